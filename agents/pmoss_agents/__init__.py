@@ -1,0 +1,1 @@
+"""Agents: one readable file per agent, one interface."""

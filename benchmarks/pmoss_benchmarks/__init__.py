@@ -1,0 +1,1 @@
+"""Benchmarks: the figures this project publishes, each with the command that makes it."""

@@ -1,0 +1,1 @@
+"""Offline datasets: schema, collection and views."""

@@ -1,0 +1,14 @@
+// One function per floor adds that floor's classes to the Python module.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace pmoss::bindings {
+
+void bind_workload(pybind11::module_& module);
+void bind_index(pybind11::module_& module);
+void bind_analytic(pybind11::module_& module);
+void bind_pmu(pybind11::module_& module);
+void bind_runtime(pybind11::module_& module);
+
+}  // namespace pmoss::bindings

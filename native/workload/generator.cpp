@@ -1,0 +1,104 @@
+// Drawing operations: first the kind, then the record, then the length of a scan.
+#include "workload/generator.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "workload/keyspace.hpp"
+
+namespace pmoss {
+namespace {
+
+[[noreturn]] void refuse(const std::string& name, const std::string& value,
+                         const std::string& right) {
+  throw std::invalid_argument(name + " is " + value + "; it must " + right);
+}
+
+void check_fraction(const char* name, double value) {
+  if (!(value >= 0.0 && value <= 1.0)) refuse(name, std::to_string(value), "lie in [0, 1]");
+}
+
+}  // namespace
+
+void validate(const WorkloadSpec& spec) {
+  check_fraction("lookup", spec.lookup);
+  check_fraction("insert", spec.insert);
+  check_fraction("scan", spec.scan);
+  check_fraction("update", spec.update);
+  const double sum = spec.lookup + spec.insert + spec.scan + spec.update;
+  if (std::abs(sum - 1.0) > 1e-9) {
+    refuse("lookup + insert + scan + update", std::to_string(sum), "be 1");
+  }
+  if (spec.records == 0) refuse("records", "0", "be at least 1");
+  if (spec.scan > 0.0 && spec.max_scan_length == 0) {
+    refuse("max_scan_length", "0", "be at least 1 when there are scans");
+  }
+  switch (spec.distribution) {
+    case Distribution::uniform:
+      break;
+    case Distribution::zipf:
+      if (!(spec.theta >= 1e-6 && spec.theta <= 10.0)) {
+        refuse("theta", std::to_string(spec.theta), "lie in [1e-6, 10]");
+      }
+      if (spec.zipf_items == 0 || spec.zipf_items > ZipfSampler::max_items) {
+        refuse("zipf_items", std::to_string(spec.zipf_items),
+               "lie in 1 .. " + std::to_string(ZipfSampler::max_items));
+      }
+      break;
+    default:
+      refuse("distribution", std::to_string(static_cast<int>(spec.distribution)),
+             "be uniform or zipf");
+  }
+}
+
+OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed,
+                                       std::uint64_t first_insert_record,
+                                       std::uint64_t insert_stride)
+    : spec_(spec),
+      // Mixed, so that stream 0 of instance 1 is not stream 1 of instance 0.
+      random_(mix64(mix64(spec.seed) + stream_seed)),
+      next_insert_(first_insert_record),
+      insert_stride_(insert_stride) {
+  validate(spec);
+  if (first_insert_record < spec.records) {
+    refuse("first_insert_record", std::to_string(first_insert_record),
+           "be at least records, which is " + std::to_string(spec.records));
+  }
+  if (insert_stride == 0) refuse("insert_stride", "0", "be at least 1");
+  if (spec.distribution == Distribution::zipf) zipf_.emplace(spec.zipf_items, spec.theta);
+  // Divided by their sum, so that a kind with fraction 0 is never drawn whatever the rounding.
+  const double sum = spec.lookup + spec.insert + spec.scan + spec.update;
+  below_insert_ = spec.lookup / sum;
+  below_scan_ = (spec.lookup + spec.insert) / sum;
+  below_update_ = (spec.lookup + spec.insert + spec.scan) / sum;
+}
+
+std::uint64_t OperationGenerator::choose_record() noexcept {
+  if (!zipf_) return random_.below(spec_.records);
+  const std::uint64_t rank = (*zipf_)(random_);
+  return rank < spec_.records ? rank : scale64(mix64(rank), spec_.records);
+}
+
+Operation OperationGenerator::next() noexcept {
+  const double kind = random_.uniform();
+  Operation operation{};
+  if (kind >= below_insert_ && kind < below_scan_) {
+    operation.kind = Operation::Kind::insert;
+    operation.key = key_of_record(next_insert_, spec_.seed);
+    next_insert_ += insert_stride_;
+    return operation;
+  }
+  operation.key = key_of_record(choose_record(), spec_.seed);
+  if (kind < below_insert_) {
+    operation.kind = Operation::Kind::lookup;
+  } else if (kind < below_update_) {
+    operation.kind = Operation::Kind::scan;
+    operation.scan_length = 1 + static_cast<std::uint32_t>(random_.below(spec_.max_scan_length));
+  } else {
+    operation.kind = Operation::Kind::update;
+  }
+  return operation;
+}
+
+}  // namespace pmoss

@@ -1,0 +1,68 @@
+// A workload as a stream of index operations, described by plain numbers and a seed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "workload/random.hpp"
+#include "workload/zipf.hpp"
+
+namespace pmoss {
+
+/// How reads, scans and updates choose their record.
+enum class Distribution : std::uint8_t { uniform, zipf };
+
+/// One workload. The four fractions add up to 1. With `zipf`, ranks are drawn over `zipf_items` and
+/// those that are no record are scattered over the records: YCSB's scrambled Zipf, whose constant
+/// is that of 10^10 items whatever the size of the table.
+struct WorkloadSpec {
+  double lookup = 1.0;
+  double insert = 0.0;
+  double scan = 0.0;
+  double update = 0.0;
+  Distribution distribution = Distribution::uniform;
+  double theta = 0.99;
+  std::uint64_t zipf_items = 10'000'000'000;
+  std::uint64_t records = 30'000'000;
+  std::uint32_t max_scan_length = 100;
+  std::uint64_t seed = 0;  ///< the instance: decides which keys exist and which of them are hot
+};
+
+/// Throws std::invalid_argument, naming the value and what is right, when the spec makes no sense.
+void validate(const WorkloadSpec& spec);
+
+/// One operation on the index. `scan_length` is 0 unless the kind is scan.
+struct Operation {
+  enum class Kind : std::uint8_t { lookup, insert, scan, update };
+  std::uint64_t key;
+  std::uint32_t scan_length;
+  Kind kind;
+};
+
+/// Draws the operations of one client. Streams with different seeds are independent, and clients
+/// with the same `insert_stride` and different `first_insert_record` never insert the same key.
+class OperationGenerator {
+ public:
+  /// Inserts take the records first_insert_record, first_insert_record + insert_stride, ...; the
+  /// first must not be below spec.records. Throws std::invalid_argument.
+  OperationGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed,
+                     std::uint64_t first_insert_record, std::uint64_t insert_stride);
+
+  Operation next() noexcept;
+
+  const WorkloadSpec& spec() const noexcept { return spec_; }
+
+ private:
+  std::uint64_t choose_record() noexcept;
+
+  WorkloadSpec spec_;
+  Random random_;
+  std::optional<ZipfSampler> zipf_;
+  std::uint64_t next_insert_;
+  std::uint64_t insert_stride_;
+  double below_insert_;  // the fractions, summed up in the order of Operation::Kind
+  double below_scan_;
+  double below_update_;
+};
+
+}  // namespace pmoss

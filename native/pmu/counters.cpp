@@ -1,0 +1,115 @@
+#include "pmu/counters.hpp"
+
+#include <linux/perf_event.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+namespace pmoss::pmu {
+namespace {
+
+perf_event_attr group_attributes(const Availability& available) noexcept {
+  perf_event_attr attributes{};
+  attributes.size = sizeof attributes;
+  attributes.exclude_hv = 1;
+  attributes.exclude_kernel = available.user_only ? 1 : 0;
+  attributes.read_format =
+      PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+  return attributes;
+}
+
+}  // namespace
+
+ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Options& options,
+                               const Opener& opener, const CpuIdentity& cpu)
+    : availability_(probed) {
+  const std::size_t hardware_limit = std::max<std::size_t>(1, options.hardware_events_per_group);
+
+  const auto open_as_leader = [&](perf_event_attr& attributes, Event event) {
+    const int descriptor = opener(attributes, -1);
+    if (descriptor < 0) return descriptor;
+    Group group;
+    group.leader = FileDescriptor(descriptor);
+    group.events.push_back(event);
+    groups_.push_back(std::move(group));
+    return descriptor;
+  };
+
+  // Software events first and in a group of their own: it needs no counters and always runs.
+  for (const auto source : {Availability::Source::software, Availability::Source::hardware}) {
+    std::optional<std::size_t> current;
+    for (Availability& available : availability_) {
+      if (available.source != source) continue;
+      perf_event_attr attributes = group_attributes(available);
+      if (!detail::encode(available.event, cpu, attributes)) {
+        available.source = Availability::Source::none;
+        available.reason = detail::no_encoding;
+        continue;
+      }
+      const bool full = source == Availability::Source::hardware && current &&
+                        groups_[*current].events.size() >= hardware_limit;
+      int descriptor = -EINVAL;
+      if (current && !full) {
+        Group& group = groups_[*current];
+        descriptor = opener(attributes, group.leader.get());
+        if (descriptor >= 0) {
+          group.siblings.emplace_back(descriptor);
+          group.events.push_back(available.event);
+        }
+      }
+      // The kernel refuses a sibling for which the CPU has no free counter: start another group.
+      if (descriptor < 0) {
+        descriptor = open_as_leader(attributes, available.event);
+        if (descriptor >= 0) current = groups_.size() - 1;
+      }
+      if (descriptor < 0) {
+        available.source = Availability::Source::none;
+        available.error_number = -descriptor;
+        available.reason = detail::explain(-descriptor);
+      }
+    }
+  }
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    for (const Event event : groups_[group].events) {
+      events_.push_back(event);
+      group_of_.push_back(group);
+    }
+  }
+}
+
+bool ThreadCounters::read(Snapshot& snapshot) const noexcept {
+  // What the kernel writes for a group: its size, the two clocks, one value per member.
+  struct Record {
+    std::uint64_t size;
+    std::uint64_t enabled_ns;
+    std::uint64_t running_ns;
+    std::uint64_t values[event_count];
+  };
+  bool complete = true;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const Group& group = groups_[i];
+    Record record;
+    const std::size_t bytes = (3 + group.events.size()) * sizeof(std::uint64_t);
+    const ssize_t got = ::read(group.leader.get(), &record, bytes);
+    if (got != static_cast<ssize_t>(bytes) || record.size != group.events.size()) {
+      complete = false;
+      continue;
+    }
+    snapshot.groups[i] = {record.enabled_ns, record.running_ns};
+    for (std::size_t member = 0; member < group.events.size(); ++member) {
+      snapshot.values[index_of(group.events[member])] = record.values[member];
+    }
+  }
+  return complete;
+}
+
+double running_ratio(const Snapshot::Group& begin, const Snapshot::Group& end) noexcept {
+  const std::uint64_t enabled = end.enabled_ns - begin.enabled_ns;
+  const std::uint64_t running = end.running_ns - begin.running_ns;
+  if (enabled == 0) return 1.0;
+  return std::min(1.0, static_cast<double>(running) / static_cast<double>(enabled));
+}
+
+}  // namespace pmoss::pmu

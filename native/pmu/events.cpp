@@ -1,0 +1,225 @@
+#include "pmu/events.hpp"
+
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "pmu/file_descriptor.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace pmoss::pmu {
+namespace {
+
+struct Description {
+  std::string_view name;
+  std::string_view unit;
+};
+
+constexpr std::array<Description, event_count> descriptions{{
+    {"cycles", "cycles"},          {"instructions", "count"},        {"l1d_misses", "count"},
+    {"l1i_misses", "count"},       {"llc_misses", "count"},          {"branch_misses", "count"},
+    {"memory_misses", "count"},    {"dtlb_misses", "count"},         {"memory_accesses", "count"},
+    {"llc_write_misses", "count"}, {"memory_write_misses", "count"}, {"local_dram", "count"},
+    {"remote_dram", "count"},      {"cycles_l3_miss", "cycles"},     {"cycles_mem_any", "cycles"},
+    {"task_clock", "ns"},          {"context_switches", "count"},    {"page_faults", "count"},
+    {"cpu_migrations", "count"},
+}};
+
+constexpr std::uint64_t cache_event(std::uint64_t cache, std::uint64_t operation,
+                                    std::uint64_t result) noexcept {
+  return cache | (operation << 8) | (result << 16);
+}
+
+bool is_skylake_server(const CpuIdentity& cpu) noexcept {
+  return cpu.intel && cpu.family == 6 &&
+         cpu.model == 0x55;  // Skylake-SP/X, Cascade and Cooper Lake
+}
+
+bool is_skylake(const CpuIdentity& cpu) noexcept {
+  if (!cpu.intel || cpu.family != 6) return false;
+  switch (cpu.model) {
+    case 0x4e:
+    case 0x5e:  // Skylake client
+    case 0x8e:
+    case 0x9e:  // Kaby, Coffee, Whiskey Lake
+    case 0xa5:
+    case 0xa6:  // Comet Lake
+      return true;
+    default:
+      return is_skylake_server(cpu);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Event event) noexcept { return descriptions[index_of(event)].name; }
+std::string_view unit_of(Event event) noexcept { return descriptions[index_of(event)].unit; }
+
+std::string_view name_of(Availability::Source source) noexcept {
+  switch (source) {
+    case Availability::Source::hardware:
+      return "hw";
+    case Availability::Source::software:
+      return "sw";
+    case Availability::Source::none:
+      break;
+  }
+  return "none";
+}
+
+CpuIdentity this_cpu() noexcept {
+  CpuIdentity identity;
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return identity;
+  identity.intel =
+      ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return identity;
+  const unsigned family = (eax >> 8) & 0xf;
+  identity.family = family + (family == 0xf ? (eax >> 20) & 0xff : 0);
+  identity.model = (eax >> 4) & 0xf;
+  if (family == 0x6 || family == 0xf) identity.model |= ((eax >> 16) & 0xf) << 4;
+#endif
+  return identity;
+}
+
+Opener system_opener() {
+  return [](perf_event_attr& attributes, int group) {
+    constexpr pid_t this_thread = 0;
+    constexpr int any_cpu = -1;
+    const long descriptor = ::syscall(SYS_perf_event_open, &attributes, this_thread, any_cpu, group,
+                                      PERF_FLAG_FD_CLOEXEC);
+    return descriptor >= 0 ? static_cast<int>(descriptor) : -errno;
+  };
+}
+
+namespace detail {
+
+bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept {
+  const auto set = [&](std::uint32_t type, std::uint64_t config) {
+    attributes.type = type;
+    attributes.config = config;
+    return true;
+  };
+  const auto cache = [&](std::uint64_t id, std::uint64_t operation, std::uint64_t result) {
+    return set(PERF_TYPE_HW_CACHE, cache_event(id, operation, result));
+  };
+  constexpr auto read = PERF_COUNT_HW_CACHE_OP_READ;
+  constexpr auto write = PERF_COUNT_HW_CACHE_OP_WRITE;
+  constexpr auto miss = PERF_COUNT_HW_CACHE_RESULT_MISS;
+  constexpr auto access = PERF_COUNT_HW_CACHE_RESULT_ACCESS;
+
+  switch (event) {
+    case Event::cycles:
+      return set(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
+    case Event::instructions:
+      return set(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
+    case Event::branch_misses:
+      return set(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES);
+    case Event::l1d_misses:
+      return cache(PERF_COUNT_HW_CACHE_L1D, read, miss);
+    case Event::l1i_misses:
+      return cache(PERF_COUNT_HW_CACHE_L1I, read, miss);
+    // Not the generic "cache misses": on some CPUs those are misses of the L2.
+    case Event::llc_misses:
+      return cache(PERF_COUNT_HW_CACHE_LL, read, miss);
+    case Event::llc_write_misses:
+      return cache(PERF_COUNT_HW_CACHE_LL, write, miss);
+    case Event::dtlb_misses:
+      return cache(PERF_COUNT_HW_CACHE_DTLB, read, miss);
+    // The kernel's "node" cache is memory: a miss is an access to another node's.
+    case Event::memory_accesses:
+      return cache(PERF_COUNT_HW_CACHE_NODE, read, access);
+    case Event::memory_misses:
+      return cache(PERF_COUNT_HW_CACHE_NODE, read, miss);
+    case Event::memory_write_misses:
+      return cache(PERF_COUNT_HW_CACHE_NODE, write, miss);
+    // Raw codes: event, unit mask << 8, counter mask << 24. Other CPUs use the same numbers for
+    // other things, so they are used on the CPUs whose manual lists them and nowhere else.
+    case Event::local_dram:
+      return is_skylake_server(cpu) && set(PERF_TYPE_RAW, 0x01d3);
+    case Event::remote_dram:
+      return is_skylake_server(cpu) && set(PERF_TYPE_RAW, 0x02d3);
+    case Event::cycles_l3_miss:
+      return is_skylake(cpu) && set(PERF_TYPE_RAW, 0x020002a3);
+    case Event::cycles_mem_any:
+      return is_skylake(cpu) && set(PERF_TYPE_RAW, 0x100010a3);
+    case Event::task_clock:
+      return set(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK);
+    case Event::context_switches:
+      return set(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES);
+    case Event::page_faults:
+      return set(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS);
+    case Event::cpu_migrations:
+      return set(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS);
+  }
+  return false;
+}
+
+std::string explain(int error_number) {
+  const std::string text = std::generic_category().message(error_number);
+  switch (error_number) {
+    case ENOENT:
+    case EOPNOTSUPP:
+    case ENODEV:
+    case EINVAL:
+      return "unsupported: this CPU or virtual machine does not count it (" + text + ")";
+    case EACCES:
+    case EPERM:
+      return "not permitted: lower kernel.perf_event_paranoid or grant CAP_PERFMON (" + text + ")";
+    case ENOSYS:
+      return "unsupported: this kernel has no perf events (" + text + ")";
+    case EMFILE:
+    case ENFILE:
+      return "out of file descriptors: raise ulimit -n (" + text + ")";
+    default:
+      return "perf_event_open failed (" + text + ")";
+  }
+}
+
+}  // namespace detail
+
+std::vector<Availability> probe(const Opener& opener, const CpuIdentity& cpu) {
+  std::vector<Availability> answers;
+  answers.reserve(event_count);
+  for (std::size_t i = 0; i < event_count; ++i) {
+    Availability answer;
+    answer.event = static_cast<Event>(i);
+    perf_event_attr attributes{};
+    attributes.size = sizeof attributes;
+    if (!detail::encode(answer.event, cpu, attributes)) {
+      answer.reason = detail::no_encoding;
+      answers.push_back(std::move(answer));
+      continue;
+    }
+    attributes.exclude_hv = 1;
+    int descriptor = opener(attributes, -1);
+    // The kernel counts these two events in its own mode only: without that they would always be 0.
+    const bool kernel_only =
+        answer.event == Event::context_switches || answer.event == Event::cpu_migrations;
+    if ((descriptor == -EACCES || descriptor == -EPERM) && !kernel_only) {
+      attributes.exclude_kernel = 1;
+      descriptor = opener(attributes, -1);
+      answer.user_only = descriptor >= 0;
+    }
+    if (descriptor >= 0) {
+      const FileDescriptor opened(descriptor);
+      answer.source = i < first_software_event ? Availability::Source::hardware
+                                               : Availability::Source::software;
+    } else {
+      answer.error_number = -descriptor;
+      answer.reason = detail::explain(answer.error_number);
+    }
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+}  // namespace pmoss::pmu

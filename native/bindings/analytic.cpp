@@ -1,0 +1,185 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "analytic/exhaustive.hpp"
+#include "analytic/model.hpp"
+#include "analytic/queueing.hpp"
+#include "bindings/bindings.hpp"
+
+namespace py = pybind11;
+
+namespace pmoss::bindings {
+namespace {
+
+using analytic::Load;
+using analytic::Model;
+using analytic::SliceRates;
+
+using Places = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
+
+std::span<const std::int32_t> view(const Places& places) {
+  if (places.ndim() != 1) throw std::invalid_argument("a schedule is a one-dimensional array");
+  return {places.data(), static_cast<std::size_t>(places.size())};
+}
+
+template <typename T>
+py::array_t<T> to_array(const std::vector<T>& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+
+// The rates that the model fills, by their name in the counter vocabulary (pmoss_env/types.py).
+constexpr std::pair<const char*, double SliceRates::*> slice_rates[] = {
+    {"queries", &SliceRates::throughput},
+    {"cycles", &SliceRates::cycles},
+    {"instructions", &SliceRates::instructions},
+    {"l1d_misses", &SliceRates::l1d_misses},
+    {"llc_misses", &SliceRates::llc_misses},
+    {"branch_misses", &SliceRates::branch_misses},
+    {"memory_misses", &SliceRates::memory_misses},
+    {"dtlb_misses", &SliceRates::dtlb_misses},
+    {"memory_accesses", &SliceRates::memory_accesses},
+    {"llc_write_misses", &SliceRates::llc_write_misses},
+    {"memory_write_misses", &SliceRates::memory_write_misses},
+    {"local_dram", &SliceRates::local_dram},
+    {"remote_dram", &SliceRates::remote_dram},
+    {"cycles_l3_miss", &SliceRates::cycles_l3_miss},
+    {"cycles_mem_any", &SliceRates::cycles_mem_any},
+    {"task_clock_us", &SliceRates::task_clock_us},
+    {"elapsed_us", &SliceRates::elapsed_us},
+    {"context_switches", &SliceRates::context_switches},
+};
+
+py::dict snapshot(const Model& model) {
+  const analytic::Snapshot s = model.snapshot();
+  py::dict counters;
+  for (const auto& [name, field] : slice_rates) {
+    py::array_t<double> column(static_cast<py::ssize_t>(s.slices.size()));
+    auto out = column.mutable_unchecked<1>();
+    for (std::size_t i = 0; i < s.slices.size(); ++i) {
+      out(static_cast<py::ssize_t>(i)) = s.slices[i].*field;
+    }
+    counters[name] = column;
+  }
+  py::dict result;
+  result["throughput"] = s.throughput;
+  result["counters"] = counters;
+  result["read_gb_per_s"] = to_array(s.read_gb_per_s);
+  result["write_gb_per_s"] = to_array(s.write_gb_per_s);
+  result["link_gb_per_s"] = to_array(s.link_gb_per_s);
+  result["latency_p50_us"] = s.latency_p50_us;
+  result["latency_p99_us"] = s.latency_p99_us;
+  return result;
+}
+
+Load make_load(const std::string& kind, int outstanding_per_worker, double offered_mq_per_s) {
+  Load load;
+  load.outstanding_per_worker = outstanding_per_worker;
+  load.offered_mq_per_s = offered_mq_per_s;
+  if (kind == "closed") {
+    load.kind = Load::Kind::closed;
+  } else if (kind == "saturated") {
+    load.kind = Load::Kind::saturated;
+  } else if (kind == "open") {
+    load.kind = Load::Kind::open;
+  } else {
+    throw std::invalid_argument("load '" + kind + "': must be closed, saturated or open");
+  }
+  return load;
+}
+
+}  // namespace
+
+void bind_analytic(py::module_& module) {
+  py::class_<Machine>(module, "MachineModel", "A machine as the models see it.")
+      .def(py::init<>())
+      .def_readwrite("node_of_core", &Machine::node_of_core)
+      .def_readwrite("llc_of_core", &Machine::llc_of_core)
+      .def_readwrite("is_worker", &Machine::is_worker)
+      .def_readwrite("socket_of_node", &Machine::socket_of_node)
+      .def_readwrite("clock_ghz", &Machine::clock_ghz)
+      .def_readwrite("instructions_per_cycle", &Machine::instructions_per_cycle)
+      .def_readwrite("branch_miss_cycles", &Machine::branch_miss_cycles)
+      .def_readwrite("mlp_dependent", &Machine::mlp_dependent)
+      .def_readwrite("mlp_streaming", &Machine::mlp_streaming)
+      .def_readwrite("l2_lines", &Machine::l2_lines)
+      .def_readwrite("llc_lines", &Machine::llc_lines)
+      .def_readwrite("llc_victim_share", &Machine::llc_victim_share)
+      .def_readwrite("llc_at_home_cluster", &Machine::llc_at_home_cluster)
+      .def_readwrite("llc_ns", &Machine::llc_ns)
+      .def_readwrite("dram_ns", &Machine::dram_ns)
+      .def_readwrite("dram_gb_per_s", &Machine::dram_gb_per_s)
+      .def_readwrite("link_gb_per_s", &Machine::link_gb_per_s)
+      .def_readwrite("curve_a", &Machine::curve_a)
+      .def_readwrite("curve_b", &Machine::curve_b)
+      .def_readwrite("curve_c", &Machine::curve_c)
+      .def_readwrite("tlb_pages", &Machine::tlb_pages)
+      .def_readwrite("page_walk_ns", &Machine::page_walk_ns)
+      .def_readwrite("page_bytes", &Machine::page_bytes);
+
+  py::class_<analytic::BTreeProfiler>(module, "BTreeProfiler",
+                                      "Per-slice demand of a B+-tree under a workload.")
+      .def(py::init<const WorkloadSpec&, int>(), py::arg("workload"), py::arg("slices"))
+      .def(
+          "shares",
+          [](const analytic::BTreeProfiler& profiler, std::uint64_t seed) {
+            return to_array(profiler.profiles(seed).share);
+          },
+          py::arg("seed"), "(slices,) probability that a query starts in each slice.");
+
+  py::class_<Model>(module, "AnalyticModel", "The analytic model of one machine and load regime.")
+      .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,
+                       double offered_mq_per_s) {
+             return Model(machine, make_load(load, outstanding_per_worker, offered_mq_per_s));
+           }),
+           py::arg("machine"), py::kw_only(), py::arg("load") = "closed",
+           py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0)
+      .def(
+          "set_instance",
+          [](Model& model, const analytic::BTreeProfiler& profiler, std::uint64_t seed,
+             std::vector<double> busy_share) {
+            model.set_instance(profiler.profiles(seed), std::move(busy_share));
+          },
+          py::arg("profiler"), py::arg("seed"), py::arg("busy_share"),
+          py::call_guard<py::gil_scoped_release>())
+      .def(
+          "place",
+          [](Model& model, const Places& cores, const Places& nodes) {
+            const auto c = view(cores);
+            const auto n = view(nodes);
+            py::gil_scoped_release release;
+            return model.place(c, n);
+          },
+          py::arg("cores"), py::arg("nodes"))
+      .def("move", &Model::move, py::arg("slice"), py::arg("core"), py::arg("node"))
+      .def(
+          "marginal",
+          [](Model& model, int slice) {
+            std::vector<double> values;
+            {
+              py::gil_scoped_release release;
+              values = model.marginal(slice);
+            }
+            return to_array(values);
+          },
+          py::arg("slice"))
+      .def_property_readonly("throughput", &Model::throughput)
+      .def("snapshot", &snapshot)
+      .def(
+          "best_by_enumeration",
+          [](Model& model, std::uint64_t limit) {
+            analytic::Optimum best;
+            {
+              py::gil_scoped_release release;
+              best = analytic::best_by_enumeration(model, limit);
+            }
+            return py::make_tuple(to_array(best.cores), best.throughput, best.evaluated);
+          },
+          py::arg("limit"));
+
+  module.def("closed_throughput", &analytic::closed_throughput, py::arg("demand"),
+             py::arg("population"));
+  module.def("mixture_quantile", &analytic::mixture_quantile, py::arg("weight"), py::arg("mean"),
+             py::arg("quantile"));
+}
+
+}  // namespace pmoss::bindings

@@ -1,0 +1,112 @@
+"""The protocol of a backend (design.md section 4), and how to make one by name."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
+from pmoss_env.workloads import Workload, load_workload
+
+INDEXES = ("btree",)
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Measures schedules of one (machine, index, workload, slices, load)."""
+
+    name: str
+    machine: Machine
+    workload: Workload
+    slices: int
+    load: LoadRegime
+
+    def set_instance(self, instance: Instance) -> None:
+        """Chooses which keys are hot and which neighbours there are, for all later calls."""
+
+    def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
+        """Runs ``schedule`` and returns its snapshot.
+
+        Args:
+            schedule: a place for every slice.
+            seed: seeds whatever is random in the measurement.
+
+        Raises:
+            ScheduleError: this machine cannot run the schedule.
+            BackendError: the measurement failed.
+        """
+
+    def close(self) -> None:
+        """Releases what the backend holds. Safe to repeat."""
+
+
+@runtime_checkable
+class IncrementalBackend(Backend, Protocol):
+    """A backend cheap enough to be asked after every single move."""
+
+    def place(self, schedule: Schedule) -> float:
+        """Makes ``schedule`` the current one; returns its throughput in Mq/s."""
+
+    def move(self, slice_: int, core: int) -> float:
+        """Moves one slice and its data to ``core`` and its node; returns the throughput in Mq/s.
+
+        The same bits as ``place`` of the whole schedule.
+        """
+
+    def marginal(self, slice_: int) -> Float64Array:
+        """(cores,) float64: throughput in Mq/s if ``slice_`` moved to each core; NaN if no worker.
+
+        The current schedule stays.
+        """
+
+
+def backend_names() -> list[str]:
+    """Names that make_backend() knows."""
+    return ["analytic", "hardware"]
+
+
+def make_backend(
+    name: str,
+    *,
+    machine: str | Machine,
+    workload: str | Workload,
+    index: str = "btree",
+    slices: int = 256,
+    load: str = "closed",
+    **options: Any,
+) -> Backend:
+    """Makes a backend.
+
+    Args:
+        name: "analytic" or "hardware".
+        machine: a catalogue name, a path, or a description.
+        workload: a catalogue name, a path, or a description.
+        index: "btree".
+        slices: number of key ranges, 1 to 65536.
+        load: "closed", "saturated" or "open:<Mq/s>".
+        **options: of the backend, e.g. ``seconds`` of a hardware measurement.
+
+    Raises:
+        UnknownNameError: a name that is in no catalogue.
+    """
+    if name not in backend_names():
+        raise UnknownNameError("backend", name, backend_names())
+    if index not in INDEXES:
+        raise UnknownNameError("index", index, INDEXES)
+    if isinstance(machine, str):
+        machine = load_machine(machine)
+    if isinstance(workload, str):
+        workload = load_workload(workload)
+    if not 1 <= slices <= 65536:
+        raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")
+    regime = LoadRegime.parse(load)
+    if name == "analytic":
+        from pmoss_env.backends.analytic import AnalyticBackend
+
+        if options:
+            raise UnsupportedError(f"the analytic backend takes no option {sorted(options)[0]!r}")
+        return AnalyticBackend(machine, workload, slices, regime)
+    from pmoss_env.backends.hardware import HardwareBackend
+
+    return HardwareBackend(machine, workload, slices, regime, **options)

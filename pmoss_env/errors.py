@@ -1,0 +1,61 @@
+"""Typed errors. Each names the value that is wrong and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class PmossError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class UnknownNameError(PmossError, KeyError):
+    """A name that no catalogue holds: a machine, workload, backend, load, agent, ..."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        close = get_close_matches(str(name), names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        self.message = f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}"
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class DescriptionError(PmossError, ValueError):
+    """A machine or workload description with a missing or impossible value."""
+
+
+class ScheduleError(PmossError, ValueError):
+    """A schedule that this machine cannot run."""
+
+
+class IllegalActionError(PmossError, ValueError):
+    """A core that the position mask forbids, with ``on_illegal="raise"``."""
+
+
+class BackendError(PmossError, RuntimeError):
+    """A backend that could not measure."""
+
+
+class UnsupportedError(BackendError):
+    """A backend that cannot do what was asked, e.g. the R-tree on the analytic model."""
+
+
+class DatasetError(PmossError, ValueError):
+    """A dataset file that is damaged, foreign or of another version."""
+
+
+class CheckpointError(PmossError, ValueError):
+    """An agent's checkpoint that is damaged or made for another task."""
+
+
+class MissingExtraError(PmossError, ImportError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs {package}, which is not installed: pip install 'pmoss-env[{extra}]'"
+        )

@@ -1,0 +1,217 @@
+"""The words of the product: schedules, hardware snapshots and the counter vocabulary.
+
+Plain frozen dataclasses over NumPy arrays. Every number has its unit in its name or in the
+vocabulary below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_env.errors import ScheduleError, UnknownNameError
+
+Int32Array = npt.NDArray[np.int32]
+Float32Array = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Int8Array = npt.NDArray[np.int8]
+
+CounterSource = Literal["runtime", "software", "hardware"]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One event of the counter vocabulary.
+
+    Attributes:
+        name: canonical name, the same in C++, Python, datasets and docs.
+        unit: what one count is. A snapshot holds rates: million counts per second, so a time
+            counted in microseconds reads as "cores busy".
+        source: who counts it: our own runtime, the kernel, or the PMU.
+        noise: coefficient of variation between repeated sweeps of the same schedule on real
+            hardware (the published Skylake-X run, 40 s ticks), used by the ``noise`` argument.
+    """
+
+    name: str
+    unit: str
+    source: CounterSource
+    noise: float
+
+
+#: The canonical counters, H = 21: the 15 of the P-MOSS paper (mission row A9), the kernel's task
+#: clock and software events, and what the runtime itself counts. A host that lacks an event marks
+#: it unavailable; the position in a vector never changes.
+COUNTERS: tuple[Counter, ...] = (
+    Counter("queries", "query", "runtime", 0.0045),
+    Counter("elapsed_us", "microsecond", "runtime", 0.02),
+    Counter("task_clock_us", "microsecond", "software", 0.02),
+    Counter("context_switches", "event", "software", 0.05),
+    Counter("page_faults", "event", "software", 0.05),
+    Counter("cpu_migrations", "event", "software", 0.05),
+    Counter("cycles", "cycle", "hardware", 0.024),
+    Counter("instructions", "instruction", "hardware", 0.12),
+    Counter("l1d_misses", "miss", "hardware", 0.06),
+    Counter("l1i_misses", "miss", "hardware", 0.04),
+    Counter("llc_misses", "miss", "hardware", 0.125),
+    Counter("branch_misses", "miss", "hardware", 0.125),
+    Counter("memory_misses", "miss", "hardware", 0.18),
+    Counter("dtlb_misses", "miss", "hardware", 0.125),
+    Counter("memory_accesses", "access", "hardware", 0.18),
+    Counter("llc_write_misses", "miss", "hardware", 0.125),
+    Counter("memory_write_misses", "miss", "hardware", 0.18),
+    Counter("local_dram", "load", "hardware", 0.18),
+    Counter("remote_dram", "load", "hardware", 0.18),
+    Counter("cycles_l3_miss", "cycle", "hardware", 0.1),
+    Counter("cycles_mem_any", "cycle", "hardware", 0.1),
+)
+COUNTER_NAMES: tuple[str, ...] = tuple(counter.name for counter in COUNTERS)
+COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAMES)}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which core serves each slice, and which node's memory holds it.
+
+    Attributes:
+        cores: (slices,) int32, a worker core of the machine for each slice.
+        nodes: (slices,) int32, the NUMA node of each slice's data.
+    """
+
+    cores: Int32Array
+    nodes: Int32Array
+
+    def __post_init__(self) -> None:
+        for name in ("cores", "nodes"):
+            values = np.array(getattr(self, name), dtype=np.int32)
+            if values.ndim != 1:
+                raise ScheduleError(f"{name} has shape {values.shape}: must be one-dimensional")
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+        if self.cores.shape != self.nodes.shape:
+            raise ScheduleError(
+                f"{self.cores.size} cores but {self.nodes.size} nodes: must be as many"
+            )
+
+    @property
+    def slices(self) -> int:
+        """Number of slices placed."""
+        return int(self.cores.size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return np.array_equal(self.cores, other.cores) and np.array_equal(self.nodes, other.nodes)
+
+    def __hash__(self) -> int:
+        return hash((self.cores.tobytes(), self.nodes.tobytes()))
+
+
+@dataclass(frozen=True)
+class LoadRegime:
+    """How load is offered (design.md section 3).
+
+    Attributes:
+        kind: "closed" (a fixed number of outstanding queries), "saturated" (every worker always
+            has a backlog: the paper's) or "open" (fixed arrivals).
+        outstanding_per_worker: queries in flight per worker (closed), or backlog (saturated).
+        offered_mq_per_s: arrival rate in million queries per second (open only).
+    """
+
+    kind: Literal["closed", "saturated", "open"] = "closed"
+    outstanding_per_worker: int = 32
+    offered_mq_per_s: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> LoadRegime:
+        """Reads "closed", "saturated" or "open:<Mq/s>"; raises UnknownNameError otherwise."""
+        if text == "closed":
+            return cls("closed")
+        if text == "saturated":
+            return cls("saturated")
+        if text.startswith("open:"):
+            try:
+                rate = float(text.removeprefix("open:"))
+            except ValueError:
+                rate = float("nan")
+            if np.isfinite(rate) and rate > 0:
+                return cls("open", offered_mq_per_s=rate)
+        raise UnknownNameError(
+            "load", text, ("closed", "saturated", "open:<million queries per second>")
+        )
+
+    def __str__(self) -> str:
+        return f"open:{self.offered_mq_per_s:g}" if self.kind == "open" else self.kind
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A co-tenant of the machine: the unit of the ``interference`` families.
+
+    Attributes:
+        family: "busy_core" (a thread that competes for a core's time).
+        core: the core it runs on.
+        share: share of that core's time it takes, in [0, 1).
+    """
+
+    family: str
+    core: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What an episode does not choose: which keys are hot, and which neighbours there are.
+
+    Attributes:
+        workload_seed: names the workload instance; 64-bit, non-negative.
+        neighbours: the co-tenants, visible only through what the counters then show.
+    """
+
+    workload_seed: int = 0
+    neighbours: tuple[Neighbour, ...] = ()
+
+
+@dataclass(frozen=True)
+class HardwareSnapshot:
+    """What a backend measured under one schedule (mission rows A9 to A12).
+
+    Attributes:
+        throughput: total, in million queries per second (Mq/s).
+        slice_throughput: (slices,) float64, Mq/s of each slice.
+        slice_counters: (slices, H) float64, million counts per second of each COUNTERS entry;
+            0 where the counter is not available.
+        counters_available: (H,) bool.
+        running_ratio: (H,) float64, share of the time that the counter really counted
+            (multiplexing), 1 when always, 0 where not available.
+        offcore: (K,) float64, in the order of ``offcore_names``, GB/s.
+        offcore_names: e.g. "node0_read_gb_per_s", "link0to1_gb_per_s".
+        offcore_available: (K,) bool.
+        latency_p50_us: median response time, microseconds.
+        latency_p99_us: 99th percentile of the response time, microseconds.
+        load: the load regime, as written in the environment's ``load`` argument.
+        provenance: backend, version, seed; on hardware also CPU, kernel, NUMA balancing, ...
+    """
+
+    throughput: float
+    slice_throughput: Float64Array
+    slice_counters: Float64Array
+    counters_available: BoolArray
+    running_ratio: Float64Array
+    offcore: Float64Array
+    offcore_names: tuple[str, ...]
+    offcore_available: BoolArray
+    latency_p50_us: float
+    latency_p99_us: float
+    load: str
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def counter(self, name: str) -> Float64Array:
+        """The (slices,) column of one counter, million counts per second."""
+        if name not in COUNTER_INDEX:
+            raise UnknownNameError("counter", name, COUNTER_NAMES)
+        return self.slice_counters[:, COUNTER_INDEX[name]]

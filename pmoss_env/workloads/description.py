@@ -1,0 +1,93 @@
+"""A workload description: operation mix, key distribution and size. Read from TOML."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pmoss_env.errors import DescriptionError
+
+FRACTIONS = ("lookup", "insert", "scan", "update")
+DISTRIBUTIONS = ("uniform", "zipf")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What queries an index gets.
+
+    Attributes:
+        name: catalogue name.
+        description: one line for people.
+        source: the paper's section or the file it stands for.
+        lookup: share of point lookups of existing keys, 0 to 1; the four shares sum to 1.
+        insert: share of inserts of fresh, uniform keys.
+        scan: share of range scans.
+        update: share of updates of existing keys.
+        distribution: how existing keys are chosen, "uniform" or "zipf" (scrambled).
+        theta: exponent of the Zipf distribution.
+        zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
+            the hottest key gets 3.78 % of the draws.
+        records: records in the index at the start.
+        max_scan_length: a scan's length is uniform in 1 to this, in entries.
+    """
+
+    name: str
+    description: str
+    source: str
+    lookup: float
+    insert: float
+    scan: float
+    update: float
+    distribution: str
+    theta: float
+    zipf_items: int
+    records: int
+    max_scan_length: int
+
+    def __post_init__(self) -> None:
+        shares = [getattr(self, name) for name in FRACTIONS]
+        if any(not 0 <= share <= 1 for share in shares) or not math.isclose(sum(shares), 1.0):
+            raise DescriptionError(
+                f"shares {dict(zip(FRACTIONS, shares, strict=True))}: "
+                "each must lie in [0, 1] and they must sum to 1"
+            )
+        if self.distribution not in DISTRIBUTIONS:
+            raise DescriptionError(
+                f"distribution = {self.distribution!r}: must be one of {DISTRIBUTIONS}"
+            )
+        if not 0 < self.theta <= 10:
+            raise DescriptionError(f"theta = {self.theta}: must lie in (0, 10]")
+        for name in ("zipf_items", "records", "max_scan_length"):
+            if getattr(self, name) < 1:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Workload:
+        """Reads a workload file; raises DescriptionError naming file, key and reason."""
+        try:
+            return cls.from_dict(tomllib.loads(path.read_text()))
+        except OSError as error:
+            raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+        except DescriptionError as error:
+            raise DescriptionError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Workload:
+        """Builds a workload from the contents of a workload file."""
+        kinds = {"str": (str,), "float": (int, float), "int": (int,)}
+        known = {field.name: kinds[str(field.type)] for field in fields(cls)}
+        for key, value in data.items():
+            if key not in known:
+                raise DescriptionError(f"{key}: unknown; known are {', '.join(known)}")
+            if not isinstance(value, known[key]) or isinstance(value, bool):
+                raise DescriptionError(f"{key} = {value!r}: has the wrong type")
+        for key in known:
+            if key not in data:
+                raise DescriptionError(f"{key}: is missing")
+        return cls(**data)

@@ -1,0 +1,257 @@
+// Writing to the tree, and scans. Point reads are in search_kernels.inc.
+#include "index/btree.hpp"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "workload/keyspace.hpp"
+
+namespace pmoss {
+
+using index_detail::Backoff;
+using index_detail::kernels;
+using index_detail::leaf_capacity;
+using index_detail::no_key;
+using index_detail::Node;
+using index_detail::racy_load;
+using index_detail::racy_store;
+
+namespace {
+
+/// Holds the lock of a node that lock() has granted.
+class NodeLock {
+ public:
+  explicit NodeLock(Node& node) noexcept : node_(node) {}
+  ~NodeLock() { node_.unlock(); }
+  NodeLock(const NodeLock&) = delete;
+  NodeLock& operator=(const NodeLock&) = delete;
+
+ private:
+  Node& node_;
+};
+
+void copy_words(const std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
+  for (std::size_t i = 0; i < n; ++i) to[i] = racy_load(from[i]);
+}
+
+void move_words(std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
+  for (std::size_t i = 0; i < n; ++i) racy_store(to[i], from[i]);
+}
+
+}  // namespace
+
+struct alignas(64) BTree::Slice {
+  explicit Slice(bool huge_pages) : arena(huge_pages) {}
+  SliceArena arena;
+  std::atomic<std::uint64_t> size{0};
+};
+
+BTree::BTree(const Options& options) : slices_(options.slices), roots_(options.slices) {
+  if (options.slices == 0 || options.slices > max_slices) {
+    throw std::invalid_argument("slices is " + std::to_string(options.slices) +
+                                "; it must lie in 1 .. " + std::to_string(max_slices));
+  }
+  slice_.reserve(slices_);
+  for (std::uint32_t s = 0; s < slices_; ++s) {
+    slice_.push_back(std::make_unique<Slice>(options.huge_pages));
+    roots_[s].store(new_node(s, 0), std::memory_order_release);
+    // The first leaf of a slice stays its first leaf: a split makes a new leaf on the right.
+    if (s > 0) racy_store(roots_[s - 1].load()->next, Node::as_word(roots_[s].load()));
+  }
+}
+
+BTree::~BTree() = default;
+
+Node* BTree::new_node(std::uint32_t slice, unsigned level) {
+  Node* const node = ::new (slice_[slice]->arena.allocate(sizeof(Node))) Node{};
+  node->initialise(level);
+  return node;
+}
+
+bool BTree::lookup(std::uint64_t key, std::uint64_t& value) const noexcept {
+  return kernels().lookup(roots_[slice_of_key(key, slices_)], key, value);
+}
+
+std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,
+                                bool* found) const noexcept {
+  return kernels().lookup_batch(roots_.data(), slices_, keys, n, values, found);
+}
+
+bool BTree::insert(std::uint64_t key, std::uint64_t value) {
+  const std::uint32_t slice = slice_of_key(key, slices_);
+  auto& root = roots_[slice];
+  const auto lower_bound = kernels().lower_bound;
+  for (Backoff backoff;; backoff.pause()) {
+    Node* parent = nullptr;
+    std::uint64_t parent_version = 0;
+    Node* node = root.load(std::memory_order_acquire);
+    std::uint64_t version = node->read_begin();
+    if (root.load(std::memory_order_acquire) != node) continue;
+    for (;;) {
+      if (node->safe_count() == leaf_capacity) {
+        // Full nodes are split on the way down, so that a split never climbs: the parent, which was
+        // not full when it was passed, has room.
+        split_if_unchanged(slice, *node, version, parent, parent_version, key);
+        break;
+      }
+      const unsigned position = lower_bound(*node, key);
+      if (racy_load(node->level) == 0) {
+        if (!node->lock(version)) break;
+        const NodeLock lock(*node);
+        if (position < node->count && node->keys[position] == key) {
+          racy_store(node->words[position], value);
+          return false;
+        }
+        node->insert_at(position, key, value);
+        slice_[slice]->size.fetch_add(1, std::memory_order_relaxed);
+        return true;
+      }
+      Node* const child = Node::as_node(racy_load(node->words[position]));
+      if (!node->read_valid(version)) break;
+      const std::uint64_t child_version = child->read_begin();
+      if (!node->read_valid(version)) break;
+      parent = node;
+      parent_version = version;
+      node = child;
+      version = child_version;
+    }
+  }
+}
+
+/// Splits a full node, unless it or its parent have changed since their versions were read. A node
+/// without a parent is a root and gets a new one.
+void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t version, Node* parent,
+                               std::uint64_t parent_version, std::uint64_t key) {
+  std::optional<NodeLock> parent_lock;
+  if (parent != nullptr) {
+    if (!parent->lock(parent_version)) return;
+    parent_lock.emplace(*parent);
+  }
+  if (!node.lock(version)) return;
+  const NodeLock lock(node);
+  if (parent == nullptr && roots_[slice].load(std::memory_order_acquire) != &node) return;
+
+  const unsigned level = node.level;
+  const unsigned count = node.count;
+  // All memory first: from here on nothing can fail.
+  Node* const root = parent == nullptr ? new_node(slice, level + 1) : nullptr;
+  Node* const right = new_node(slice, level);
+
+  // Ascending inserts would leave every node half empty if cut in the middle.
+  const bool appends = level == 0 && key > node.keys[count - 1];
+  const unsigned kept = appends ? count - 1 : count / 2 + 1;
+  const std::uint64_t separator = node.keys[kept - 1];
+  if (level == 0) {
+    move_words(node.keys + kept, count - kept, right->keys);
+    move_words(node.words + kept, count - kept, right->words);
+    racy_store(right->count, static_cast<std::uint16_t>(count - kept));
+    racy_store(right->next, node.next);
+    for (unsigned i = kept; i < count; ++i) racy_store(node.keys[i], no_key);
+    racy_store(node.count, static_cast<std::uint16_t>(kept));
+    racy_store(node.next, Node::as_word(right));
+  } else {
+    // The separator moves up; the child to its left becomes the last one of the left node.
+    move_words(node.keys + kept, count - kept, right->keys);
+    move_words(node.words + kept, count - kept + 1, right->words);
+    racy_store(right->count, static_cast<std::uint16_t>(count - kept));
+    for (unsigned i = kept - 1; i < count; ++i) racy_store(node.keys[i], no_key);
+    racy_store(node.count, static_cast<std::uint16_t>(kept - 1));
+  }
+  right->fit_samples();
+  node.fit_samples();
+
+  if (parent != nullptr) {
+    const unsigned position = kernels().lower_bound(*parent, separator);
+    parent->insert_at(position, separator, Node::as_word(right));
+  } else {
+    racy_store(root->words[0], Node::as_word(&node));
+    root->insert_at(0, separator, Node::as_word(right));
+    roots_[slice].store(root, std::memory_order_release);
+  }
+}
+
+bool BTree::update(std::uint64_t key, std::uint64_t value) noexcept {
+  const auto& search = kernels();
+  for (Backoff backoff;; backoff.pause()) {
+    std::uint64_t version;
+    Node* const leaf = search.find_leaf(roots_[slice_of_key(key, slices_)], key, version);
+    const unsigned position = search.lower_bound(*leaf, key);
+    const bool present = position < leaf->safe_count() && racy_load(leaf->keys[position]) == key;
+    if (!present) {
+      if (leaf->read_valid(version)) return false;
+      continue;
+    }
+    if (!leaf->lock(version)) continue;
+    const NodeLock lock(*leaf);
+    racy_store(leaf->words[position], value);
+    return true;
+  }
+}
+
+bool BTree::erase(std::uint64_t key) noexcept {
+  const auto& search = kernels();
+  const std::uint32_t slice = slice_of_key(key, slices_);
+  for (Backoff backoff;; backoff.pause()) {
+    std::uint64_t version;
+    Node* const leaf = search.find_leaf(roots_[slice], key, version);
+    const unsigned position = search.lower_bound(*leaf, key);
+    const bool present = position < leaf->safe_count() && racy_load(leaf->keys[position]) == key;
+    if (!present) {
+      if (leaf->read_valid(version)) return false;
+      continue;
+    }
+    if (!leaf->lock(version)) continue;
+    const NodeLock lock(*leaf);
+    leaf->erase_at(position);
+    slice_[slice]->size.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+}
+
+std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                        std::uint64_t* values) const noexcept {
+  if (limit == 0) return 0;
+  const auto& search = kernels();
+  std::uint64_t version;
+  const Node* leaf = search.find_leaf(roots_[slice_of_key(first, slices_)], first, version);
+  std::size_t done = 0;
+  // The left end of a leaf never changes: what a split takes away is in the leaves to the right.
+  // So a leaf that changed while it was read can be read again, and once the link to the next leaf
+  // has been read together with the entries, nothing lies between the two.
+  for (bool in_first_leaf = true;;) {
+    const unsigned from = in_first_leaf ? search.lower_bound(*leaf, first) : 0;
+    const unsigned count = leaf->safe_count();
+    const std::uint64_t next = racy_load(leaf->next);
+    const std::size_t there = count > from ? count - from : 0;
+    const std::size_t n = std::min(there, limit - done);
+    if (n == there && next != 0) __builtin_prefetch(Node::as_node(next));
+    if (keys != nullptr) copy_words(leaf->keys + from, n, keys + done);
+    if (values != nullptr) copy_words(leaf->words + from, n, values + done);
+    if (!leaf->read_valid(version)) {
+      version = leaf->read_begin();
+      continue;
+    }
+    done += n;
+    if (done == limit || next == 0) return done;
+    leaf = Node::as_node(next);
+    version = leaf->read_begin();
+    in_first_leaf = false;
+  }
+}
+
+std::uint64_t BTree::size() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& slice : slice_) sum += slice->size.load(std::memory_order_relaxed);
+  return sum;
+}
+
+std::uint64_t BTree::slice_size(std::uint32_t slice) const {
+  return slice_.at(slice)->size.load(std::memory_order_relaxed);
+}
+
+const SliceArena& BTree::arena(std::uint32_t slice) const { return slice_.at(slice)->arena; }
+
+}  // namespace pmoss

@@ -1,0 +1,82 @@
+// A concurrent B+-tree of 64-bit keys and values whose memory can be moved slice by slice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "index/arena.hpp"
+#include "index/search.hpp"
+
+namespace pmoss {
+
+/// The key space is cut into slices of equal width (slice_of_key()). The top of the tree is an
+/// array with one entry per slice, and everything below it belongs to one slice and lies in that
+/// slice's own memory. Leaves of all slices form one ascending chain for scans.
+///
+/// All members may be called by any number of threads at once. Readers take no lock: they check the
+/// version of a node before and after reading it (optimistic lock coupling); writers lock single
+/// nodes. Nodes are never unlinked before the tree dies, so no reader can lose one.
+class BTree {
+ public:
+  struct Options {
+    std::uint32_t slices = 256;  ///< 1 .. 65536; each takes at least one page of memory
+    bool huge_pages = true;      ///< ask for 2 MiB pages; then a slice takes at least one of these
+  };
+  static constexpr std::uint32_t max_slices = 65536;
+
+  /// Throws std::invalid_argument for a wrong number of slices, std::bad_alloc.
+  explicit BTree(const Options& options);
+  BTree() : BTree(Options{}) {}
+  ~BTree();
+  BTree(const BTree&) = delete;
+  BTree& operator=(const BTree&) = delete;
+
+  /// False, and `value` as it was, if the key is absent.
+  bool lookup(std::uint64_t key, std::uint64_t& value) const noexcept;
+
+  /// Adds the key or replaces its value; true if the key was new. Throws std::bad_alloc, and then
+  /// the key is not added and the tree is as good as before.
+  bool insert(std::uint64_t key, std::uint64_t value);
+
+  /// False if the key is absent.
+  bool update(std::uint64_t key, std::uint64_t value) noexcept;
+
+  /// False if the key is absent. Nodes are not merged; their room serves later inserts.
+  bool erase(std::uint64_t key) noexcept;
+
+  /// Copies the up to `limit` smallest entries with keys from `first` on, in ascending order, and
+  /// returns their number. `keys` and `values` may each be null. Under concurrent writes, each
+  /// leaf is read as it is at one moment; keys present throughout are never missed.
+  std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                   std::uint64_t* values) const noexcept;
+
+  /// `n` lookups whose cache misses overlap, which is several times as fast as one by one. Fills
+  /// `found`, and `values` where found, and returns the number found.
+  std::size_t lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,
+                           bool* found) const noexcept;
+
+  /// Number of keys; exact when no writer is active.
+  std::uint64_t size() const noexcept;
+  std::uint64_t slice_size(std::uint32_t slice) const;
+  std::uint32_t slices() const noexcept { return slices_; }
+
+  /// Where the nodes of a slice lie. Throws std::out_of_range.
+  const SliceArena& arena(std::uint32_t slice) const;
+
+ private:
+  struct Slice;
+
+  index_detail::Node* new_node(std::uint32_t slice, unsigned level);
+  void split_if_unchanged(std::uint32_t slice, index_detail::Node& node, std::uint64_t version,
+                          index_detail::Node* parent, std::uint64_t parent_version,
+                          std::uint64_t key);
+
+  std::uint32_t slices_;
+  std::vector<index_detail::Root>
+      roots_;  // apart from Slice: dense, so that lookups find it cached
+  std::vector<std::unique_ptr<Slice>> slice_;
+};
+
+}  // namespace pmoss

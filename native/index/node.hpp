@@ -1,0 +1,220 @@
+// The one node layout of the B+-tree, its version lock, and reads and writes of shared words.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SANITIZE_THREAD__)
+#define PMOSS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PMOSS_TSAN 1
+#endif
+#endif
+#ifndef PMOSS_TSAN
+#define PMOSS_TSAN 0
+#endif
+
+namespace pmoss::index_detail {
+
+inline constexpr unsigned leaf_capacity = 255;           // P-MOSS's leaf size
+inline constexpr unsigned group_keys = 8;                // keys in one cache line
+inline constexpr unsigned groups = 32;                   // cache lines of keys in a node
+inline constexpr unsigned slots = 256;                   // group_keys * groups
+inline constexpr std::uint32_t sample_max = 0x7fffffff;  // signed compares must work
+inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
+
+// Words of a node are read while a writer may change them; the version tells afterwards whether
+// what was read is of any use. Under ThreadSanitizer each such access is atomic, so that it reports
+// real races only; otherwise they are plain, so that they may be vectorised.
+template <class T>
+inline T racy_load(const T& word) noexcept {
+#if PMOSS_TSAN
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
+#else
+  return word;
+#endif
+}
+
+template <class T>
+inline void racy_store(T& word, T value) noexcept {
+#if PMOSS_TSAN
+  __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+#else
+  word = value;
+#endif
+}
+
+/// Waits for another thread: first on the core, then by giving the core away (the holder of a lock
+/// may be waiting for it).
+class Backoff {
+ public:
+  void pause() noexcept {
+    if (++rounds_ % 64 != 0) {
+#if defined(__x86_64__) || defined(__i386__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      asm volatile("yield");
+#endif
+    } else {
+      ::sched_yield();
+    }
+  }
+
+ private:
+  unsigned rounds_ = 0;
+};
+
+/// A leaf (level 0) or an inner node. Keys are sorted, those from `count` on are no_key. In a leaf,
+/// words[i] is the value of keys[i]. In an inner node, words[i] is the child with the keys up to
+/// and including keys[i], and words[count] the child with those above.
+/// Samples speed up the search: sample j is the last key of the j-th line of keys, cut to 31 bits,
+/// (key - base) >> shift; the search then reads one line of keys instead of a chain of them.
+struct alignas(64) Node {
+  std::atomic<std::uint64_t> version;  // odd while locked; each unlock makes a new even number
+  std::uint64_t base;
+  std::uint64_t next;  // the leaf to the right, also across slices; 0 at the end
+  std::uint16_t count;
+  std::uint8_t shift;
+  std::uint8_t level;
+  alignas(64) std::uint32_t samples[groups];
+  alignas(64) std::uint64_t keys[slots];
+  alignas(64) std::uint64_t words[slots];
+
+  // --- reading ---
+
+  /// The version of an unlocked node; waits while a writer holds it.
+  std::uint64_t read_begin() const noexcept {
+    std::uint64_t seen = version.load(std::memory_order_acquire);
+    for (Backoff backoff; seen & 1; seen = version.load(std::memory_order_acquire)) {
+      backoff.pause();
+    }
+    return seen;
+  }
+
+  /// Whether everything read since read_begin() belongs to the version it returned.
+  bool read_valid(std::uint64_t seen) const noexcept {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return version.load(std::memory_order_relaxed) == seen;
+  }
+
+  /// Never more than the slots allow, even if torn.
+  unsigned safe_count() const noexcept {
+    return std::min<unsigned>(racy_load(count), leaf_capacity);
+  }
+
+  static Node* as_node(std::uint64_t word) noexcept {
+    return reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
+  }
+  static std::uint64_t as_word(const Node* node) noexcept {
+    return reinterpret_cast<std::uintptr_t>(node);
+  }
+
+  /// `key` as a sample: monotone in the key, saturating below and above the covered range.
+  std::uint32_t sample_of(std::uint64_t key) const noexcept {
+    const std::uint64_t from = racy_load(base);
+    const std::uint64_t offset = key > from ? key - from : 0;
+    const std::uint64_t cut = offset >> (racy_load(shift) & 63);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(cut, sample_max));
+  }
+
+  // --- writing: only by the thread that holds the lock, or before the node is published ---
+
+  /// Locks the node if nothing has changed since it was read as `seen`.
+  bool lock(std::uint64_t seen) noexcept {
+    if (!version.compare_exchange_strong(seen, seen + 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed)) {
+      return false;
+    }
+    // No later store may be seen before the lock is.
+    std::atomic_thread_fence(std::memory_order_release);
+    return true;
+  }
+
+  void unlock() noexcept {
+    version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  bool covers(std::uint64_t key) const noexcept {
+    return key >= base && ((key - base) >> shift) < sample_max;
+  }
+
+  void set_samples(unsigned first_group) noexcept {
+    for (unsigned group = first_group; group < groups; ++group) {
+      racy_store(samples[group], sample_of(keys[group * group_keys + group_keys - 1]));
+    }
+  }
+
+  /// Fits the samples to the keys that are there, with as much room again on both sides, so that
+  /// ascending or descending inserts call for a new fit only each time the range has doubled.
+  void fit_samples() noexcept {
+    const std::uint64_t low = count > 0 ? keys[0] : 0;
+    const std::uint64_t high = count > 0 ? keys[count - 1] : 0;
+    const std::uint64_t span = high - low;
+    const std::uint64_t from = low - std::min(low, span);
+    const std::uint64_t to = high + std::min(no_key - high, span);
+    const int bits = static_cast<int>(std::bit_width(to - from));
+    racy_store(base, from);
+    racy_store(shift, static_cast<std::uint8_t>(std::max(bits - 31, 0)));
+    set_samples(0);
+  }
+
+  /// Opens a gap at `position` in an array of which `used` entries are in use.
+  static void open_gap(std::uint64_t* array, unsigned position, unsigned used) noexcept {
+#if PMOSS_TSAN
+    for (unsigned i = used; i > position; --i) racy_store(array[i], array[i - 1]);
+#else
+    std::memmove(array + position + 1, array + position, (used - position) * sizeof *array);
+#endif
+  }
+
+  static void close_gap(std::uint64_t* array, unsigned position, unsigned used) noexcept {
+#if PMOSS_TSAN
+    for (unsigned i = position; i + 1 < used; ++i) racy_store(array[i], array[i + 1]);
+#else
+    std::memmove(array + position, array + position + 1, (used - position - 1) * sizeof *array);
+#endif
+  }
+
+  /// Adds a key at its sorted `position`; `word` goes beside it, or behind it in an inner node.
+  void insert_at(unsigned position, std::uint64_t key, std::uint64_t word) noexcept {
+    const unsigned inner = level > 0 ? 1 : 0;
+    open_gap(keys, position, count);
+    open_gap(words, position + inner, count + inner);
+    racy_store(keys[position], key);
+    racy_store(words[position + inner], word);
+    racy_store(count, static_cast<std::uint16_t>(count + 1));
+    if (covers(key)) {
+      set_samples(position / group_keys);
+    } else {
+      fit_samples();
+    }
+  }
+
+  /// Takes the entry at `position` out of a leaf.
+  void erase_at(unsigned position) noexcept {
+    close_gap(keys, position, count);
+    close_gap(words, position, count);
+    racy_store(keys[count - 1u], no_key);
+    racy_store(count, static_cast<std::uint16_t>(count - 1));
+    set_samples(position / group_keys);
+  }
+
+  /// Makes a value-initialised node an empty one. It must not be published yet.
+  void initialise(unsigned node_level) noexcept {
+    racy_store(level, static_cast<std::uint8_t>(node_level));
+    for (auto& key : keys) racy_store(key, no_key);
+    fit_samples();
+  }
+};
+
+static_assert(sizeof(Node) == 64 + 128 + 2048 + 2048);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace pmoss::index_detail

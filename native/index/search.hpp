@@ -1,0 +1,50 @@
+// The searches of the tree in several instruction sets, one of which is chosen at run time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "index/node.hpp"
+
+namespace pmoss {
+
+/// Instruction sets for the search within a node. All give the same results.
+enum class Isa : std::uint8_t { scalar, avx2, avx512 };
+
+/// Whether this processor, and this build, can run `isa`.
+bool isa_supported(Isa isa) noexcept;
+/// The widest one supported: what is used unless set_search_isa() says otherwise.
+Isa best_isa() noexcept;
+/// Chooses for all trees of the process, for tests and measurements. Throws std::invalid_argument
+/// if not supported.
+void set_search_isa(Isa isa);
+Isa search_isa() noexcept;
+
+namespace index_detail {
+
+/// The roots of the slices, indexed by slice.
+using Root = std::atomic<Node*>;
+
+/// What a lookup does, in one instruction set.
+struct SearchKernels {
+  Isa isa;
+  /// Number of keys in the node below `key`; may be anything up to slots - 1 if the node changes.
+  unsigned (*lower_bound)(const Node& node, std::uint64_t key) noexcept;
+  /// The leaf for `key`, and the version at which it was.
+  Node* (*find_leaf)(const Root& root, std::uint64_t key, std::uint64_t& version) noexcept;
+  bool (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value) noexcept;
+  /// Many lookups whose cache misses overlap; returns the number of keys found.
+  std::size_t (*lookup_batch)(const Root* roots, std::uint32_t slices, const std::uint64_t* keys,
+                              std::size_t n, std::uint64_t* values, bool* found) noexcept;
+};
+
+extern std::atomic<const SearchKernels*> chosen_kernels;
+
+/// The kernels in use. Never null.
+inline const SearchKernels& kernels() noexcept {
+  return *chosen_kernels.load(std::memory_order_relaxed);
+}
+
+}  // namespace index_detail
+}  // namespace pmoss

@@ -18,7 +18,7 @@ constexpr double line_bytes = 64.0;
 // The first cycle of Che's fixed point starts left of the root of a concave function, so Newton's
 // method climbs to it; the count is fixed so that every path to a schedule gives the same bits.
 constexpr int cache_iterations = 10;
-constexpr int contention_iterations = 16;
+constexpr int contention_iterations = 40;
 constexpr double contention_tolerance = 1e-9;
 // A fair scheduler lets two runnable threads alternate every few milliseconds.
 constexpr double time_slice_us = 3000.0;
@@ -54,6 +54,12 @@ Model::Model(Machine machine, Load load) : machine_(std::move(machine)), load_(l
   node_load_.assign(nodes, 0.0);
   const auto sockets = static_cast<std::size_t>(machine_.sockets());
   link_load_.assign(sockets * sockets, 0.0);
+  active_.reserve(cores);
+  for (std::size_t i = 0; i < curve_.size(); ++i) {
+    const double u = static_cast<double>(i) / curve_steps_per_unit;
+    const double rise = u > 0.0 ? portable::power(u, machine_.curve_c) : 0.0;
+    curve_[i] = 1.0 + machine_.curve_a * u + machine_.curve_b * rise / (1.02 - u);
+  }
   core_changed_.assign(cores, 0);
   llc_changed_.assign(domains, 0);
 }
@@ -309,13 +315,13 @@ void Model::refresh_slice(std::size_t s) {
   state_[s] = state;
 }
 
-double Model::loaded_latency(double u) const {
-  constexpr double knee = 0.97;
-  const double v = std::min(u, knee);
+double Model::loaded_latency(double utilisation) const {
+  const double position = std::min(utilisation, curve_knee) * curve_steps_per_unit;
+  const auto i = static_cast<std::size_t>(position);
   const double curve =
-      1.0 + machine_.curve_a * v + machine_.curve_b * portable::power(v, machine_.curve_c) / (1.02 - v);
+      curve_[i] + (position - static_cast<double>(i)) * (curve_[i + 1] - curve_[i]);
   // Beyond saturation Little's law sets the latency; a steep line lets the fixed point find it.
-  return u > knee ? curve * (1.0 + 25.0 * (u - knee)) : curve;
+  return utilisation > curve_knee ? curve * (1.0 + 25.0 * (utilisation - curve_knee)) : curve;
 }
 
 void Model::solve_contention() {
@@ -335,10 +341,16 @@ void Model::solve_contention() {
   }
   const double population = load_.outstanding_per_worker * static_cast<double>(machine_.workers());
   std::fill(multiplier_.begin(), multiplier_.end(), 1.0);
+  active_.clear();
+  for (std::size_t c = 0; c < cores; ++c) {
+    total_[c] = 0.0;
+    core_rate_[c] = 0.0;
+    if (core_share_[c] > 0.0) active_.push_back(c);
+  }
 
   double previous = 0.0;
   for (int step = 0; step < contention_iterations; ++step) {
-    for (std::size_t c = 0; c < cores; ++c) {
+    for (const std::size_t c : active_) {
       double ns = demand_[c];
       const auto from = static_cast<std::size_t>(machine_.node_of_core[c]);
       for (std::size_t m = 0; m < nodes; ++m) {
@@ -349,14 +361,14 @@ void Model::solve_contention() {
     // Demands are in nanoseconds per query, so throughputs are in queries per nanosecond.
     double x = 0.0;
     if (load_.kind == Load::Kind::saturated) {
-      for (std::size_t c = 0; c < cores; ++c) {
-        core_rate_[c] = core_share_[c] > 0.0 ? core_share_[c] / total_[c] : 0.0;
+      for (const std::size_t c : active_) {
+        core_rate_[c] = core_share_[c] / total_[c];
         x += core_rate_[c];
       }
     } else {
       x = closed_throughput(total_, population);
       if (load_.kind == Load::Kind::open) x = std::min(x, load_.offered_mq_per_s * 1e-3);
-      for (std::size_t c = 0; c < cores; ++c) core_rate_[c] = x * core_share_[c];
+      for (const std::size_t c : active_) core_rate_[c] = x * core_share_[c];
     }
     throughput_ = x;
     if (std::abs(x - previous) <= contention_tolerance * x) break;
@@ -365,12 +377,10 @@ void Model::solve_contention() {
     // 1 byte per nanosecond is 1 GB/s.
     std::fill(node_load_.begin(), node_load_.end(), 0.0);
     std::fill(link_load_.begin(), link_load_.end(), 0.0);
-    for (std::size_t c = 0; c < cores; ++c) {
-      if (!(core_share_[c] > 0.0)) continue;
+    for (const std::size_t c : active_) {
       const double rate = core_rate_[c] / core_share_[c];
-      const auto from =
-          static_cast<std::size_t>(machine_.socket_of_node[static_cast<std::size_t>(
-              machine_.node_of_core[c])]);
+      const auto from = static_cast<std::size_t>(
+          machine_.socket_of_node[static_cast<std::size_t>(machine_.node_of_core[c])]);
       for (std::size_t m = 0; m < nodes; ++m) {
         const double gb_per_s = rate * traffic_[c * nodes + m];
         node_load_[m] += gb_per_s;
@@ -378,17 +388,29 @@ void Model::solve_contention() {
         if (to != from) link_load_[to * sockets + from] += gb_per_s;
       }
     }
+    double busiest = 0.0;
     for (std::size_t m = 0; m < nodes; ++m) {
-      const double at_node = loaded_latency(node_load_[m] / machine_.dram_gb_per_s[m]);
-      const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
-      for (std::size_t a = 0; a < nodes; ++a) {
-        const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);
-        const double on_link =
-            from == to ? 1.0
-                       : loaded_latency(link_load_[to * sockets + from] /
-                                        machine_.link_gb_per_s[to * sockets + from]);
+      node_load_[m] /= machine_.dram_gb_per_s[m];
+      busiest = std::max(busiest, node_load_[m]);
+      node_load_[m] = loaded_latency(node_load_[m]);
+    }
+    for (std::size_t link = 0; link < link_load_.size(); ++link) {
+      if (link_load_[link] == 0.0) {
+        link_load_[link] = 1.0;  // idle, or a socket to itself
+        continue;
+      }
+      link_load_[link] /= machine_.link_gb_per_s[link];
+      busiest = std::max(busiest, link_load_[link]);
+      link_load_[link] = loaded_latency(link_load_[link]);
+    }
+    // The curve is flat at low load, where the plain iteration converges fastest.
+    const double weight = busiest > 0.7 ? 0.5 : 1.0;
+    for (std::size_t a = 0; a < nodes; ++a) {
+      const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);
+      for (std::size_t m = 0; m < nodes; ++m) {
+        const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
         double& value = multiplier_[a * nodes + m];
-        value = 0.5 * (value + at_node * on_link);
+        value += weight * (node_load_[m] * link_load_[to * sockets + from] - value);
       }
     }
   }

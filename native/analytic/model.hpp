@@ -2,6 +2,8 @@
 // point give the throughput of a schedule in microseconds, and after moving one slice in less.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -100,9 +102,15 @@ class Model {
   std::vector<double> service_ns_;    // per core: mean service time with contention
   std::vector<double> multiplier_;    // [core's node][memory's node]: loaded / idle latency
 
+  // Loaded / idle latency, tabulated over the utilisation up to the knee.
+  static constexpr double curve_knee = 0.97;
+  static constexpr double curve_steps_per_unit = 1024.0;
+  std::array<double, 996> curve_{};
+
   // Scratch space, so that a step allocates nothing.
   std::vector<double> scratch_lines_, scratch_rates_, demand_, dram_demand_, traffic_;
   std::vector<double> total_, node_load_, link_load_;
+  std::vector<std::size_t> active_;  // cores that serve a slice
   std::vector<int> members_;
   std::vector<std::uint8_t> core_changed_, llc_changed_;
 };

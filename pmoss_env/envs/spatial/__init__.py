@@ -1,0 +1,10 @@
+"""Spatial scheduling: place every slice of an index on a core (P-MOSS)."""
+
+from pmoss_env.envs.spatial.observation import (
+    ObservationBuilder,
+    PositionMask,
+    meta_names,
+    placement_order,
+)
+
+__all__ = ["ObservationBuilder", "PositionMask", "meta_names", "placement_order"]

@@ -1,0 +1,245 @@
+#include "analytic/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "analytic/exhaustive.hpp"
+#include "tests/analytic/small_machine.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss::analytic {
+namespace {
+
+WorkloadSpec workload() {
+  WorkloadSpec w;
+  w.lookup = 0.5;
+  w.insert = 0.5;
+  w.distribution = Distribution::zipf;
+  w.records = 5'000'000;
+  return w;
+}
+
+struct Placed {
+  std::vector<std::int32_t> cores, nodes;
+};
+
+Placed random_schedule(const Machine& machine, int slices, std::uint64_t seed, bool local) {
+  Random random(seed);
+  Placed p;
+  for (int s = 0; s < slices; ++s) {
+    const auto core = static_cast<std::int32_t>(random.below(8));
+    p.cores.push_back(core);
+    p.nodes.push_back(local ? machine.node_of_core[static_cast<std::size_t>(core)]
+                            : static_cast<std::int32_t>(random.below(4)));
+  }
+  return p;
+}
+
+Model model_of(const Machine& machine, Load load, int slices = 64,
+               std::vector<double> busy = std::vector<double>(8, 0.0)) {
+  Model model(machine, load);
+  model.set_instance(BTreeProfiler(workload(), slices).profiles(1), std::move(busy));
+  return model;
+}
+
+class EveryLoad : public ::testing::TestWithParam<Load::Kind> {
+ protected:
+  Load load() const { return Load{GetParam(), 32, 5.0}; }
+};
+
+TEST_P(EveryLoad, AMoveGivesTheSameBitsAsPlacingTheWhole) {
+  const Machine machine = small_machine();
+  for (const bool home_cluster : {false, true}) {
+    Machine m = machine;
+    m.llc_at_home_cluster = home_cluster;
+    for (const bool local : {true, false}) {
+      Model moved = model_of(m, load());
+      Model placed = model_of(m, load());
+      Placed p = random_schedule(m, 64, 3, local);
+      moved.place(p.cores, p.nodes);
+      Random random(9);
+      for (int i = 0; i < 200; ++i) {
+        const auto s = random.below(64);
+        p.cores[s] = static_cast<std::int32_t>(random.below(8));
+        p.nodes[s] = static_cast<std::int32_t>(random.below(4));
+        const double by_move = moved.move(static_cast<int>(s), p.cores[s], p.nodes[s]);
+        ASSERT_EQ(by_move, placed.place(p.cores, p.nodes)) << "move " << i;
+      }
+    }
+  }
+}
+
+TEST_P(EveryLoad, SliceThroughputsAndNodeTrafficAddUp) {
+  const Machine machine = small_machine();
+  Model model = model_of(machine, load());
+  const Placed p = random_schedule(machine, 64, 5, false);
+  const double x = model.place(p.cores, p.nodes);
+  const Snapshot snapshot = model.snapshot();
+  double queries = 0.0, accesses = 0.0, written = 0.0;
+  for (const SliceRates& r : snapshot.slices) {
+    queries += r.throughput;
+    accesses += r.memory_accesses + r.llc_write_misses;
+    written += r.llc_write_misses;
+  }
+  EXPECT_NEAR(queries, x, 1e-9 * x);
+  const auto sum = [](const std::vector<double>& v) {
+    return std::accumulate(v.begin(), v.end(), 0.0);
+  };
+  // 64 bytes per access; million lines per second are 64e-3 GB/s.
+  EXPECT_NEAR(sum(snapshot.read_gb_per_s), accesses * 64e-3, 1e-9 + 1e-6 * accesses);
+  EXPECT_NEAR(sum(snapshot.write_gb_per_s), written * 64e-3, 1e-9 + 1e-6 * written);
+  EXPECT_GT(snapshot.latency_p99_us, snapshot.latency_p50_us);
+}
+
+TEST_P(EveryLoad, NamingIdenticalNodesOtherwiseChangesNothing) {
+  const Machine machine = small_machine();
+  Model model = model_of(machine, load());
+  const Placed p = random_schedule(machine, 64, 6, true);
+  const double x = model.place(p.cores, p.nodes);
+  Placed q = p;
+  for (auto& core : q.cores) core = 7 - core;
+  for (auto& node : q.nodes) node = 3 - node;
+  EXPECT_NEAR(model.place(q.cores, q.nodes), x, 1e-9 * x);
+}
+
+TEST_P(EveryLoad, MoreBandwidthOrLessLatencyNeverHurts) {
+  const Machine machine = small_machine();
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const Placed p = random_schedule(machine, 64, seed, false);
+    const double x = model_of(machine, load()).place(p.cores, p.nodes);
+    Machine better = machine;
+    for (auto& bandwidth : better.dram_gb_per_s) bandwidth *= 2.0;
+    EXPECT_GE(model_of(better, load()).place(p.cores, p.nodes), x * (1.0 - 1e-9));
+    better = machine;
+    for (auto& bandwidth : better.link_gb_per_s) bandwidth *= 2.0;
+    EXPECT_GE(model_of(better, load()).place(p.cores, p.nodes), x * (1.0 - 1e-9));
+    better = machine;
+    for (auto& latency : better.dram_ns) latency *= 0.5;
+    EXPECT_GE(model_of(better, load()).place(p.cores, p.nodes), x * (1.0 - 1e-9));
+  }
+}
+
+TEST_P(EveryLoad, MarginalIsEveryMoveAndLeavesTheScheduleAlone) {
+  Machine machine = small_machine();
+  machine.is_worker[5] = 0;
+  Model model = model_of(machine, load());
+  std::vector<std::int32_t> cores(64, 0), nodes(64, 0);
+  for (std::size_t s = 0; s < 64; ++s) {
+    cores[s] = static_cast<std::int32_t>(s % 5);
+    nodes[s] = machine.node_of_core[static_cast<std::size_t>(cores[s])];
+  }
+  const double x = model.place(cores, nodes);
+  const std::vector<double> marginal = model.marginal(7);
+  EXPECT_EQ(model.throughput(), x);
+  EXPECT_TRUE(std::isnan(marginal[5]));
+  EXPECT_EQ(marginal[static_cast<std::size_t>(cores[7])], x);
+  EXPECT_EQ(marginal[6], model.move(7, 6, 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, EveryLoad,
+                         ::testing::Values(Load::Kind::closed, Load::Kind::saturated,
+                                           Load::Kind::open));
+
+TEST(Model, PutsDataNearItsCore) {
+  const Machine machine = small_machine();
+  Model model = model_of(machine, Load{});
+  Placed p = random_schedule(machine, 64, 1, true);
+  const double local = model.place(p.cores, p.nodes);
+  for (auto& node : p.nodes) node = (node + 2) % 4;
+  EXPECT_LT(model.place(p.cores, p.nodes), local);
+}
+
+TEST(Model, AnOpenLoadBelowCapacityIsServedWhole) {
+  const Machine machine = small_machine();
+  const Placed p = random_schedule(machine, 64, 1, true);
+  const double closed = model_of(machine, Load{}).place(p.cores, p.nodes);
+  Model open = model_of(machine, Load{Load::Kind::open, 32, 0.5 * closed});
+  EXPECT_NEAR(open.place(p.cores, p.nodes), 0.5 * closed, 1e-9);
+  Model flooded = model_of(machine, Load{Load::Kind::open, 32, 10.0 * closed});
+  EXPECT_NEAR(flooded.place(p.cores, p.nodes), closed, 1e-6 * closed);
+}
+
+TEST(Model, ABusyNeighbourShowsInTimeButNotInEvents) {
+  const Machine machine = small_machine();
+  std::vector<double> busy(8, 0.0);
+  busy[2] = 0.5;
+  Model quiet = model_of(machine, Load{});
+  Model shared = model_of(machine, Load{}, 64, busy);
+  std::vector<std::int32_t> cores(64), nodes(64);
+  for (std::size_t s = 0; s < 64; ++s) {
+    cores[s] = static_cast<std::int32_t>(s % 8);
+    nodes[s] = machine.node_of_core[s % 8];
+  }
+  EXPECT_LT(shared.place(cores, nodes), quiet.place(cores, nodes));
+  for (const auto& [s, slowdown] : {std::pair<std::size_t, double>{2, 2.0}, {3, 1.0}}) {
+    const SliceRates r = shared.snapshot().slices[s];
+    EXPECT_NEAR(r.elapsed_us / r.task_clock_us, slowdown, 1e-12);
+    EXPECT_EQ(r.context_switches > 0.0, slowdown > 1.0);
+    const SliceRates q = quiet.snapshot().slices[s];
+    EXPECT_NEAR(r.instructions / r.throughput, q.instructions / q.throughput, 1e-9);
+  }
+}
+
+TEST(Model, DramLatencyIsThatOfTheMachineWhenNothingContends) {
+  // One slice whose lines all miss every cache, at next to no load: its stall time per query is
+  // its dependent misses times the idle latency.
+  Machine machine = small_machine();
+  machine.l2_lines = 1;
+  machine.llc_lines = 1;
+  machine.llc_victim_share = 0.0;
+  WorkloadSpec lookups;
+  lookups.records = 20'000'000;
+  for (const int node : {0, 3}) {
+    Model model(machine, Load{Load::Kind::open, 32, 1e-6});
+    model.set_instance(BTreeProfiler(lookups, 1).profiles(1), std::vector<double>(8, 0.0));
+    model.place(std::vector<std::int32_t>{0}, std::vector<std::int32_t>{node});
+    const SliceRates r = model.snapshot().slices[0];
+    const double stall_ns = r.cycles_l3_miss / r.throughput / machine.clock_ghz;
+    // Two phases in the inner node above the leaf, two in the leaf.
+    EXPECT_NEAR(stall_ns, 4.0 * (node == 0 ? 80.0 : 150.0), 1.0);
+  }
+}
+
+TEST(Model, RefusesWhatTheMachineCannotRun) {
+  Machine machine = small_machine();
+  machine.is_worker[1] = 0;
+  Model model = model_of(machine, Load{}, 4);
+  const std::vector<std::int32_t> nodes(4, 0);
+  EXPECT_THROW(model.place(std::vector<std::int32_t>(3, 0), nodes), std::invalid_argument);
+  EXPECT_THROW(model.place(std::vector<std::int32_t>(4, 1), nodes), std::invalid_argument);
+  EXPECT_THROW(model.place(std::vector<std::int32_t>(4, 8), nodes), std::invalid_argument);
+  EXPECT_THROW(model.move(0, 0, 0), std::invalid_argument);
+  model.place(std::vector<std::int32_t>(4, 0), nodes);
+  EXPECT_THROW(model.move(4, 0, 0), std::invalid_argument);
+  EXPECT_THROW(model.move(0, 0, 4), std::invalid_argument);
+  EXPECT_THROW(model.marginal(-1), std::invalid_argument);
+  EXPECT_THROW(Model(machine, Load{Load::Kind::open, 32, 0.0}), std::invalid_argument);
+  EXPECT_THROW(model.set_instance(BTreeProfiler(workload(), 4).profiles(0), {0.5}),
+               std::invalid_argument);
+}
+
+TEST(Exhaustive, FindsWhatBruteForceFinds) {
+  const Machine machine = small_machine();
+  Model model = model_of(machine, Load{}, 4);
+  const Optimum best = best_by_enumeration(model, 5000);
+  EXPECT_EQ(best.evaluated, 4096u);
+  double highest = 0.0;
+  std::vector<std::int32_t> cores(4), nodes(4);
+  for (int code = 0; code < 4096; ++code) {
+    for (std::size_t s = 0; s < 4; ++s) {
+      cores[s] = (code >> (3 * s)) & 7;
+      nodes[s] = machine.node_of_core[static_cast<std::size_t>(cores[s])];
+    }
+    highest = std::max(highest, model.place(cores, nodes));
+  }
+  EXPECT_EQ(best.throughput, highest);
+  EXPECT_THROW(best_by_enumeration(model, 4095), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace pmoss::analytic

@@ -1,0 +1,71 @@
+#include "analytic/profile.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "workload/keyspace.hpp"
+
+namespace pmoss::analytic {
+namespace {
+
+WorkloadSpec ycsb_a() {
+  WorkloadSpec workload;
+  workload.lookup = 0.5;
+  workload.insert = 0.5;
+  workload.distribution = Distribution::zipf;
+  workload.records = 1'000'000;
+  return workload;
+}
+
+TEST(Profile, SharesAreADistribution) {
+  const SliceProfiles p = BTreeProfiler(ycsb_a(), 256).profiles(3);
+  EXPECT_NEAR(std::accumulate(p.share.begin(), p.share.end(), 0.0), 1.0, 1e-12);
+  for (const double share : p.share) EXPECT_GT(share, 0.0);
+}
+
+TEST(Profile, SharesAreThoseOfTheGenerator) {
+  // The model and the machine must agree on which slices are hot.
+  WorkloadSpec workload = ycsb_a();
+  workload.seed = 11;
+  constexpr int slices = 64;
+  const SliceProfiles p = BTreeProfiler(workload, slices).profiles(workload.seed);
+  OperationGenerator generator(workload, 5, workload.records, 1);
+  constexpr int draws = 400'000;
+  std::vector<double> seen(slices, 0.0);
+  for (int i = 0; i < draws; ++i) seen[slice_of_key(generator.next().key, slices)] += 1.0;
+  double chi_square = 0.0;
+  for (std::size_t s = 0; s < slices; ++s) {
+    const double expected = draws * p.share[s];
+    chi_square += (seen[s] - expected) * (seen[s] - expected) / expected;
+  }
+  // 63 degrees of freedom: 99.99 % of samples lie below 115. Ranks beyond the individually placed
+  // ones are taken as uniform, which adds a little.
+  EXPECT_LT(chi_square, 130.0);
+}
+
+TEST(Profile, InstancesDifferAndRepeat) {
+  const BTreeProfiler profiler(ycsb_a(), 256);
+  EXPECT_EQ(profiler.profiles(1).share, profiler.profiles(1).share);
+  EXPECT_NE(profiler.profiles(1).share, profiler.profiles(2).share);
+}
+
+TEST(Profile, UniformLookupsMakeEqualSlices) {
+  WorkloadSpec workload;
+  const SliceProfiles p = BTreeProfiler(workload, 100).profiles(1);
+  for (const double share : p.share) EXPECT_NEAR(share, 0.01, 1e-12);
+  for (const double dirty : p.dirty_share) EXPECT_EQ(dirty, 0.0);
+}
+
+TEST(Profile, RefusesImpossibleRequests) {
+  EXPECT_THROW(BTreeProfiler(ycsb_a(), 0), std::invalid_argument);
+  EXPECT_THROW(BTreeProfiler(ycsb_a(), 100'000), std::invalid_argument);
+  WorkloadSpec workload = ycsb_a();
+  workload.insert = 0.9;
+  EXPECT_THROW(BTreeProfiler(workload, 16), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace pmoss::analytic

@@ -1,0 +1,68 @@
+#include "analytic/queueing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "workload/random.hpp"
+
+namespace pmoss::analytic {
+namespace {
+
+// Exact mean value analysis of a closed network of single servers, the recursion over populations.
+double exact_mva(const std::vector<double>& demand, int population) {
+  std::vector<double> queue(demand.size(), 0.0);
+  double x = 0.0;
+  for (int n = 1; n <= population; ++n) {
+    double response = 0.0;
+    for (std::size_t c = 0; c < demand.size(); ++c) response += demand[c] * (1.0 + queue[c]);
+    x = n / response;
+    for (std::size_t c = 0; c < demand.size(); ++c) {
+      queue[c] = x * demand[c] * (1.0 + queue[c]);
+    }
+  }
+  return x;
+}
+
+TEST(ClosedThroughput, AgreesWithExactMeanValueAnalysis) {
+  Random random(7);
+  for (int trial = 0; trial < 50; ++trial) {
+    std::vector<double> demand(40);
+    for (auto& d : demand) d = 0.1 + random.uniform();
+    const int population = 32 * 40;
+    EXPECT_NEAR(closed_throughput(demand, population) / exact_mva(demand, population), 1.0, 0.01);
+  }
+}
+
+TEST(ClosedThroughput, BalancedStationsHaveTheClosedForm) {
+  const std::vector<double> demand(56, 0.25);
+  const double n = 32 * 56;
+  // rho / (1 - rho) = n / 56 at every station.
+  EXPECT_NEAR(closed_throughput(demand, n), n / (n + 56.0) / 0.25, 1e-9);
+}
+
+TEST(ClosedThroughput, IsBoundedByTheBottleneckAndReachesIt) {
+  const std::vector<double> demand{0.1, 0.1, 1.0};
+  const double x = closed_throughput(demand, 1e6);
+  EXPECT_LT(x, 1.0);
+  EXPECT_GT(x, 0.99999);
+}
+
+TEST(ClosedThroughput, IsZeroWithoutDemand) {
+  EXPECT_EQ(closed_throughput({0.0, 0.0}, 10.0), 0.0);
+}
+
+TEST(MixtureQuantile, OfOneExponentialIsItsClosedForm) {
+  EXPECT_NEAR(mixture_quantile({2.0}, {3.0}, 0.99), 3.0 * std::log(100.0), 1e-6);
+  EXPECT_NEAR(mixture_quantile({2.0, 0.0}, {3.0, 50.0}, 0.5), 3.0 * std::log(2.0), 1e-6);
+}
+
+TEST(MixtureQuantile, OfTwoSolvesTheMixture) {
+  const double t = mixture_quantile({1.0, 3.0}, {1.0, 10.0}, 0.9);
+  EXPECT_NEAR(0.25 * std::exp(-t) + 0.75 * std::exp(-t / 10.0), 0.1, 1e-9);
+}
+
+}  // namespace
+}  // namespace pmoss::analytic

@@ -1,0 +1,51 @@
+#include "machine/machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "tests/analytic/small_machine.hpp"
+
+namespace pmoss {
+namespace {
+
+std::string refusal(const Machine& machine) {
+  try {
+    machine.validate();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Machine, CountsItsParts) {
+  const Machine machine = small_machine();
+  EXPECT_EQ(machine.cores(), 8);
+  EXPECT_EQ(machine.nodes(), 4);
+  EXPECT_EQ(machine.sockets(), 2);
+  EXPECT_EQ(machine.llc_domains(), 4);
+  EXPECT_EQ(machine.workers(), 8);
+  EXPECT_EQ(refusal(machine), "");
+}
+
+TEST(Machine, RefusesImpossibleValuesByName) {
+  Machine machine = small_machine();
+  machine.clock_ghz = 0.0;
+  EXPECT_NE(refusal(machine).find("clock_ghz = 0"), std::string::npos);
+
+  machine = small_machine();
+  machine.node_of_core[3] = 9;
+  EXPECT_NE(refusal(machine).find("node_of_core = 9"), std::string::npos);
+
+  machine = small_machine();
+  machine.dram_ns.pop_back();
+  EXPECT_NE(refusal(machine).find("length of dram_ns = 15"), std::string::npos);
+
+  machine = small_machine();
+  machine.is_worker.assign(8, 0);
+  EXPECT_NE(refusal(machine).find("workers = 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pmoss

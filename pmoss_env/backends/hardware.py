@@ -1,0 +1,204 @@
+"""The hardware backend: the native runtime measures schedules on this host.
+
+Pinned worker threads serve a B+-tree under the given schedule, fed by routers through bounded
+queues (native/runtime). What this host cannot count is marked unavailable; nothing is made up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from pmoss_env import __version__, _native
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.errors import BackendError, ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import Machine
+from pmoss_env.types import (
+    COUNTER_INDEX,
+    COUNTERS,
+    HardwareSnapshot,
+    Instance,
+    LoadRegime,
+    Schedule,
+)
+from pmoss_env.workloads import Workload
+
+#: Events that the kernel counts in nanoseconds, and their name and scale in the vocabulary.
+_IN_MICROSECONDS = {"task_clock": ("task_clock_us", 1e-3)}
+
+
+class HardwareBackend:
+    """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
+
+    The index is loaded at the first measurement and again when the instance changes, because
+    other keys are hot then.
+
+    Args:
+        machine: this host, ``load_machine("host")``.
+        workload: what the index gets.
+        slices: number of key ranges.
+        load: how queries are offered.
+        records: records in the index, instead of the workload's.
+        seconds: length of one measurement.
+        warmup_seconds: time before it that does not count.
+        window: queries per counter window (mission row A10).
+        huge_pages: ask for 2 MiB pages.
+        progress: called with the number of records loaded so far.
+    """
+
+    name = "hardware"
+
+    def __init__(
+        self,
+        machine: Machine,
+        workload: Workload,
+        slices: int,
+        load: LoadRegime,
+        *,
+        records: int | None = None,
+        seconds: float = 1.0,
+        warmup_seconds: float = 0.2,
+        window: int = 100,
+        huge_pages: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        if machine.name != "host":
+            raise UnsupportedError(
+                f"machine {machine.name!r} is not this host: the hardware backend measures "
+                "machine 'host'"
+            )
+        if not seconds > 0 or not warmup_seconds >= 0:
+            raise BackendError(f"seconds = {seconds}, warmup_seconds = {warmup_seconds}: too short")
+        self.machine = machine
+        self.workload = (
+            workload if records is None else dataclasses.replace(workload, records=records)
+        )
+        self.slices = slices
+        self.load = load
+        self.seconds = seconds
+        self.warmup_seconds = warmup_seconds
+        self.window = window
+        self.huge_pages = huge_pages
+        self._progress = progress
+        self._facts = _native.host_facts("/")
+        self._instance = Instance()
+        self._runner: _native.Runner | None = None
+
+    def set_instance(self, instance: Instance) -> None:
+        """Chooses which keys are hot (the index is loaded anew) and which neighbours spin."""
+        for neighbour in instance.neighbours:
+            if neighbour.family != "busy_core":
+                raise UnknownNameError("neighbour family", neighbour.family, ("busy_core",))
+            if not 0 <= neighbour.core < self.machine.cores:
+                raise ScheduleError(f"neighbour on core {neighbour.core}: no such core here")
+        if instance.workload_seed != self._instance.workload_seed:
+            self._runner = None
+        self._instance = instance
+
+    def _loaded_runner(self) -> _native.Runner:
+        if self._runner is None:
+            runner = _native.Runner(
+                native_workload(self.workload, self._instance.workload_seed),
+                slices=self.slices,
+                huge_pages=self.huge_pages,
+            )
+            runner.load(progress=self._progress)
+            self._runner = runner
+        return self._runner
+
+    def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
+        """Runs ``schedule`` for ``seconds`` and returns what was counted.
+
+        Raises:
+            ScheduleError: this host cannot run the schedule.
+            BackendError: a thread failed; the message names its role and CPU.
+        """
+        self.machine.check_schedule(schedule, self.slices)
+        cpu = self.machine.cpu_of_core
+        routers = [
+            int(cpu[core])
+            for core, role in enumerate(self.machine.role_of_core)
+            if role == "router"
+        ]
+        runner = self._loaded_runner()
+        try:
+            raw = runner.measure(
+                cores=cpu[schedule.cores],
+                worker_cpus=cpu[self.machine.workers].tolist(),
+                router_cpus=routers,
+                busy_cpus=[int(cpu[n.core]) for n in self._instance.neighbours],
+                load=self.load.kind,
+                outstanding_per_worker=self.load.outstanding_per_worker,
+                rate_mqs=self.load.offered_mq_per_s,
+                seconds=self.seconds,
+                warmup_seconds=self.warmup_seconds,
+                seed=seed,
+                window=self.window,
+            )
+        except (RuntimeError, MemoryError) as error:
+            raise BackendError(f"the measurement failed: {error}") from error
+        return self._snapshot(raw, schedule, seed)
+
+    def _snapshot(
+        self, raw: _native.MeasurementDict, schedule: Schedule, seed: int
+    ) -> HardwareSnapshot:
+        seconds = raw["seconds"]
+        queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6
+        counters = np.zeros((self.slices, len(COUNTERS)))
+        available = np.zeros(len(COUNTERS), dtype=np.bool_)
+        ratio = np.zeros(len(COUNTERS))
+
+        def fill(name: str, rates: np.ndarray, running: float) -> None:
+            i = COUNTER_INDEX[name]
+            counters[:, i] = rates
+            available[i] = True
+            ratio[i] = running
+
+        fill("queries", queries, 1.0)
+        fill("elapsed_us", np.asarray(raw["slice_service_seconds"]) / seconds, 1.0)
+        sources: dict[str, str] = {}
+        for i, event in enumerate(raw["availability"]):
+            name, scale = _IN_MICROSECONDS.get(event["name"], (event["name"], 1.0))
+            sources[name] = event["source"] if event["source"] != "none" else event["reason"]
+            if event["source"] == "none":
+                continue
+            counted = np.asarray(raw["slice_counted"])[:, i]
+            totals = np.asarray(raw["slice_counters"])[:, i]
+            per_query = np.divide(totals, counted, out=np.zeros(self.slices), where=counted > 0)
+            fill(name, per_query * scale * queries, float(raw["running_ratio"][i]))
+        return HardwareSnapshot(
+            throughput=float(raw["completed"]) / seconds / 1e6,
+            slice_throughput=queries,
+            slice_counters=counters,
+            counters_available=available,
+            running_ratio=ratio,
+            offcore=np.zeros(0),
+            offcore_names=(),
+            offcore_available=np.zeros(0, dtype=np.bool_),
+            latency_p50_us=float(raw["latency_p50_us"]),
+            latency_p99_us=float(raw["latency_p99_us"]),
+            load=str(self.load),
+            provenance={
+                "backend": self.name,
+                "version": __version__,
+                "seed": seed,
+                "host": self._facts,
+                "records": self.workload.records,
+                "seconds": seconds,
+                "window": self.window,
+                "worker_cpus": list(raw["worker_cpus"]),
+                "router_cpus": list(raw["router_cpus"]),
+                "busy_cpus": list(raw["busy_cpus"]),
+                "roles_share_cores": bool(raw["roles_share_cores"]),
+                "data_placement": "first touch: moving data between nodes is not done yet"
+                if self.machine.nodes > 1
+                else "one node",
+                "counters": sources,
+            },
+        )
+
+    def close(self) -> None:
+        """Frees the index."""
+        self._runner = None

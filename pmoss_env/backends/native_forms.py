@@ -1,0 +1,52 @@
+"""Descriptions in the form the C++ core takes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_env import _native
+from pmoss_env.machines import Machine
+from pmoss_env.workloads import Workload
+
+_LINES_PER_KIB = 1024 / 64
+
+
+def native_machine(machine: Machine) -> _native.MachineModel:
+    """The C++ form of a machine description; DescriptionError if a parameter is missing."""
+    native = _native.MachineModel()
+    native.node_of_core = machine.node_of_core.tolist()
+    native.llc_of_core = machine.llc_of_core.tolist()
+    native.is_worker = machine.worker_mask.astype(np.uint8).tolist()
+    native.socket_of_node = machine.socket_of_node.tolist()
+    value = machine.parameter
+    for name in (
+        "clock_ghz instructions_per_cycle branch_miss_cycles mlp_dependent mlp_streaming "
+        "llc_victim_share llc_ns curve_a curve_b curve_c tlb_pages page_walk_ns page_bytes"
+    ).split():
+        setattr(native, name, value(name))
+    native.l2_lines = value("l2_kib") * _LINES_PER_KIB
+    native.llc_lines = value("llc_kib") * _LINES_PER_KIB
+    native.llc_at_home_cluster = bool(value("llc_at_home_cluster"))
+    same_socket = machine.socket_of_node[:, None] == machine.socket_of_node[None, :]
+    latency = np.where(same_socket, value("dram_same_socket_ns"), value("dram_other_socket_ns"))
+    np.fill_diagonal(latency, value("dram_local_ns"))
+    native.dram_ns = latency.ravel().tolist()
+    native.dram_gb_per_s = [value("dram_gb_per_s")] * machine.nodes
+    native.link_gb_per_s = [value("link_gb_per_s")] * machine.sockets**2
+    return native
+
+
+def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
+    """The C++ form of a workload description and instance seed."""
+    return _native.WorkloadSpec(
+        lookup=workload.lookup,
+        insert=workload.insert,
+        scan=workload.scan,
+        update=workload.update,
+        distribution=workload.distribution,
+        theta=workload.theta,
+        zipf_items=workload.zipf_items,
+        records=workload.records,
+        max_scan_length=workload.max_scan_length,
+        seed=seed,
+    )

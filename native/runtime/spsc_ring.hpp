@@ -1,0 +1,87 @@
+// A bounded queue between one producer and one consumer thread.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace pmoss::runtime {
+
+/// Each side owns one index on a line of its own and keeps a copy of the other's, which it
+/// refreshes only when the ring looks full (or empty): most operations touch no line that the other
+/// writes.
+///
+/// An item leaves the ring when the consumer is done with it, not when it is read. So the ring's
+/// fill is the number of items in flight, and the producer can see how many are done.
+template <typename Item>
+class SpscRing {
+  static_assert(std::is_trivially_copyable_v<Item>);
+
+ public:
+  /// Room for at least `capacity` items, rounded up to a power of two. The memory is touched here:
+  /// build the ring on the thread that should have it in its own node.
+  explicit SpscRing(std::size_t capacity)
+      : mask_(std::bit_ceil(std::max<std::size_t>(capacity, 2)) - 1),
+        items_(std::make_unique<Item[]>(mask_ + 1)) {}
+
+  std::size_t capacity() const noexcept { return mask_ + 1; }
+
+  // Producer side.
+
+  /// Appends as many of the `count` items as fit and returns how many.
+  std::size_t push(const Item* items, std::size_t count) noexcept {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    std::size_t room = capacity() - static_cast<std::size_t>(tail - head_seen_);
+    if (room < count) {
+      room = refreshed_room();
+      count = std::min(count, room);
+    }
+    for (std::size_t i = 0; i < count; ++i) items_[(tail + i) & mask_] = items[i];
+    tail_.store(tail + count, std::memory_order_release);
+    return count;
+  }
+
+  /// Items pushed and not yet released; the producer's view, exact at this moment.
+  std::size_t in_flight() noexcept { return capacity() - refreshed_room(); }
+
+  // Consumer side.
+
+  /// How many items, at most `limit`, are waiting.
+  std::size_t readable(std::size_t limit) noexcept {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (tail_seen_ == head) tail_seen_ = tail_.load(std::memory_order_acquire);
+    return std::min(limit, static_cast<std::size_t>(tail_seen_ - head));
+  }
+
+  /// The oldest item; readable() must have said that there is one.
+  const Item& front() const noexcept {
+    return items_[head_.load(std::memory_order_relaxed) & mask_];
+  }
+
+  /// The oldest item is done.
+  void release() noexcept {
+    head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  std::size_t refreshed_room() noexcept {
+    head_seen_ = head_.load(std::memory_order_acquire);
+    return capacity() -
+           static_cast<std::size_t>(tail_.load(std::memory_order_relaxed) - head_seen_);
+  }
+
+  // Two lines apart: CPUs fetch lines in pairs.
+  static constexpr std::size_t apart = 128;
+  alignas(apart) std::atomic<std::uint64_t> tail_{0};
+  std::uint64_t head_seen_ = 0;
+  alignas(apart) std::atomic<std::uint64_t> head_{0};
+  std::uint64_t tail_seen_ = 0;
+  alignas(apart) std::size_t mask_;
+  std::unique_ptr<Item[]> items_;
+};
+
+}  // namespace pmoss::runtime

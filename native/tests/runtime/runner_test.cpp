@@ -1,0 +1,347 @@
+#include "runtime/runner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "numa/affinity.hpp"
+#include "workload/keyspace.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+constexpr std::uint32_t slices = 16;
+
+WorkloadSpec small_spec(double lookup, double insert, double scan, double update) {
+  WorkloadSpec spec;
+  spec.lookup = lookup;
+  spec.insert = insert;
+  spec.scan = scan;
+  spec.update = update;
+  spec.distribution = Distribution::zipf;
+  spec.records = 20'000;
+  spec.max_scan_length = 40;
+  spec.seed = 5;
+  return spec;
+}
+
+// The first half of the slices on the first CPU, the rest on the last. On a host with one CPU both
+// are the same, and there is one worker.
+MeasureOptions options_for(LoadKind load) {
+  const auto allowed = numa::allowed_cpus();
+  const int low = allowed.front();
+  const int high = allowed.back();
+  MeasureOptions options;
+  options.worker_cpus = low == high ? std::vector<int>{low} : std::vector<int>{low, high};
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    options.cores.push_back(slice < slices / 2 ? low : high);
+  }
+  options.load = load;
+  options.seconds = 0.15;
+  options.warmup_seconds = 0.03;
+  options.seed = 11;
+  return options;
+}
+
+class RunnerTest : public testing::Test {
+ protected:
+  Runner& make(const WorkloadSpec& spec) {
+    runner_ = std::make_unique<Runner>(spec, Runner::Options{slices, false, 2});
+    runner_->load();
+    return *runner_;
+  }
+  std::unique_ptr<Runner> runner_;
+};
+
+std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+// What must hold whatever the load was.
+void expect_consistent(const Measurement& result, const MeasureOptions& options) {
+  EXPECT_GT(result.completed, 0U);
+  EXPECT_EQ(result.issued, result.executed);  // whatever was sent was executed
+  EXPECT_LE(result.completed, result.executed);
+  EXPECT_EQ(sum(result.slice_queries), result.completed);
+  EXPECT_EQ(sum(result.worker_queries), result.completed);
+  EXPECT_EQ(sum(result.worker_slice_queries), result.completed);
+  EXPECT_EQ(result.not_found, 0U);
+  EXPECT_EQ(result.worker_cpus, options.worker_cpus);
+  EXPECT_GE(result.seconds, options.seconds);
+  EXPECT_GT(result.latency_p50_us, 0.0);
+  EXPECT_GE(result.latency_p99_us, result.latency_p50_us);
+  ASSERT_EQ(result.slice_counters.size(), slices * pmu::event_count);
+  ASSERT_EQ(result.slice_counted.size(), slices * pmu::event_count);
+  for (std::size_t event = 0; event < pmu::event_count; ++event) {
+    double counted = 0.0;
+    double value = 0.0;
+    for (std::size_t slice = 0; slice < slices; ++slice) {
+      const double part = result.slice_counted[slice * pmu::event_count + event];
+      EXPECT_LE(part, static_cast<double>(result.slice_queries[slice]) + 1e-6);
+      counted += part;
+      value += result.slice_counters[slice * pmu::event_count + event];
+    }
+    if (!result.availability[event].available()) {
+      EXPECT_EQ(counted, 0.0);
+      EXPECT_EQ(value, 0.0);
+      EXPECT_EQ(result.running_ratio[event], 0.0);
+    }
+  }
+}
+
+TEST_F(RunnerTest, LoadsEveryRecordAndReportsProgress) {
+  const WorkloadSpec spec = small_spec(1, 0, 0, 0);
+  Runner runner(spec, {slices, false, 3});
+  std::uint64_t last = 0;
+  runner.load([&](std::uint64_t done) {
+    EXPECT_GE(done, last);
+    last = done;
+    return false;
+  });
+  EXPECT_EQ(last, spec.records);
+  EXPECT_EQ(runner.index().size(), spec.records);
+  for (std::uint64_t record = 0; record < spec.records; record += 37) {
+    std::uint64_t value = 0;
+    EXPECT_TRUE(runner.index().lookup(key_of_record(record, spec.seed), value));
+  }
+}
+
+TEST_F(RunnerTest, ACancelledLoadCanBeTakenUpAgain) {
+  WorkloadSpec spec = small_spec(1, 0, 0, 0);
+  spec.records = 400'000;
+  Runner runner(spec, {slices, false, 2});
+  // A fast host may be done before the first poll.
+  try {
+    runner.load([](std::uint64_t) { return true; });
+  } catch (const Cancelled&) {
+    EXPECT_THROW(runner.measure(options_for(LoadKind::closed)), RunnerError);
+  }
+  runner.load();
+  EXPECT_EQ(runner.index().size(), spec.records);
+}
+
+TEST_F(RunnerTest, ClosedLoadKeepsItsTokens) {
+  Runner& runner = make(small_spec(0.5, 0, 0, 0.5));
+  for (const std::uint32_t per_worker : {1U, 32U}) {
+    MeasureOptions options = options_for(LoadKind::closed);
+    options.outstanding_per_worker = per_worker;
+    const Measurement result = runner.measure(options);
+    expect_consistent(result, options);
+    EXPECT_LE(result.max_outstanding, per_worker * options.worker_cpus.size());
+    EXPECT_GE(result.max_outstanding, 1U);
+    EXPECT_EQ(result.skipped, 0U);
+    EXPECT_EQ(result.inserted, 0U);
+  }
+}
+
+TEST_F(RunnerTest, ClosedLoadWithSeveralRoutersSharesTheTokens) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.router_cpus = {options.worker_cpus.front(), options.worker_cpus.back()};
+  options.outstanding_per_worker = 7;
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  EXPECT_LE(result.max_outstanding, 7 * options.worker_cpus.size());
+  EXPECT_EQ(result.router_cpus, options.router_cpus);
+  EXPECT_TRUE(result.roles_share_cores);
+}
+
+TEST_F(RunnerTest, SaturatedLoadReachesEveryWorkerWithASlice) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::saturated);
+  options.queue_items = 256;
+  if (options.worker_cpus.size() > 1) {
+    // One slice against all others: the small one's worker must get its backlog all the same.
+    for (std::uint32_t slice = 1; slice < slices; ++slice) {
+      options.cores[slice] = options.worker_cpus[1];
+    }
+  }
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  for (const std::uint64_t queries : result.worker_queries) EXPECT_GT(queries, 0U);
+}
+
+TEST_F(RunnerTest, OpenLoadKeepsToItsRate) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::open);
+  options.rate_mqs = 0.002;
+  options.seconds = 0.5;
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  // Planned arrivals do not drift: over the whole run, late ones included, the count is that of the
+  // plan. A loaded host may finish a few after the end.
+  EXPECT_LE(static_cast<double>(result.issued), 1.0 + 2000.0 * (result.seconds + 5.0));
+  EXPECT_GE(static_cast<double>(result.issued), 2000.0 * options.seconds * 0.9);
+}
+
+TEST_F(RunnerTest, EachWorkerSeesItsSlicesOnly) {
+  Runner& runner = make(small_spec(0.5, 0.1, 0, 0.4));
+  for (const LoadKind load : {LoadKind::closed, LoadKind::saturated, LoadKind::open}) {
+    MeasureOptions options = options_for(load);
+    options.rate_mqs = 0.05;
+    const Measurement result = runner.measure(options);
+    expect_consistent(result, options);
+    for (std::size_t worker = 0; worker < options.worker_cpus.size(); ++worker) {
+      for (std::size_t slice = 0; slice < slices; ++slice) {
+        if (options.cores[slice] != options.worker_cpus[worker]) {
+          EXPECT_EQ(result.worker_slice_queries[worker * slices + slice], 0U);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RunnerTest, NoInsertedKeyIsLostOrInsertedTwice) {
+  const WorkloadSpec spec = small_spec(0.5, 0.5, 0, 0);
+  Runner& runner = make(spec);
+  std::uint64_t expected = spec.records;
+  for (const LoadKind load : {LoadKind::closed, LoadKind::open, LoadKind::closed}) {
+    MeasureOptions options = options_for(load);
+    options.rate_mqs = 0.02;
+    const std::uint64_t first = runner.next_insert_record();
+    const Measurement result = runner.measure(options);
+    expect_consistent(result, options);
+    EXPECT_GT(result.inserted, 0U);
+    expected += result.inserted;
+    // One router: the records from `first` on, without gaps. All were new.
+    EXPECT_EQ(runner.next_insert_record(), first + result.inserted);
+    EXPECT_EQ(runner.index().size(), expected);
+  }
+  std::uint64_t missing = 0;
+  for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
+    std::uint64_t value = 0;
+    missing += runner.index().lookup(key_of_record(record, spec.seed), value) ? 0 : 1;
+  }
+  EXPECT_EQ(missing, 0U);
+}
+
+TEST_F(RunnerTest, ScansRunWhereverTheyCross) {
+  WorkloadSpec spec = small_spec(0.2, 0.05, 0.75, 0);
+  spec.records = 500;  // about 31 keys per slice: most scans cross
+  Runner& runner = make(spec);
+  const MeasureOptions options = options_for(LoadKind::closed);
+  expect_consistent(runner.measure(options), options);
+}
+
+TEST_F(RunnerTest, CountersOfTheKernelArriveAtTheSlices) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::saturated);
+  options.window = 10;
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  const std::size_t clock = pmu::index_of(pmu::Event::task_clock);
+  if (!result.availability[clock].available()) GTEST_SKIP() << result.availability[clock].reason;
+  EXPECT_GT(result.windows, 0U);
+  EXPECT_GT(result.running_ratio[clock], 0.0);
+  double ns = 0.0;
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    ns += result.slice_counters[slice * pmu::event_count + clock];
+  }
+  EXPECT_GT(ns, 0.0);
+  double total_ns = 0.0;
+  for (std::size_t worker = 0; worker < options.worker_cpus.size(); ++worker) {
+    total_ns += result.worker_counters[worker * pmu::event_count + clock];
+  }
+  EXPECT_LE(ns, total_ns);
+}
+
+TEST_F(RunnerTest, RunsWithoutAnyCounter) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.opener = [](perf_event_attr&, int) { return -EACCES; };
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  EXPECT_EQ(result.windows, 0U);
+  for (const auto& event : result.availability) EXPECT_FALSE(event.available());
+  options.window = 0;
+  expect_consistent(runner.measure(options), options);
+}
+
+TEST_F(RunnerTest, ABusyNeighbourRunsAlong) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.busy_cpus = {options.worker_cpus.front()};
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  EXPECT_EQ(result.busy_cpus, options.busy_cpus);
+}
+
+TEST_F(RunnerTest, CancellingEndsALongMeasurement) {
+  Runner& runner = make(small_spec(0.5, 0.5, 0, 0));
+  for (const LoadKind load : {LoadKind::closed, LoadKind::saturated, LoadKind::open}) {
+    MeasureOptions options = options_for(load);
+    options.rate_mqs = 0.01;
+    options.seconds = 3000.0;  // the test would not end if it were not cancelled
+    int polls = 0;
+    EXPECT_THROW(runner.measure(options, [&] { return ++polls >= 3; }), Cancelled);
+    EXPECT_EQ(polls, 3);
+  }
+  // Still usable, and nothing is inserted twice.
+  const std::uint64_t before = runner.index().size();
+  const MeasureOptions options = options_for(LoadKind::closed);
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  EXPECT_EQ(runner.index().size(), before + result.inserted);
+}
+
+TEST_F(RunnerTest, AnExceptionOfThePollPassesThrough) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.seconds = 3000.0;
+  EXPECT_THROW(runner.measure(options, []() -> bool { throw std::logic_error("from the poll"); }),
+               std::logic_error);
+  expect_consistent(runner.measure(options_for(LoadKind::closed)), options_for(LoadKind::closed));
+}
+
+TEST_F(RunnerTest, AnErrorInAWorkerReachesTheCaller) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.seconds = 3000.0;
+  const std::size_t last = options.worker_cpus.size() - 1;
+  options.on_worker_start = [last](std::size_t worker) {
+    if (worker == last) throw std::bad_alloc();
+  };
+  try {
+    runner.measure(options);
+    FAIL() << "the error was lost";
+  } catch (const RunnerError& error) {
+    EXPECT_NE(std::string(error.what()).find("worker " + std::to_string(last)), std::string::npos)
+        << error.what();
+    EXPECT_THROW(std::rethrow_if_nested(error), std::bad_alloc);
+  }
+}
+
+TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  const MeasureOptions good = options_for(LoadKind::open);
+  const auto refuse = [&](auto change) {
+    MeasureOptions bad = good;
+    bad.rate_mqs = 0.01;
+    change(bad);
+    EXPECT_THROW(runner.measure(bad), std::invalid_argument);
+  };
+  refuse([](MeasureOptions& o) { o.cores.pop_back(); });
+  refuse([](MeasureOptions& o) { o.cores[3] = 60'000; });
+  refuse([](MeasureOptions& o) { o.worker_cpus.push_back(o.worker_cpus[0]); });
+  refuse([](MeasureOptions& o) { o.worker_cpus.push_back(60'000); });
+  refuse([](MeasureOptions& o) { o.worker_cpus.clear(); });
+  refuse([](MeasureOptions& o) { o.router_cpus = {-1}; });
+  refuse([](MeasureOptions& o) { o.busy_cpus = {60'000}; });
+  refuse([](MeasureOptions& o) { o.rate_mqs = 0.0; });
+  refuse([](MeasureOptions& o) { o.seconds = 0.0; });
+  refuse([](MeasureOptions& o) { o.warmup_seconds = -1.0; });
+  refuse([](MeasureOptions& o) { o.queue_items = 0; });
+  EXPECT_THROW(Runner(small_spec(1, 1, 0, 0), {slices, false, 1}), std::invalid_argument);
+  EXPECT_THROW(Runner(small_spec(1, 0, 0, 0), {0, false, 1}), std::invalid_argument);
+  Runner empty(small_spec(1, 0, 0, 0), {slices, false, 1});
+  EXPECT_THROW(empty.measure(good), RunnerError);
+}
+
+}  // namespace
+}  // namespace pmoss::runtime

@@ -1,0 +1,5 @@
+"""``python -m pmoss_env`` is ``pmoss``."""
+
+from pmoss_env.cli import main
+
+main()

@@ -1,0 +1,25 @@
+"""The `pmoss` command: the top floor. It imports the rest lazily, and nothing imports it."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Runs the command line; a typed error ends it with one line and exit status 2."""
+    from pmoss_env.errors import MissingExtraError, PmossError
+
+    try:
+        try:
+            from pmoss_env.cli.app import app
+        except ModuleNotFoundError as error:
+            if error.name in ("typer", "rich"):
+                raise MissingExtraError(error.name, "cli") from error
+            raise
+        app(standalone_mode=True)
+    except PmossError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

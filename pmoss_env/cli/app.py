@@ -1,0 +1,45 @@
+"""The commands of `pmoss`."""
+
+from __future__ import annotations
+
+import typer
+
+from pmoss_env import __version__
+from pmoss_env.cli import benchmark, catalogs, doctor, learning, measure
+
+app = typer.Typer(
+    name="pmoss",
+    help="Learn, share and measure placement: which core serves which part of an index.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"pmoss {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Learn, share and measure placement: which core serves which part of an index."""
+
+
+app.command()(learning.demo)
+app.command()(doctor.doctor)
+app.command()(catalogs.machines)
+app.command()(catalogs.workloads)
+app.command()(catalogs.envs)
+app.command()(measure.measure)
+app.command()(learning.collect)
+app.command()(learning.train)
+app.command()(learning.evaluate)
+app.command()(learning.validate)
+app.add_typer(benchmark.app, name="benchmark")

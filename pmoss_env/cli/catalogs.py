@@ -1,0 +1,74 @@
+"""`pmoss machines | workloads | envs`: what there is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pmoss_env.cli.console import console, table
+
+
+def machines(
+    name: Annotated[str | None, typer.Argument(help="Show this machine in full.")] = None,
+) -> None:
+    """List the machines, or show one with the source of every value.
+
+    Example: pmoss machines milan-nps4
+    """
+    from pmoss_env.machines import load_machine, machine_names
+
+    if name is None:
+        rows = []
+        for known in machine_names():
+            m = load_machine(known)
+            workers = len(m.workers)
+            rows.append((known, m.sockets, m.nodes, m.cores, workers, m.description))
+        columns = ["name", ">sockets", ">nodes", ">cores", ">workers", "description"]
+        console.print(table("Machines", columns, rows))
+        return
+    machine = load_machine(name)
+    console.print(f"[bold]{machine.name}[/]: {machine.description}")
+    console.print(f"grid {machine.rows} x {machine.cols}; cores by role: {machine.roles()}")
+    console.print(
+        table(
+            "Parameters",
+            ["name", ">value", "unit", "confidence", "source"],
+            [
+                (key, f"{p.value:g}", p.unit, p.confidence, p.source)
+                for key, p in machine.parameters.items()
+            ],
+        )
+    )
+
+
+def workloads() -> None:
+    """List the workloads: operation mix, key distribution and size."""
+    from pmoss_env.workloads import load_workload, workload_names
+
+    rows = []
+    for name in workload_names():
+        w = load_workload(name)
+        mix = ", ".join(
+            f"{share:.0%} {kind}"
+            for kind in ("lookup", "insert", "scan", "update")
+            if (share := getattr(w, kind)) > 0
+        )
+        keys = f"zipf {w.theta:g}" if w.distribution == "zipf" else w.distribution
+        rows.append((name, mix, keys, f"{w.records:,}", w.source))
+    columns = ["name", "operations", "keys", ">records", "source"]
+    console.print(table("Workloads", columns, rows))
+
+
+def envs() -> None:
+    """List the registered environments; use them with gymnasium.make(id)."""
+    import gymnasium
+
+    import pmoss_env  # noqa: F401  # registers the environments
+
+    rows = []
+    for spec in sorted(gymnasium.registry.values(), key=lambda spec: spec.id):
+        if spec.namespace == "pmoss":
+            chosen = ", ".join(f"{key}={value}" for key, value in spec.kwargs.items())
+            rows.append((spec.id, chosen or "(all defaults)"))
+    console.print(table("Environments", ["id", "keyword arguments"], rows))

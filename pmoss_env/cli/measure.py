@@ -1,0 +1,77 @@
+"""`pmoss measure`: one schedule, measured on this host or modelled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pmoss_env.cli.console import console, progress_bar, table
+
+
+def measure(
+    schedule: Annotated[
+        list[str],
+        typer.Option("--schedule", "-s", help="grouped, spread, mixed, random or lpt; repeatable."),
+    ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
+    backend: Annotated[str, typer.Option(help="hardware or analytic.")] = "hardware",
+    machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
+    workload: Annotated[str, typer.Option(help="A name from `pmoss workloads`.")] = "ycsb-a",
+    slices: Annotated[int, typer.Option(help="Key ranges.")] = 256,
+    load: Annotated[str, typer.Option(help="closed, saturated or open:<Mq/s>.")] = "closed",
+    records: Annotated[
+        int | None, typer.Option(help="Records in the index (hardware; default 1,000,000).")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Seed of the schedules and the measurement.")] = 0,
+) -> None:
+    """Measure schedules of an index and print throughput, latency and counters.
+
+    Example: pmoss measure -s grouped -s lpt --records 2000000
+    """
+    from pmoss_env.backends import make_backend
+    from pmoss_env.measuring import measure_schedules
+
+    options: dict[str, object] = {}
+    with progress_bar("loading the index") as progress:
+        if backend == "hardware":
+            size = records or 1_000_000
+            options = {
+                "records": size,
+                "seconds": seconds,
+                "progress": lambda done: progress(done, size),
+            }
+        subject = make_backend(
+            backend, machine=machine, workload=workload, slices=slices, load=load, **options
+        )
+        snapshots = measure_schedules(subject, schedule, seed=seed)
+    console.print(
+        table(
+            f"{subject.machine.description}, {workload}, load {load}",
+            ["schedule", ">Mq/s", ">p50 us", ">p99 us"],
+            [
+                (name, f"{s.throughput:.3f}", f"{s.latency_p50_us:.1f}", f"{s.latency_p99_us:.1f}")
+                for name, s in snapshots.items()
+            ],
+        )
+    )
+    _print_counters(next(reversed(snapshots.values())), next(reversed(snapshots)))
+    subject.close()
+
+
+def _print_counters(snapshot: object, name: str) -> None:
+    from pmoss_env.types import COUNTERS, HardwareSnapshot
+
+    assert isinstance(snapshot, HardwareSnapshot)
+    reasons = snapshot.provenance.get("counters", {})
+    rows = []
+    for i, counter in enumerate(COUNTERS):
+        if snapshot.counters_available[i]:
+            per_query = snapshot.slice_counters[:, i].sum() / max(snapshot.throughput, 1e-12)
+            rows.append((counter.name, f"{per_query:.4g}", f"{snapshot.running_ratio[i]:.0%}"))
+        else:
+            rows.append((counter.name, "-", reasons.get(counter.name, "not modelled")))
+    title = f"Counters per query under {name}"
+    console.print(table(title, ["counter", ">per query", "counted"], rows))
+    if snapshot.provenance.get("roles_share_cores"):
+        console.print("Routers and workers share cores on this host: it has few.")

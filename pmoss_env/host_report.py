@@ -1,0 +1,146 @@
+"""What this host offers for measuring, and what is lost where something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pmoss_env import _native
+
+
+@dataclass(frozen=True)
+class Check:
+    """One fact about the host.
+
+    Attributes:
+        name: what was looked at.
+        value: what was found, as the kernel gives it.
+        verdict: what follows for measurements.
+    """
+
+    name: str
+    value: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class EventReport:
+    """One event of the counter vocabulary on this host.
+
+    Attributes:
+        name: the kernel-side event.
+        source: "hardware", "software" or "none".
+        consequence: empty if it counts, else why not and what that means.
+    """
+
+    name: str
+    source: str
+    consequence: str
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """All that `pmoss doctor` prints."""
+
+    summary: str
+    checks: tuple[Check, ...]
+    events: tuple[EventReport, ...]
+
+
+#: What an agent cannot see without an event.
+_LOST = {
+    "cycles": "time per query is known from the clock only",
+    "instructions": "slow cores and heavy slices look more alike",
+    "l1d_misses": "private-cache pressure is invisible",
+    "l1i_misses": "code-cache pressure is invisible",
+    "llc_misses": "sharing of the last-level cache is invisible",
+    "branch_misses": "search cost is invisible",
+    "dtlb_misses": "the gain of huge pages is invisible",
+}
+
+
+def host_report(root: str = "/") -> HostReport:
+    """Looks at cores, nodes, permissions, kernel settings and every event, one by one."""
+    topology = _native.host_topology(root)
+    facts = _native.host_facts(root)
+    events = _native.probe_events()
+    return HostReport(
+        summary=f"{facts['cpu_model']} ({facts['architecture']}), Linux {facts['kernel']}",
+        checks=_checks(topology, facts, events),
+        events=tuple(
+            EventReport(event["name"], event["source"], _consequence(event)) for event in events
+        ),
+    )
+
+
+def _consequence(event: Mapping[str, Any]) -> str:
+    if event["source"] != "none":
+        return "counted in user mode only" if event.get("user_only") else ""
+    lost = _LOST.get(event["name"], "marked unavailable in every snapshot")
+    return f"{lost} — {event['reason']}"
+
+
+def _checks(
+    topology: Mapping[str, Any], facts: Mapping[str, str], events: list[dict[str, Any]]
+) -> tuple[Check, ...]:
+    online = len(topology["cpus"])
+    allowed = len(topology["allowed_cpus"])
+    nodes = len(topology["nodes"])
+    hardware = sum(event["source"] == "hardware" for event in events)
+    paranoid = facts["perf_event_paranoid"]
+    pages = facts["transparent_hugepages"]
+    balancing = facts["numa_balancing"]
+    checks = [
+        Check(
+            "CPUs",
+            f"{allowed} of {online} usable",
+            "enough for routers of their own"
+            if allowed >= 4
+            else "routers share cores with workers: throughput is a lower bound",
+        ),
+        Check(
+            "NUMA nodes",
+            str(nodes),
+            "placement of data matters here"
+            if nodes > 1
+            else "only the choice of core matters here; use a machine model for the rest",
+        ),
+        Check(
+            "hardware counters",
+            f"{hardware} events",
+            "agents can be fed from the PMU"
+            if hardware
+            else "no PMU (usual in a virtual machine): agents see software counters and time only",
+        ),
+        Check(
+            "perf_event_paranoid",
+            paranoid,
+            "counting own threads is permitted; off-core counters need 0 or CAP_PERFMON"
+            if paranoid in ("-1", "0", "1", "2")
+            else "counting may be refused: sysctl kernel.perf_event_paranoid=2",
+        ),
+        Check(
+            "NUMA balancing",
+            balancing,
+            "off: data stay where they are placed"
+            if balancing in ("0", "unknown")
+            else "on: the kernel may move data behind the schedule; recorded with every result",
+        ),
+        Check(
+            "huge pages",
+            pages,
+            "slices get 2 MiB pages" if pages in ("always", "madvise") else "4 KiB pages only",
+        ),
+        Check(
+            "frequency governor",
+            facts["governor"],
+            "steady clock" if facts["governor"] == "performance" else "the clock may vary",
+        ),
+        Check(
+            "virtual machine",
+            facts["hypervisor"],
+            "neighbours on the real machine add noise" if facts["hypervisor"] == "yes" else "no",
+        ),
+    ]
+    return tuple(checks)

@@ -1,0 +1,158 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends import Backend, IncrementalBackend, make_backend
+from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.errors import BackendError, ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import COUNTERS, Instance, Neighbour, Schedule
+
+
+def make(**changes: object) -> AnalyticBackend:
+    options = {"machine": "milan-nps4", "workload": "ycsb-a", "slices": 64, **changes}
+    backend = make_backend("analytic", **options)  # type: ignore[arg-type]
+    assert isinstance(backend, AnalyticBackend)
+    return backend
+
+
+def random_schedule(backend: Backend, seed: int) -> Schedule:
+    rng = np.random.default_rng(seed)
+    return backend.machine.local_schedule(rng.choice(backend.machine.workers, backend.slices))
+
+
+def test_it_implements_both_protocols() -> None:
+    assert isinstance(make(), Backend)
+    assert isinstance(make(), IncrementalBackend)
+
+
+def test_snapshot_is_whole_and_adds_up() -> None:
+    backend = make()
+    snapshot = backend.measure(random_schedule(backend, 1), seed=3)
+    assert snapshot.slice_counters.shape == (64, len(COUNTERS))
+    assert snapshot.slice_throughput.sum() == pytest.approx(snapshot.throughput)
+    assert np.array_equal(snapshot.counter("queries"), snapshot.slice_throughput)
+    assert np.isfinite(snapshot.slice_counters).all()
+    assert (snapshot.slice_counters[:, ~snapshot.counters_available] == 0).all()
+    assert len(snapshot.offcore_names) == snapshot.offcore.size == 2 * 8 + 2
+    assert snapshot.provenance["backend"] == "analytic"
+    # The cores cannot be busier than all the time.
+    assert snapshot.counter("elapsed_us").sum() <= len(backend.machine.workers)
+
+
+def test_moves_and_measurements_agree_in_every_bit() -> None:
+    backend, other = make(), make()
+    schedule = random_schedule(backend, 1)
+    assert backend.place(schedule) == other.measure(schedule, seed=0).throughput
+    cores = schedule.cores.copy()
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        s, core = int(rng.integers(64)), int(rng.choice(backend.machine.workers))
+        cores[s] = core
+        moved = backend.move(s, core)
+        assert moved == other.place(backend.machine.local_schedule(cores))
+
+
+def test_marginal_names_every_worker() -> None:
+    backend = make()
+    before = backend.place(random_schedule(backend, 1))
+    marginal = backend.marginal(5)
+    assert np.array_equal(~np.isnan(marginal), backend.machine.worker_mask)
+    core = int(backend.machine.workers[3])
+    assert backend.move(5, core) == marginal[core]
+    assert before in marginal
+
+
+def test_a_busy_neighbour_slows_its_core_only() -> None:
+    backend = make()
+    core = int(backend.machine.workers[0])
+    schedule = random_schedule(backend, 1)
+    quiet = backend.measure(schedule, seed=0)
+    backend.set_instance(Instance(0, (Neighbour("busy_core", core, 0.5),)))
+    shared = backend.measure(schedule, seed=0)
+    assert shared.throughput < quiet.throughput
+    ratio = shared.counter("elapsed_us") / shared.counter("task_clock_us")
+    np.testing.assert_allclose(ratio, np.where(schedule.cores == core, 2.0, 1.0))
+    assert ((shared.counter("context_switches") > 0) == (schedule.cores == core)).all()
+
+
+def test_instances_decide_which_slices_are_hot() -> None:
+    backend = make()
+    schedule = random_schedule(backend, 1)
+    hottest = set()
+    for seed in range(8):
+        backend.set_instance(Instance(seed))
+        hottest.add(int(backend.measure(schedule, seed=0).slice_throughput.argmax()))
+    assert len(hottest) > 4
+
+
+def test_bounded_queues_make_balance_matter_and_unbounded_ones_do_not() -> None:
+    # machines.md section 9: the reason why the load regime is explicit.
+    spread = {}
+    for load in ("closed", "saturated"):
+        backend = make(machine="skylake-x-8n", slices=256, load=load)
+        x = [backend.place(random_schedule(backend, seed)) for seed in range(8)]
+        spread[load] = max(x) / min(x)
+    assert spread["saturated"] < 1.12
+    assert spread["closed"] > 1.2
+
+
+def test_remote_data_cost_throughput() -> None:
+    backend = make(machine="skylake-x-8n", slices=256)
+    local = random_schedule(backend, 1)
+    remote = Schedule(local.cores, (local.nodes + 2) % 8)
+    near, far = backend.measure(local, seed=0), backend.measure(remote, seed=0)
+    assert far.throughput < near.throughput
+    assert near.counter("remote_dram").sum() == 0 < far.counter("remote_dram").sum()
+    links = [i for i, name in enumerate(far.offcore_names) if name.startswith("link")]
+    assert near.offcore[links].sum() == 0 < far.offcore[links].sum()
+
+
+def test_same_bits_in_another_process() -> None:
+    program = (
+        "import numpy as np\n"
+        "from pmoss_env.backends import make_backend\n"
+        "b = make_backend('analytic', machine='milan-nps4', workload='ycsb-a', slices=64)\n"
+        "rng = np.random.default_rng(1)\n"
+        "s = b.machine.local_schedule(rng.choice(b.machine.workers, 64))\n"
+        "print(b.measure(s, seed=0).throughput.hex())\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    backend = make()
+    ours = backend.measure(random_schedule(backend, 1), seed=0).throughput
+    assert out.stdout.strip() == ours.hex()
+
+
+def test_bad_names_and_options_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"backend 'analitic'.*'analytic'"):
+        make_backend("analitic", machine="toy", workload="ycsb-a")
+    with pytest.raises(UnknownNameError, match="machine"):
+        make(machine="nowhere")
+    with pytest.raises(UnknownNameError, match="workload"):
+        make(workload="nothing")
+    with pytest.raises(UnknownNameError, match="load"):
+        make(load="half")
+    with pytest.raises(UnknownNameError, match="index 'hash'"):
+        make(index="hash")
+    with pytest.raises(ScheduleError, match="slices = 0"):
+        make(slices=0)
+    with pytest.raises(UnsupportedError, match="'seconds'"):
+        make(seconds=1)
+    with pytest.raises(UnsupportedError, match="not this host"):
+        make_backend("hardware", machine="toy", workload="ycsb-a")
+
+
+def test_bad_schedules_and_neighbours_are_refused() -> None:
+    backend = make()
+    with pytest.raises(ScheduleError, match="not a worker of milan-nps4"):
+        backend.place(Schedule([0] * 64, [0] * 64))
+    with pytest.raises(ScheduleError, match="exactly 64"):
+        backend.place(load_machine("milan-nps4").local_schedule([2]))
+    with pytest.raises(BackendError, match="neighbour on core 99"):
+        backend.set_instance(Instance(0, (Neighbour("busy_core", 99, 0.5),)))
+    with pytest.raises(UnknownNameError, match="neighbour family"):
+        backend.set_instance(Instance(0, (Neighbour("noise", 3, 0.5),)))

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from pmoss_env.errors import ScheduleError, UnknownNameError
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, COUNTERS, LoadRegime, Schedule
+
+
+def test_vocabulary_holds_the_papers_fifteen_counters_once_each() -> None:
+    hardware = [counter.name for counter in COUNTERS if counter.source == "hardware"]
+    assert len(hardware) == 15
+    assert len(set(COUNTER_NAMES)) == len(COUNTER_NAMES)
+    assert all(COUNTER_NAMES[i] == name for name, i in COUNTER_INDEX.items())
+
+
+def test_schedule_is_frozen_and_compares_by_value() -> None:
+    given = np.array([1, 2])
+    schedule = Schedule(given, np.array([0, 0]))
+    given[0] = 7
+    assert schedule.cores.tolist() == [1, 2]
+    assert schedule == Schedule([1, 2], [0, 0])
+    assert hash(schedule) == hash(Schedule([1, 2], [0, 0]))
+    assert schedule != Schedule([1, 2], [0, 1])
+    with pytest.raises(ValueError, match="read-only"):
+        schedule.cores[0] = 3
+
+
+def test_schedule_refuses_shapes_that_do_not_fit() -> None:
+    with pytest.raises(ScheduleError, match="2 cores but 1 nodes"):
+        Schedule([1, 2], [0])
+    with pytest.raises(ScheduleError, match="one-dimensional"):
+        Schedule([[1, 2]], [[0, 0]])
+
+
+@pytest.mark.parametrize("text", ["closed", "saturated", "open:2.5"])
+def test_load_regime_reads_what_it_writes(text: str) -> None:
+    assert str(LoadRegime.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "close", "open:", "open:-1", "open:nan", "open:inf"])
+def test_unknown_load_is_named_with_the_right_ones(text: str) -> None:
+    with pytest.raises(UnknownNameError, match="closed, open:<million queries per second>"):
+        LoadRegime.parse(text)

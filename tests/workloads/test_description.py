@@ -1,0 +1,55 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.workloads import load_workload, workload_names
+
+
+@pytest.mark.parametrize("name", workload_names())
+def test_every_preset_loads_and_names_itself(name: str) -> None:
+    assert load_workload(name).name == name
+
+
+def test_ycsb_a_is_the_papers() -> None:
+    workload = load_workload("ycsb-a")
+    assert (workload.lookup, workload.insert) == (0.5, 0.5)
+    assert (workload.distribution, workload.theta) == ("zipf", 0.99)
+    assert workload.records == 30_000_000
+
+
+def test_unknown_workload_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"'ycsb'.*Did you mean 'ycsb-a'"):
+        load_workload("ycsb")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"lookup": 0.9}, "must sum to 1"),
+        ({"lookup": -0.5, "insert": 1.5}, r"must lie in \[0, 1\]"),
+        ({"distribution": "normal"}, "distribution = 'normal'"),
+        ({"theta": 0.0}, "theta = 0.0"),
+        ({"records": 0}, "records = 0"),
+        ({"max_scan_length": 0}, "max_scan_length = 0"),
+    ],
+)
+def test_impossible_values_are_refused(change: dict[str, object], complaint: str) -> None:
+    with pytest.raises(DescriptionError, match=complaint):
+        replace(load_workload("ycsb-a"), **change)  # type: ignore[arg-type]
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    with pytest.raises(DescriptionError, match=r"mine.toml: cannot be read"):
+        load_workload(str(path))
+    path.write_text('name = "x"\nspeed = 3\n')
+    with pytest.raises(DescriptionError, match=r"mine.toml: speed: unknown"):
+        load_workload(str(path))
+    path.write_text('name = "x"\n')
+    with pytest.raises(DescriptionError, match=r"mine.toml: description: is missing"):
+        load_workload(str(path))
+    path.write_text("name = 3\n")
+    with pytest.raises(DescriptionError, match=r"name = 3: has the wrong type"):
+        load_workload(str(path))

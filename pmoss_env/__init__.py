@@ -1,3 +1,8 @@
 """Gymnasium environments for placement: which core serves which part of a main-memory index."""
 
 __version__ = "0.1.0"
+
+# After the version, which the backends read. Importing the package makes the ids known.
+from pmoss_env.registration import register_environments
+
+register_environments()

@@ -1,5 +1,6 @@
 """Spatial scheduling: place every slice of an index on a core (P-MOSS)."""
 
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.observation import (
     ObservationBuilder,
     PositionMask,
@@ -7,4 +8,10 @@ from pmoss_env.envs.spatial.observation import (
     placement_order,
 )
 
-__all__ = ["ObservationBuilder", "PositionMask", "meta_names", "placement_order"]
+__all__ = [
+    "ObservationBuilder",
+    "PositionMask",
+    "SpatialSchedulingEnv",
+    "meta_names",
+    "placement_order",
+]

@@ -1,0 +1,355 @@
+"""Schedules without learning: the papers' shared-nothing ones, LPT and local search.
+
+Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() gives it by name.
+Grouped, Spread, Mixed and Random are the SN:T schedules of P-MOSS (section 7.1, mission row C4),
+with the run lengths of the files that its authors published.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from pmoss_env.backends.base import Backend, IncrementalBackend
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import Machine
+from pmoss_env.types import (
+    COUNTER_INDEX,
+    Float64Array,
+    HardwareSnapshot,
+    Int32Array,
+    Schedule,
+)
+
+#: Model evaluations of the "local-search" baseline unless told otherwise.
+DEFAULT_BUDGET = 2000
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a baseline may look at.
+
+    Attributes:
+        machine: where the slices go.
+        slices: how many there are.
+        incumbent: the schedule that runs now; None where nothing runs yet.
+        snapshot: what the incumbent measures.
+        rng: the only source of chance.
+        backend: set to the episode's instance; its current schedule may be changed.
+        max_slices_per_core: the constraint of this name, None without.
+    """
+
+    machine: Machine
+    slices: int
+    incumbent: Schedule | None = None
+    snapshot: HardwareSnapshot | None = None
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    backend: Backend | None = None
+    max_slices_per_core: int | None = None
+
+
+Baseline = Callable[[Context], Schedule]
+
+
+def in_runs(context: Context, run: int) -> Schedule:
+    """``run`` neighbouring slices per node, nodes in turn, each node's workers round-robin.
+
+    Raises:
+        DescriptionError: a run below 1.
+    """
+    if run < 1:
+        raise DescriptionError(f"run = {run}: must be at least 1")
+    machine = context.machine
+    workers = _workers_by_node(machine)
+    cores = np.empty(context.slices, dtype=np.int32)
+    turn = np.arange(context.slices) // run % len(workers)
+    for n, of_node in enumerate(workers):
+        mine = np.flatnonzero(turn == n)
+        cores[mine] = of_node[np.arange(mine.size) % of_node.size]
+    return machine.local_schedule(cores)
+
+
+def grouped(context: Context) -> Schedule:
+    """Adjacent slices on the same node and on nearby cores: the longest runs that use all nodes."""
+    return in_runs(context, _grouped_run(context))
+
+
+def spread(context: Context) -> Schedule:
+    """Adjacent slices on different nodes: runs of one."""
+    return in_runs(context, 1)
+
+
+def mixed(context: Context) -> Schedule:
+    """Between Grouped and Spread: runs of 16 for 256 slices, the square root in general."""
+    return in_runs(context, min(math.isqrt(context.slices), _grouped_run(context)))
+
+
+def random(context: Context) -> Schedule:
+    """Every slice on a worker core drawn uniformly, among those that still may take one."""
+    workers = context.machine.workers
+    most = context.max_slices_per_core
+    if most is None:
+        return context.machine.local_schedule(context.rng.choice(workers, size=context.slices))
+    cores = np.empty(context.slices, dtype=np.int32)
+    room = np.full(workers.size, most)
+    for s in range(context.slices):
+        w = context.rng.choice(np.flatnonzero(room))
+        cores[s] = workers[w]
+        room[w] -= 1
+    return context.machine.local_schedule(cores)
+
+
+def incumbent(context: Context) -> Schedule:
+    """Leaves everything where it is; UnsupportedError if nothing runs yet."""
+    if context.incumbent is None:
+        raise UnsupportedError("the baseline 'incumbent' needs an incumbent schedule")
+    return context.incumbent
+
+
+def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
+    """(slices,) float64: cores kept busy by each slice, or Mq/s where no task clock was counted."""
+    name = "task_clock_us"
+    if not snapshot.counters_available[COUNTER_INDEX[name]]:
+        name = "queries"
+    return snapshot.counter(name)
+
+
+def longest_first(
+    load: Float64Array, machine: Machine, max_slices_per_core: int | None = None
+) -> Schedule:
+    """LPT: the heaviest slice first, each on the worker with the least load so far.
+
+    The busiest worker gets at most 4/3 - 1/(3 m) times the least possible, on m workers
+    (Graham, Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
+
+    Args:
+        load: (slices,) non-negative loads in any unit.
+        machine: whose workers take them.
+        max_slices_per_core: a core with this many takes no more.
+    """
+    cores = np.empty(load.size, dtype=np.int32)
+    heap = [(0.0, int(core), 0) for core in machine.workers]
+    for s in np.argsort(-load, kind="stable"):
+        total, core, count = heapq.heappop(heap)
+        cores[s] = core
+        if count + 1 != max_slices_per_core:
+            heapq.heappush(heap, (total + float(load[s]), core, count + 1))
+    return machine.local_schedule(cores)
+
+
+def lpt(context: Context) -> Schedule:
+    """LPT over the loads in the incumbent's snapshot; UnsupportedError without a snapshot."""
+    if context.snapshot is None:
+        raise UnsupportedError("the baseline 'lpt' needs the incumbent's snapshot")
+    return longest_first(slice_load(context.snapshot), context.machine, context.max_slices_per_core)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        schedule: the best schedule seen.
+        throughput: its throughput by the backend, Mq/s.
+        evaluations: calls of the backend used.
+    """
+
+    schedule: Schedule
+    throughput: float
+    evaluations: int
+
+
+class _Search:
+    """The state of one local search: current and best schedule, and the evaluations left."""
+
+    def __init__(self, backend: IncrementalBackend, start: Schedule, budget: int) -> None:
+        self.backend = backend
+        self.budget = budget
+        self.used = 0
+        self.cores = start.cores.copy()
+        self.nodes = start.nodes.copy()
+        self.throughput = self.best_throughput = backend.place(start)
+        self.used = 1
+        self.best = start
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.used
+
+    def schedule(self) -> Schedule:
+        return Schedule(self.cores, self.nodes)
+
+    def move(self, slice_: int, core: int) -> float:
+        self.used += 1
+        self.cores[slice_] = core
+        self.nodes[slice_] = self.backend.machine.node_of_core[core]
+        return self.backend.move(slice_, core)
+
+    def keep(self, throughput: float) -> None:
+        self.throughput = throughput
+        if throughput > self.best_throughput:
+            self.best_throughput = throughput
+            self.best = self.schedule()
+
+    def restore(self, cores: Int32Array, nodes: Int32Array) -> None:
+        self.used += 1
+        self.cores, self.nodes = cores.copy(), nodes.copy()
+        self.throughput = self.backend.place(self.schedule())
+
+
+#: Candidates tried around one schedule before the search is shaken.
+_TRIALS = 24
+
+
+def local_search(
+    context: Context, budget: int = DEFAULT_BUDGET, start: Schedule | None = None
+) -> SearchResult:
+    """Iterated local search: takes slices off the most loaded core by moves and swaps.
+
+    Which moves and swaps are worth a try is estimated from the loads that the backend itself
+    measures; whether they are kept is the backend's throughput. In a local optimum the best
+    schedule is shaken at random. Anytime: the best schedule so far is returned when the budget is
+    used up.
+
+    Args:
+        context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
+        budget: evaluations of the backend, each place, move or measurement being one.
+        start: where to begin; LPT if None.
+
+    Raises:
+        UnsupportedError: the backend is not incremental.
+        DescriptionError: a budget below 1.
+    """
+    backend = context.backend
+    if not isinstance(backend, IncrementalBackend):
+        raise UnsupportedError(
+            "local search needs a backend that can be asked after every move, such as 'analytic'"
+        )
+    if budget < 1:
+        raise DescriptionError(f"budget = {budget}: must be at least 1")
+    search = _Search(backend, start if start is not None else lpt(context), budget)
+    while search.left >= 2:
+        if not _improve(search, context):
+            _shake(search, context)
+    return SearchResult(search.best, search.best_throughput, search.used)
+
+
+def _improve(search: _Search, context: Context) -> bool:
+    """Tries the most promising moves and swaps of the most loaded core; True if one was kept."""
+    machine = context.machine
+    snapshot = search.backend.measure(search.schedule(), seed=0)
+    search.used += 1
+    busy = slice_load(snapshot)
+    elapsed = snapshot.counter("elapsed_us")
+    load = np.bincount(search.cores, elapsed, machine.cores)
+    work = np.bincount(search.cores, busy, machine.cores)
+    # A core that a neighbour slows down takes longer for the same work.
+    slowness = np.divide(load, work, out=np.ones(machine.cores), where=work > 0)
+    worst = int(machine.workers[np.argmax(load[machine.workers])])
+    mine = np.flatnonzero(search.cores == worst)
+    if mine.size == 0:
+        return False
+    others = np.flatnonzero(search.cores != worst)
+    targets = machine.workers[machine.workers != worst]
+    if context.max_slices_per_core is not None:
+        count = np.bincount(search.cores, minlength=machine.cores)
+        targets = targets[count[targets] < context.max_slices_per_core]
+    moved = np.maximum(
+        load[worst] - busy[mine, None] * slowness[worst],
+        load[targets] + busy[mine, None] * slowness[targets],
+    )
+    excess = busy[mine, None] - busy[others]
+    swapped = np.maximum(
+        load[worst] - excess * slowness[worst],
+        load[search.cores[others]] + excess * slowness[search.cores[others]],
+    )
+    estimate = np.concatenate([moved.ravel(), swapped.ravel()])
+    # Equal estimates are common (idle cores): chance decides, so that no core is favoured.
+    order = np.lexsort((context.rng.random(estimate.size), estimate))
+    before = search.throughput
+    for candidate in order[:_TRIALS]:
+        if estimate[candidate] >= load[worst]:
+            break
+        if candidate < moved.size:
+            i, j = divmod(int(candidate), targets.size)
+            steps = [(int(mine[i]), int(targets[j]))]
+        else:
+            i, j = divmod(int(candidate) - moved.size, others.size)
+            steps = [(int(mine[i]), int(search.cores[others[j]])), (int(others[j]), worst)]
+        if search.left < len(steps):
+            break
+        cores, nodes = search.cores.copy(), search.nodes.copy()
+        for slice_, core in steps:
+            throughput = search.move(slice_, core)
+        if throughput > before:
+            search.keep(throughput)
+            return True
+        if search.left < 1:
+            break
+        search.restore(cores, nodes)
+    return False
+
+
+def _shake(search: _Search, context: Context) -> None:
+    """Goes back to the best schedule and swaps three random pairs of slices in it."""
+    search.restore(search.best.cores, search.best.nodes)
+    for _ in range(3):
+        a, b = (int(s) for s in context.rng.integers(context.slices, size=2))
+        if search.left < 2 or search.cores[a] == search.cores[b]:
+            continue
+        core = int(search.cores[a])
+        search.move(a, int(search.cores[b]))
+        search.keep(search.move(b, core))
+
+
+def _search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
+    """Local search from LPT with a budget of 2000 model evaluations."""
+    return local_search(context, budget).schedule
+
+
+BASELINES: Mapping[str, Baseline] = {
+    "grouped": grouped,
+    "spread": spread,
+    "mixed": mixed,
+    "random": random,
+    "incumbent": incumbent,
+    "lpt": lpt,
+    "local-search": _search_schedule,
+}
+#: The baselines that need no measurement: what an incumbent is drawn from.
+STATIC_BASELINES = ("grouped", "spread", "mixed", "random")
+
+
+def make_baseline(name: str, *, budget: int | None = None) -> Baseline:
+    """The baseline of a name.
+
+    Args:
+        name: a key of BASELINES.
+        budget: model evaluations, of "local-search" only.
+
+    Raises:
+        UnknownNameError: no such baseline.
+        UnsupportedError: a budget for a baseline that does not search.
+    """
+    if name not in BASELINES:
+        raise UnknownNameError("baseline", name, BASELINES)
+    if budget is None:
+        return BASELINES[name]
+    if name != "local-search":
+        raise UnsupportedError(f"the baseline {name!r} takes no budget: only 'local-search' does")
+    return partial(_search_schedule, budget=budget)
+
+
+def _workers_by_node(machine: Machine) -> list[Int32Array]:
+    """The workers of each node that has any, in node order."""
+    nodes = machine.node_of_core[machine.workers]
+    return [machine.workers[nodes == n] for n in np.unique(nodes)]
+
+
+def _grouped_run(context: Context) -> int:
+    return -(-context.slices // len(_workers_by_node(context.machine)))

@@ -1,0 +1,226 @@
+"""Pictures of a placement: the grid of core tiles with nodes, sockets, slices and load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_env.errors import MissingExtraError
+from pmoss_env.machines import Machine
+from pmoss_env.types import Float64Array, Int32Array, Schedule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Light to heavy load in text.
+SHADES = " ░▒▓█"
+INK = "#1d2733"
+SOCKET_INK = "#1d2733"
+NODE_INK = "#7a8794"
+IDLE = "#f3f1ec"
+NOT_A_WORKER = "#d9d9d6"
+#: Load colours: dark is heavy. Readable in grey and by colour-blind people.
+COLOURS = "YlOrRd"
+_LETTERS = {"router": "R", "sweeper": "S", "other": "·"}
+
+
+def slices_per_core(machine: Machine, schedule: Schedule) -> Int32Array:
+    """(C,) int32, how many slices each core serves."""
+    return np.bincount(schedule.cores, minlength=machine.cores).astype(np.int32)
+
+
+def as_text(machine: Machine, schedule: Schedule, load_per_core: Float64Array, title: str) -> str:
+    """The placement as text.
+
+    Each tile shows its number of slices and a shade for its load against the most loaded core;
+    routers are R, sweepers S. ``|`` and ``-`` part nodes, ``#`` and ``=`` part sockets.
+
+    Args:
+        machine: gives the grid.
+        schedule: what to show.
+        load_per_core: (C,) load of each core, in any unit.
+        title: the first line.
+    """
+    counts = slices_per_core(machine, schedule)
+    share = _share(load_per_core)
+    node, socket = _grids(machine)
+    width = max(2, len(str(int(counts.max())))) + 1
+    lines = [title]
+    for row in range(machine.rows):
+        if row:
+            lines.append(_rule(node[row - 1 : row + 1], socket[row - 1 : row + 1], width))
+        text = ""
+        for col in range(machine.cols):
+            if col:
+                text += _bar(node[row, col - 1 : col + 1], socket[row, col - 1 : col + 1])
+            core = machine.core_of_tile[row * machine.cols + col]
+            if core < 0:
+                text += " " * width
+            elif machine.worker_mask[core]:
+                shade = SHADES[int(np.ceil(share[core] * (len(SHADES) - 1)))]
+                text += f"{counts[core]:>{width - 1}}{shade}"
+            else:
+                text += _LETTERS[machine.role_of_core[core]].rjust(width - 1) + " "
+        lines.append(text.rstrip())
+    lines.append(
+        f"number: slices on the core; shade: load, █ = {load_per_core.max():.3g}; "
+        "R router, S sweeper; | - nodes, # = sockets"
+    )
+    return "\n".join(line for line in lines if line)
+
+
+def as_image(
+    machine: Machine, schedule: Schedule, load_per_core: Float64Array, title: str
+) -> npt.NDArray[np.uint8]:
+    """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement().
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report") from error
+    size = (0.62 * machine.cols + 2.2, 0.62 * machine.rows + 1.3)
+    figure = Figure(figsize=(max(6.4, size[0]), size[1]), dpi=100, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def draw_placement(
+    axes: Axes,
+    machine: Machine,
+    schedule: Schedule,
+    load_per_core: Float64Array,
+    title: str,
+    load_label: str = "load of the core",
+    highest_load: float | None = None,
+) -> None:
+    """Draws a placement into ``axes`` of a matplotlib figure, with a colour bar.
+
+    Every core is a tile: its number is the slices on it, its colour the load. Grey tiles are
+    routers (R), sweepers (S) and idle roles. Thin frames are NUMA nodes, thick ones sockets.
+
+    Args:
+        axes: where to draw.
+        machine: gives the grid.
+        schedule: what to show.
+        load_per_core: (C,) load of each core.
+        title: above the picture.
+        load_label: what the load is, with its unit.
+        highest_load: load of the darkest colour, for pictures that are compared; the largest
+            if None.
+    """
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.patches import FancyBboxPatch
+
+    counts = slices_per_core(machine, schedule)
+    top = float(load_per_core.max()) if highest_load is None else highest_load
+    scale = ScalarMappable(Normalize(0, top if top > 0 else 1.0), colormaps[COLOURS])
+    for tile, core in enumerate(machine.core_of_tile):
+        if core < 0:
+            continue
+        row, col = divmod(tile, machine.cols)
+        worker = bool(machine.worker_mask[core])
+        if not worker:
+            face: Any = NOT_A_WORKER
+        elif counts[core] == 0:
+            face = IDLE
+        else:
+            face = scale.to_rgba(load_per_core[core])
+        axes.add_patch(
+            FancyBboxPatch(
+                (col - 0.39, row - 0.39),
+                0.78,
+                0.78,
+                boxstyle="round,pad=0,rounding_size=0.12",
+                facecolor=face,
+                edgecolor="none",
+            )
+        )
+        dark = worker and counts[core] > 0 and _luminance(face) < 0.45
+        axes.text(
+            col,
+            row,
+            str(counts[core]) if worker else _LETTERS[machine.role_of_core[core]],
+            ha="center",
+            va="center_baseline",
+            fontsize=10 if worker else 8,
+            color="white" if dark else (INK if worker else NODE_INK),
+        )
+    node, socket = _grids(machine)
+    _frame(axes, node, NODE_INK, 0.9)
+    _frame(axes, socket, SOCKET_INK, 2.2)
+    axes.set_xlim(-0.56, machine.cols - 0.44)
+    axes.set_ylim(machine.rows - 0.44, -0.56)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    axes.set_title(title, fontsize=11, color=INK, loc="left")
+    bar = axes.figure.colorbar(scale, ax=axes, fraction=0.035, pad=0.02)
+    bar.set_label(load_label, fontsize=9, color=INK)
+    bar.ax.tick_params(labelsize=8, colors=INK)
+    bar.outline.set_visible(False)
+
+
+def _frame(axes: Axes, group: Int32Array, colour: str, width: float) -> None:
+    """Lines wherever neighbouring tiles belong to different groups, and round the outside."""
+    from matplotlib.collections import LineCollection
+
+    padded = np.pad(group, 1, constant_values=-1)
+    lines = []
+    for row, col in np.argwhere(padded[:, 1:] != padded[:, :-1]):
+        x, y = col - 0.5, row - 1
+        lines.append([(x, y - 0.5), (x, y + 0.5)])
+    for row, col in np.argwhere(padded[1:, :] != padded[:-1, :]):
+        x, y = col - 1, row - 0.5
+        lines.append([(x - 0.5, y), (x + 0.5, y)])
+    axes.add_collection(
+        LineCollection(lines, colors=colour, linewidths=width, capstyle="round", zorder=3)
+    )
+
+
+def _grids(machine: Machine) -> tuple[Int32Array, Int32Array]:
+    """(r, c) node and (r, c) socket of each tile, -1 where there is no core."""
+    core = machine.core_of_tile
+    node = np.where(core >= 0, machine.node_of_core[core], -1)
+    socket = np.where(core >= 0, machine.socket_of_node[node], -1)
+    shape = (machine.rows, machine.cols)
+    return node.reshape(shape).astype(np.int32), socket.reshape(shape).astype(np.int32)
+
+
+def _share(load: Float64Array) -> Float64Array:
+    top = load.max()
+    return load / top if top > 0 else np.zeros_like(load)
+
+
+def _bar(node: Int32Array, socket: Int32Array) -> str:
+    return "#" if socket[0] != socket[1] else "|" if node[0] != node[1] else " "
+
+
+def _rule(node: Int32Array, socket: Int32Array, width: int) -> str:
+    """The line between two rows of tiles; empty where no node or socket ends."""
+    cells = []
+    for col in range(node.shape[1]):
+        if socket[0, col] != socket[1, col]:
+            cells.append("=" * width)
+        else:
+            cells.append(("-" if node[0, col] != node[1, col] else " ") * width)
+    if not "".join(cells).strip():
+        return ""
+    text = cells[0]
+    for col in range(1, len(cells)):
+        text += _bar(node[0, col - 1 : col + 1], socket[0, col - 1 : col + 1])
+        text += cells[col]
+    return text
+
+
+def _luminance(colour: tuple[float, float, float, float]) -> float:
+    red, green, blue, _ = colour
+    return 0.299 * red + 0.587 * green + 0.114 * blue

@@ -1,0 +1,81 @@
+"""Measurement noise for backends that have none: calibrated on repeated hardware sweeps.
+
+The paper's counters differ from run to run while their trends stay (mission row A20). Factors are
+lognormal with mean 1; their coefficients of variation are those of COUNTERS, and 1.5 % for the
+throughput, all times the strength.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from pmoss_env.errors import DescriptionError
+from pmoss_env.types import COUNTERS, Float64Array, HardwareSnapshot
+
+#: Coefficient of variation of the throughput between repeated runs of one schedule.
+THROUGHPUT_NOISE = 0.015
+
+
+class Noise:
+    """A seeded stream of noisy readings; the same seed gives the same bits.
+
+    With strength 0 every value passes through untouched.
+    """
+
+    def __init__(self, strength: float, seed: tuple[int, ...]) -> None:
+        """Starts a stream.
+
+        Args:
+            strength: 0 for none, 1 for as much as on hardware.
+            seed: non-negative whole numbers that name the stream.
+
+        Raises:
+            DescriptionError: a strength that is negative or not finite.
+        """
+        if not 0 <= strength < float("inf"):
+            raise DescriptionError(f"noise = {strength!r}: must be a finite number from 0 up")
+        self._strength = float(strength)
+        self._rng = np.random.default_rng(seed)
+
+    def _factors(self, variation: Float64Array, shape: tuple[int, ...]) -> Float64Array:
+        # Scalar logarithm and exponential (lognormal uses those of libm): the bits of np.exp and
+        # np.log1p depend on the width of the vector unit.
+        variance = np.array([math.log1p((self._strength * float(v)) ** 2) for v in variation])
+        return self._rng.lognormal(-variance / 2, np.sqrt(variance), size=shape)
+
+    def throughput(self, value: float) -> float:
+        """One noisy reading of a throughput, in the unit of ``value``."""
+        if self._strength == 0:
+            return value
+        return value * float(self._factors(np.array([THROUGHPUT_NOISE]), (1,))[0])
+
+    def snapshot(
+        self, snapshot: HardwareSnapshot, throughput: float | None = None
+    ) -> HardwareSnapshot:
+        """A noisy reading of a snapshot.
+
+        Counters get independent factors; total and per-slice throughput share one, so that the
+        shares still sum to the total.
+
+        Args:
+            snapshot: as measured.
+            throughput: the total already read, Mq/s; a new reading is drawn if None.
+        """
+        if self._strength == 0:
+            return snapshot
+        counters = snapshot.slice_counters * self._factors(
+            np.array([counter.noise for counter in COUNTERS]), snapshot.slice_counters.shape
+        )
+        if throughput is None:
+            throughput = self.throughput(snapshot.throughput)
+        scale = throughput / snapshot.throughput if snapshot.throughput else 1.0
+        return replace(
+            snapshot,
+            throughput=throughput,
+            slice_throughput=snapshot.slice_throughput * scale,
+            slice_counters=counters,
+            provenance={**snapshot.provenance, "noise": self._strength},
+        )

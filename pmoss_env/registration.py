@@ -1,0 +1,45 @@
+"""Registers the environments with Gymnasium; ``import pmoss_env`` calls it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from pmoss_env.workloads import workload_names
+
+NAMESPACE = "pmoss"
+#: The machines of the standard suite; each of them meets every workload of the catalogue.
+SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
+#: Small enough to enumerate: 6 workers and 8 slices. One workload instance, so that the optimum
+#: is one number to teach with.
+TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "workload_seed": 1}
+
+
+def environments() -> dict[str, dict[str, Any]]:
+    """Every registered id with its keyword arguments (plain JSON)."""
+    return {
+        f"{NAMESPACE}/SpatialScheduling-v0": {},
+        f"{NAMESPACE}/toy-v0": TOY,
+        **{
+            f"{NAMESPACE}/{machine}-btree-{workload}-v0": {
+                "machine": machine,
+                "index": "btree",
+                "workload": workload,
+            }
+            for machine in SUITE_MACHINES
+            for workload in workload_names()
+        },
+    }
+
+
+def register_environments() -> None:
+    """Makes ``gymnasium.make("pmoss/...")`` work. Safe to repeat."""
+    for name, kwargs in environments().items():
+        if name not in gymnasium.registry:
+            # No max_episode_steps: an episode ends by itself, and never by truncation.
+            gymnasium.register(
+                id=name,
+                entry_point="pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
+                kwargs=dict(kwargs),
+            )

@@ -1,0 +1,89 @@
+"""One environment step on the analytic backend, beside the model alone and CartPole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import pmoss_env  # noqa: F401  # registers the environments
+from pmoss_benchmarks.report import Figure, cpu_seconds
+
+STEP_GOAL_US = 100.0
+STEPS = 256
+
+
+def measure_environment(rounds: int = 7, **_: Any) -> list[Figure]:
+    """CPU time per step at 256 slices and 56 workers, "improvement" against "terminal" reward."""
+    figures = []
+    for reward in ("improvement", "terminal"):
+        env = gymnasium.make("pmoss/SpatialScheduling-v0", reward=reward)
+        figure = _per_step(f"environment step, {reward} reward", _episode(env), rounds)
+        if reward == "improvement":
+            figure = figure.with_goal(f"<= {STEP_GOAL_US:g} us", figure.median <= STEP_GOAL_US)
+        figures.append(figure)
+        env.close()
+    figures.append(_per_step("analytic model alone, one move", _moves(), rounds))
+    cartpole = gymnasium.make("CartPole-v1")
+    figures.append(_per_step("CartPole-v1 step, for scale", _cartpole(cartpole), rounds))
+    return figures
+
+
+def _per_step(name: str, work: Callable[[], None], rounds: int) -> Figure:
+    work()
+    values = [1e6 * seconds / STEPS for seconds in cpu_seconds(work, rounds)]
+    return Figure.of(name, "us", values, note="CPU time, 256 steps a round")
+
+
+def _episode(env: gymnasium.Env[Any, Any]) -> Callable[[], None]:
+    rng = np.random.default_rng(0)
+
+    def prepare() -> list[int]:
+        _, info = env.reset(seed=0)
+        workers = np.flatnonzero(info["action_mask"])
+        return [int(tile) for tile in rng.choice(workers, STEPS)]
+
+    actions = prepare()
+    fresh = True
+
+    def work() -> None:
+        nonlocal fresh
+        if not fresh:
+            env.reset(seed=0)
+        fresh = False
+        for action in actions:
+            env.step(action)
+
+    return work
+
+
+def _moves() -> Callable[[], None]:
+    from pmoss_env.backends.analytic import AnalyticBackend
+
+    backend = pmoss_env.backends.make_backend(
+        "analytic", machine="skylake-x-8n", workload="ycsb-a", slices=256
+    )
+    assert isinstance(backend, AnalyticBackend)
+    rng = np.random.default_rng(0)
+    workers = backend.machine.workers
+    backend.place(backend.machine.local_schedule(rng.choice(workers, 256)))
+    moves = [(s, int(core)) for s, core in enumerate(rng.choice(workers, STEPS))]
+
+    def work() -> None:
+        for s, core in moves:
+            backend.move(s, core)
+
+    return work
+
+
+def _cartpole(env: gymnasium.Env[Any, Any]) -> Callable[[], None]:
+    def work() -> None:
+        env.reset(seed=0)
+        for step in range(STEPS):
+            _, _, terminated, truncated, _ = env.step(step % 2)
+            if terminated or truncated:
+                env.reset()
+
+    return work

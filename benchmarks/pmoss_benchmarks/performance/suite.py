@@ -1,0 +1,39 @@
+"""The parts of the performance benchmark, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
+from pmoss_benchmarks.performance.environment import measure_environment
+from pmoss_benchmarks.performance.index import measure_index
+from pmoss_benchmarks.report import Figure
+from pmoss_env.errors import UnknownNameError
+
+#: What can be measured; each gives its figures.
+PARTS: dict[str, Callable[..., list[Figure]]] = {
+    "environment": measure_environment,
+    "decision-transformer": measure_decision_transformer,
+    "index": measure_index,
+}
+
+
+def run_performance(
+    parts: Sequence[str], *, announce: Callable[[str], None] = lambda part: None, **options: Any
+) -> list[Figure]:
+    """Measures ``parts`` in order.
+
+    Args:
+        parts: keys of PARTS.
+        announce: called with each part's name as it starts.
+        **options: ``rounds`` of every part; ``keys`` of the index.
+    """
+    for part in parts:
+        if part not in PARTS:
+            raise UnknownNameError("part", part, PARTS)
+    figures: list[Figure] = []
+    for part in parts:
+        announce(part)
+        figures += PARTS[part](**options)
+    return figures

@@ -221,8 +221,9 @@ std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* k
   // The left end of a leaf never changes: what a split takes away is in the leaves to the right.
   // So a leaf that changed while it was read can be read again, and once the link to the next leaf
   // has been read together with the entries, nothing lies between the two.
-  for (bool in_first_leaf = true;;) {
-    const unsigned from = in_first_leaf ? search.lower_bound(*leaf, first) : 0;
+  for (;;) {
+    // Not only in the first leaf: `first` itself may have been split off to the right.
+    const unsigned from = done == 0 ? search.lower_bound(*leaf, first) : 0;
     const unsigned count = leaf->safe_count();
     const std::uint64_t next = racy_load(leaf->next);
     const std::size_t there = count > from ? count - from : 0;
@@ -238,7 +239,6 @@ std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* k
     if (done == limit || next == 0) return done;
     leaf = Node::as_node(next);
     version = leaf->read_begin();
-    in_first_leaf = false;
   }
 }
 

@@ -29,9 +29,7 @@ class AnalyticBackend:
 
     name = "analytic"
 
-    def __init__(
-        self, machine: Machine, workload: Workload, slices: int, load: LoadRegime
-    ) -> None:
+    def __init__(self, machine: Machine, workload: Workload, slices: int, load: LoadRegime) -> None:
         self.machine = machine
         self.workload = workload
         self.slices = slices

@@ -19,10 +19,21 @@ def native_machine(machine: Machine) -> _native.MachineModel:
     native.is_worker = machine.worker_mask.astype(np.uint8).tolist()
     native.socket_of_node = machine.socket_of_node.tolist()
     value = machine.parameter
-    for name in (
-        "clock_ghz instructions_per_cycle branch_miss_cycles mlp_dependent mlp_streaming "
-        "llc_victim_share llc_ns curve_a curve_b curve_c tlb_pages page_walk_ns page_bytes"
-    ).split():
+    for name in [
+        "clock_ghz",
+        "instructions_per_cycle",
+        "branch_miss_cycles",
+        "mlp_dependent",
+        "mlp_streaming",
+        "llc_victim_share",
+        "llc_ns",
+        "curve_a",
+        "curve_b",
+        "curve_c",
+        "tlb_pages",
+        "page_walk_ns",
+        "page_bytes",
+    ]:
         setattr(native, name, value(name))
     native.l2_lines = value("l2_kib") * _LINES_PER_KIB
     native.llc_lines = value("llc_kib") * _LINES_PER_KIB

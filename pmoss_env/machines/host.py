@@ -1,4 +1,4 @@
-"""This host as a machine description, read from the kernel (sysfs); it is measured, not modelled."""
+"""This host as a machine description, read from the kernel: it is measured, not modelled."""
 
 from __future__ import annotations
 

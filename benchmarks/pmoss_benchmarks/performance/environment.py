@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-import pmoss_env  # noqa: F401  # registers the environments
+import pmoss_env  # registers the environments
 from pmoss_benchmarks.report import Figure, cpu_seconds
 
 STEP_GOAL_US = 100.0

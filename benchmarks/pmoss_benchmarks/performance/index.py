@@ -37,31 +37,27 @@ def measure_index(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Fig
 
 
 def _figures(data: dict[str, Any]) -> list[Figure]:
-    note = f"{data['keys']:,} keys, {data['pages']} pages, {data['isa']}, CPU time"
-    figures = []
-    for name, measured in data["candidates"].items():
-        rate = measured["rate"]
-        figures.append(
-            Figure(
-                f"lookups one at a time, {name}",
-                "M/s",
-                *(rate[key] / 1e6 for key in ("median", "min", "max")),
-                rounds=data["rounds"],
-                note=note,
-            )
-        )
-    for name, ratio in data["ratios"].items():
-        figure = Figure(
-            f"lookups, {name}",
-            "x",
-            *(ratio[key] for key in ("median", "min", "max")),
-            rounds=data["rounds"],
-            note=note,
-        )
-        if "absl" in name:
-            figure = figure.with_goal(f">= {LOOKUP_GOAL:g} x", figure.median >= LOOKUP_GOAL)
-        figures.append(figure)
+    note = f"{data['keys']:,} keys, {data['pages']} pages, {data['search']} search, CPU time"
+    figures = [
+        _figure(f"lookups one at a time, {name}", "M/s", measured["rate"], data, note, scale=1e-6)
+        for name, measured in data["lookups_per_cpu_second"].items()
+    ]
+    for name, ratio in data["ratio_to_absl"].items():
+        figure = _figure(f"lookups, {name} / absl::btree_map", "x", ratio, data, note)
+        figures.append(figure.with_goal(f">= {LOOKUP_GOAL:g} x", figure.median >= LOOKUP_GOAL))
     return figures
+
+
+def _figure(
+    name: str,
+    unit: str,
+    spread: dict[str, float],
+    data: dict[str, Any],
+    note: str,
+    scale: float = 1.0,
+) -> Figure:
+    median, low, high = (spread[key] * scale for key in ("median", "min", "max"))
+    return Figure(name, unit, median, low, high, data["rounds"], note=note)
 
 
 def _tool(name: str) -> str:

@@ -1,0 +1,81 @@
+"""Lint, types and format are tests like the others."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+TOOLS = Path(sys.executable).parent
+FLOORS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
+
+
+def check(*command: str) -> None:
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+
+
+@pytest.mark.parametrize("command", ["check", "format --check"])
+def test_ruff(command: str) -> None:
+    check(str(TOOLS / "ruff"), *command.split(), ".")
+
+
+def test_mypy_is_strict_on_the_public_packages() -> None:
+    check(str(TOOLS / "mypy"))
+
+
+def test_clang_format() -> None:
+    sources = [str(p) for p in (REPOSITORY / "native").rglob("*") if p.suffix in (".cpp", ".hpp")]
+    assert sources
+    check(str(TOOLS / "clang-format"), "--dry-run", "--Werror", *sources)
+
+
+def folder_of(package: str) -> Path:
+    outer = {"pmoss_datasets": "datasets", "pmoss_agents": "agents"}.get(package, "benchmarks")
+    return REPOSITORY / package if package == "pmoss_env" else REPOSITORY / outer / package
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_import_points_to_a_higher_floor(package: str) -> None:
+    above = FLOORS[FLOORS.index(package) + 1 :]
+    for path in folder_of(package).rglob("*.py"):
+        top = path.is_relative_to(REPOSITORY / "pmoss_env" / "cli")
+        forbidden = [] if top else above
+        if not top and path != REPOSITORY / "pmoss_env" / "__main__.py":
+            forbidden = [*forbidden, "pmoss_env.cli"]
+        for line in path.read_text().splitlines():
+            found = re.match(r"\s*(?:from|import)\s+([\w.]+)", line)
+            for name in forbidden:
+                assert not (found and (found[1] + ".").startswith(name + ".")), f"{path}: {line}"
+
+
+def test_outer_folders_are_no_packages() -> None:
+    for name in ("agents", "datasets", "benchmarks"):
+        assert not (REPOSITORY / name / "__init__.py").exists()
+
+
+def test_core_imports_without_the_extras() -> None:
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'h5py', 'matplotlib', 'typer', 'rich', 'stable_baselines3'):\n"
+        "    sys.modules[name] = None\n"
+        "import pmoss_env, gymnasium\n"
+        "env = gymnasium.make('pmoss/toy-v0')\n"
+        "env.reset(seed=0)\n"
+        "env.step(env.unwrapped.action_masks().argmax())\n"
+    )
+    check(sys.executable, "-c", program)
+
+
+def test_nothing_is_unpickled() -> None:
+    pattern = re.compile(r"\b(?:pickle|joblib|dill|marshal)\b|allow_pickle\s*=\s*True")
+    for package in FLOORS:
+        for path in folder_of(package).rglob("*.py"):
+            for line in path.read_text().splitlines():
+                assert not pattern.search(line.partition("#")[0]), f"{path}: {line}"
+                if "torch.load(" in line:
+                    assert "weights_only=True" in line, f"{path}: {line}"

@@ -165,61 +165,61 @@ class SearchResult:
 
 
 class _Search:
-    """The state of one local search: current and best schedule, and the evaluations left."""
+    """A local search's current schedule, which is always its best, and the evaluations used."""
 
-    def __init__(self, backend: IncrementalBackend, start: Schedule, budget: int) -> None:
+    def __init__(self, backend: IncrementalBackend, starts: list[Schedule]) -> None:
+        tried = [(backend.place(start), start) for start in starts]
         self.backend = backend
-        self.budget = budget
-        self.used = 0
+        self.used = len(tried)
+        self.throughput, start = max(tried, key=lambda pair: pair[0])
+        if start is not starts[-1]:
+            backend.place(start)
+            self.used += 1
         self.cores = start.cores.copy()
         self.nodes = start.nodes.copy()
-        self.throughput = self.best_throughput = backend.place(start)
-        self.used = 1
-        self.best = start
-
-    @property
-    def left(self) -> int:
-        return self.budget - self.used
 
     def schedule(self) -> Schedule:
         return Schedule(self.cores, self.nodes)
 
-    def move(self, slice_: int, core: int) -> float:
+    def measure(self) -> HardwareSnapshot:
         self.used += 1
-        self.cores[slice_] = core
-        self.nodes[slice_] = self.backend.machine.node_of_core[core]
-        return self.backend.move(slice_, core)
+        return self.backend.measure(self.schedule(), seed=0)
 
-    def keep(self, throughput: float) -> None:
-        self.throughput = throughput
-        if throughput > self.best_throughput:
-            self.best_throughput = throughput
-            self.best = self.schedule()
-
-    def restore(self, cores: Int32Array, nodes: Int32Array) -> None:
+    def attempt(self, steps: list[tuple[int, int]]) -> bool:
+        """Makes moves (slice, core), and undoes them unless they pay; at most one call more."""
+        throughput = self.throughput
+        for slice_, core in steps:
+            throughput = self.backend.move(slice_, core)
+        self.used += len(steps)
+        if throughput > self.throughput:
+            self.throughput = throughput
+            for slice_, core in steps:
+                self.cores[slice_] = core
+                self.nodes[slice_] = self.backend.machine.node_of_core[core]
+            return True
+        self.backend.place(self.schedule())
         self.used += 1
-        self.cores, self.nodes = cores.copy(), nodes.copy()
-        self.throughput = self.backend.place(self.schedule())
+        return False
 
 
-#: Candidates tried around one schedule before the search is shaken.
+#: Candidates tried around one schedule before the loads are measured again.
 _TRIALS = 24
 
 
 def local_search(
     context: Context, budget: int = DEFAULT_BUDGET, start: Schedule | None = None
 ) -> SearchResult:
-    """Iterated local search: takes slices off the most loaded core by moves and swaps.
+    """Local search: takes slices off the most loaded core by moves and swaps.
 
     Which moves and swaps are worth a try is estimated from the loads that the backend itself
-    measures; whether they are kept is the backend's throughput. In a local optimum the best
-    schedule is shaken at random. Anytime: the best schedule so far is returned when the budget is
-    used up.
+    measures; whether they are kept is the backend's throughput. Where the estimates lead no
+    further, random moves and swaps are tried. Anytime: the schedule only ever gets better, and the
+    search ends when the budget is used up.
 
     Args:
         context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
         budget: evaluations of the backend, each place, move or measurement being one.
-        start: where to begin; LPT if None.
+        start: where to begin; the better of LPT and the incumbent if None.
 
     Raises:
         UnsupportedError: the backend is not incremental.
@@ -232,18 +232,22 @@ def local_search(
         )
     if budget < 1:
         raise DescriptionError(f"budget = {budget}: must be at least 1")
-    search = _Search(backend, start if start is not None else lpt(context), budget)
-    while search.left >= 2:
-        if not _improve(search, context):
-            _shake(search, context)
-    return SearchResult(search.best, search.best_throughput, search.used)
+    starts = [start] if start is not None else [lpt(context)]
+    # The incumbent, LPT and going back to the incumbent are three evaluations.
+    if start is None and budget >= 3 and _is_legal(context.incumbent, context):
+        starts.insert(0, incumbent(context))
+    search = _Search(backend, starts)
+    # A measurement, one move and its undoing are three.
+    while budget - search.used >= 3:
+        if not _improve(search, context, budget):
+            _climb(search, context, budget)
+    return SearchResult(search.schedule(), search.throughput, search.used)
 
 
-def _improve(search: _Search, context: Context) -> bool:
+def _improve(search: _Search, context: Context, budget: int) -> bool:
     """Tries the most promising moves and swaps of the most loaded core; True if one was kept."""
     machine = context.machine
-    snapshot = search.backend.measure(search.schedule(), seed=0)
-    search.used += 1
+    snapshot = search.measure()
     busy = slice_load(snapshot)
     elapsed = snapshot.counter("elapsed_us")
     load = np.bincount(search.cores, elapsed, machine.cores)
@@ -271,7 +275,6 @@ def _improve(search: _Search, context: Context) -> bool:
     estimate = np.concatenate([moved.ravel(), swapped.ravel()])
     # Equal estimates are common (idle cores): chance decides, so that no core is favoured.
     order = np.lexsort((context.rng.random(estimate.size), estimate))
-    before = search.throughput
     for candidate in order[:_TRIALS]:
         if estimate[candidate] >= load[worst]:
             break
@@ -281,30 +284,28 @@ def _improve(search: _Search, context: Context) -> bool:
         else:
             i, j = divmod(int(candidate) - moved.size, others.size)
             steps = [(int(mine[i]), int(search.cores[others[j]])), (int(others[j]), worst)]
-        if search.left < len(steps):
+        if budget - search.used <= len(steps):
             break
-        cores, nodes = search.cores.copy(), search.nodes.copy()
-        for slice_, core in steps:
-            throughput = search.move(slice_, core)
-        if throughput > before:
-            search.keep(throughput)
+        if search.attempt(steps):
             return True
-        if search.left < 1:
-            break
-        search.restore(cores, nodes)
     return False
 
 
-def _shake(search: _Search, context: Context) -> None:
-    """Goes back to the best schedule and swaps three random pairs of slices in it."""
-    search.restore(search.best.cores, search.best.nodes)
-    for _ in range(3):
-        a, b = (int(s) for s in context.rng.integers(context.slices, size=2))
-        if search.left < 2 or search.cores[a] == search.cores[b]:
-            continue
-        core = int(search.cores[a])
-        search.move(a, int(search.cores[b]))
-        search.keep(search.move(b, core))
+def _climb(search: _Search, context: Context, budget: int) -> None:
+    """Tries random moves and swaps, whatever the load: what estimates do not foresee."""
+    workers = context.machine.workers
+    for _ in range(_TRIALS):
+        slices = context.rng.integers(context.slices, size=2)
+        a, b = int(slices[0]), int(slices[1])
+        home = int(search.cores[a])
+        if context.max_slices_per_core is None and context.rng.random() < 0.5:
+            steps = [(a, int(context.rng.choice(workers)))]
+        else:
+            steps = [(a, int(search.cores[b])), (b, home)]
+        if budget - search.used <= len(steps):
+            return
+        if steps[0][1] != home:
+            search.attempt(steps)
 
 
 def _search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
@@ -343,6 +344,14 @@ def make_baseline(name: str, *, budget: int | None = None) -> Baseline:
     if name != "local-search":
         raise UnsupportedError(f"the baseline {name!r} takes no budget: only 'local-search' does")
     return partial(_search_schedule, budget=budget)
+
+
+def _is_legal(schedule: Schedule | None, context: Context) -> bool:
+    """Whether there is a schedule and it obeys the constraint, if there is one."""
+    if schedule is None:
+        return False
+    most = context.max_slices_per_core
+    return most is None or int(np.bincount(schedule.cores).max()) <= most
 
 
 def _workers_by_node(machine: Machine) -> list[Int32Array]:

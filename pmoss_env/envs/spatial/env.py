@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.backends.base import IncrementalBackend, make_backend
+from pmoss_env.backends.base import Backend, IncrementalBackend, make_backend
 from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline, slice_load
 from pmoss_env.envs.spatial.observation import (
     OBSERVATION_MODES,
@@ -233,15 +233,16 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._builder = ObservationBuilder(
             self._machine, slices, cast(ObservationMode, observation)
         )
-        self._backend = make_backend(
-            backend,
-            machine=self._machine,
-            workload=workload,
-            index=index,
-            slices=slices,
-            load=load,
+        self._backend_arguments: dict[str, Any] = {
+            "name": backend,
+            "machine": self._machine,
+            "workload": workload,
+            "index": index,
+            "slices": slices,
+            "load": load,
             **(backend_options or {}),
-        )
+        }
+        self._backend = make_backend(**self._backend_arguments)
         self._incremental = self._backend if isinstance(self._backend, IncrementalBackend) else None
         if reward is None:
             reward = "terminal" if self._incremental is None else "improvement"
@@ -263,6 +264,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(self._machine.tiles)
         self.render_mode = render_mode
         self._slices = slices
+        self._max_slices_per_core: int | None = (constraints or {}).get("max_slices_per_core")
         self._reward = reward
         self._interference = interference
         self._incumbent_name = incumbent
@@ -445,6 +447,16 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             )
         return self._final_snapshot
 
+    def new_backend(self) -> Backend:
+        """A fresh backend with the same arguments, set to this episode's instance.
+
+        For "what if" questions: the episode itself goes on undisturbed. The caller closes it.
+        """
+        self._need_episode()
+        backend = make_backend(**self._backend_arguments)
+        backend.set_instance(self.instance)
+        return backend
+
     def render(self) -> Any:
         """The present schedule as text ("ansi") or as an (height, width, 3) uint8 image."""
         if self.render_mode is None:
@@ -454,7 +466,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
         self._need_episode()
         snapshot = self._final_snapshot or self.incumbent_snapshot
-        load = np.bincount(self._cores, slice_load(snapshot), self._machine.cores)
+        load = np.zeros(self._machine.cores)
+        np.add.at(load, self._cores, slice_load(snapshot))
         title = (
             f"{self._step} of {self._slices} slices placed, {self._throughput:.2f} Mq/s "
             f"(incumbent {self.incumbent_snapshot.throughput:.2f})"
@@ -466,6 +479,24 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """Releases the backend. Safe to repeat."""
         self._running = False
         self._backend.close()
+
+    def context(self, rng: np.random.Generator, backend: Backend | None = None) -> Context:
+        """What a baseline may know of this episode.
+
+        Args:
+            rng: its source of chance.
+            backend: for a baseline that searches, e.g. new_backend(); never the episode's own,
+                whose current schedule it would change.
+        """
+        return Context(
+            machine=self._machine,
+            slices=self._slices,
+            incumbent=self.incumbent,
+            snapshot=self.incumbent_snapshot,
+            rng=rng,
+            backend=backend,
+            max_slices_per_core=self._max_slices_per_core,
+        )
 
     def _draw_incumbent(self, rng: np.random.Generator) -> Schedule:
         name = self._incumbent_name

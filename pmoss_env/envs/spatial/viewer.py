@@ -88,8 +88,9 @@ def as_image(
     figure = Figure(figsize=(max(6.4, size[0]), size[1]), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    return np.array(pixels, dtype=np.uint8)[..., :3].copy()
 
 
 def draw_placement(
@@ -163,6 +164,16 @@ def draw_placement(
     axes.set_aspect("equal")
     axes.axis("off")
     axes.set_title(title, fontsize=11, color=INK, loc="left")
+    axes.text(
+        0,
+        -0.02,
+        "number: slices on the core   grey: R router, S sweeper, · unused   "
+        "thin frame: node   thick: socket",
+        transform=axes.transAxes,
+        va="top",
+        fontsize=7.5,
+        color=NODE_INK,
+    )
     bar = axes.figure.colorbar(scale, ax=axes, fraction=0.035, pad=0.02)
     bar.set_label(load_label, fontsize=9, color=INK)
     bar.ax.tick_params(labelsize=8, colors=INK)

@@ -1,0 +1,531 @@
+"""Rollouts of policies, their scores with confidence intervals, and replayable result files.
+
+Every policy meets the same episodes. A score is normalised per episode: 0 is the mean of random
+legal schedules, 100 the best schedule that local search finds with the stated budget (design.md
+section 6).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from pmoss_env import __version__
+from pmoss_env.backends.base import Backend, IncrementalBackend
+from pmoss_env.baselines import Baseline, Context, local_search, make_baseline, random
+from pmoss_env.envs.spatial.env import Observation, SpatialSchedulingEnv
+from pmoss_env.errors import DatasetError, DescriptionError, IllegalActionError, UnsupportedError
+from pmoss_env.types import Float64Array, Int8Array, Int32Array
+
+DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
+#: Repetitions of the bootstrap, and the interval it gives.
+BOOTSTRAPS = 10_000
+INTERVAL = (2.5, 97.5)
+FORMAT = "pmoss-evaluation"
+FORMAT_VERSION = 1
+
+Progress = Callable[[int, int], None]
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Whatever places slices: an agent, or a schedule made beforehand."""
+
+    def reset(self) -> None:
+        """Begins an episode."""
+
+    def act(self, observation: Observation, action_mask: Int8Array) -> int:
+        """The tile for the next slice.
+
+        Args:
+            observation: as the environment gives it.
+            action_mask: (r * c,) int8, 1 = legal.
+        """
+
+
+class SchedulePolicy:
+    """Runs a baseline through an environment's steps.
+
+    A baseline plans the whole episode at once and may look at more than an observation holds, so
+    rollouts hand it the episode's context with plan().
+    """
+
+    def __init__(self, baseline: str | Baseline) -> None:
+        """Takes a baseline's name or the function itself; raises UnknownNameError."""
+        self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
+        self._tiles: list[int] = []
+        self._t = 0
+
+    def plan(self, context: Context, order: Int32Array) -> None:
+        """Makes the schedule of an episode that places the slices in ``order``."""
+        schedule = self._baseline(context)
+        self._tiles = context.machine.tile_of_core[schedule.cores[order]].tolist()
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        self._t = 0
+
+    def act(self, observation: Observation, action_mask: Int8Array) -> int:
+        """The planned tile of the next slice."""
+        tile = self._tiles[self._t]
+        self._t += 1
+        return tile
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One policy in one episode.
+
+    Attributes:
+        policy: its name.
+        seed: the evaluation seed; for a trained agent also the seed of its training.
+        episode: number within the seed.
+        env_seed: seed of the environment's reset.
+        incumbent_throughput: Mq/s, as the environment reports it.
+        throughput: X(final), Mq/s, as the environment reports it.
+        score: 0 = mean of random legal schedules, 100 = the best that the search found, both by
+            the noise-free backend; None where search finds nothing above random.
+        random_throughput: mean of the random legal schedules, Mq/s.
+        search_throughput: what the search found, Mq/s.
+        illegal_actions: actions on masked tiles.
+        actions: what the policy chose at each step.
+        seconds_per_decision: wall time of the policy, mean over the steps.
+    """
+
+    policy: str
+    seed: int
+    episode: int
+    env_seed: int
+    incumbent_throughput: float
+    throughput: float
+    score: float | None
+    random_throughput: float
+    search_throughput: float
+    illegal_actions: int
+    actions: tuple[int, ...]
+    seconds_per_decision: float
+
+
+def episode_seed(seed: int, episode: int) -> int:
+    """The environment's seed of an episode: the same for every policy."""
+    return int(np.random.SeedSequence((seed, episode)).generate_state(1)[0])
+
+
+def evaluate(
+    env_kwargs: Mapping[str, Any],
+    policies: Mapping[str, Policy | Callable[[int], Policy]],
+    seeds: Sequence[int],
+    episodes_per_seed: int = 10,
+    search_budget: int = 2000,
+    random_schedules: int = 100,
+    progress: Progress | None = None,
+    env_id: str = DEFAULT_ENV,
+) -> list[EpisodeResult]:
+    """Runs every policy through the same episodes.
+
+    Args:
+        env_kwargs: of the environment, plain JSON.
+        policies: by name: a policy, or a function that gives the policy of a seed (an agent
+            trained with it).
+        seeds: non-negative, at least five for a table.
+        episodes_per_seed: each with its own workload instance, neighbours and incumbent.
+        search_budget: model evaluations of the search that defines a score of 100.
+        random_schedules: how many define a score of 0.
+        progress: called with (episodes done, episodes in all) after each.
+        env_id: a registered id.
+
+    Raises:
+        UnsupportedError: a backend that cannot be searched.
+        DescriptionError: no seeds, episodes, schedules or policies.
+    """
+    for name, count in (
+        ("seeds", len(seeds)),
+        ("episodes_per_seed", episodes_per_seed),
+        ("random_schedules", random_schedules),
+        ("policies", len(policies)),
+    ):
+        if count < 1:
+            raise DescriptionError(f"{name} = {count}: must be at least 1")
+    env = _make(env_id, env_kwargs)
+    backend: Backend | None = None
+    rows: list[EpisodeResult] = []
+    total = len(policies) * len(seeds) * episodes_per_seed
+    try:
+        for seed in seeds:
+            of_seed = {name: _policy_of_seed(policy, seed) for name, policy in policies.items()}
+            for episode in range(episodes_per_seed):
+                env_seed = episode_seed(seed, episode)
+                env.reset(seed=env_seed)
+                if backend is None:
+                    backend = env.new_backend()
+                backend.set_instance(env.instance)
+                low, high = _reference(env, backend, env_seed, search_budget, random_schedules)
+                for name, policy in of_seed.items():
+                    actions, info, seconds = rollout(env, policy, env_seed, backend)
+                    final = backend.measure(env.schedule, seed=0).throughput
+                    rows.append(
+                        EpisodeResult(
+                            policy=name,
+                            seed=seed,
+                            episode=episode,
+                            env_seed=env_seed,
+                            incumbent_throughput=info["incumbent_throughput"],
+                            throughput=info["throughput"],
+                            score=100 * (final - low) / (high - low) if high > low else None,
+                            random_throughput=low,
+                            search_throughput=high,
+                            illegal_actions=info["illegal_actions"],
+                            actions=tuple(actions),
+                            seconds_per_decision=seconds / len(actions),
+                        )
+                    )
+                    if progress is not None:
+                        progress(len(rows), total)
+    finally:
+        env.close()
+        if backend is not None:
+            backend.close()
+    return rows
+
+
+def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Policy:
+    # A class has the methods of its instances, but makes a policy instead of being one.
+    if isinstance(policy, Policy) and not isinstance(policy, type):
+        return policy
+    return cast(Callable[[int], Policy], policy)(seed)
+
+
+def rollout(
+    env: SpatialSchedulingEnv, policy: Policy, seed: int, backend: Backend | None = None
+) -> tuple[list[int], dict[str, Any], float]:
+    """Plays one episode.
+
+    Args:
+        env: the bare environment.
+        policy: it is reset first; a SchedulePolicy also plans.
+        seed: of the environment's reset.
+        backend: for baselines that search; not the environment's own.
+
+    Returns:
+        The actions, the last info, and the policy's wall time in seconds.
+    """
+    observation, info = env.reset(seed=seed)
+    began = time.perf_counter()
+    policy.reset()
+    if isinstance(policy, SchedulePolicy):
+        # A stream of its own: the reference schedules must not shift what a baseline draws.
+        policy.plan(env.context(np.random.default_rng((seed, 2)), backend), env.order)
+    seconds = time.perf_counter() - began
+    actions: list[int] = []
+    terminated = False
+    while not terminated:
+        began = time.perf_counter()
+        action = int(policy.act(observation, info["action_mask"]))
+        seconds += time.perf_counter() - began
+        actions.append(action)
+        observation, _, terminated, _, info = env.step(action)
+    return actions, info, seconds
+
+
+def _reference(
+    env: SpatialSchedulingEnv, backend: Backend, seed: int, budget: int, schedules: int
+) -> tuple[float, float]:
+    """Throughputs of the present episode that score 0 and 100."""
+    if not isinstance(backend, IncrementalBackend):
+        raise UnsupportedError(
+            f"scores need a backend that can be searched, such as 'analytic', not {backend.name!r}"
+        )
+    context = env.context(np.random.default_rng((seed, 0)), backend)
+    drawn = [backend.place(random(context)) for _ in range(schedules)]
+    context = env.context(np.random.default_rng((seed, 1)), backend)
+    return float(np.mean(drawn)), local_search(context, budget).throughput
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One policy over all seeds.
+
+    Attributes:
+        policy: its name.
+        seeds: how many, n.
+        episodes: how many in all.
+        score: mean over the seeds of the mean score of their episodes; None without scores.
+        score_low: lower end of the 95 % bootstrap interval over seeds; None below two seeds.
+        score_high: its upper end.
+        score_std: standard deviation over seeds; None below two seeds.
+        throughput: mean in the same way, Mq/s.
+        throughput_low: lower end of the interval; None below two seeds.
+        throughput_high: its upper end.
+        illegal_actions: in all episodes together.
+        seconds_per_decision: mean wall time of the policy.
+    """
+
+    policy: str
+    seeds: int
+    episodes: int
+    score: float | None
+    score_low: float | None
+    score_high: float | None
+    score_std: float | None
+    throughput: float
+    throughput_low: float | None
+    throughput_high: float | None
+    illegal_actions: int
+    seconds_per_decision: float
+
+
+def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Summary]:
+    """Summarises each policy, in order of appearance.
+
+    Episodes are averaged per seed first; what differs between seeds then gives the interval.
+
+    Args:
+        rows: of evaluate() or read_results().
+        bootstrap_seed: of the resampling, so that a table can be made again to the digit.
+    """
+    of_policy: dict[str, list[EpisodeResult]] = {}
+    for row in rows:
+        of_policy.setdefault(row.policy, []).append(row)
+    summaries = []
+    for policy, mine in of_policy.items():
+        scores = _seed_means([(r.seed, r.score) for r in mine if r.score is not None])
+        throughputs = _seed_means([(r.seed, r.throughput) for r in mine])
+        score_low, score_high = bootstrap_interval(scores, bootstrap_seed)
+        low, high = bootstrap_interval(throughputs, bootstrap_seed)
+        summaries.append(
+            Summary(
+                policy=policy,
+                seeds=throughputs.size,
+                episodes=len(mine),
+                score=float(scores.mean()) if scores.size else None,
+                score_low=score_low,
+                score_high=score_high,
+                score_std=float(scores.std(ddof=1)) if scores.size > 1 else None,
+                throughput=float(throughputs.mean()),
+                throughput_low=low,
+                throughput_high=high,
+                illegal_actions=sum(r.illegal_actions for r in mine),
+                seconds_per_decision=float(np.mean([r.seconds_per_decision for r in mine])),
+            )
+        )
+    return summaries
+
+
+def bootstrap_interval(
+    values: Float64Array, seed: int = 0
+) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % percentile-bootstrap interval of the mean of ``values``; None below two of them."""
+    if values.size < 2:
+        return None, None
+    picks = np.random.default_rng(seed).integers(values.size, size=(BOOTSTRAPS, values.size))
+    low, high = np.percentile(values[picks].mean(axis=1), INTERVAL)
+    return float(low), float(high)
+
+
+def _seed_means(pairs: list[tuple[int, float]]) -> Float64Array:
+    of_seed: dict[int, list[float]] = {}
+    for seed, value in pairs:
+        of_seed.setdefault(seed, []).append(value)
+    return np.array([np.mean(values) for values in of_seed.values()], dtype=np.float64)
+
+
+def make_header(
+    env_kwargs: Mapping[str, Any], env_id: str = DEFAULT_ENV, **settings: Any
+) -> dict[str, Any]:
+    """The first line of a result file: all that is needed to run the episodes again.
+
+    Args:
+        env_kwargs: as given to evaluate().
+        env_id: likewise.
+        **settings: further plain-JSON facts, e.g. ``search_budget``.
+    """
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "env_id": env_id,
+        "env_kwargs": dict(env_kwargs),
+        **settings,
+        "command": shlex.join(sys.argv),
+        "versions": {
+            "pmoss_env": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "gymnasium": gymnasium.__version__,
+        },
+        "host": {
+            "cpu": _cpu_model(),
+            "architecture": platform.machine(),
+            "logical_cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.release()}",
+        },
+    }
+
+
+def write_results(path: Path, header: Mapping[str, Any], rows: Iterable[EpisodeResult]) -> None:
+    """Writes a result file: JSON lines, the header first. Whole or not at all."""
+    lines = [json.dumps(header, allow_nan=False)]
+    lines += [json.dumps(asdict(row), allow_nan=False) for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; results are for sharing.
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
+    """The header and the rows of a result file.
+
+    Raises:
+        DatasetError: no such file, another format or version, or a damaged line; names the line
+            and the field.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path}: cannot be read: {error}") from error
+    values = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+    header = values[0] if values else {}
+    if header.get("format") != FORMAT:
+        raise DatasetError(f"{path}: line 1: is not the header of a {FORMAT} file")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise DatasetError(
+            f"{path}: line 1: format_version = {header.get('format_version')!r}: this version "
+            f"reads {FORMAT_VERSION}"
+        )
+    for key, kind in (("env_id", str), ("env_kwargs", dict)):
+        if not isinstance(header.get(key), kind):
+            raise DatasetError(f"{path}: line 1: {key} = {header.get(key)!r}: must be a {kind}")
+    return header, [_row(path, number, value) for number, value in enumerate(values[1:], 2)]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay found.
+
+    Attributes:
+        episodes: how many were run again.
+        mismatches: one line for each value that came out different.
+    """
+
+    episodes: int
+    mismatches: tuple[str, ...]
+
+
+def replay(path: Path, progress: Progress | None = None) -> Replay:
+    """Runs the recorded actions of a result file again and compares every bit.
+
+    Args:
+        path: of a result file.
+        progress: called with (episodes done, episodes in all) after each.
+
+    Raises:
+        DatasetError: the file is damaged.
+        UnsupportedError: a backend whose measurements do not repeat.
+    """
+    header, rows = read_results(path)
+    env = _make(header["env_id"], header["env_kwargs"])
+    mismatches: list[str] = []
+    try:
+        for number, row in enumerate(rows, 1):
+            _, info = env.reset(seed=row.env_seed)
+            if number == 1:
+                _must_repeat(env)
+            done = False
+            where = f"line {number + 1}: {row.policy}, seed {row.seed}, episode {row.episode}"
+            try:
+                for action in row.actions:
+                    _, _, done, _, info = env.step(action)
+            except (IllegalActionError, ResetNeeded) as error:
+                mismatches.append(f"{where}: the actions cannot be run again: {error}")
+                continue
+            if not done:
+                mismatches.append(f"{where}: {len(row.actions)} actions do not end the episode")
+            for name in ("incumbent_throughput", "throughput", "illegal_actions"):
+                if info[name] != getattr(row, name):
+                    mismatches.append(
+                        f"{where}: {name}: recorded {getattr(row, name)!r}, now {info[name]!r}"
+                    )
+            if progress is not None:
+                progress(number, len(rows))
+    finally:
+        env.close()
+    return Replay(len(rows), tuple(mismatches))
+
+
+def _must_repeat(env: SpatialSchedulingEnv) -> None:
+    backend = env.incumbent_snapshot.provenance.get("backend")
+    if backend == "hardware":
+        raise UnsupportedError(
+            f"results of the backend {backend!r} cannot be replayed: it measures, and never twice "
+            "the same"
+        )
+
+
+def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
+    # Without Gymnasium's wrappers: they check what the tests check, for each of 256 steps.
+    return cast(SpatialSchedulingEnv, gymnasium.make(env_id, **env_kwargs).unwrapped)
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DatasetError(f"{path}: line {number}: is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise DatasetError(f"{path}: line {number}: is not a JSON object")
+    return value
+
+
+def _row(path: Path, number: int, value: dict[str, Any]) -> EpisodeResult:
+    kinds: dict[str, tuple[type, ...]] = {
+        "str": (str,),
+        "int": (int,),
+        "float": (float, int),
+        "float | None": (float, int, type(None)),
+        "tuple[int, ...]": (list,),
+    }
+    names = [field.name for field in fields(EpisodeResult)]
+    wrong = sorted(set(value) ^ set(names))
+    if wrong:
+        what = "is missing" if wrong[0] in names else "is not known"
+        raise DatasetError(f"{path}: line {number}: field {wrong[0]!r} {what}")
+    for field in fields(EpisodeResult):
+        entry = value[field.name]
+        if not isinstance(entry, kinds[str(field.type)]) or isinstance(entry, bool):
+            raise DatasetError(
+                f"{path}: line {number}: field {field.name!r} = {entry!r}: must be {field.type}"
+            )
+    if not all(isinstance(action, int) for action in value["actions"]):
+        raise DatasetError(f"{path}: line {number}: field 'actions': must be whole numbers")
+    return EpisodeResult(**{**value, "actions": tuple(value["actions"])})
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "Model", "cpu model")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

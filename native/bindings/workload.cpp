@@ -1,0 +1,180 @@
+// Python: workload descriptions, streams of operations, the key space and Zipf's numbers.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "bindings/bindings.hpp"
+#include "bindings/integers.hpp"
+#include "workload/generator.hpp"
+#include "workload/keyspace.hpp"
+#include "workload/portable_math.hpp"
+#include "workload/zipf.hpp"
+
+namespace py = pybind11;
+
+namespace pmoss::bindings {
+namespace {
+
+Distribution distribution_of(const std::string& name) {
+  if (name == "uniform") return Distribution::uniform;
+  if (name == "zipf") return Distribution::zipf;
+  throw std::invalid_argument("distribution is '" + name + "'; it must be 'uniform' or 'zipf'");
+}
+
+const char* name_of(Distribution distribution) {
+  return distribution == Distribution::zipf ? "zipf" : "uniform";
+}
+
+WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
+                       const std::string& distribution, double theta, std::uint64_t zipf_items,
+                       std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed) {
+  const WorkloadSpec spec{
+      lookup, insert,     scan,    update,          distribution_of(distribution),
+      theta,  zipf_items, records, max_scan_length, seed};
+  validate(spec);
+  return spec;
+}
+
+py::str describe(const WorkloadSpec& spec) {
+  return py::str(
+             "WorkloadSpec(lookup={}, insert={}, scan={}, update={}, distribution='{}', theta={}, "
+             "zipf_items={}, records={}, max_scan_length={}, seed={})")
+      .format(spec.lookup, spec.insert, spec.scan, spec.update, name_of(spec.distribution),
+              spec.theta, spec.zipf_items, spec.records, spec.max_scan_length, spec.seed);
+}
+
+py::dict draw(OperationGenerator& generator, py::ssize_t n) {
+  if (n < 0) {
+    throw std::invalid_argument("n is " + std::to_string(n) + "; it must be at least 0");
+  }
+  py::array_t<std::uint8_t> kinds(n);
+  py::array_t<std::uint64_t> keys(n);
+  py::array_t<std::uint32_t> scan_lengths(n);
+  auto* const kind = kinds.mutable_data();
+  auto* const key = keys.mutable_data();
+  auto* const scan_length = scan_lengths.mutable_data();
+  {
+    const py::gil_scoped_release release;
+    for (py::ssize_t i = 0; i < n; ++i) {
+      const Operation operation = generator.next();
+      kind[i] = static_cast<std::uint8_t>(operation.kind);
+      key[i] = operation.key;
+      scan_length[i] = operation.scan_length;
+    }
+  }
+  py::dict result;
+  result["kind"] = kinds;
+  result["key"] = keys;
+  result["scan_length"] = scan_lengths;
+  return result;
+}
+
+void check_slices(std::uint32_t slices) {
+  if (slices == 0) throw std::invalid_argument("slices is 0; it must be at least 1");
+}
+
+}  // namespace
+
+void bind_workload(py::module_& module) {
+  module.attr("OPERATION_KINDS") = py::make_tuple("lookup", "insert", "scan", "update");
+
+  const WorkloadSpec standard;
+  py::class_<WorkloadSpec>(module, "WorkloadSpec",
+                           "A mix of operations and the distribution of their keys.")
+      .def(py::init(&make_spec), py::kw_only(), py::arg("lookup") = standard.lookup,
+           py::arg("insert") = standard.insert, py::arg("scan") = standard.scan,
+           py::arg("update") = standard.update,
+           py::arg("distribution") = name_of(standard.distribution),
+           py::arg("theta") = standard.theta, py::arg("zipf_items") = standard.zipf_items,
+           py::arg("records") = standard.records,
+           py::arg("max_scan_length") = standard.max_scan_length, py::arg("seed") = standard.seed)
+      .def_readonly("lookup", &WorkloadSpec::lookup)
+      .def_readonly("insert", &WorkloadSpec::insert)
+      .def_readonly("scan", &WorkloadSpec::scan)
+      .def_readonly("update", &WorkloadSpec::update)
+      .def_property_readonly("distribution",
+                             [](const WorkloadSpec& spec) { return name_of(spec.distribution); })
+      .def_readonly("theta", &WorkloadSpec::theta)
+      .def_readonly("zipf_items", &WorkloadSpec::zipf_items)
+      .def_readonly("records", &WorkloadSpec::records)
+      .def_readonly("max_scan_length", &WorkloadSpec::max_scan_length)
+      .def_readonly("seed", &WorkloadSpec::seed)
+      .def("__repr__", &describe)
+      .def(py::pickle(
+          [](const WorkloadSpec& spec) {
+            return py::make_tuple(spec.lookup, spec.insert, spec.scan, spec.update,
+                                  name_of(spec.distribution), spec.theta, spec.zipf_items,
+                                  spec.records, spec.max_scan_length, spec.seed);
+          },
+          [](const py::tuple& state) {
+            if (state.size() != 10) {
+              throw std::invalid_argument("a pickled WorkloadSpec must have 10 fields");
+            }
+            return make_spec(state[0].cast<double>(), state[1].cast<double>(),
+                             state[2].cast<double>(), state[3].cast<double>(),
+                             state[4].cast<std::string>(), state[5].cast<double>(),
+                             state[6].cast<std::uint64_t>(), state[7].cast<std::uint64_t>(),
+                             state[8].cast<std::uint32_t>(), state[9].cast<std::uint64_t>());
+          }));
+
+  py::class_<OperationGenerator>(module, "OperationGenerator",
+                                 "The operations of one client, drawn from a WorkloadSpec.")
+      .def(py::init([](const WorkloadSpec& spec, std::uint64_t stream_seed,
+                       std::optional<std::uint64_t> first_insert_record,
+                       std::uint64_t insert_stride) {
+             return OperationGenerator(spec, stream_seed,
+                                       first_insert_record.value_or(spec.records), insert_stride);
+           }),
+           py::arg("spec"), py::arg("stream_seed") = 0, py::arg("first_insert_record") = py::none(),
+           py::arg("insert_stride") = 1)
+      .def_property_readonly("spec", [](const OperationGenerator& g) { return g.spec(); })
+      .def("draw", &draw, py::arg("n"),
+           "The next n operations: arrays 'kind' (index into OPERATION_KINDS), 'key' and "
+           "'scan_length' (0 unless the kind is scan).");
+
+  module.def("zeta", &zeta, py::arg("items"), py::arg("theta"),
+             "The sum of i ** -theta for i = 1 .. items.");
+  module.def(
+      "zipf_probability",
+      [](const py::object& ranks, std::uint64_t items, double theta) {
+        const double sum = zeta(items, theta);
+        return map_integers<double>(ranks, [=](std::uint64_t rank) {
+          return rank < items ? portable::power(static_cast<double>(rank) + 1.0, -theta) / sum
+                              : 0.0;
+        });
+      },
+      py::arg("rank"), py::arg("items"), py::arg("theta"),
+      "Probability of a rank (0 = most frequent), or of each of an array of ranks.");
+  module.def(
+      "key_of_record",
+      [](const py::object& records, std::uint64_t seed) {
+        return map_integers<std::uint64_t>(
+            records, [=](std::uint64_t record) { return key_of_record(record, seed); });
+      },
+      py::arg("record"), py::arg("seed") = 0, "The keys of records in the workload instance.");
+  module.def(
+      "slice_of_key",
+      [](const py::object& keys, std::uint32_t slices) {
+        check_slices(slices);
+        return map_integers<std::uint32_t>(
+            keys, [=](std::uint64_t key) { return slice_of_key(key, slices); });
+      },
+      py::arg("key"), py::arg("slices"), "The slices that serve the keys.");
+  module.def(
+      "first_key_of_slice",
+      [](std::uint32_t slice, std::uint32_t slices) {
+        check_slices(slices);
+        if (slice >= slices) {
+          throw py::index_error("slice is " + std::to_string(slice) + "; it must be below " +
+                                std::to_string(slices));
+        }
+        return first_key_of_slice(slice, slices);
+      },
+      py::arg("slice"), py::arg("slices"), "The smallest key that the slice serves.");
+}
+
+}  // namespace pmoss::bindings

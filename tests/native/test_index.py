@@ -1,0 +1,141 @@
+"""The B+-tree, as Python sees it, against dicts and sorted lists."""
+
+import bisect
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmoss_env import _native
+
+KEYS = st.one_of(
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 300),
+    st.integers(2**64 - 300, 2**64 - 1),
+    st.integers(2**53, 2**53 + 8),
+)
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["insert", "update", "erase"]), st.lists(KEYS, max_size=40)),
+    max_size=12,
+)
+
+
+def small_tree(slices=4):
+    return _native.BTree(slices=slices, huge_pages=False)
+
+
+@settings(deadline=None)
+@given(OPERATIONS, st.sampled_from([1, 3, 64]), st.lists(KEYS, max_size=5))
+def test_any_operations_match_a_dict(operations, slices, starts):
+    tree = small_tree(slices)
+    model = {}
+    stamp = 0
+    for kind, keys in operations:
+        values = list(range(stamp, stamp + len(keys)))
+        stamp += len(keys)
+        expected = []
+        for key, value in zip(keys, values, strict=True):
+            there = key in model
+            expected.append(not there if kind == "insert" else there)
+            if kind == "insert" or (kind == "update" and there):
+                model[key] = value
+            elif kind == "erase":
+                model.pop(key, None)
+        got = tree.erase(keys) if kind == "erase" else getattr(tree, kind)(keys, values)
+        assert got.tolist() == expected
+    assert len(tree) == tree.size == len(model)
+
+    asked = [*model, *starts]
+    found, values = tree.lookup(asked)
+    assert found.tolist() == [key in model for key in asked]
+    assert values.tolist() == [model.get(key, 0) for key in asked]
+
+    ordered = sorted(model)
+    for first in [0, *starts]:
+        for limit in (0, 1, 7, 10_000):
+            at = bisect.bisect_left(ordered, first)
+            keys, values = tree.scan(first, limit)
+            assert keys.tolist() == ordered[at : at + limit]
+            assert values.tolist() == [model[key] for key in ordered[at : at + limit]]
+
+
+@pytest.mark.parametrize("isa", _native.search_isas())
+def test_many_keys_with_every_instruction_set(isa):
+    before = _native.search_isa()
+    _native.set_search_isa(isa)
+    try:
+        tree = small_tree(16)
+        keys = _native.key_of_record(np.arange(50_000), 1)
+        values = np.arange(50_000, dtype=np.uint64)
+        assert tree.insert(keys, values).all()
+        assert not tree.insert(keys[:10], values[:10]).any()
+        found, got = tree.lookup(keys)
+        assert found.all()
+        np.testing.assert_array_equal(got, values)
+        scanned, payload = tree.scan(0, 10**9)
+        order = np.argsort(keys)
+        np.testing.assert_array_equal(scanned, keys[order])
+        np.testing.assert_array_equal(payload, values[order])
+        found, got = tree.lookup(_native.key_of_record(np.arange(50_000, 60_000), 1))
+        assert not found.any()
+        assert not got.any()
+    finally:
+        _native.set_search_isa(before)
+
+
+def test_slices_own_their_memory():
+    tree = small_tree(8)
+    keys = _native.key_of_record(np.arange(20_000), 0)
+    tree.insert(keys, keys)
+    per_slice = np.bincount(_native.slice_of_key(keys, 8), minlength=8)
+    addresses = []
+    for s in range(8):
+        assert tree.slice_size(s) == per_slice[s]
+        assert tree.arena_bytes(s) > 16 * per_slice[s]
+        addresses += [address for address, _ in tree.arena_chunks(s)]
+        assert all(size == 2 << 20 for _, size in tree.arena_chunks(s))
+    assert len(set(addresses)) == len(addresses)
+    assert all(address % (2 << 20) == 0 for address in addresses)
+    for question in (tree.slice_size, tree.arena_bytes, tree.arena_chunks):
+        with pytest.raises(IndexError):
+            question(8)
+
+
+def test_threads_share_a_tree():
+    tree = small_tree()
+    keys = _native.key_of_record(np.arange(40_000), 2)
+    new = [None] * 4
+
+    def insert(part):
+        # Every key is offered by two threads.
+        mine = np.concatenate([keys[part::4], keys[(part + 1) % 4 :: 4]])
+        new[part] = tree.insert(mine, mine).sum()
+
+    threads = [threading.Thread(target=insert, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(new) == len(tree) == 40_000
+    np.testing.assert_array_equal(tree.scan(0, 40_000)[0], np.sort(keys))
+
+
+def test_wrong_arguments_are_refused():
+    tree = small_tree()
+    with pytest.raises(ValueError, match="2 keys and 1 values"):
+        tree.insert([1, 2], [3])
+    with pytest.raises(ValueError, match="keys has 2 dimensions"):
+        tree.lookup(np.zeros((2, 2), dtype=np.uint64))
+    with pytest.raises(TypeError, match="float64"):
+        tree.insert(np.array([2.0**60]), [1])
+    with pytest.raises(OverflowError):
+        tree.lookup([-1])
+    with pytest.raises(ValueError, match="slices is 0"):
+        small_tree(0)
+    with pytest.raises(ValueError, match="slices is 65537"):
+        small_tree(65537)
+    with pytest.raises(ValueError, match="isa is 'sse9'"):
+        _native.set_search_isa("sse9")
+    assert len(tree) == 0

@@ -65,9 +65,9 @@ std::string_view unit_of(Event event) noexcept { return descriptions[index_of(ev
 std::string_view name_of(Availability::Source source) noexcept {
   switch (source) {
     case Availability::Source::hardware:
-      return "hw";
+      return "hardware";
     case Availability::Source::software:
-      return "sw";
+      return "software";
     case Availability::Source::none:
       break;
   }

@@ -60,6 +60,7 @@ struct Availability {
   bool available() const noexcept { return source != Source::none; }
 };
 
+/// "hardware", "software" or "none".
 std::string_view name_of(Availability::Source source) noexcept;
 
 /// The CPU, as far as the choice of raw event codes needs it.

@@ -1,0 +1,181 @@
+// The measuring runtime.
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <limits>
+
+#include "bindings/bindings.hpp"
+#include "bindings/events.hpp"
+#include "bindings/integers.hpp"
+#include "runtime/runner.hpp"
+
+namespace py = pybind11;
+
+namespace pmoss::bindings {
+namespace {
+
+using runtime::LoadKind;
+using runtime::Measurement;
+using runtime::MeasureOptions;
+using runtime::Runner;
+
+LoadKind load_kind(const std::string& name) {
+  if (name == "closed") return LoadKind::closed;
+  if (name == "saturated") return LoadKind::saturated;
+  if (name == "open") return LoadKind::open;
+  throw std::invalid_argument("load is '" + name + "'; it must be closed, saturated or open");
+}
+
+std::vector<int> schedule_of(const py::object& cores) {
+  const auto integers = as_integers(cores);
+  if (integers.ndim() != 1) throw std::invalid_argument("cores must be one-dimensional");
+  std::vector<int> schedule;
+  schedule.reserve(static_cast<std::size_t>(integers.size()));
+  for (py::ssize_t i = 0; i < integers.size(); ++i) {
+    const std::uint64_t cpu = integers.at(i);
+    if (cpu > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
+      throw std::invalid_argument("cores: no CPU has the number " + std::to_string(cpu));
+    }
+    schedule.push_back(static_cast<int>(cpu));
+  }
+  return schedule;
+}
+
+// Ctrl-C must end a measurement: Python only notes the signal, so somebody has to look.
+void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+template <typename T>
+py::array_t<T> to_array(const std::vector<T>& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+
+template <typename T>
+py::array_t<T> to_matrix(const std::vector<T>& values, std::size_t columns) {
+  const auto rows = static_cast<py::ssize_t>(values.size() / columns);
+  return py::array_t<T>({rows, static_cast<py::ssize_t>(columns)}, values.data());
+}
+
+py::dict to_dict(const Measurement& m) {
+  const std::size_t slices = m.slice_queries.size();
+  py::dict result;
+  result["completed"] = m.completed;
+  result["seconds"] = m.seconds;
+  result["slice_queries"] = to_array(m.slice_queries);
+  result["slice_service_seconds"] = to_array(m.slice_service_seconds);
+  result["slice_counters"] = to_matrix(m.slice_counters, pmu::event_count);
+  result["slice_counted"] = to_matrix(m.slice_counted, pmu::event_count);
+  result["windows"] = m.windows;
+  result["availability"] = events_list(m.availability);
+  result["running_ratio"] = to_array(m.running_ratio);
+  result["worker_queries"] = to_array(m.worker_queries);
+  result["worker_slice_queries"] = to_matrix(m.worker_slice_queries, slices);
+  result["worker_counters"] = to_matrix(m.worker_counters, pmu::event_count);
+  result["worker_seconds"] = to_array(m.worker_seconds);
+  result["worker_idle_seconds"] = to_array(m.worker_idle_seconds);
+  result["latency_p50_us"] = m.latency_p50_us;
+  result["latency_p99_us"] = m.latency_p99_us;
+  result["issued"] = m.issued;
+  result["executed"] = m.executed;
+  result["inserted"] = m.inserted;
+  result["not_found"] = m.not_found;
+  result["checksum"] = m.checksum;
+  result["backpressure"] = m.backpressure;
+  result["skipped"] = m.skipped;
+  result["max_outstanding"] = m.max_outstanding;
+  result["max_lag_us"] = m.max_lag_us;
+  result["worker_cpus"] = to_array(m.worker_cpus);
+  result["router_cpus"] = to_array(m.router_cpus);
+  result["busy_cpus"] = to_array(m.busy_cpus);
+  result["roles_share_cores"] = m.roles_share_cores;
+  return result;
+}
+
+py::dict measure(Runner& runner, const py::object& cores, std::vector<int> worker_cpus,
+                 std::vector<int> router_cpus, const std::string& load,
+                 std::uint32_t outstanding_per_worker, double rate_mqs, double seconds,
+                 double warmup_seconds, std::uint64_t seed, std::uint32_t window,
+                 std::vector<int> busy_cpus, const py::object& cancelled) {
+  MeasureOptions options;
+  options.cores = schedule_of(cores);
+  options.worker_cpus = std::move(worker_cpus);
+  options.router_cpus = std::move(router_cpus);
+  options.busy_cpus = std::move(busy_cpus);
+  options.load = load_kind(load);
+  options.outstanding_per_worker = outstanding_per_worker;
+  options.rate_mqs = rate_mqs;
+  options.seconds = seconds;
+  options.warmup_seconds = warmup_seconds;
+  options.seed = seed;
+  options.window = window;
+
+  const auto poll = [&cancelled] {
+    const py::gil_scoped_acquire acquire;
+    check_signals();
+    return !cancelled.is_none() && py::cast<bool>(py::bool_(cancelled()));
+  };
+  Measurement measurement;
+  {
+    const py::gil_scoped_release release;
+    measurement = runner.measure(options, poll);
+  }
+  return to_dict(measurement);
+}
+
+void load(Runner& runner, const py::object& progress) {
+  const py::gil_scoped_release release;
+  runner.load([&progress](std::uint64_t records_done) {
+    const py::gil_scoped_acquire acquire;
+    check_signals();
+    if (!progress.is_none()) progress(records_done);
+    return false;
+  });
+}
+
+}  // namespace
+
+void bind_runtime(py::module_& module) {
+  const auto& error =
+      py::register_exception<runtime::RunnerError>(module, "RunnerError", PyExc_RuntimeError);
+  py::register_exception<runtime::Cancelled>(module, "Cancelled", error);
+
+  const Runner::Options standard;
+  const MeasureOptions usual;
+  py::class_<Runner>(module, "Runner", "An index on this host, and threads that measure it.")
+      .def(py::init([](const WorkloadSpec& spec, std::uint32_t slices, bool huge_pages,
+                       unsigned load_threads) {
+             return std::make_unique<Runner>(spec,
+                                             Runner::Options{slices, huge_pages, load_threads});
+           }),
+           py::arg("spec"), py::arg("slices") = standard.slices,
+           py::arg("huge_pages") = standard.huge_pages,
+           py::arg("load_threads") = standard.load_threads,
+           "load_threads=0 takes one thread for each CPU that the process may use.")
+      .def("load", &load, py::arg("progress") = py::none(),
+           "Inserts all records. `progress` is called about 20 times a second with the number of "
+           "records done; an exception that it raises stops the loading, which can be resumed.")
+      .def("measure", &measure, py::arg("cores"), py::kw_only(), py::arg("worker_cpus"),
+           py::arg("router_cpus") = std::vector<int>{}, py::arg("load") = "closed",
+           py::arg("outstanding_per_worker") = usual.outstanding_per_worker,
+           py::arg("rate_mqs") = usual.rate_mqs, py::arg("seconds") = usual.seconds,
+           py::arg("warmup_seconds") = usual.warmup_seconds, py::arg("seed") = usual.seed,
+           py::arg("window") = usual.window, py::arg("busy_cpus") = std::vector<int>{},
+           py::arg("cancelled") = py::none(),
+           "Runs the schedule (`cores`: the CPU of each slice) and returns what was counted.\n\n"
+           "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
+           "are of the whole run. slice_counters / slice_counted is a count per query; the "
+           "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "
+           "when it returns true, Cancelled is raised.")
+      .def_property_readonly("spec", &Runner::spec)
+      .def_property_readonly("slices", [](const Runner& r) { return r.options().slices; })
+      .def_property_readonly("loaded", &Runner::loaded)
+      .def_property_readonly("next_insert_record", &Runner::next_insert_record)
+      .def_property_readonly(
+          "index", [](Runner& r) -> const BTree& { return r.index(); },
+          py::return_value_policy::reference_internal,
+          "The index. It must not be written while a measurement runs.");
+}
+
+}  // namespace pmoss::bindings

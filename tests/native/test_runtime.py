@@ -1,0 +1,154 @@
+"""The measuring runtime, seen from Python. No test looks at how fast anything is."""
+
+import os
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pmoss_env import _native
+
+SLICES = 8
+SEED = 3
+
+
+def spec(**changes: Any) -> _native.WorkloadSpec:
+    fields = {"lookup": 0.5, "insert": 0.5, "distribution": "zipf", "records": 10_000, "seed": SEED}
+    return _native.WorkloadSpec(**{**fields, **changes})
+
+
+@pytest.fixture(scope="module")
+def runner() -> _native.Runner:
+    runner = _native.Runner(spec(), slices=SLICES, huge_pages=False)
+    seen: list[int] = []
+    runner.load(progress=seen.append)
+    assert runner.loaded
+    assert seen == sorted(seen)
+    assert seen[-1] == 10_000
+    return runner
+
+
+@pytest.fixture
+def arguments() -> dict[str, Any]:
+    cpus = _native.host_topology()["allowed_cpus"]
+    workers = sorted({cpus[0], cpus[-1]})
+    return {
+        "cores": np.array([workers[i * len(workers) // SLICES] for i in range(SLICES)]),
+        "worker_cpus": workers,
+        "seconds": 0.1,
+        "warmup_seconds": 0.02,
+        "seed": 1,
+    }
+
+
+@pytest.mark.parametrize("load", ["closed", "saturated", "open"])
+def test_measures_a_schedule(runner: _native.Runner, arguments: dict[str, Any], load: str) -> None:
+    before = runner.next_insert_record
+    result = runner.measure(**arguments, load=load, rate_mqs=0.02)
+    events = _native.probe_events()
+    workers = len(arguments["worker_cpus"])
+    assert result["completed"] > 0
+    assert result["seconds"] >= 0.1
+    assert result["slice_queries"].dtype == np.uint64
+    assert result["slice_queries"].sum() == result["completed"]
+    assert result["issued"] == result["executed"]
+    assert result["not_found"] == 0
+    assert result["slice_counters"].shape == (SLICES, len(events))
+    assert result["slice_counted"].shape == (SLICES, len(events))
+    assert result["worker_counters"].shape == (workers, len(events))
+    assert result["worker_slice_queries"].shape == (workers, SLICES)
+    assert [e["name"] for e in result["availability"]] == [e["name"] for e in events]
+    for i, event in enumerate(result["availability"]):
+        if event["source"] == "none":
+            assert not result["slice_counted"][:, i].any()
+    assert list(result["worker_cpus"]) == arguments["worker_cpus"]
+    assert 0 < result["latency_p50_us"] <= result["latency_p99_us"]
+    assert result["inserted"] > 0
+    assert runner.next_insert_record >= before + result["inserted"]
+
+
+def test_no_inserted_key_is_lost(arguments: dict[str, Any]) -> None:
+    runner = _native.Runner(spec(), slices=SLICES, huge_pages=False, load_threads=2)
+    runner.load()
+    inserted = sum(runner.measure(**arguments)["inserted"] for _ in range(2))
+    assert runner.next_insert_record == 10_000 + inserted
+    keys = _native.key_of_record(np.arange(runner.next_insert_record), SEED)
+    assert len(runner.index) == keys.size
+    assert runner.index.lookup(keys)[1].all()
+
+
+def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str, Any]) -> None:
+    bad: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"cores": arguments["cores"][:-1]}, ValueError, "7 entries for 8 slices"),
+        ({"cores": arguments["cores"].astype(float)}, TypeError, "integers"),
+        ({"cores": np.full(SLICES, 50_000)}, ValueError, "no worker"),
+        ({"load": "full"}, ValueError, "closed, saturated or open"),
+        ({"load": "open"}, ValueError, "rate_mqs"),
+        ({"busy_cpus": [50_000]}, ValueError, "not one that this process may use"),
+    ]
+    for change, error, words in bad:
+        with pytest.raises(error, match=words):
+            runner.measure(**{**arguments, **change})
+    with pytest.raises(_native.RunnerError, match="call load"):
+        _native.Runner(spec(), slices=SLICES, huge_pages=False).measure(**arguments)
+
+
+def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:
+    arguments["seconds"] = 3000.0
+    answers = iter([False, False, True])
+    with pytest.raises(_native.Cancelled):
+        runner.measure(**arguments, cancelled=lambda: next(answers))
+    assert next(answers, None) is None
+
+    def fail() -> bool:
+        raise LookupError("from the callback")
+
+    with pytest.raises(LookupError, match="from the callback"):
+        runner.measure(**arguments, cancelled=fail)
+
+
+def test_an_interrupt_ends_a_measurement_and_its_threads(
+    runner: _native.Runner, arguments: dict[str, Any]
+) -> None:
+    arguments["seconds"] = 3000.0
+    # From outside of the measuring thread, and without a callback that Python could look in.
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        runner.measure(**arguments)
+    timer.join()
+    # Nothing is left running: the next measurement works.
+    assert runner.measure(**{**arguments, "seconds": 0.05})["completed"] > 0
+
+
+def test_other_python_threads_run_meanwhile_but_not_a_second_measurement(
+    runner: _native.Runner, arguments: dict[str, Any]
+) -> None:
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def second() -> None:
+        try:
+            runner.measure(**arguments)
+        except BaseException as error:
+            errors.append(error)
+        done.set()
+
+    thread = threading.Thread(target=second)
+    started = False
+
+    def cancelled() -> bool:
+        nonlocal started
+        if not started:
+            started = True
+            thread.start()
+        return done.is_set()
+
+    with pytest.raises(_native.Cancelled):
+        runner.measure(**{**arguments, "seconds": 3000.0}, cancelled=cancelled)
+    thread.join()
+    assert len(errors) == 1
+    assert isinstance(errors[0], _native.RunnerError)
+    assert "already" in str(errors[0])

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from pmoss_env.backends.base import make_backend
+
+
+class MeasuringBackend:
+    """The analytic backend with nothing but measure(): what a real machine can do."""
+
+    def __init__(self, **arguments):
+        self._model = make_backend(**arguments)
+        self.name = "measuring"
+        self.machine = self._model.machine
+        self.workload = self._model.workload
+        self.slices = self._model.slices
+        self.load = self._model.load
+        self.measured = []
+        self.closed = 0
+
+    def set_instance(self, instance):
+        self._model.set_instance(instance)
+
+    def measure(self, schedule, *, seed):
+        self.measured.append(schedule)
+        return self._model.measure(schedule, seed=seed)
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def measuring(monkeypatch):
+    """Makes environments on a backend that cannot be asked after every move."""
+    monkeypatch.setattr(
+        "pmoss_env.envs.spatial.env.make_backend", lambda **kwargs: MeasuringBackend(**kwargs)
+    )

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from pmoss_env.baselines import make_baseline
+from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.evaluation import (
+    EpisodeResult,
+    Policy,
+    SchedulePolicy,
+    aggregate,
+    bootstrap_interval,
+    evaluate,
+    make_header,
+    read_results,
+    replay,
+    write_results,
+)
+
+KWARGS = {"machine": "toy", "slices": 12, "interference": "busy_core"}
+SEEDS = (0, 1, 2)
+
+
+class FirstTile:
+    """Always the same tile, illegal where told so."""
+
+    def __init__(self, tile=1):
+        self.tile = tile
+        self.resets = 0
+
+    def reset(self):
+        self.resets += 1
+
+    def act(self, observation, action_mask):
+        assert action_mask.dtype == np.int8
+        assert observation["slice"].shape == (1,)
+        return self.tile
+
+
+def policies():
+    return {
+        "random": SchedulePolicy("random"),
+        "lpt": SchedulePolicy("lpt"),
+        "search": SchedulePolicy(make_baseline("local-search", budget=300)),
+        "first": FirstTile(),
+        "illegal": lambda seed: FirstTile(0),
+    }
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return evaluate(
+        KWARGS, policies(), SEEDS, episodes_per_seed=2, search_budget=300, random_schedules=30
+    )
+
+
+def of(rows, name):
+    return [row for row in rows if row.policy == name]
+
+
+def test_every_policy_meets_the_same_episodes(rows):
+    assert len(rows) == 5 * 3 * 2
+    contexts = {
+        name: [
+            (r.seed, r.episode, r.env_seed, r.incumbent_throughput, r.random_throughput)
+            for r in of(rows, name)
+        ]
+        for name in policies()
+    }
+    assert all(context == contexts["random"] for context in contexts.values())
+    assert len({r.env_seed for r in rows}) == 6
+    assert isinstance(FirstTile(), Policy)
+
+
+def test_scores_are_normalised_between_random_and_search(rows):
+    for row in rows:
+        low, high = row.random_throughput, row.search_throughput
+        assert row.score == pytest.approx(100 * (row.throughput - low) / (high - low))
+        assert row.search_throughput > row.random_throughput
+        assert row.seconds_per_decision > 0
+        assert len(row.actions) == 12
+    mean = {name: np.mean([r.score for r in of(rows, name)]) for name in policies()}
+    assert mean["search"] == pytest.approx(100, abs=5)
+    assert mean["first"] < mean["random"] < mean["search"]
+
+
+def test_illegal_actions_are_counted_and_actions_are_the_policys(rows):
+    assert all(r.illegal_actions == 0 for r in of(rows, "first"))
+    assert all(r.illegal_actions == 12 and set(r.actions) == {0} for r in of(rows, "illegal"))
+    # Tile 1 is the nearest worker of router tile 0.
+    for one, other in zip(of(rows, "first"), of(rows, "illegal"), strict=True):
+        assert one.throughput == other.throughput
+
+
+def test_a_policy_has_no_influence_on_the_others(rows):
+    alone = evaluate(
+        KWARGS, {"lpt": SchedulePolicy("lpt")}, SEEDS, 2, search_budget=300, random_schedules=30
+    )
+    keep = [
+        (r.env_seed, r.throughput, r.score, r.random_throughput, r.search_throughput, r.actions)
+        for r in of(rows, "lpt")
+    ]
+    assert keep == [
+        (r.env_seed, r.throughput, r.score, r.random_throughput, r.search_throughput, r.actions)
+        for r in alone
+    ]
+
+
+def test_schedule_policies_place_what_they_planned():
+    for order in ("index", "load"):
+        kwargs = {**KWARGS, "order": order, "interference": "none"}
+        result = evaluate(kwargs, {"incumbent": SchedulePolicy("incumbent")}, [5], 3, 10, 2)
+        assert all(r.throughput == r.incumbent_throughput for r in result)
+        assert len(result) == 3
+
+
+def test_functions_of_the_seed_and_progress():
+    asked, seen = [], []
+
+    def trained(seed):
+        asked.append(seed)
+        return FirstTile(1 + seed)
+
+    evaluate(
+        KWARGS,
+        {"agent": trained, "class": SchedulePolicyOfLpt},
+        [0, 1],
+        2,
+        10,
+        2,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert asked == [0, 1]
+    assert seen == [(n, 8) for n in range(1, 9)]
+
+
+class SchedulePolicyOfLpt(SchedulePolicy):
+    def __init__(self, seed):
+        super().__init__("lpt")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seeds": []}, {"episodes_per_seed": 0}, {"random_schedules": 0}, {"policies": {}}]
+)
+def test_nothing_to_evaluate_is_an_error(wrong):
+    arguments = {
+        "policies": {"first": FirstTile()},
+        "seeds": [0],
+        "episodes_per_seed": 1,
+        "search_budget": 5,
+        "random_schedules": 1,
+        **wrong,
+    }
+    with pytest.raises(DescriptionError, match=next(iter(wrong))):
+        evaluate(KWARGS, **arguments)
+
+
+def a_row(policy, seed, episode, score, throughput=1.0):
+    return EpisodeResult(policy, seed, episode, 0, 1.0, throughput, score, 0.0, 1.0, 1, (1,), 0.5)
+
+
+def test_aggregate_averages_episodes_then_seeds():
+    result = aggregate(
+        [
+            a_row("a", 0, 0, 10.0, 2.0),
+            a_row("a", 0, 1, 30.0, 4.0),
+            a_row("a", 0, 2, 50.0, 6.0),
+            a_row("a", 1, 0, 50.0, 8.0),
+            a_row("b", 0, 0, None),
+        ]
+    )
+    a, b = result
+    assert (a.policy, a.seeds, a.episodes, a.illegal_actions) == ("a", 2, 4, 4)
+    assert (a.score, a.throughput) == (40.0, 6.0)
+    assert a.score_std == pytest.approx(np.std([30, 50], ddof=1))
+    assert (a.score_low, a.score_high) == (30, 50)
+    assert (b.score, b.score_low, b.score_std, b.throughput_high) == (None,) * 4
+    assert b.throughput == 1.0
+
+
+def test_bootstrap_interval_repeats_and_narrows():
+    values = np.random.default_rng(0).normal(10, 2, size=40)
+    low, high = bootstrap_interval(values)
+    assert (low, high) == bootstrap_interval(values)
+    assert low < values.mean() < high
+    # The normal approximation of the same interval.
+    assert high - low == pytest.approx(2 * 1.96 * values.std() / np.sqrt(40), rel=0.1)
+    few = bootstrap_interval(values[:5])
+    assert few[1] - few[0] > high - low
+    assert bootstrap_interval(values[:1]) == (None, None)
+
+
+def written(path, rows, **settings):
+    write_results(path, make_header(KWARGS, **settings), rows)
+    return path
+
+
+def test_results_survive_writing_to_the_bit(tmp_path, rows):
+    path = written(tmp_path / "deep" / "results.jsonl", rows, search_budget=300)
+    header, back = read_results(path)
+    assert back == rows
+    assert header["env_kwargs"] == KWARGS
+    assert header["search_budget"] == 300
+    assert header["versions"]["numpy"] == np.__version__
+    assert header["host"]["logical_cores"] >= 1
+    assert header["command"]
+    assert [p.name for p in path.parent.iterdir()] == ["results.jsonl"]
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path, rows):
+    path = written(tmp_path / "results.jsonl", rows)
+    before = path.read_bytes()
+
+    def interrupted():
+        yield rows[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_results(path, make_header(KWARGS), interrupted())
+    with pytest.raises(ValueError, match="JSON"):
+        write_results(path, {"bad": float("nan")}, rows)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_replay_finds_nothing_where_nothing_changed(tmp_path, rows):
+    seen = []
+    report = replay(written(tmp_path / "r.jsonl", rows), lambda *at: seen.append(at))
+    assert report.episodes == len(rows)
+    assert report.mismatches == ()
+    assert seen[-1] == (len(rows), len(rows))
+
+
+def test_replay_names_every_mismatch(tmp_path, rows):
+    path = written(tmp_path / "r.jsonl", rows)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1]["throughput"] = np.nextafter(lines[1]["throughput"], 100)
+    lines[2]["actions"][3] = 999
+    lines[3]["actions"].pop()
+    lines[4]["actions"].append(1)
+    lines[5]["illegal_actions"] = 7
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    report = replay(path)
+    assert report.episodes == len(rows)
+    found = {m.partition(":")[0]: m for m in report.mismatches}
+    assert set(found) == {f"line {n}" for n in range(2, 7)}
+    assert "throughput: recorded" in found["line 2"]
+    assert "999" in found["line 3"]
+    assert any("11 actions do not end" in m for m in report.mismatches)
+    assert "illegal_actions: recorded 7, now" in found["line 6"]
+
+
+def test_measured_results_cannot_be_replayed(tmp_path, rows, monkeypatch):
+    path = written(tmp_path / "r.jsonl", rows[:1])
+    from pmoss_env.backends.analytic import AnalyticBackend
+
+    monkeypatch.setattr(AnalyticBackend, "name", "hardware")
+    with pytest.raises(UnsupportedError, match="cannot be replayed"):
+        replay(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda lines: [], "line 1"),
+        (lambda lines: ["{}", *lines[1:]], "header"),
+        (lambda lines: ["[1]", *lines[1:]], "line 1: is not a JSON object"),
+        (lambda lines: [lines[0].replace('"format_version": 1', '"format_version": 9')], "9"),
+        (lambda lines: [lines[0].replace('"env_id"', '"env"')], "env_id"),
+        (lambda lines: [lines[0], lines[1][:50]], "line 2: is not JSON"),
+        (
+            lambda lines: [*lines[:2], lines[2].replace('"score"', '"skore"')],
+            "line 3: field 'score'",
+        ),
+        (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')], "field 'seed'"),
+        (
+            lambda lines: [lines[0], lines[1].replace('"actions": [', '"actions": [0.5, ')],
+            "actions",
+        ),
+    ],
+)
+def test_damaged_files_are_refused_by_line_and_field(tmp_path, rows, damage, words):
+    path = written(tmp_path / "r.jsonl", rows)
+    path.write_text("\n".join(damage(path.read_text().splitlines())))
+    with pytest.raises(DatasetError, match=words):
+        read_results(path)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_results(tmp_path / "none.jsonl")

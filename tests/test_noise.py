@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends.base import make_backend
+from pmoss_env.errors import DescriptionError
+from pmoss_env.noise import THROUGHPUT_NOISE, Noise
+from pmoss_env.types import COUNTERS
+
+
+@pytest.fixture(scope="module")
+def snapshot():
+    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=512)
+    workers = backend.machine.workers
+    schedule = backend.machine.local_schedule(workers[np.arange(512) % 6])
+    return backend.measure(schedule, seed=0)
+
+
+def test_strength_0_leaves_the_bits_alone(snapshot):
+    noise = Noise(0.0, (1,))
+    assert noise.snapshot(snapshot) is snapshot
+    assert noise.throughput(snapshot.throughput) == snapshot.throughput
+
+
+def test_a_seed_names_the_stream(snapshot):
+    one, other = Noise(1.0, (1, 2)), Noise(1.0, (1, 2))
+    first = one.snapshot(snapshot)
+    assert first.slice_counters.tobytes() == other.snapshot(snapshot).slice_counters.tobytes()
+    assert one.throughput(5.0) == other.throughput(5.0)
+    assert not np.array_equal(one.snapshot(snapshot).slice_counters, first.slice_counters)
+    different = Noise(1.0, (1, 3)).snapshot(snapshot)
+    assert not np.array_equal(different.slice_counters, first.slice_counters)
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+def test_factors_have_mean_1_and_the_stated_variation(snapshot, strength):
+    noise = Noise(strength, (3,))
+    known = snapshot.slice_counters > 0
+    readings = [noise.snapshot(snapshot).slice_counters for _ in range(20)]
+    for c, counter in enumerate(COUNTERS):
+        rows = known[:, c]
+        if not rows.any():
+            continue
+        factors = np.concatenate([r[rows, c] / snapshot.slice_counters[rows, c] for r in readings])
+        assert np.std(factors) == pytest.approx(strength * counter.noise, rel=0.1)
+        assert np.mean(factors) == pytest.approx(1, abs=5 * counter.noise / np.sqrt(factors.size))
+    throughputs = np.array([noise.throughput(1.0) for _ in range(4000)])
+    assert throughputs.std() == pytest.approx(strength * THROUGHPUT_NOISE, rel=0.1)
+
+
+def test_shares_still_sum_to_the_total_and_zeros_stay(snapshot):
+    noisy = Noise(1.0, (4,)).snapshot(snapshot)
+    assert noisy.throughput != snapshot.throughput
+    assert noisy.slice_throughput.sum() == pytest.approx(noisy.throughput)
+    assert not noisy.slice_counters[:, ~snapshot.counters_available].any()
+    assert noisy.provenance["noise"] == 1.0
+    assert "noise" not in snapshot.provenance
+    told = Noise(1.0, (4,)).snapshot(snapshot, throughput=7.0)
+    assert told.throughput == 7.0
+    assert told.slice_throughput.sum() == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("strength", [-1, float("nan"), float("inf")])
+def test_impossible_strengths_are_refused(strength):
+    with pytest.raises(DescriptionError, match="noise"):
+        Noise(strength, (0,))

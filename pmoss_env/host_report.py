@@ -31,12 +31,14 @@ class EventReport:
     Attributes:
         name: the kernel-side event.
         source: "hardware", "software" or "none".
-        consequence: empty if it counts, else why not and what that means.
+        lost: what cannot be seen without it; empty if it counts.
+        reason: why it does not count, or counts only in part; else empty.
     """
 
     name: str
     source: str
-    consequence: str
+    lost: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,27 @@ class HostReport:
     events: tuple[EventReport, ...]
 
 
-#: What an agent cannot see without an event.
+#: What nobody can see on a host that does not count an event.
 _LOST = {
-    "cycles": "time per query is known from the clock only",
-    "instructions": "slow cores and heavy slices look more alike",
-    "l1d_misses": "private-cache pressure is invisible",
-    "l1i_misses": "code-cache pressure is invisible",
-    "llc_misses": "sharing of the last-level cache is invisible",
-    "branch_misses": "search cost is invisible",
-    "dtlb_misses": "the gain of huge pages is invisible",
+    "cycles": "clock speed and stalls; time per query is still known",
+    "instructions": "whether a core is slow or a slice is heavy",
+    "l1d_misses": "pressure on the first-level data cache",
+    "l1i_misses": "pressure on the code cache",
+    "llc_misses": "who crowds whom out of the last-level cache",
+    "branch_misses": "cost of searching inside nodes",
+    "memory_misses": "reads from another node's memory",
+    "dtlb_misses": "what huge pages gain",
+    "memory_accesses": "reads that reach memory at all",
+    "llc_write_misses": "writes that miss the last-level cache",
+    "memory_write_misses": "writes to another node's memory",
+    "local_dram": "loads served by the node's own memory",
+    "remote_dram": "loads served by another node's memory",
+    "cycles_l3_miss": "time lost waiting for memory",
+    "cycles_mem_any": "time lost waiting for any load",
+    "task_clock": "processor time, and so the load that LPT balances",
+    "context_switches": "that a neighbour takes turns on the same core",
+    "page_faults": "first touches of new memory",
+    "cpu_migrations": "whether pinning held",
 }
 
 
@@ -68,17 +82,18 @@ def host_report(root: str = "/") -> HostReport:
     return HostReport(
         summary=f"{facts['cpu_model']} ({facts['architecture']}), Linux {facts['kernel']}",
         checks=_checks(topology, facts, events),
-        events=tuple(
-            EventReport(event["name"], event["source"], _consequence(event)) for event in events
-        ),
+        events=tuple(_event_report(event) for event in events),
     )
 
 
-def _consequence(event: Mapping[str, Any]) -> str:
-    if event["source"] != "none":
-        return "counted in user mode only" if event.get("user_only") else ""
-    lost = _LOST.get(event["name"], "marked unavailable in every snapshot")
-    return f"{lost} — {event['reason']}"
+def _event_report(event: Mapping[str, Any]) -> EventReport:
+    missing = event["source"] == "none"
+    reason = event["reason"]
+    if event["user_only"]:
+        reason = "in user mode only"
+    return EventReport(
+        event["name"], event["source"], _LOST[event["name"]] if missing else "", reason
+    )
 
 
 def _checks(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -29,21 +31,40 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     return result
 
 
-@contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar as a context; call what it gives with (done, total)."""
-    with Progress(
-        TextColumn("{task.description:<28}"),
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description:<20}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task(label, total=None)
+    )
 
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
 
-        yield update
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar as a context; call what it gives with (done, total)."""
+    with Stages() as stages:
+        yield lambda done, total: stages(label, done, total)
+
+
+class Stages:
+    """One progress bar per stage of a long command; a context, called with the progress."""
+
+    def __init__(self) -> None:
+        self._progress = _progress()
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Tells how far a stage has come; a stage appears when it is first told of."""
+        if stage not in self._tasks:
+            self._tasks[stage] = self._progress.add_task(stage, total=total)
+        self._progress.update(self._tasks[stage], completed=done, total=total)

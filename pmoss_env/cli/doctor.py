@@ -15,9 +15,15 @@ def doctor() -> None:
     console.print(f"[bold]{report.summary}[/]")
     rows = [(check.name, check.value, check.verdict) for check in report.checks]
     console.print(table("This host", ["what", "found", "what follows"], rows))
-    rows = [(event.name, event.source, event.consequence) for event in report.events]
-    console.print(table("Counters, one by one", ["event", "counted by", "what follows"], rows))
-    available = sum(event.source in ("hardware", "software") for event in report.events)
+    rows = [(event.name, event.source, event.lost) for event in report.events]
+    console.print(table("Counters, one by one", ["event", "counted by", "lost without it"], rows))
+    reasons: dict[str, list[str]] = {}
+    for event in report.events:
+        if event.reason:
+            reasons.setdefault(event.reason, []).append(event.name)
+    for reason, names in reasons.items():
+        console.print(f"{', '.join(names)}: {reason}")
+    available = sum(event.source != "none" for event in report.events)
     console.print(
-        f"{available} of {len(report.events)} events can be counted here (user id {os.getuid()})."
+        f"{available} of {len(report.events)} events can be counted here, by user id {os.getuid()}."
     )

@@ -63,15 +63,17 @@ def _print_counters(snapshot: object, name: str) -> None:
     from pmoss_env.types import COUNTERS, HardwareSnapshot
 
     assert isinstance(snapshot, HardwareSnapshot)
-    reasons = snapshot.provenance.get("counters", {})
     rows = []
+    missing = []
     for i, counter in enumerate(COUNTERS):
         if snapshot.counters_available[i]:
             per_query = snapshot.slice_counters[:, i].sum() / max(snapshot.throughput, 1e-12)
             rows.append((counter.name, f"{per_query:.4g}", f"{snapshot.running_ratio[i]:.0%}"))
         else:
-            rows.append((counter.name, "-", reasons.get(counter.name, "not modelled")))
+            missing.append(counter.name)
     title = f"Counters per query under {name}"
-    console.print(table(title, ["counter", ">per query", "counted"], rows))
+    console.print(table(title, ["counter", ">per query", ">of the time"], rows))
+    if missing:
+        console.print(f"Not available: {', '.join(missing)}. `pmoss doctor` says why.")
     if snapshot.provenance.get("roles_share_cores"):
         console.print("Routers and workers share cores on this host: it has few.")

@@ -1,0 +1,316 @@
+"""The whole idea in one run: measure, collect, train, place, compare.
+
+A real B+-tree on this host under two schedules; then, on the modelled 96-core server with busy
+neighbours, an offline dataset, a Decision Transformer trained on it, and the throughput of its
+schedules on incumbents it never saw, beside the papers' schedules, LPT and local search.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pmoss_agents import make as make_agent
+from pmoss_benchmarks.report import describe_machine
+from pmoss_datasets import Dataset
+from pmoss_datasets.collection import Recipe, collect
+from pmoss_env.backends import make_backend
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.envs.spatial.viewer import draw_placement
+from pmoss_env.errors import MissingExtraError
+from pmoss_env.evaluation import (
+    EpisodeResult,
+    SchedulePolicy,
+    Summary,
+    aggregate,
+    evaluate,
+    make_header,
+    write_results,
+)
+from pmoss_env.files import write_atomically
+from pmoss_env.machines import Machine
+from pmoss_env.measuring import measure_schedules
+from pmoss_env.types import HardwareSnapshot, Instance, Schedule
+
+T = TypeVar("T")
+
+AGENT = "decision-transformer"
+BASELINES = ("random", "grouped", "spread", "mixed", "lpt", "local-search")
+#: progress(stage, done, total): called often within each stage of the demo.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything.
+
+    Attributes:
+        env_kwargs: the task, arguments of ``pmoss/SpatialScheduling-v0``.
+        episodes: of the dataset.
+        agent_config: a committed config, or a path.
+        agent_changes: fields that override it.
+        seeds: of the evaluation; none of them occurs in the dataset.
+        episodes_per_seed: incumbents per seed.
+        search_budget: model evaluations of local search, as opponent and as score 100.
+        host_records: records of the index on this host.
+        host_seconds: length of one measurement on this host.
+        host_repeats: measurements per schedule.
+    """
+
+    env_kwargs: Mapping[str, Any] = field(
+        default_factory=lambda: {
+            "machine": "skylake-x-8n",
+            "workload": "ycsb-a",
+            "load": "closed",
+            "interference": "busy_core",
+            "order": "load",
+        }
+    )
+    episodes: int = 300
+    agent_config: str = "decision-transformer-demo"
+    agent_changes: Mapping[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
+    episodes_per_seed: int = 4
+    search_budget: int = 2000
+    host_records: int = 2_000_000
+    host_seconds: float = 1.0
+    host_repeats: int = 5
+
+
+FULL = Plan()
+#: Seconds of work on the toy machine: for tests, and to see that everything is installed.
+QUICK = Plan(
+    env_kwargs={**FULL.env_kwargs, "machine": "toy", "slices": 16},
+    episodes=24,
+    agent_changes={"updates": 20, "layers": 1, "heads": 2, "width": 32},
+    episodes_per_seed=1,
+    search_budget=200,
+    host_records=50_000,
+    host_seconds=0.2,
+    host_repeats=2,
+)
+
+
+@dataclass(frozen=True)
+class HostResult:
+    """Throughputs of one schedule on this host, Mq/s, and its last snapshot."""
+
+    throughputs: tuple[float, ...]
+    snapshot: HardwareSnapshot
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A schedule as it ran: what the picture draws."""
+
+    machine: Machine
+    instance: Instance
+    schedule: Schedule
+    snapshot: HardwareSnapshot
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo found, and where it wrote it."""
+
+    host: dict[str, HostResult]
+    rows: list[EpisodeResult]
+    summaries: list[Summary]
+    dataset_mean: float
+    dataset_bytes_per_episode: float
+    training: dict[str, float]
+    placement: Placement
+    seconds: dict[str, float]
+    folder: Path
+
+
+def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> DemoResult:
+    """Does all of it and writes dataset, agent, results and picture under ``folder``.
+
+    Args:
+        plan: how much.
+        folder: made if it is not there; what it holds of an earlier demo is replaced.
+        seed: of dataset, training and schedules.
+        progress: see Progress.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    seconds: dict[str, float] = {}
+
+    def timed(stage: str, work: Callable[[], T]) -> T:
+        began = perf_counter()
+        result = work()
+        seconds[stage] = perf_counter() - began
+        return result
+
+    host = timed("measure this host", lambda: _measure_host(plan, seed, progress))
+    dataset = timed("collect", lambda: _collect(plan, folder / "dataset", seed, progress))
+    agent_path = folder / "agent.npz"
+    agent = make_agent(AGENT, config_file=plan.agent_config, **{**plan.agent_changes, "seed": seed})
+    training = timed(
+        "train",
+        lambda: agent.fit(
+            dataset,
+            progress=lambda done, total, metrics: progress("train", done, total),
+            checkpoint=agent_path,
+        ),
+    )
+    agent.save(agent_path)
+    policies: dict[str, Any] = {name: SchedulePolicy(name) for name in BASELINES}
+    policies[AGENT] = agent
+    rows = timed(
+        "evaluate",
+        lambda: evaluate(
+            plan.env_kwargs,
+            policies,
+            plan.seeds,
+            episodes_per_seed=plan.episodes_per_seed,
+            search_budget=plan.search_budget,
+            progress=lambda done, total: progress("evaluate", done, total),
+        ),
+    )
+    header = make_header(
+        plan.env_kwargs, search_budget=plan.search_budget, training_seed=seed, agent=AGENT
+    )
+    write_results(folder / "results.jsonl", header, rows)
+    finals = dataset.column("final_throughput")
+    result = DemoResult(
+        host=host,
+        rows=rows,
+        summaries=aggregate(rows),
+        dataset_mean=float(np.mean(finals)),
+        dataset_bytes_per_episode=_bytes(folder / "dataset") / len(dataset),
+        training=training,
+        placement=_first_placement(plan, rows),
+        seconds=seconds,
+        folder=folder,
+    )
+    draw_demo(result, folder / "demo.png")
+    write_atomically(folder / "summary.json", json.dumps(_summary(result, plan), indent=2) + "\n")
+    return result
+
+
+def _measure_host(plan: Plan, seed: int, progress: Progress) -> dict[str, HostResult]:
+    stage = "load the index"
+    backend = make_backend(
+        "hardware",
+        machine="host",
+        workload="ycsb-a",
+        load="closed",
+        records=plan.host_records,
+        seconds=plan.host_seconds,
+        progress=lambda done: progress(stage, done, plan.host_records),
+    )
+    found: dict[str, list[HardwareSnapshot]] = {}
+    for repeat in range(plan.host_repeats):
+        snapshots = measure_schedules(backend, ["grouped", "lpt"], seed=seed + 1000 * repeat)
+        for name, snapshot in snapshots.items():
+            found.setdefault(name, []).append(snapshot)
+        progress("measure this host", repeat + 1, plan.host_repeats)
+    backend.close()
+    return {
+        name: HostResult(tuple(s.throughput for s in snapshots), snapshots[-1])
+        for name, snapshots in found.items()
+    }
+
+
+def _collect(plan: Plan, path: Path, seed: int, progress: Progress) -> Dataset:
+    recipe = Recipe(env=plan.env_kwargs, episodes=plan.episodes, seed=seed, tier="mixed")
+    return collect(
+        recipe, path, progress=lambda done, total: progress("collect", done, total), overwrite=True
+    )
+
+
+def _first_placement(plan: Plan, rows: list[EpisodeResult]) -> Placement:
+    """The agent's schedule of the first episode, run again."""
+    row = next(row for row in rows if row.policy == AGENT)
+    env = SpatialSchedulingEnv(**plan.env_kwargs)
+    env.reset(seed=row.env_seed)
+    for action in row.actions:
+        env.step(action)
+    placement = Placement(env.machine, env.instance, env.schedule, env.final_snapshot())
+    env.close()
+    return placement
+
+
+def draw_demo(result: DemoResult, path: Path) -> None:
+    """Draws throughput per schedule, and the learned placement on the chip."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report") from error
+    figure = Figure(figsize=(13, 5.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.25])
+
+    ordered = sorted(result.summaries, key=lambda summary: summary.throughput)
+    values = [summary.throughput for summary in ordered]
+    reach = [
+        [s.throughput - (s.throughput_low or s.throughput) for s in ordered],
+        [(s.throughput_high or s.throughput) - s.throughput for s in ordered],
+    ]
+    colours = ["#c0504d" if summary.policy == AGENT else "#9aa7b8" for summary in ordered]
+    names = [summary.policy for summary in ordered]
+    left.barh(names, values, xerr=reach, color=colours, capsize=3, ecolor="#333333")
+    left.axvline(result.dataset_mean, color="#555555", linestyle=":", linewidth=1.2)
+    left.annotate(
+        "mean of the\ntraining data",
+        (result.dataset_mean, -0.35),
+        xytext=(4, 0),
+        textcoords="offset points",
+        fontsize=8,
+    )
+    left.set_xlabel("throughput, million queries per second")
+    machine = result.placement.machine
+    left.set_title(f"{machine.name}: schedules on unseen incumbents\n(mean, 95 % interval)")
+    left.spines[["top", "right"]].set_visible(False)
+
+    placement = result.placement
+    load = np.bincount(
+        placement.schedule.cores,
+        weights=placement.snapshot.counter("elapsed_us"),
+        minlength=machine.cores,
+    )
+    title = f"learned placement, {placement.snapshot.throughput:.1f} Mq/s"
+    draw_placement(right, machine, placement.schedule, load, title, "share of time busy", 1.0)
+    for neighbour in placement.instance.neighbours:
+        row, col = divmod(int(machine.tile_of_core[neighbour.core]), machine.cols)
+        right.plot(col + 0.36, row - 0.36, marker="v", color="#d62728", markersize=6)
+    if placement.instance.neighbours:
+        right.set_xlabel("red marks: cores that share their time with another program")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    write_atomically(path, buffer.getvalue())
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _summary(result: DemoResult, plan: Plan) -> dict[str, Any]:
+    return {
+        "machine": describe_machine(),
+        "task": dict(plan.env_kwargs),
+        "host": {
+            name: {
+                "throughput_mq_per_s": found.throughputs,
+                "roles_share_cores": found.snapshot.provenance["roles_share_cores"],
+            }
+            for name, found in result.host.items()
+        },
+        "dataset": {
+            "episodes": plan.episodes,
+            "mean_throughput_mq_per_s": result.dataset_mean,
+            "bytes_per_episode": result.dataset_bytes_per_episode,
+        },
+        "training": result.training,
+        "policies": [asdict(summary) for summary in result.summaries],
+        "seconds": result.seconds,
+    }

@@ -1,0 +1,230 @@
+"""`pmoss demo | collect | train | evaluate | validate`: from data to a schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmoss_env.cli.console import Stages, console, progress_bar, table
+
+if TYPE_CHECKING:
+    from pmoss_env.evaluation import Summary
+
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", help="key=value of the environment; repeatable, value as JSON."),
+]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for all that is written.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(help="Of dataset, training and schedules.")] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A toy machine and a few seconds: is all installed?")
+    ] = False,
+) -> None:
+    """The whole idea in minutes: measure this host, collect, train, place, compare.
+
+    Example: pmoss demo --out runs/demo
+    """
+    from pmoss_benchmarks.demo import AGENT, FULL, QUICK, run_demo
+
+    plan = QUICK if quick else FULL
+    with Stages() as progress:
+        result = run_demo(plan, out, seed=seed, progress=progress)
+
+    rows = []
+    for name, found in result.host.items():
+        low, high = min(found.throughputs), max(found.throughputs)
+        median = sorted(found.throughputs)[len(found.throughputs) // 2]
+        p99 = f"{found.snapshot.latency_p99_us:.0f}"
+        rows.append((name, f"{median:.2f}", f"{low:.2f} .. {high:.2f}", p99))
+    host = result.host["lpt"].snapshot.provenance["host"]["cpu_model"]
+    title = f"This host ({host}): a real B+-tree, {plan.host_records:,} records, YCSB-A, closed"
+    console.print(table(title, ["schedule", ">Mq/s", "range", ">p99 us"], rows))
+
+    task = plan.env_kwargs
+    _print_summaries(
+        result.summaries,
+        f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
+        f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
+        emphasised=AGENT,
+    )
+    console.print(
+        f"Score 0: random schedules; 100: local search with {plan.search_budget} evaluations. "
+        f"Mean of the training data: {result.dataset_mean:.1f} Mq/s. One training seed ({seed})."
+    )
+    times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
+    console.print(f"Time: {times}.")
+    console.print(f"Picture: {out / 'demo.png'}   results: {out / 'results.jsonl'}")
+
+
+def collect(
+    out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
+    recipe: Annotated[
+        Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
+    ] = None,
+    env: EnvOption = None,
+    tier: Annotated[
+        str, typer.Option(help="random, heuristic, medium, expert or mixed.")
+    ] = "mixed",
+    episodes: Annotated[int, typer.Option(help="How many.")] = 300,
+    seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
+    processes: Annotated[int, typer.Option(help="The bits are the same for any number.")] = 1,
+    overwrite: Annotated[bool, typer.Option(help="Replace a dataset that is there.")] = False,
+) -> None:
+    """Collect an offline dataset with a mixture of behaviour policies.
+
+    Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
+    """
+    from pmoss_datasets.collection import Recipe
+    from pmoss_datasets.collection import collect as run
+
+    chosen = (
+        Recipe.from_toml(recipe)
+        if recipe
+        else Recipe(env=_pairs(env), tier=tier, episodes=episodes, seed=seed)
+    )
+    with progress_bar("collecting") as progress:
+        dataset = run(chosen, out, progress, processes, overwrite=overwrite)
+    finals = dataset.column("final_throughput")
+    console.print(
+        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} Mq/s on average "
+        f"({finals.min():.1f} to {finals.max():.1f}), in {out}"
+    )
+
+
+def train(
+    dataset: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
+    out: Annotated[Path, typer.Argument(help="Checkpoint to write (.npz).")],
+    agent: Annotated[str, typer.Option(help="decision-transformer.")] = "decision-transformer",
+    config: Annotated[
+        str | None, typer.Option(help="A committed config's name, or a TOML file.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="field=value of the config; repeatable, value as JSON."),
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on from the checkpoint at OUT.")] = False,
+) -> None:
+    """Train an agent on a dataset; Ctrl-C keeps the last checkpoint, --resume goes on.
+
+    Example: pmoss train runs/data runs/dt.npz --config decision-transformer-demo --set updates=200
+    """
+    import pmoss_agents
+    from pmoss_datasets import open_dataset
+
+    data = open_dataset(dataset)
+    learner = (
+        pmoss_agents.load(out)
+        if resume
+        else pmoss_agents.make(agent, config_file=config, **_pairs(changes))
+    )
+    with progress_bar("training") as progress:
+        metrics = learner.fit(
+            data, progress=lambda done, total, _: progress(done, total), checkpoint=out
+        )
+    learner.save(out)
+    told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    console.print(f"{agent}: {told}; saved to {out}")
+
+
+def evaluate(
+    checkpoint: Annotated[
+        list[Path] | None, typer.Argument(help="Checkpoints of agents to compare.")
+    ] = None,
+    baseline: Annotated[
+        list[str], typer.Option("--baseline", "-b", help="Baselines beside them; repeatable.")
+    ] = ["random", "grouped", "spread", "mixed", "lpt", "local-search"],  # noqa: B006
+    env: EnvOption = None,
+    seeds: Annotated[int, typer.Option(help="Evaluation seeds, from 101 on.")] = 5,
+    episodes: Annotated[int, typer.Option(help="Incumbents per seed.")] = 4,
+    budget: Annotated[int, typer.Option(help="Evaluations of the search of score 100.")] = 2000,
+    out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
+) -> None:
+    """Compare agents and baselines on incumbents that no dataset holds.
+
+    Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
+    """
+    import pmoss_agents
+    from pmoss_env.evaluation import SchedulePolicy, aggregate, make_header, write_results
+    from pmoss_env.evaluation import evaluate as run
+
+    kwargs = _pairs(env)
+    policies: dict[str, Any] = {name: SchedulePolicy(name) for name in baseline}
+    for path in checkpoint or []:
+        policies[path.stem] = pmoss_agents.load(path)
+    with progress_bar("evaluating") as progress:
+        rows = run(
+            kwargs,
+            policies,
+            range(101, 101 + seeds),
+            episodes_per_seed=episodes,
+            search_budget=budget,
+            progress=progress,
+        )
+    _print_summaries(aggregate(rows), f"{seeds} seeds x {episodes} incumbents")
+    if out:
+        write_results(out, make_header(kwargs, search_budget=budget), rows)
+        console.print(f"written to {out}; replay it with: pmoss validate {out}")
+
+
+def validate(
+    results: Annotated[list[Path], typer.Argument(help="Result files (.jsonl).")],
+) -> None:
+    """Replay result files: every throughput must come out again, to the last bit.
+
+    Example: pmoss validate runs/demo/results.jsonl
+    """
+    from pmoss_env.evaluation import replay
+
+    failed = False
+    for path in results:
+        with progress_bar(f"replaying {path.name}") as progress:
+            found = replay(path, progress)
+        for line in found.mismatches:
+            console.print(f"{path}: {line}", highlight=False)
+        failed |= bool(found.mismatches)
+        verdict = f"{len(found.mismatches)} mismatches" if found.mismatches else "all bits equal"
+        console.print(f"{path}: {found.episodes} episodes replayed, {verdict}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print_summaries(summaries: Sequence[Summary], title: str, emphasised: str = "") -> None:
+    def interval(low: float | None, high: float | None) -> str:
+        return "" if low is None else f"{low:.1f} .. {high:.1f}"
+
+    rows = []
+    for s in sorted(summaries, key=lambda s: s.throughput):
+        style = "[bold]" if s.policy == emphasised else ""
+        rows.append(
+            (
+                f"{style}{s.policy}",
+                f"{style}{s.throughput:.1f}",
+                interval(s.throughput_low, s.throughput_high),
+                "" if s.score is None else f"{style}{s.score:.1f}",
+                interval(s.score_low, s.score_high),
+                f"{1e3 * s.seconds_per_decision:.2f}",
+                s.illegal_actions,
+            )
+        )
+    columns = ["schedule", ">Mq/s", "95 % interval", ">score", "95 % interval", ">ms/decision"]
+    console.print(table(title, [*columns, ">illegal"], rows))
+
+
+def _pairs(pairs: Sequence[str] | None) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{pair!r}: must be key=value")
+        try:
+            result[key] = json.loads(text)
+        except json.JSONDecodeError:
+            result[key] = text
+    return result

@@ -277,7 +277,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
         placement.schedule.cores,
         weights=placement.snapshot.counter("elapsed_us"),
         minlength=machine.cores,
-    )
+    ).astype(np.float64)
     title = f"learned placement, {placement.snapshot.throughput:.1f} Mq/s"
     draw_placement(right, machine, placement.schedule, load, title, "share of time busy", 1.0)
     for neighbour in placement.instance.neighbours:

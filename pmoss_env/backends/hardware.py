@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,7 @@ class HardwareBackend:
         return self._snapshot(raw, schedule, seed)
 
     def _snapshot(
-        self, raw: _native.MeasurementDict, schedule: Schedule, seed: int
+        self, raw: dict[str, Any], schedule: Schedule, seed: int
     ) -> HardwareSnapshot:
         seconds = raw["seconds"]
         queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6

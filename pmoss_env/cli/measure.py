@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,7 +32,7 @@ def measure(
     from pmoss_env.backends import make_backend
     from pmoss_env.measuring import measure_schedules
 
-    options: dict[str, object] = {}
+    options: dict[str, Any] = {}
     with progress_bar("loading the index") as progress:
         if backend == "hardware":
             size = records or 1_000_000

@@ -10,6 +10,7 @@ import numpy as np
 
 import pmoss_env  # registers the environments
 from pmoss_benchmarks.report import Figure, cpu_seconds
+from pmoss_env.backends import IncrementalBackend, make_backend
 
 STEP_GOAL_US = 100.0
 STEPS = 256
@@ -60,12 +61,10 @@ def _episode(env: gymnasium.Env[Any, Any]) -> Callable[[], None]:
 
 
 def _moves() -> Callable[[], None]:
-    from pmoss_env.backends.analytic import AnalyticBackend
-
-    backend = pmoss_env.backends.make_backend(
+    backend = make_backend(
         "analytic", machine="skylake-x-8n", workload="ycsb-a", slices=256
     )
-    assert isinstance(backend, AnalyticBackend)
+    assert isinstance(backend, IncrementalBackend)
     rng = np.random.default_rng(0)
     workers = backend.machine.workers
     backend.place(backend.machine.local_schedule(rng.choice(workers, 256)))

@@ -1,0 +1,332 @@
+"""Datasets on disk: a folder with ``data.hdf5`` and ``metadata.json``.
+
+Written whole or not at all, checked before writing, and verified when read: a damaged file is
+refused with the file, the episode and the field named. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_datasets.schema import (
+    FIELDS,
+    FORMAT,
+    Array,
+    Episode,
+    Metadata,
+    field_shape,
+    machine_of,
+    stack,
+    validate,
+)
+from pmoss_env.errors import DatasetError, MissingExtraError
+from pmoss_env.machines import Machine
+
+if TYPE_CHECKING:
+    import h5py
+
+DATA = "data.hdf5"
+METADATA = "metadata.json"
+#: Episodes in one compressed block: many enough to compress well, few enough to read one quickly.
+BLOCK = 64
+#: Fields that hold one number per episode.
+_SCALARS = frozenset(field.name for field in FIELDS if not field.axes)
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError("h5py", "datasets") from error
+    return h5py
+
+
+def checksum(array: Array) -> str:
+    """Sha256 of an array's dtype, shape and bytes, independent of how it is compressed."""
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _episode_codes(array: Array) -> npt.NDArray[np.uint32]:
+    """(N,) CRC of each episode's bytes: tells which episode of a damaged field is wrong."""
+    return np.array([zlib.crc32(np.ascontiguousarray(row).tobytes()) for row in array], np.uint32)
+
+
+def write_dataset(
+    path: str | Path, episodes: list[Episode], metadata: Metadata, *, overwrite: bool = False
+) -> Dataset:
+    """Writes a dataset folder and opens it.
+
+    Args:
+        path: the folder to make, or a root folder plus the dataset's id.
+        episodes: at least one; all with as many slices.
+        metadata: ``episodes`` and ``checksums`` are filled in here.
+        overwrite: replace a dataset that is there already.
+
+    Raises:
+        DatasetError: a value breaks the schema, or the folder exists. Nothing is left behind.
+    """
+    path = Path(path)
+    h5py = _h5py()
+    if not episodes:
+        raise DatasetError(f"{path}: no episodes: a dataset must hold at least one")
+    if path.exists():
+        if not overwrite:
+            raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
+        if not (path / METADATA).is_file():
+            raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
+    machine = machine_of(metadata, path)
+    try:
+        arrays = stack(episodes)
+        metadata = replace(
+            metadata,
+            episodes=len(episodes),
+            checksums={name: checksum(array) for name, array in arrays.items()},
+        )
+        validate(arrays, metadata, machine)
+        text = json.dumps(metadata.to_json(), indent=1, sort_keys=True, allow_nan=False) + "\n"
+    except DatasetError as error:
+        raise DatasetError(f"{path}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"{path}: metadata is not plain JSON: {error}") from error
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A sibling folder lies on the same file system, so that the rename is atomic.
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        temporary.chmod(0o755)
+        with h5py.File(temporary / DATA, "w", libver="latest") as file:
+            file.attrs["format"] = FORMAT
+            file.attrs["schema_version"] = metadata.schema_version
+            file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+            for name, array in arrays.items():
+                _write_array(file, name, array)
+            for name, array in arrays.items():
+                file.create_dataset(f"codes/{name}", data=_episode_codes(array))
+        (temporary / METADATA).write_text(text)
+        for name in (DATA, METADATA):
+            _sync(temporary / name)
+        _sync(temporary)
+        _replace(temporary, path)
+        _sync(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return open_dataset(path)
+
+
+def _write_array(file: h5py.File, name: str, array: Array) -> None:
+    if array.size == 0:
+        file.create_dataset(name, data=array)
+        return
+    file.create_dataset(
+        name,
+        data=array,
+        chunks=(min(len(array), BLOCK), *array.shape[1:]),
+        compression="gzip",
+        compression_opts=6,
+        shuffle=True,
+    )
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Renames ``source`` to ``target``, which may be an older dataset."""
+    if not target.exists():
+        source.rename(target)
+        return
+    # Folders cannot be swapped in one portable step; the old one is kept until the new one is in.
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    target.rename(old / target.name)
+    try:
+        source.rename(target)
+    except BaseException:
+        (old / target.name).rename(target)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_dataset(path: str | Path) -> Dataset:
+    """Opens a dataset folder; arrays are read, and checked, when first used.
+
+    Raises:
+        DatasetError: a file is missing, truncated, foreign, of a newer version, or does not fit
+            the other one.
+    """
+    path = Path(path)
+    h5py = _h5py()
+    where = path / METADATA
+    try:
+        text = where.read_text()
+        raw = json.loads(text)
+    except FileNotFoundError as error:
+        raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{where}: cannot be read: {error}") from error
+    metadata = Metadata.from_json(raw, where)
+    where = path / DATA
+    if not where.is_file():
+        raise DatasetError(f"{where}: is missing")
+    try:
+        with h5py.File(where, "r") as file:
+            if file.attrs.get("format") != FORMAT:
+                raise DatasetError(f"{where}: is an HDF5 file, but not of a {FORMAT}")
+            version = int(file.attrs["schema_version"])
+            if version != metadata.schema_version:
+                raise DatasetError(
+                    f"{where}: schema_version = {version}, but {METADATA} says "
+                    f"{metadata.schema_version}"
+                )
+            if file.attrs["metadata_sha256"] != hashlib.sha256(text.encode()).hexdigest():
+                raise DatasetError(
+                    f"{path / METADATA}: differs from what was written with {DATA}: one of the two "
+                    "is damaged or was changed"
+                )
+            neighbours = int(file["neighbour_core"].shape[-1])
+            for field in FIELDS:
+                shape = field_shape(field, metadata, neighbours)
+                if field.name not in file:
+                    raise DatasetError(f"{where}: {field.name}: is missing")
+                stored = file[field.name]
+                if stored.shape != shape or stored.dtype != field.dtype:
+                    raise DatasetError(
+                        f"{where}: {field.name}: {stored.dtype} {stored.shape}: must be "
+                        f"{field.dtype} {shape}"
+                    )
+    except DatasetError:
+        raise
+    # h5py answers damage with whatever error the damaged bytes happen to look like.
+    except Exception as error:
+        raise DatasetError(
+            f"{where}: is truncated, damaged or no HDF5 file: {error or type(error).__name__}"
+        ) from error
+    return Dataset(path, metadata, machine_of(metadata, path))
+
+
+class Dataset:
+    """A dataset that was opened: a sequence of episodes, and whole columns by field name.
+
+    Attributes:
+        path: its folder.
+        metadata: the contents of ``metadata.json``.
+        machine: the machine its schedules and actions refer to.
+    """
+
+    def __init__(self, path: Path, metadata: Metadata, machine: Machine) -> None:
+        self.path = path
+        self.metadata = metadata
+        self.machine = machine
+        self._columns: dict[str, Array] = {}
+
+    def __len__(self) -> int:
+        return self.metadata.episodes
+
+    def __getitem__(self, index: int) -> Episode:
+        """One episode; raises DatasetError if one of its fields is damaged."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"episode {index}: there are {len(self)}")
+        values: dict[str, Any] = {}
+        for field in FIELDS:
+            row = self.column(field.name)[index]
+            values[field.name] = row.item() if field.name in _SCALARS else row
+        return Episode(**values)
+
+    def __iter__(self) -> Iterator[Episode]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def slices(self) -> int:
+        """Number of slices, T."""
+        return self.metadata.slices
+
+    def column(self, name: str) -> Array:
+        """(N, ...) read-only array of one field over all episodes, checked against its checksum.
+
+        Raises:
+            DatasetError: the bytes are not those that were written; names episode and field.
+        """
+        if name not in self._columns:
+            array = self._read(name)
+            array.setflags(write=False)
+            self._columns[name] = array
+        return self._columns[name]
+
+    def verify(self) -> None:
+        """Reads and checks everything: checksums, shapes, ranges, legality of the actions.
+
+        Raises:
+            DatasetError: the first thing that is wrong.
+        """
+        arrays = {field.name: self._read(field.name) for field in FIELDS}
+        try:
+            validate(arrays, self.metadata, self.machine)
+        except DatasetError as error:
+            raise DatasetError(f"{self.path}: {error}") from error
+
+    def policy_name(self, index: int) -> str:
+        """Name of the behaviour policy of one episode."""
+        return self.metadata.policy_names[int(self.column("policy")[index])]
+
+    def normalised(self, throughput: float) -> float:
+        """A throughput in Mq/s as a score: 0 = random, 100 = search (design.md section 6).
+
+        Raises:
+            DatasetError: the dataset was collected without reference scores.
+        """
+        scores: Mapping[str, Mapping[str, float]] = self.metadata.reference_scores
+        if not {"random", "search"} <= set(scores):
+            raise DatasetError(f"{self.path}: has no reference scores")
+        low, high = scores["random"]["mean"], scores["search"]["mean"]
+        return 100.0 * (throughput - low) / (high - low)
+
+    def _read(self, name: str) -> Array:
+        where = self.path / DATA
+        h5py = _h5py()
+        try:
+            with h5py.File(where, "r") as file:
+                array: Array = file[name][()]
+                codes = file[f"codes/{name}"][()]
+        except Exception as error:
+            raise DatasetError(
+                f"{where}: {self._first_unreadable(name)}: {name}: cannot be read: {error}"
+            ) from error
+        if checksum(array) != self.metadata.checksums.get(name):
+            wrong = np.flatnonzero(_episode_codes(array) != codes)
+            episode = f"episode {wrong[0]}" if wrong.size else "all episodes"
+            raise DatasetError(f"{where}: {episode}: {name}: bytes differ from what was written")
+        return array
+
+    def _first_unreadable(self, name: str) -> str:
+        """Which episodes the first damaged block of a field holds."""
+        h5py = _h5py()
+        try:
+            with h5py.File(self.path / DATA, "r") as file:
+                for first in range(0, len(self), BLOCK):
+                    try:
+                        file[name][first : first + BLOCK]
+                    except Exception:
+                        return f"episodes {first} to {min(first + BLOCK, len(self)) - 1}"
+        except Exception:
+            pass
+        return "all episodes"

@@ -1,0 +1,108 @@
+"""Expansion gives what the live environment gives, bit for bit."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import pmoss_env  # noqa: F401 (registers the environments)
+from pmoss_datasets import open_dataset
+from pmoss_datasets.collection import Recipe, collect
+from pmoss_datasets.expansion import REWARD_MODES, Expander, returns_to_go, rewards
+from pmoss_env.errors import DatasetError, UnknownNameError
+
+TASKS = [
+    {"machine": "toy", "slices": 8, "interference": "busy_core"},
+    {"machine": "toy", "slices": 8, "order": "load", "noise": 1.0},
+    {"machine": "toy", "slices": 12, "constraints": {"max_slices_per_core": 2}},
+    {"machine": "toy", "slices": 8, "observation": "paper", "load": "saturated"},
+    {"machine": "skylake-x-8n", "slices": 64, "order": "load", "interference": "busy_core"},
+]
+
+
+@pytest.fixture(scope="module", params=range(len(TASKS)), ids=lambda i: f"task{i}")
+def dataset(request, tmp_path_factory):
+    recipe = Recipe(env=TASKS[request.param], episodes=6, seed=3, reference_episodes=0)
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+def live(dataset, episode, reward):
+    """Observations (T + 1), masks (T + 1), rewards and last info of the real environment."""
+    env = gymnasium.make(
+        "pmoss/SpatialScheduling-v0", **{**dataset.metadata.env_kwargs, "reward": reward}
+    )
+    observation, info = env.reset(seed=episode.seed)
+    observations, masks, gained = [observation], [info["action_mask"]], []
+    for action in episode.actions:
+        observation, value, _, _, info = env.step(int(action))
+        observations.append(observation)
+        masks.append(info["action_mask"])
+        gained.append(value)
+    return observations, masks, np.array(gained), info, env.unwrapped
+
+
+def test_observations_and_masks_are_the_live_ones(dataset):
+    expander = Expander(dataset)
+    for episode in dataset:
+        observations, masks, _, info, _ = live(dataset, episode, "terminal")
+        for last in (False, True):
+            steps = dataset.slices + last
+            seen = expander.observations(episode, last=last)
+            assert set(seen) == set(observations[0])
+            for key, value in seen.items():
+                expected = np.stack([o[key] for o in observations[:steps]])
+                assert value.dtype == expected.dtype
+                np.testing.assert_array_equal(value, expected, err_msg=key)
+            np.testing.assert_array_equal(
+                expander.masks(episode, last=last), np.stack(masks[:steps])
+            )
+        assert info["throughput"] == episode.final_throughput
+
+
+@pytest.mark.parametrize("mode", REWARD_MODES)
+def test_rewards_are_the_live_ones(dataset, mode):
+    for episode in list(dataset)[:3]:
+        _, _, gained, info, _ = live(dataset, episode, mode)
+        expected = info["slice_throughput"] if mode == "slice" else gained
+        np.testing.assert_array_equal(rewards(episode, mode), expected)
+        to_go = returns_to_go(episode, mode)
+        np.testing.assert_allclose(to_go, np.cumsum(expected[::-1])[::-1], rtol=1e-9, atol=1e-9)
+
+
+def test_snapshots_schedules_and_instance_are_the_live_ones(dataset):
+    for episode in list(dataset)[:3]:
+        *_, env = live(dataset, episode, "terminal")
+        assert episode.incumbent == env.incumbent
+        assert episode.final == env.schedule
+        assert episode.instance == env.instance
+        for which, real in (
+            ("incumbent", env.incumbent_snapshot),
+            ("final", env.final_snapshot()),
+        ):
+            snapshot = episode.snapshot(which, dataset.metadata)
+            assert snapshot.throughput == real.throughput
+            assert snapshot.offcore_names == real.offcore_names
+            np.testing.assert_array_equal(snapshot.slice_throughput, real.slice_throughput)
+            np.testing.assert_array_equal(snapshot.counters_available, real.counters_available)
+            np.testing.assert_array_equal(
+                snapshot.slice_counters, real.slice_counters.astype(np.float32)
+            )
+
+
+def test_unmeasured_steps_give_no_improvement_reward(tmp_path):
+    recipe = Recipe(env=TASKS[0], episodes=1, reference_episodes=0)
+    dataset = collect(recipe, tmp_path / "dataset")
+    from dataclasses import replace
+
+    episode = replace(dataset[0], throughput=np.array([np.nan] * 7 + [1.0]))
+    with pytest.raises(DatasetError, match="throughput: not measured"):
+        rewards(episode, "improvement")
+    with pytest.raises(UnknownNameError, match="reward"):
+        rewards(episode, "penalty")
+
+
+def test_views_without_copies_hold_the_same_values(dataset):
+    expander = Expander(open_dataset(dataset.path))
+    episode = dataset[0]
+    copied, viewed = (expander.observations(episode, copies=c) for c in (True, False))
+    for key in copied:
+        np.testing.assert_array_equal(copied[key], viewed[key])

@@ -2,6 +2,7 @@
 #include "index/btree.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -83,7 +84,7 @@ std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::u
 bool BTree::insert(std::uint64_t key, std::uint64_t value) {
   const std::uint32_t slice = slice_of_key(key, slices_);
   auto& root = roots_[slice];
-  const auto lower_bound = kernels().lower_bound;
+  const auto& search = kernels();
   for (Backoff backoff;; backoff.pause()) {
     Node* parent = nullptr;
     std::uint64_t parent_version = 0;
@@ -97,8 +98,8 @@ bool BTree::insert(std::uint64_t key, std::uint64_t value) {
         split_if_unchanged(slice, *node, version, parent, parent_version, key);
         break;
       }
-      const unsigned position = lower_bound(*node, key);
       if (racy_load(node->level) == 0) {
+        const unsigned position = search.lower_bound_to_write(*node, key);
         if (!node->lock(version)) break;
         const NodeLock lock(*node);
         if (position < node->count && node->keys[position] == key) {
@@ -109,6 +110,7 @@ bool BTree::insert(std::uint64_t key, std::uint64_t value) {
         slice_[slice]->size.fetch_add(1, std::memory_order_relaxed);
         return true;
       }
+      const unsigned position = search.lower_bound(*node, key);
       Node* const child = Node::as_node(racy_load(node->words[position]));
       if (!node->read_valid(version)) break;
       const std::uint64_t child_version = child->read_begin();
@@ -157,6 +159,7 @@ void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t ve
     move_words(node.keys + kept, count - kept, right->keys);
     move_words(node.words + kept, count - kept + 1, right->words);
     racy_store(right->count, static_cast<std::uint16_t>(count - kept));
+    std::fill(right->words + (count - kept + 1), std::end(right->words), node.words[count]);
     for (unsigned i = kept - 1; i < count; ++i) racy_store(node.keys[i], no_key);
     racy_store(node.count, static_cast<std::uint16_t>(kept - 1));
   }
@@ -167,7 +170,7 @@ void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t ve
     const unsigned position = kernels().lower_bound(*parent, separator);
     parent->insert_at(position, separator, Node::as_word(right));
   } else {
-    racy_store(root->words[0], Node::as_word(&node));
+    std::fill(std::begin(root->words), std::end(root->words), Node::as_word(&node));
     root->insert_at(0, separator, Node::as_word(right));
     roots_[slice].store(root, std::memory_order_release);
   }

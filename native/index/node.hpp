@@ -73,7 +73,8 @@ class Backoff {
 
 /// A leaf (level 0) or an inner node. Keys are sorted, those from `count` on are no_key. In a leaf,
 /// words[i] is the value of keys[i]. In an inner node, words[i] is the child with the keys up to
-/// and including keys[i], and words[count] the child with those above.
+/// and including keys[i], and words[count] the child with those above; the words behind that one
+/// point to some node, too, so that a reader of a torn node cannot leave the tree.
 /// Samples speed up the search: sample j is the last key of the j-th line of keys, cut to 31 bits,
 /// (key - base) >> shift; the search then reads one line of keys instead of a chain of them.
 struct alignas(64) Node {
@@ -119,7 +120,8 @@ struct alignas(64) Node {
   /// `key` as a sample: monotone in the key, saturating below and above the covered range.
   std::uint32_t sample_of(std::uint64_t key) const noexcept {
     const std::uint64_t from = racy_load(base);
-    const std::uint64_t offset = key > from ? key - from : 0;
+    std::uint64_t offset;
+    if (__builtin_sub_overflow(key, from, &offset)) offset = 0;
     const std::uint64_t cut = offset >> (racy_load(shift) & 63);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(cut, sample_max));
   }
@@ -145,8 +147,9 @@ struct alignas(64) Node {
     return key >= base && ((key - base) >> shift) < sample_max;
   }
 
-  void set_samples(unsigned first_group) noexcept {
-    for (unsigned group = first_group; group < groups; ++group) {
+  /// Brings the samples of some lines up to date with their keys.
+  void set_samples(unsigned first_group, unsigned end_group) noexcept {
+    for (unsigned group = first_group; group < end_group; ++group) {
       racy_store(samples[group], sample_of(keys[group * group_keys + group_keys - 1]));
     }
   }
@@ -162,7 +165,7 @@ struct alignas(64) Node {
     const int bits = static_cast<int>(std::bit_width(to - from));
     racy_store(base, from);
     racy_store(shift, static_cast<std::uint8_t>(std::max(bits - 31, 0)));
-    set_samples(0);
+    set_samples(0, groups);
   }
 
   /// Opens a gap at `position` in an array of which `used` entries are in use.
@@ -191,7 +194,7 @@ struct alignas(64) Node {
     racy_store(words[position + inner], word);
     racy_store(count, static_cast<std::uint16_t>(count + 1));
     if (covers(key)) {
-      set_samples(position / group_keys);
+      set_samples(position / group_keys, count / group_keys);
     } else {
       fit_samples();
     }
@@ -203,7 +206,7 @@ struct alignas(64) Node {
     close_gap(words, position, count);
     racy_store(keys[count - 1u], no_key);
     racy_store(count, static_cast<std::uint16_t>(count - 1));
-    set_samples(position / group_keys);
+    set_samples(position / group_keys, count / group_keys + 1);
   }
 
   /// Makes a value-initialised node an empty one. It must not be published yet.

@@ -48,15 +48,13 @@ inline unsigned sample_group(const Node& node, std::uint64_t key) noexcept {
   return below;
 }
 
-inline unsigned line_below(const Node& node, unsigned group, std::uint64_t key) noexcept {
-  const std::uint64_t* const line = node.keys + group * group_keys;
+inline unsigned line_below(const std::uint64_t* line, std::uint64_t key) noexcept {
   unsigned below = 0;
   for (unsigned i = 0; i < group_keys; ++i) below += racy_load(line[i]) < key ? 1 : 0;
   return below;
 }
 
-inline unsigned line_equal(const Node& node, unsigned group, std::uint64_t key) noexcept {
-  const std::uint64_t* const line = node.keys + group * group_keys;
+inline unsigned line_equal(const std::uint64_t* line, std::uint64_t key) noexcept {
   unsigned equal = 0;
   for (unsigned i = 0; i < group_keys; ++i) equal |= (racy_load(line[i]) == key ? 1u : 0u) << i;
   return equal;
@@ -71,7 +69,7 @@ inline unsigned line_equal(const Node& node, unsigned group, std::uint64_t key) 
 
 namespace avx2 {
 
-#define PMOSS_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt,lzcnt")))
+#define PMOSS_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
 
 PMOSS_TARGET inline unsigned sample_group(const Node& node, std::uint64_t key) noexcept {
   const __m256i sample = _mm256_set1_epi32(static_cast<int>(node.sample_of(key)));
@@ -85,12 +83,11 @@ PMOSS_TARGET inline unsigned sample_group(const Node& node, std::uint64_t key) n
   return static_cast<unsigned>(std::popcount(static_cast<unsigned>(_mm256_movemask_epi8(all))));
 }
 
-PMOSS_TARGET inline unsigned line_below(const Node& node, unsigned group,
-                                        std::uint64_t key) noexcept {
+PMOSS_TARGET inline unsigned line_below(const std::uint64_t* keys, std::uint64_t key) noexcept {
   // There are signed comparisons only; turning the top bit makes them right for unsigned numbers.
   const __m256i top = _mm256_set1_epi64x(static_cast<long long>(std::uint64_t{1} << 63));
   const __m256i wanted = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<long long>(key)), top);
-  const auto* const line = reinterpret_cast<const __m256i*>(node.keys + group * group_keys);
+  const auto* const line = reinterpret_cast<const __m256i*>(keys);
   const __m256i a = _mm256_xor_si256(_mm256_load_si256(line), top);
   const __m256i b = _mm256_xor_si256(_mm256_load_si256(line + 1), top);
   const int low = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wanted, a)));
@@ -98,10 +95,9 @@ PMOSS_TARGET inline unsigned line_below(const Node& node, unsigned group,
   return static_cast<unsigned>(std::popcount(static_cast<unsigned>(low | high << 4)));
 }
 
-PMOSS_TARGET inline unsigned line_equal(const Node& node, unsigned group,
-                                        std::uint64_t key) noexcept {
+PMOSS_TARGET inline unsigned line_equal(const std::uint64_t* keys, std::uint64_t key) noexcept {
   const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key));
-  const auto* const line = reinterpret_cast<const __m256i*>(node.keys + group * group_keys);
+  const auto* const line = reinterpret_cast<const __m256i*>(keys);
   const __m256i a = _mm256_cmpeq_epi64(wanted, _mm256_load_si256(line));
   const __m256i b = _mm256_cmpeq_epi64(wanted, _mm256_load_si256(line + 1));
   const int low = _mm256_movemask_pd(_mm256_castsi256_pd(a));
@@ -116,28 +112,26 @@ PMOSS_TARGET inline unsigned line_equal(const Node& node, unsigned group,
 
 namespace avx512 {
 
-#define PMOSS_TARGET __attribute__((target("avx512f,avx2,bmi,bmi2,popcnt,lzcnt")))
+#define PMOSS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx2,bmi,bmi2,popcnt")))
 
 PMOSS_TARGET inline unsigned sample_group(const Node& node, std::uint64_t key) noexcept {
   const __m512i sample = _mm512_set1_epi32(static_cast<int>(node.sample_of(key)));
-  const unsigned low = _mm512_cmpgt_epi32_mask(sample, _mm512_load_si512(node.samples));
-  const unsigned high =
+  const __mmask32 low = _mm512_cmpgt_epi32_mask(sample, _mm512_load_si512(node.samples));
+  const __mmask32 high =
       _mm512_cmpgt_epi32_mask(sample, _mm512_load_si512(node.samples + groups / 2));
-  return static_cast<unsigned>(std::popcount(low | high << 16));
+  return static_cast<unsigned>(std::popcount(_cvtmask32_u32(_mm512_kunpackw(high, low))));
 }
 
-PMOSS_TARGET inline unsigned line_below(const Node& node, unsigned group,
-                                        std::uint64_t key) noexcept {
-  const __m512i line = _mm512_load_si512(node.keys + group * group_keys);
+PMOSS_TARGET inline unsigned line_below(const std::uint64_t* keys, std::uint64_t key) noexcept {
+  const __m512i line = _mm512_load_si512(keys);
   const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key));
-  return static_cast<unsigned>(
-      std::popcount(static_cast<unsigned>(_mm512_cmpgt_epu64_mask(wanted, line))));
+  return static_cast<unsigned>(std::popcount(_cvtmask8_u32(_mm512_cmpgt_epu64_mask(wanted, line))));
 }
 
-PMOSS_TARGET inline unsigned line_equal(const Node& node, unsigned group,
-                                        std::uint64_t key) noexcept {
-  const __m512i line = _mm512_load_si512(node.keys + group * group_keys);
-  return _mm512_cmpeq_epu64_mask(_mm512_set1_epi64(static_cast<long long>(key)), line);
+PMOSS_TARGET inline unsigned line_equal(const std::uint64_t* keys, std::uint64_t key) noexcept {
+  const __m512i line = _mm512_load_si512(keys);
+  return _cvtmask8_u32(
+      _mm512_cmpeq_epu64_mask(_mm512_set1_epi64(static_cast<long long>(key)), line));
 }
 
 #include "index/search_kernels.inc"
@@ -147,13 +141,16 @@ PMOSS_TARGET inline unsigned line_equal(const Node& node, unsigned group,
 
 #endif  // PMOSS_X86_SIMD
 
-constexpr SearchKernels scalar_kernels = {Isa::scalar, scalar::lower_bound, scalar::find_leaf,
-                                          scalar::lookup, scalar::lookup_batch};
+constexpr SearchKernels scalar_kernels = {
+    Isa::scalar,       scalar::lower_bound, scalar::lower_bound_to_write,
+    scalar::find_leaf, scalar::lookup,      scalar::lookup_batch};
 #if PMOSS_X86_SIMD
-constexpr SearchKernels avx2_kernels = {Isa::avx2, avx2::lower_bound, avx2::find_leaf, avx2::lookup,
-                                        avx2::lookup_batch};
-constexpr SearchKernels avx512_kernels = {Isa::avx512, avx512::lower_bound, avx512::find_leaf,
-                                          avx512::lookup, avx512::lookup_batch};
+constexpr SearchKernels avx2_kernels = {
+    Isa::avx2,       avx2::lower_bound, avx2::lower_bound_to_write,
+    avx2::find_leaf, avx2::lookup,      avx2::lookup_batch};
+constexpr SearchKernels avx512_kernels = {
+    Isa::avx512,       avx512::lower_bound, avx512::lower_bound_to_write,
+    avx512::find_leaf, avx512::lookup,      avx512::lookup_batch};
 #endif
 
 /// Null if the processor or the build has no such kernels.
@@ -168,7 +165,8 @@ const SearchKernels* find_kernels(Isa isa) noexcept {
                  ? &avx2_kernels
                  : nullptr;
     case Isa::avx512:
-      return find_kernels(Isa::avx2) != nullptr && __builtin_cpu_supports("avx512f")
+      return find_kernels(Isa::avx2) != nullptr && __builtin_cpu_supports("avx512f") &&
+                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
                  ? &avx512_kernels
                  : nullptr;
 #endif

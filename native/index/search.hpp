@@ -31,6 +31,8 @@ struct SearchKernels {
   Isa isa;
   /// Number of keys in the node below `key`; may be anything up to slots - 1 if the node changes.
   unsigned (*lower_bound)(const Node& node, std::uint64_t key) noexcept;
+  /// The same, and fetches what an insert at that place is about to move.
+  unsigned (*lower_bound_to_write)(const Node& node, std::uint64_t key) noexcept;
   /// The leaf for `key`, and the version at which it was.
   Node* (*find_leaf)(const Root& root, std::uint64_t key, std::uint64_t& version) noexcept;
   bool (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value) noexcept;

@@ -1,1 +1,65 @@
 """Agents: one readable file per agent, one interface."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pmoss_agents.base import Agent, read_checkpoint, read_config
+from pmoss_env.errors import CheckpointError, UnknownNameError
+
+__all__ = ["Agent", "agent_names", "load", "make"]
+
+#: Module and class of each agent; imported when asked for, because some need torch.
+_AGENTS: dict[str, tuple[str, str]] = {
+    "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
+}
+
+
+def agent_names() -> list[str]:
+    """Names that make() knows."""
+    return sorted(_AGENTS)
+
+
+def _agent_class(name: str) -> type[Agent]:
+    if name not in _AGENTS:
+        raise UnknownNameError("agent", name, _AGENTS)
+    module, attribute = _AGENTS[name]
+    found: type[Agent] = getattr(import_module(module), attribute)
+    return found
+
+
+def make(name: str, *, config_file: str | Path | None = None, **config: Any) -> Agent:
+    """Makes an agent that is not fitted yet.
+
+    Args:
+        name: one of agent_names().
+        config_file: a committed config ("decision-transformer-demo") or a path to a TOML file.
+        **config: fields of the agent's Config; they override the file's.
+
+    Raises:
+        UnknownNameError: no such agent.
+        DescriptionError: a config file or field that does not exist, or an impossible value.
+        MissingExtraError: the agent needs a package that is not installed.
+    """
+    values = read_config(config_file) if config_file is not None else {}
+    for_agent = values.pop("agent", name)
+    if for_agent != name:
+        raise UnknownNameError(f"agent in {config_file}", for_agent, (name,))
+    return _agent_class(name)(**{**values, **config})
+
+
+def load(path: str | Path) -> Agent:
+    """The agent of a checkpoint, ready to act or to go on learning.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, foreign or of another version.
+        MissingExtraError: the agent needs a package that is not installed.
+    """
+    header, arrays = read_checkpoint(path)
+    try:
+        agent_class = _agent_class(header["agent"])
+    except (KeyError, UnknownNameError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    return agent_class.from_checkpoint(Path(path), header, arrays)

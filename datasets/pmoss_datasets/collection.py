@@ -7,6 +7,7 @@ the same bits with any number of processes.
 from __future__ import annotations
 
 import ctypes
+import heapq
 import math
 import multiprocessing
 import os
@@ -33,10 +34,17 @@ from pmoss_datasets.schema import (
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.backends import Backend, make_backend
-from pmoss_env.baselines import BASELINES, DEFAULT_BUDGET, Context, make_baseline
+from pmoss_env.baselines import (
+    BASELINES,
+    DEFAULT_BUDGET,
+    Context,
+    local_search,
+    make_baseline,
+    slice_load,
+)
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES, Schedule
+from pmoss_env.types import COUNTER_NAMES, Int32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: progress(done, total) after every episode.
@@ -45,15 +53,38 @@ Progress = Callable[[int, int], None]
 _PLAY, _REFERENCE = 0, 1
 
 
+SEARCHES = ("local-search", "greedy-search")
+POLICIES = (*BASELINES, "greedy", "greedy-search")
+
+
+def greedy(context: Context, order: Int32Array) -> Schedule:
+    """Each slice in ``order`` on the worker with the least load so far, equal ones by core.
+
+    Loads are those of the incumbent's snapshot. The same rule as LPT in another order.
+    """
+    assert context.snapshot is not None
+    load = slice_load(context.snapshot)
+    cores = np.empty(load.size, dtype=np.int32)
+    heap = [(0.0, int(core), 0) for core in context.machine.workers]
+    for s in order:
+        total, core, count = heapq.heappop(heap)
+        cores[s] = core
+        if count + 1 != context.max_slices_per_core:
+            heapq.heappush(heap, (total + float(load[s]), core, count + 1))
+    return context.machine.local_schedule(cores)
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """A policy that fills a dataset.
 
     Attributes:
-        policy: a baseline of ``pmoss_env.baselines``.
+        policy: a baseline of ``pmoss_env.baselines``, "greedy" (in the order in which the episode
+            places, each slice goes to the worker with the least load so far: LPT's rule in the
+            environment's order), or "greedy-search" (local search that starts from "greedy").
         weight: its share of the episodes is weight / sum of the weights.
         epsilon: probability that a slice goes to a random worker core in place of the policy's.
-        budget: backend evaluations of "local-search"; None: the baseline's own.
+        budget: backend evaluations of a search; None: the baseline's own.
     """
 
     policy: str
@@ -62,15 +93,16 @@ class Behaviour:
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        if self.policy not in BASELINES:
-            raise UnknownNameError("policy", self.policy, BASELINES)
+        if self.policy not in POLICIES:
+            raise UnknownNameError("policy", self.policy, POLICIES)
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
         if not 0 <= self.epsilon <= 1:
             raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
         if self.budget is not None and self.budget < 1:
             raise DescriptionError(f"{self.policy}: budget = {self.budget}: must be at least 1")
-        make_baseline(self.policy, budget=self.budget)
+        if self.budget is not None and self.policy not in SEARCHES:
+            raise DescriptionError(f"{self.policy}: budget = {self.budget}: only {SEARCHES} search")
 
     @property
     def name(self) -> str:
@@ -283,10 +315,16 @@ class _Player:
             incumbent=env.incumbent,
             snapshot=env.incumbent_snapshot,
             rng=rng,
-            backend=self._backend(env) if behaviour.policy == "local-search" else None,
+            backend=self._backend(env) if behaviour.policy in SEARCHES else None,
             max_slices_per_core=self._most,
         )
-        schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
+        if behaviour.policy == "greedy":
+            schedule = greedy(context, env.order)
+        elif behaviour.policy == "greedy-search":
+            budget = DEFAULT_BUDGET if behaviour.budget is None else behaviour.budget
+            schedule = local_search(context, budget, greedy(context, env.order)).schedule
+        else:
+            schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
         cores = schedule.cores.copy()
         strays = np.flatnonzero(rng.random(cores.size) < behaviour.epsilon)
         room = np.full(env.machine.cores, self._most or cores.size)

@@ -1,0 +1,244 @@
+"""The interface of every agent, and how agents are kept in files.
+
+A checkpoint is one ``.npz`` file: arrays by name, and a JSON header among them. Nothing in it is
+ever unpickled, the zip container carries a CRC of every array, and it is written whole or not at
+all.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_datasets import Dataset
+from pmoss_env import __version__
+from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.types import COUNTER_NAMES
+
+Array = npt.NDArray[Any]
+Observation = Mapping[str, Array]
+#: progress(done, total, metrics) after every update of a fit.
+Progress = Callable[[int, int, Mapping[str, float]], None]
+
+FORMAT = "pmoss-agent"
+#: Raised by one whenever an older reader could misread a newer checkpoint.
+CHECKPOINT_VERSION = 1
+CONFIGS = Path(__file__).parent / "configs"
+_HEADER = "header"
+
+
+class Agent(ABC):
+    """A policy that is fitted to a dataset and then asked for one action at a time.
+
+    Attributes:
+        name: registry name, a class attribute.
+        config: the agent's frozen config dataclass.
+        task: what it was fitted for: grid, slices, counters; empty before the first fit().
+    """
+
+    name: ClassVar[str]
+    Config: ClassVar[type[Any]]
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an agent that is not fitted yet.
+
+        Args:
+            **config: fields of the agent's Config.
+
+        Raises:
+            DescriptionError: a field that does not exist, or an impossible value.
+        """
+        known = {field.name for field in fields(self.Config)}
+        for key in config:
+            if key not in known:
+                raise DescriptionError(
+                    f"{self.name}: config {key!r}: unknown; known are {', '.join(sorted(known))}"
+                )
+        self.config = self.Config(**config)
+        self.task: dict[str, Any] = {}
+
+    @abstractmethod
+    def fit(
+        self,
+        dataset: Dataset,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> dict[str, float]:
+        """Learns from a dataset; continues where a loaded checkpoint stopped.
+
+        Args:
+            dataset: what to learn from.
+            progress: called after every update.
+            checkpoint: where to save now and then, and when interrupted.
+
+        Returns:
+            The last update's metrics.
+
+        Raises:
+            CheckpointError: the agent was fitted for another task.
+        """
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Begins an episode."""
+
+    @abstractmethod
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """Chooses the next tile.
+
+        Args:
+            observation: of ``pmoss/SpatialScheduling-v0``.
+            action_mask: (r * c,) 1 = allowed; the observation's position mask if None.
+
+        Returns:
+            An allowed tile.
+
+        Raises:
+            CheckpointError: the observation is of another task than the agent was fitted for.
+        """
+
+    def observe(self, reward: float) -> None:  # noqa: B027 (most agents have no use for it)
+        """Tells the reward of the last action; only return-conditioned agents use it."""
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays and plain JSON values that restore the agent."""
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        """Takes what _state() gave; raises CheckpointError if it does not fit the config."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes a checkpoint, whole or not at all; raises CheckpointError before a fit()."""
+        if not self.task:
+            raise CheckpointError(f"{self.name}: nothing to save: call fit() first")
+        arrays, values = self._state()
+        header = {
+            "format": FORMAT,
+            "version": CHECKPOINT_VERSION,
+            "code_version": __version__,
+            "agent": self.name,
+            "config": asdict(self.config),
+            "task": self.task,
+            "values": values,
+            "arrays": {name: [array.dtype.str, *array.shape] for name, array in arrays.items()},
+        }
+        text = json.dumps(header, sort_keys=True).encode()
+        buffer = io.BytesIO()
+        everything: dict[str, Any] = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
+        np.savez(buffer, **everything)
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(buffer.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
+        """Rebuilds an agent from a checked header and its arrays."""
+        try:
+            agent = cls(**header["config"])
+            agent.task = dict(header["task"])
+            agent._restore(arrays, header["values"])
+        except CheckpointError as error:
+            raise CheckpointError(f"{path}: {error}") from error
+        except (DescriptionError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
+        return agent
+
+    def check_task(self, other: Mapping[str, Any], what: str) -> None:
+        """Raises CheckpointError naming the first fact in which ``other`` differs from the task."""
+        for key, value in other.items():
+            if key in self.task and self.task[key] != value:
+                raise CheckpointError(
+                    f"{self.name} was fitted for {key} = {_short(self.task[key])}, but {what} has "
+                    f"{key} = {_short(value)}"
+                )
+
+
+def task_of(dataset: Dataset) -> dict[str, Any]:
+    """What an agent fitted to ``dataset`` can be used for, as plain JSON."""
+    return {
+        "grid": [dataset.machine.rows, dataset.machine.cols],
+        "slices": dataset.slices,
+        "counters": list(COUNTER_NAMES),
+        "order": str(dataset.metadata.env_kwargs.get("order", "index")),
+        "observation": str(dataset.metadata.env_kwargs.get("observation", "full")),
+    }
+
+
+def read_checkpoint(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays of a checkpoint.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, foreign or of a newer version.
+    """
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: does not exist") from error
+    # A damaged zip container answers with many kinds of error, depending on the bytes.
+    except Exception as error:
+        raise CheckpointError(
+            f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        header = json.loads(arrays.pop(_HEADER).tobytes())
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"{path}: has no header: it is no checkpoint of ours") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: is not a {FORMAT} file")
+    if header.get("version") != CHECKPOINT_VERSION:
+        raise CheckpointError(
+            f"{path}: version = {header.get('version')!r}: this version reads {CHECKPOINT_VERSION}"
+        )
+    if {name: [a.dtype.str, *a.shape] for name, a in arrays.items()} != header.get("arrays"):
+        raise CheckpointError(f"{path}: its arrays are not those that the header lists")
+    return header, arrays
+
+
+def read_config(name: str | Path) -> dict[str, Any]:
+    """A config file's contents: a committed config by name, or a ``.toml`` file by path.
+
+    Raises:
+        DescriptionError: it does not exist or is not valid TOML.
+    """
+    path = Path(name)
+    if path.suffix != ".toml":
+        path = CONFIGS / f"{name}.toml"
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
+        raise DescriptionError(
+            f"config {str(name)!r}: cannot be read; known are {known}"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,769 @@
+"""Decision Transformer: placement as sequence modelling, conditioned on the wanted throughput.
+
+Chen et al., Decision Transformer, NeurIPS 2021; as P-MOSS uses it (sections 6.3 and 7.1, mission
+rows B7 to B15). One token sequence per episode, 3 T + 1 long:
+
+    meta, R_1, s_1, a_1, R_2, s_2, a_2, ..., R_T, s_T, a_T
+
+with returns-to-go R, states s and actions a; the action is read off at its state's token. A small
+convolutional network turns each state's grid of core tiles into one feature vector per tile; all
+of them together make the state's token, and each of them alone is what the action head points at,
+so where things are on the chip is never squeezed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
+from pmoss_datasets import Dataset, Episode
+from pmoss_datasets.expansion import REWARD_MODES, Expander, returns_to_go
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, MissingExtraError
+from pmoss_env.types import COUNTER_INDEX
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtraError("torch", "agents") from error
+
+#: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
+FORBIDDEN = -1e9
+_QUERIES = COUNTER_INDEX["queries"]
+_BUSY = COUNTER_INDEX["task_clock_us"]
+_ELAPSED = COUNTER_INDEX["elapsed_us"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a Decision Transformer; the defaults are the paper's model (row B9).
+
+    Attributes:
+        layers: transformer blocks.
+        heads: attention heads.
+        width: embedding size.
+        channels: features per core tile in the state encoder.
+        dropout: probability, on residual branches.
+        meta_position: "first", or "last": just before the last step, as the paper shows it.
+        derived: per-tile channels computed from the counters, see derived_channels().
+        reward: the return-to-go. "terminal": the wanted throughput, the same at each step.
+            "slice": the paper's; what each placed slice is expected to serve is taken off.
+            "improvement": what is still to be gained; needs observe(reward) after each step.
+        target_return: wanted throughput at use, in multiples of the best in the dataset.
+        keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
+        updates: gradient steps.
+        batch_size: whole episodes per update.
+        learning_rate: of AdamW, after warm-up; then a cosine down to a tenth.
+        warmup: updates of linear warm-up.
+        weight_decay: of matrices; biases, norms and embeddings have none.
+        clip: largest norm of the gradient.
+        decoding: "greedy" or "sample".
+        temperature: of sampling.
+        seed: of weights, order of episodes, dropout and sampling.
+        threads: of torch, in fit() and act().
+        save_every: updates between checkpoints, if fit() is given a place for them.
+    """
+
+    layers: int = 6
+    heads: int = 8
+    width: int = 128
+    channels: int = 32
+    dropout: float = 0.1
+    meta_position: Literal["first", "last"] = "first"
+    derived: bool = True
+    reward: Literal["improvement", "slice", "terminal"] = "terminal"
+    target_return: float = 1.1
+    keep_best: float = 1.0
+    updates: int = 1000
+    batch_size: int = 4
+    learning_rate: float = 6e-4
+    warmup: int = 50
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    decoding: Literal["greedy", "sample"] = "greedy"
+    temperature: float = 1.0
+    seed: int = 0
+    threads: int = 1
+    save_every: int = 100
+
+    def __post_init__(self) -> None:
+        def check(name: str, good: bool, rule: str) -> None:
+            if not good:
+                raise DescriptionError(
+                    f"decision-transformer: {name} = {getattr(self, name)!r}: must {rule}"
+                )
+
+        for name in ("layers", "heads", "width", "channels", "updates", "batch_size", "threads"):
+            value = getattr(self, name)
+            check(name, isinstance(value, int) and value >= 1, "be a whole number from 1")
+        check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
+        check("save_every", self.save_every >= 1, "be at least 1")
+        check("seed", isinstance(self.seed, int) and self.seed >= 0, "be a whole number from 0")
+        check("warmup", self.warmup >= 0, "not be negative")
+        check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
+        check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
+        check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
+        check("reward", self.reward in REWARD_MODES, f"be one of {REWARD_MODES}")
+        check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
+        for name in ("target_return", "learning_rate", "clip", "temperature"):
+            value = getattr(self, name)
+            check(name, math.isfinite(value) and value > 0, "be a finite number above 0")
+        check("weight_decay", self.weight_decay >= 0, "not be negative")
+
+
+# ------------------------------------------------------------------------------------- states
+
+
+class Standardise(nn.Module):
+    """Takes log(1 + x) of counters and standardises it with the training data's statistics."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, counters: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(counters))
+        self.register_buffer("std", torch.ones(counters))
+
+    def forward(self, counters: Tensor) -> Tensor:
+        """Maps (..., counters) to the same shape."""
+        standard: Tensor = (torch.log1p(counters) - self.mean) / self.std
+        return standard
+
+    def set(self, samples: Array) -> None:
+        """Takes the statistics of (n, counters) samples."""
+        logs = np.log1p(samples.astype(np.float64))
+        std = logs.std(axis=0)
+        # A counter that never changes says nothing; dividing by its rounding would make it loud.
+        std[std <= 1e-6 * np.abs(logs).max(axis=0)] = 1.0
+        self.mean.copy_(torch.from_numpy(logs.mean(axis=0)))
+        self.std.copy_(torch.from_numpy(std))
+
+
+class StateEncoder(nn.Module):
+    """Turns states into per-tile features and one token each.
+
+    The first convolution mixes the channels of each tile, the next two look at its neighbours
+    on the grid (cores of one node are neighbours); the resolution is kept throughout.
+    """
+
+    def __init__(self, config: Config, grid: tuple[int, int], counters: int) -> None:
+        super().__init__()
+        self.grid = grid
+        self.derived = config.derived
+        tiles = grid[0] * grid[1]
+        self.machine = Standardise(counters)
+        self.incumbent = Standardise(counters)
+        self.slice = Standardise(counters)
+        inputs = 2 + 3 * counters + (DERIVED if config.derived else 0)
+        width = config.channels
+        self.mix = nn.Conv2d(inputs, width, 1)
+        self.near = nn.Conv2d(width, width, 3, padding=1)
+        self.far = nn.Conv2d(width, width, 3, padding=1)
+        self.token = nn.Linear(width * tiles, config.width)
+
+    def forward(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Encodes B x n states.
+
+        Args:
+            state: ``view_mask``, ``position_mask`` (B, n, tiles), ``machine_view``
+                (B, n, tiles, H), ``incumbent_view`` (B, 1, tiles, H), ``slice_view`` (B, n, H).
+
+        Returns:
+            (B, n, tiles, channels) features and (B, n, width) tokens.
+        """
+        machine, incumbent, slice_ = (
+            state[key] for key in ("machine_view", "incumbent_view", "slice_view")
+        )
+        batch, steps, tiles, counters = machine.shape
+        parts = [
+            state["view_mask"].unsqueeze(-1),
+            state["position_mask"].unsqueeze(-1),
+            self.machine(machine),
+        ]
+        if self.derived:
+            parts.append(derived_channels(machine, incumbent, slice_, state["position_mask"]))
+        dynamic = torch.cat(parts, dim=-1)
+        # A 1 x 1 convolution is linear in its input channels, so the parts that are the same for
+        # all steps (incumbent) or all tiles (slice) are multiplied once and added.
+        weight = self.mix.weight[:, :, 0, 0]
+        n = dynamic.shape[-1]
+        mixed = dynamic @ weight[:, :n].T
+        mixed = mixed + self.incumbent(incumbent) @ weight[:, n : n + counters].T
+        of_slice = self.slice(slice_) @ weight[:, n + counters :].T
+        assert self.mix.bias is not None
+        mixed = F.relu(mixed + of_slice.unsqueeze(2) + self.mix.bias)
+        # (B n, channels, rows, cols), with the channels innermost in memory.
+        image = mixed.reshape(batch * steps, *self.grid, -1).permute(0, 3, 1, 2)
+        image = image + self.far(F.relu(self.near(image)))
+        features = image.permute(0, 2, 3, 1).reshape(batch, steps, tiles, -1)
+        return features, self.token(features.flatten(2))
+
+
+#: Channels that derived_channels() gives.
+DERIVED = 6
+
+
+def derived_channels(
+    machine: Tensor, incumbent: Tensor, slice_: Tensor, position_mask: Tensor
+) -> Tensor:
+    """Plain ratios of counters that a small network would otherwise have to learn to divide.
+
+    In units of the mean busy time per worker core under the incumbent:
+
+    0. work placed on the tile so far;
+    1. work of the next slice, the same on all tiles;
+    2. how slow the tile was under the incumbent: elapsed time over busy time, minus 1;
+    3. whether the tile ran anything under the incumbent, so that 2 is known;
+    4. time that the tile would be occupied if it took the next slice: (0 + 1) times slowness;
+    5. how far 4 lies above the least occupied allowed tile, in units of the next slice's work, on
+       a logarithmic scale that ends at a thousandth: small differences decide between tiles.
+
+    Args:
+        machine: (B, n, tiles, H) counters of the slices placed.
+        incumbent: (B, 1, tiles, H) counters under the incumbent.
+        slice_: (B, n, H) counters of the next slice.
+        position_mask: (B, n, tiles), 1 = allowed.
+
+    Returns:
+        (B, n, tiles, 6).
+    """
+    busy = incumbent[..., _BUSY]
+    workers = position_mask.sum(-1, keepdim=True).clamp(min=1)
+    unit = (busy.sum(-1, keepdim=True) / workers).clamp(min=1e-9)
+    ran = busy > 0
+    slowness = torch.where(ran, incumbent[..., _ELAPSED] / busy.clamp(min=1e-9), 1.0)
+    placed = machine[..., _BUSY] / unit
+    added = (slice_[..., _BUSY].unsqueeze(-1) / unit).expand_as(placed)
+    occupied = (placed + added) * slowness
+    least = occupied.masked_fill(position_mask == 0, math.inf).amin(-1, keepdim=True)
+    above = torch.log((occupied - least).clamp(min=0) / added.clamp(min=1e-4) + 1e-3)
+    return torch.stack(
+        [
+            placed,
+            added,
+            (slowness - 1).expand_as(placed),
+            ran.to(placed.dtype).expand_as(placed),
+            occupied,
+            above,
+        ],
+        dim=-1,
+    )
+
+
+# ------------------------------------------------------------------------------- transformer
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block with causal attention and an optional key-value cache."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.norm_1 = nn.LayerNorm(config.width)
+        self.norm_2 = nn.LayerNorm(config.width)
+        self.qkv = nn.Linear(config.width, 3 * config.width)
+        self.out = nn.Linear(config.width, config.width)
+        self.up = nn.Linear(config.width, 4 * config.width)
+        self.down = nn.Linear(4 * config.width, config.width)
+        self.dropout = config.dropout
+
+    def forward(
+        self, x: Tensor, cache: Tensor | None = None, past: int = 0, mask: Tensor | None = None
+    ) -> Tensor:
+        """Maps (B, n, width) to the same shape.
+
+        Args:
+            x: embeddings of n tokens.
+            cache: (2, B, heads, L, width / heads) keys and values; the first ``past`` are filled,
+                and those of ``x`` are written behind them. None: ``x`` is the whole sequence.
+            past: how many tokens came before.
+            mask: (n, past + n) bool, what each token may attend to; needed with a cache.
+        """
+        batch, n, width = x.shape
+        qkv = self.qkv(self.norm_1(x)).view(batch, n, 3, self.heads, width // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        if cache is None:
+            y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            cache[0, :, :, past : past + n] = key
+            cache[1, :, :, past : past + n] = value
+            keys, values = cache[:, :, :, : past + n]
+            y = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        y = self.out(y.transpose(1, 2).reshape(batch, n, width))
+        x = x + F.dropout(y, self.dropout, self.training)
+        y = self.down(F.gelu(self.up(self.norm_2(x))))
+        return x + F.dropout(y, self.dropout, self.training)
+
+
+class Model(nn.Module):
+    """The network: tokens in, one score per core tile and step out."""
+
+    def __init__(
+        self, config: Config, grid: tuple[int, int], counters: int, meta: int, slices: int
+    ) -> None:
+        super().__init__()
+        tiles = grid[0] * grid[1]
+        self.slices = slices
+        self.meta_first = config.meta_position == "first"
+        self.states = StateEncoder(config, grid, counters)
+        self.meta_standard = Standardise(meta)
+        self.meta = nn.Linear(meta, config.width)
+        self.returns = nn.Linear(1, config.width)
+        self.actions = nn.Embedding(tiles, config.width)
+        # The paper's slice embedding: one vector per place in the order, for all of its tokens.
+        self.places = nn.Embedding(slices, config.width)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.pointer = nn.Linear(config.width, config.channels)
+        self.plain = nn.Linear(config.width, tiles)
+        self.apply(_initialise)
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Scores of all tiles at all steps of whole episodes.
+
+        Args:
+            batch: a state's arrays (see StateEncoder), ``meta`` (B, M), ``returns`` (B, T) and
+                ``actions`` (B, T).
+
+        Returns:
+            (B, T, tiles), FORBIDDEN where the position mask is 0.
+        """
+        features, tokens = self.states(batch)
+        size, steps, width = tokens.shape
+        place = self.places.weight[None, :steps, None]
+        triples = torch.stack(
+            [self.returns(batch["returns"].unsqueeze(-1)), tokens, self.actions(batch["actions"])],
+            dim=2,
+        )
+        sequence = (triples + place).reshape(size, 3 * steps, width)
+        at = 0 if self.meta_first else 3 * (steps - 1)
+        meta = self.meta(self.meta_standard(batch["meta"])).unsqueeze(1)
+        x = torch.cat([sequence[:, :at], meta, sequence[:, at:]], dim=1)
+        for block in self.blocks:
+            x = block(x)
+        where = torch.arange(steps, device=x.device) * 3 + 1
+        where = where + (where >= at)
+        return self.scores(self.norm(x[:, where]), features, batch["position_mask"])
+
+    def scores(self, hidden: Tensor, features: Tensor, position_mask: Tensor) -> Tensor:
+        """(B, n, tiles) scores from (B, n, width) and (B, n, tiles, channels)."""
+        pointed = (features @ self.pointer(hidden).unsqueeze(-1)).squeeze(-1)
+        scores: Tensor = pointed + self.plain(hidden)
+        return scores.masked_fill(position_mask == 0, FORBIDDEN)
+
+
+def _initialise(module: nn.Module) -> None:
+    """GPT-2's initialisation; the convolutions keep PyTorch's own."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
+class Decoder:
+    """Plays one episode with a Model, keeping keys and values of the tokens seen so far."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        block = model.blocks[0]
+        assert isinstance(block, Block)
+        width = model.norm.normalized_shape[0]
+        length = 3 * model.slices + 1
+        self._caches = torch.empty(
+            len(model.blocks), 2, 1, block.heads, length, width // block.heads
+        )
+        self._causal = torch.ones(length, length, dtype=torch.bool).tril()
+        self.start()
+
+    def start(self) -> None:
+        """Forgets the episode."""
+        self._past = 0
+        self.step = 0
+
+    def scores(self, batch: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
+        """(tiles,) scores at the next step, equal to Model.forward's up to rounding.
+
+        Args:
+            batch: the state's arrays and ``meta``, with B = n = 1.
+            return_to_go: as in training.
+            action: the tile chosen at the step before; ignored at the first.
+        """
+        model, t = self._model, self.step
+        features, token = model.states(batch)
+        place = model.places.weight[t]
+        tokens = [model.returns(torch.tensor([[[return_to_go]]])) + place, token + place]
+        if t == (0 if model.meta_first else model.slices - 1):
+            tokens.insert(0, model.meta(model.meta_standard(batch["meta"])).unsqueeze(1))
+        if t > 0:
+            before = model.actions.weight[action] + model.places.weight[t - 1]
+            tokens.insert(0, before.expand(1, 1, -1))
+        x = torch.cat(tokens, dim=1)
+        past, n = self._past, x.shape[1]
+        mask = self._causal[past : past + n, : past + n]
+        for block, cache in zip(model.blocks, self._caches, strict=True):
+            x = block(x, cache, past, mask)
+        self._past += n
+        self.step += 1
+        hidden = model.norm(x[:, -1:])
+        return model.scores(hidden, features, batch["position_mask"])[0, 0]
+
+
+# --------------------------------------------------------------------------------- the agent
+
+
+class DecisionTransformer(Agent):
+    """The agent; see the module's docstring."""
+
+    name = "decision-transformer"
+    Config = Config
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.config: Config
+        self.model: Model | None = None
+        self._optimiser: torch.optim.AdamW | None = None
+        self._updates = 0
+        self._decoder: Decoder | None = None
+        self._chance = np.random.default_rng(self.config.seed)
+        self._wanted: float | None = None
+        self._static: dict[str, Tensor] = {}
+        self.reset()
+
+    # ---- learning
+
+    def fit(
+        self,
+        dataset: Dataset,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> dict[str, float]:
+        """See Agent.fit. Metrics: ``loss``, ``accuracy`` (agreement with the logged actions).
+
+        Update u of a run depends on the seed and u alone, so a run that is resumed from a
+        checkpoint ends with the same weights as one that was never stopped.
+
+        Raises:
+            CheckpointError: the agent was fitted for another task.
+            DatasetError: the observations lack the counters (``observation="paper"``), or some
+                returns are unknown.
+        """
+        config = self.config
+        task = task_of(dataset)
+        if task["observation"] != "full":
+            raise DatasetError(
+                f"{dataset.path}: was collected with observation={task['observation']!r}: the "
+                "decision transformer reads slice_view and incumbent_view, which only 'full' has"
+            )
+        self.check_task(task, f"the dataset {dataset.metadata.id}")
+        with _torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+            source = _Episodes(dataset, config)
+            if self.model is None:
+                best = float(dataset.column("final_throughput").max())
+                self.task = {**task, "meta": source.meta_size, "best_throughput": best}
+                torch.manual_seed(config.seed)
+                self.model = self._new_model()
+                source.standardise(self.model)
+            if self._optimiser is None:
+                self._optimiser = _optimiser(self.model, config)
+            model, optimiser = self.model, self._optimiser
+            metrics: dict[str, float] = {}
+            model.train()
+            try:
+                while self._updates < config.updates:
+                    update = self._updates
+                    torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
+                    batch = source.batch(update, self.task["best_throughput"])
+                    for group in optimiser.param_groups:
+                        group["lr"] = config.learning_rate * _schedule(update, config)
+                    scores = model(batch)
+                    actions = batch["actions"]
+                    loss = F.cross_entropy(scores.flatten(0, 1), actions.flatten())
+                    optimiser.zero_grad(set_to_none=True)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+                    optimiser.step()
+                    self._updates += 1
+                    metrics = {
+                        "loss": float(loss.detach()),
+                        "accuracy": float((scores.argmax(-1) == actions).double().mean()),
+                    }
+                    if progress is not None:
+                        progress(self._updates, config.updates, metrics)
+                    if checkpoint is not None and self._updates % config.save_every == 0:
+                        self.save(checkpoint)
+            except KeyboardInterrupt:
+                # Between two updates or inside one: the weights are those of a whole update
+                # unless the optimiser itself was cut, so only a clean state is kept.
+                if checkpoint is not None and self._updates > update:
+                    self.save(checkpoint)
+                raise
+            finally:
+                model.eval()
+            if checkpoint is not None:
+                self.save(checkpoint)
+        self._decoder = None
+        self.reset()
+        return metrics
+
+    def _new_model(self) -> Model:
+        rows, cols = self.task["grid"]
+        return Model(
+            self.config,
+            (rows, cols),
+            len(self.task["counters"]),
+            self.task["meta"],
+            self.task["slices"],
+        )
+
+    # ---- acting
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        if self._decoder is not None:
+            self._decoder.start()
+        self._last_action = 0
+        self._earned = 0.0
+        self._target = 0.0
+
+    def set_target(self, throughput: float | None) -> None:
+        """Sets the wanted throughput in Mq/s; None: target_return times the dataset's best."""
+        self._wanted = throughput
+
+    def observe(self, reward: float) -> None:
+        """Takes the last step's reward (Mq/s) off the return-to-go if that is how it was fitted."""
+        if self.config.reward == "improvement":
+            self._earned += float(reward)
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """See Agent.act."""
+        if self.model is None:
+            raise CheckpointError("decision-transformer: call fit() or load a checkpoint first")
+        with _torch_threads(self.config.threads), torch.inference_mode():
+            if self._decoder is None:
+                self._decoder = Decoder(self.model)
+            decoder = self._decoder
+            if decoder.step >= self.task["slices"]:
+                raise CheckpointError(
+                    f"decision-transformer: all {self.task['slices']} slices are placed: call "
+                    "reset() before the next episode"
+                )
+            if decoder.step == 0:
+                self._start(observation)
+            mask = observation["position_mask"] if action_mask is None else action_mask
+            state = {
+                **self._static,
+                "view_mask": _tiles(observation["view_mask"]),
+                "position_mask": _tiles(mask),
+                "machine_view": torch.from_numpy(
+                    observation["machine_view"].reshape(1, 1, -1, len(self.task["counters"]))
+                ),
+                "slice_view": torch.from_numpy(observation["slice_view"].reshape(1, 1, -1)),
+            }
+            scale = self.task["best_throughput"]
+            wanted = (self._target - self._earned) / scale
+            scores = decoder.scores(state, wanted, self._last_action)
+            if self.config.decoding == "greedy":
+                action = int(scores.argmax())
+            else:
+                odds = torch.softmax(scores.double() / self.config.temperature, -1).numpy()
+                action = int(self._chance.choice(odds.size, p=odds / odds.sum()))
+        if self.config.reward == "slice":
+            # The share of the wanted throughput that this slice had of the incumbent's.
+            share = float(observation["slice_view"][_QUERIES]) / max(self._queries, 1e-9)
+            self._earned += self._target * share
+        self._last_action = action
+        return action
+
+    def _start(self, observation: Observation) -> None:
+        """Reads what stays the same for a whole episode."""
+        grid = list(np.shape(observation["position_mask"]))
+        view = np.shape(observation.get("incumbent_view", ()))
+        facts = {"grid": grid, "meta": int(np.size(observation["meta"]))}
+        self.check_task(facts, "the observation")
+        if len(view) != 3 or view[-1] != len(self.task["counters"]):
+            raise CheckpointError(
+                f"decision-transformer: incumbent_view has shape {view}: must be "
+                f"({grid[0]}, {grid[1]}, {len(self.task['counters'])}); use observation='full'"
+            )
+        incumbent = torch.from_numpy(observation["incumbent_view"].reshape(1, 1, -1, view[-1]))
+        self._static = {
+            "incumbent_view": incumbent,
+            "meta": torch.from_numpy(observation["meta"].reshape(1, -1)),
+        }
+        self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
+        wanted = self._wanted
+        if wanted is None:
+            wanted = self.config.target_return * self.task["best_throughput"]
+        # The incumbent's throughput is what its slices serve together.
+        self._target = wanted - (self._queries if self.config.reward == "improvement" else 0.0)
+
+    # ---- keeping
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        assert self.model is not None
+        arrays = {f"model/{k}": v.numpy() for k, v in self.model.state_dict().items()}
+        if self._optimiser is not None:
+            for i, moments in self._optimiser.state_dict()["state"].items():
+                for key, value in moments.items():
+                    arrays[f"optimiser/{i}/{key}"] = value.numpy()
+        return arrays, {
+            "updates": self._updates,
+            "sampling": self._chance.bit_generator.state,
+        }
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self.model = self._new_model()
+        own = self.model.state_dict()
+        given = {
+            name.removeprefix("model/"): array
+            for name, array in arrays.items()
+            if name.startswith("model/")
+        }
+        for name in sorted(set(own) | set(given)):
+            mine = tuple(own[name].shape) if name in own else "absent"
+            theirs = tuple(given[name].shape) if name in given else "absent"
+            if mine != theirs:
+                raise CheckpointError(
+                    f"weights {name}: {theirs} in the file, {mine} by the config and task"
+                )
+        self.model.load_state_dict({name: torch.from_numpy(a) for name, a in given.items()})
+        self.model.eval()
+        self._updates = int(values["updates"])
+        self._chance.bit_generator.state = values["sampling"]
+        self._optimiser = _optimiser(self.model, self.config)
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, array in arrays.items():
+            if name.startswith("optimiser/"):
+                _, index, key = name.split("/")
+                moments.setdefault(int(index), {})[key] = torch.from_numpy(array.copy())
+        state = self._optimiser.state_dict()
+        state["state"] = moments
+        self._optimiser.load_state_dict(state)
+
+
+def _tiles(mask: Array) -> Tensor:
+    return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(1, 1, -1))
+
+
+class _torch_threads:
+    """Sets torch's number of threads for a while."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._before = torch.get_num_threads()
+        if self._before != self._threads:
+            torch.set_num_threads(self._threads)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before != self._threads:
+            torch.set_num_threads(self._before)
+
+
+def _optimiser(model: Model, config: Config) -> torch.optim.AdamW:
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        plain = parameter.ndim < 2 or name.startswith(("actions", "places"))
+        (others if plain else matrices).append(parameter)
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
+
+
+def _schedule(update: int, config: Config) -> float:
+    """Linear warm-up, then a cosine from 1 to 0.1."""
+    if update < config.warmup:
+        return (update + 1) / config.warmup
+    done = (update - config.warmup) / max(1, config.updates - config.warmup)
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+class _Episodes:
+    """Batches of whole episodes in an order that depends on the seed and the update alone."""
+
+    #: Episodes that the statistics are taken from.
+    SAMPLE = 64
+
+    def __init__(self, dataset: Dataset, config: Config) -> None:
+        final = dataset.column("final_throughput")
+        keep = max(1, round(config.keep_best * len(dataset)))
+        self._kept = np.sort(np.argsort(-final, kind="stable")[:keep])
+        self._dataset = dataset
+        self._config = config
+        self._expander = Expander(dataset)
+        first = self._expander.observations(dataset[0], copies=False)
+        self.meta_size = int(first["meta"].shape[-1])
+
+    def batch(self, update: int, best: float) -> dict[str, Tensor]:
+        """The training batch of an update."""
+        rows = self._rows(update)
+        return self._tensors([self._dataset[int(i)] for i in rows], best)
+
+    def _rows(self, update: int) -> list[int]:
+        """Goes through the episodes again and again, each time in another order."""
+        size = self._config.batch_size
+        rows = []
+        for position in range(update * size, (update + 1) * size):
+            lap, place = divmod(position, self._kept.size)
+            order = np.random.default_rng([self._config.seed, lap]).permutation(self._kept)
+            rows.append(int(order[place]))
+        return rows
+
+    def _tensors(self, episodes: Sequence[Episode], best: float) -> dict[str, Tensor]:
+        columns: dict[str, list[Array]] = {}
+        for episode in episodes:
+            seen = self._expander.observations(episode, copies=False)
+            steps = episode.slices
+            row = {
+                "view_mask": seen["view_mask"].reshape(steps, -1).astype(np.float32),
+                "position_mask": seen["position_mask"].reshape(steps, -1).astype(np.float32),
+                "machine_view": seen["machine_view"].reshape(
+                    steps, -1, seen["machine_view"].shape[-1]
+                ),
+                "incumbent_view": seen["incumbent_view"][:1].reshape(
+                    1, -1, seen["incumbent_view"].shape[-1]
+                ),
+                "slice_view": seen["slice_view"],
+                "meta": seen["meta"][0],
+                "returns": (self._returns(episode) / best).astype(np.float32),
+                "actions": episode.actions.astype(np.int64),
+            }
+            for key, value in row.items():
+                columns.setdefault(key, []).append(value)
+        return {key: torch.from_numpy(np.stack(values)) for key, values in columns.items()}
+
+    def _returns(self, episode: Episode) -> Array:
+        return returns_to_go(episode, self._config.reward)
+
+    def standardise(self, model: Model) -> None:
+        """Sets the model's input statistics from a sample of the episodes."""
+        picks = np.linspace(0, self._kept.size - 1, min(self.SAMPLE, self._kept.size)).astype(int)
+        logs: dict[str, list[Array]] = {"machine": [], "incumbent": [], "slice": [], "meta": []}
+        workers = self._dataset.machine.worker_tiles
+        for i in self._kept[picks]:
+            seen = self._expander.observations(self._dataset[int(i)], copies=False)
+            counters = seen["slice_view"].shape[-1]
+            steps = slice(None, None, 8)
+            views = seen["machine_view"].reshape(len(seen["slice"]), -1, counters)[steps, workers]
+            logs["machine"].append(views.reshape(-1, counters))
+            logs["incumbent"].append(seen["incumbent_view"][0].reshape(-1, counters)[workers])
+            logs["slice"].append(seen["slice_view"])
+            logs["meta"].append(seen["meta"][:1])
+        parts = {"machine": model.states.machine, "incumbent": model.states.incumbent}
+        parts |= {"slice": model.states.slice, "meta": model.meta_standard}
+        for view, part in parts.items():
+            part.set(np.concatenate(logs[view]))

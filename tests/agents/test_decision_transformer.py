@@ -1,0 +1,359 @@
+"""The Decision Transformer: its network, its decoding, its learning and its checkpoints."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import pmoss_agents
+import pmoss_env  # noqa: F401 (registers the environments)
+from pmoss_datasets import open_dataset
+from pmoss_datasets.collection import Behaviour, Recipe, collect
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnknownNameError
+
+torch = pytest.importorskip("torch")
+
+from pmoss_agents.decision_transformer import (  # noqa: E402
+    FORBIDDEN,
+    DecisionTransformer,
+    Decoder,
+    _Episodes,
+    derived_channels,
+)
+
+TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
+SMALL = {
+    "layers": 2,
+    "heads": 2,
+    "width": 16,
+    "channels": 8,
+    "batch_size": 8,
+    "updates": 6,
+    "warmup": 2,
+    "learning_rate": 3e-3,
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    recipe = Recipe(
+        env=TOY,
+        episodes=60,
+        seed=1,
+        behaviours=(
+            Behaviour("random", 1),
+            Behaviour("lpt", 1),
+            Behaviour("local-search", 2, budget=100),
+        ),
+        reference_episodes=0,
+    )
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture(scope="module")
+def fitted(dataset):
+    agent = pmoss_agents.make("decision-transformer", **SMALL)
+    agent.fit(dataset)
+    return agent
+
+
+def play(agent, kwargs=TOY, seed=0, options=None):
+    """Actions and final throughput of one episode."""
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **kwargs)
+    observation, info = env.reset(seed=seed)
+    agent.reset()
+    actions, done = [], False
+    while not done:
+        actions.append(agent.act(observation, info["action_mask"]))
+        observation, reward, done, _, info = env.step(actions[-1])
+        agent.observe(reward)
+    return actions, info["throughput"]
+
+
+def weights(agent):
+    return {name: value.numpy().copy() for name, value in agent.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("meta_position", ["first", "last"])
+def test_every_parameter_gets_a_gradient(dataset, meta_position):
+    agent = DecisionTransformer(**{**SMALL, "meta_position": meta_position, "updates": 1})
+    agent.fit(dataset)
+    batch = _Episodes(dataset, agent.config).batch(0, 1.0)
+    agent.model.zero_grad()
+    scores = agent.model(batch)
+    torch.nn.functional.cross_entropy(scores.flatten(0, 1), batch["actions"].flatten()).backward()
+    for name, parameter in agent.model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("meta_position", ["first", "last"])
+@pytest.mark.parametrize("reward", ["terminal", "slice", "improvement"])
+def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, reward):
+    agent = DecisionTransformer(**{**SMALL, "meta_position": meta_position, "reward": reward})
+    agent.fit(dataset)
+    batch = _Episodes(dataset, agent.config).batch(0, agent.task["best_throughput"])
+    with torch.inference_mode():
+        whole = agent.model(batch)[0]
+        decoder = Decoder(agent.model)
+        action = 0
+        for t in range(dataset.slices):
+            state = {
+                key: batch[key][:1, t : t + 1]
+                for key in ("view_mask", "position_mask", "machine_view", "slice_view")
+            }
+            state |= {key: batch[key][:1] for key in ("incumbent_view", "meta")}
+            scores = decoder.scores(state, float(batch["returns"][0, t]), action)
+            action = int(batch["actions"][0, t])
+            torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)
+            assert scores.argmax() == whole[t].argmax()
+
+
+def test_no_step_sees_what_comes_later(fitted, dataset):
+    batch = _Episodes(dataset, fitted.config).batch(0, 1.0)
+    with torch.inference_mode():
+        before = fitted.model(batch)
+        batch["actions"][:, 5:] = 1
+        batch["machine_view"][:, 6:] = 0
+        batch["returns"][:, 6:] = 9
+        after = fitted.model(batch)
+    torch.testing.assert_close(before[:, :6], after[:, :6])
+    assert not torch.equal(before[:, 6:], after[:, 6:])
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sample"])
+def test_forbidden_tiles_are_never_chosen(dataset, decoding):
+    agent = DecisionTransformer(**{**SMALL, "decoding": decoding, "temperature": 100.0})
+    agent.fit(dataset)
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        observation, info = env.reset(seed=seed)
+        agent.reset()
+        done = False
+        while not done:
+            mask = info["action_mask"] * (rng.random(info["action_mask"].size) < 0.4)
+            if not mask.any():
+                mask = info["action_mask"]
+            action = agent.act(observation, mask)
+            assert mask[action]
+            observation, _, done, _, info = env.step(action)
+    batch = _Episodes(dataset, agent.config).batch(0, 1.0)
+    scores = agent.model(batch)
+    assert (scores[batch["position_mask"] == 0] == FORBIDDEN).all()
+
+
+def test_constraints_hold_without_remapping(tmp_path):
+    kwargs = {**TOY, "slices": 12, "constraints": {"max_slices_per_core": 2}}
+    dataset = collect(
+        Recipe(env=kwargs, episodes=12, tier="heuristic", reference_episodes=0), tmp_path / "d"
+    )
+    agent = DecisionTransformer(**SMALL)
+    agent.fit(dataset)
+    actions, _ = play(agent, kwargs)
+    assert np.bincount(actions).max() == 2
+
+
+def test_same_seed_same_weights_and_actions(dataset, fitted):
+    again, other = DecisionTransformer(**SMALL), DecisionTransformer(**{**SMALL, "seed": 1})
+    torch.manual_seed(99)  # nobody else's chance matters
+    again.fit(dataset)
+    other.fit(dataset)
+    for name, value in weights(fitted).items():
+        np.testing.assert_array_equal(value, weights(again)[name], err_msg=name)
+    assert play(fitted) == play(again)
+    assert any(not np.array_equal(v, weights(other)[n]) for n, v in weights(fitted).items())
+
+
+def test_sampling_has_its_own_generator(dataset):
+    agents = []
+    for _ in range(2):
+        agent = DecisionTransformer(**{**SMALL, "decoding": "sample"})
+        agent.fit(dataset)
+        np.random.seed(len(agents))  # noqa: NPY002 (the point is that it does not matter)
+        agents.append([play(agent, seed=s)[0] for s in range(3)])
+    assert agents[0] == agents[1]
+
+
+def test_fitting_leaves_the_global_state_alone(dataset):
+    torch.manual_seed(5)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    DecisionTransformer(**{**SMALL, "threads": 2}).fit(dataset)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+
+
+def test_saved_and_loaded_acts_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "agent.npz")
+    loaded = pmoss_agents.load(tmp_path / "agent.npz")
+    assert isinstance(loaded, DecisionTransformer)
+    assert loaded.config == fitted.config
+    for seed in range(3):
+        assert play(loaded, seed=seed) == play(fitted, seed=seed)
+    assert [path.name for path in tmp_path.iterdir()] == ["agent.npz"]
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_resumed_training_equals_uninterrupted(dataset, fitted, tmp_path, at):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total, metrics):
+        if done == at:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "agent.npz"
+    agent = DecisionTransformer(**SMALL)
+    with pytest.raises(KeyboardInterrupt):
+        agent.fit(dataset, progress=stop, checkpoint=path)
+    resumed = pmoss_agents.load(path)
+    done = []
+    resumed.fit(dataset, progress=lambda d, t, m: done.append(d))
+    assert done == list(range(at + 1, SMALL["updates"] + 1))
+    for name, value in weights(fitted).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], err_msg=name)
+
+
+def test_damaged_checkpoints_are_refused(fitted, tmp_path):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    clean = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for length in (0, 10, len(clean) // 2, len(clean) - 1):
+        path.write_bytes(clean[:length])
+        with pytest.raises(CheckpointError, match=r"agent\.npz"):
+            pmoss_agents.load(path)
+    refused = 0
+    for position in rng.integers(len(clean), size=40):
+        data = bytearray(clean)
+        data[position] ^= 0x10
+        path.write_bytes(bytes(data))
+        try:
+            loaded = pmoss_agents.load(path)
+        except CheckpointError:
+            refused += 1
+        else:  # the byte was not content, e.g. a time stamp of the container
+            for name, value in weights(fitted).items():
+                np.testing.assert_array_equal(value, weights(loaded)[name])
+    assert refused > 20
+    with pytest.raises(CheckpointError, match="does not exist"):
+        pmoss_agents.load(tmp_path / "absent.npz")
+    np.savez(path, weights=np.zeros(3))
+    with pytest.raises(CheckpointError, match="no header"):
+        pmoss_agents.load(path)
+
+
+def test_other_versions_and_other_weights_are_refused(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    monkeypatch.setattr("pmoss_agents.base.CHECKPOINT_VERSION", 2)
+    fitted.save(path)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"version = 2: this version reads 1"):
+        pmoss_agents.load(path)
+    arrays, values = fitted._state()
+    arrays["model/norm.weight"] = np.zeros(3, dtype=np.float32)
+    monkeypatch.setattr(fitted, "_state", lambda: (arrays, values))
+    fitted.save(path)
+    with pytest.raises(CheckpointError, match=r"norm\.weight: \(3,\) in the file, \(16,\)"):
+        pmoss_agents.load(path)
+
+
+def test_another_task_is_refused(fitted, dataset, tmp_path):
+    for change, text in (
+        ({"machine": "skylake-x-8n"}, r"grid = \[2, 4\], but the observation has grid = \[8, 12\]"),
+        ({"observation": "paper"}, "observation='full'"),
+    ):
+        with pytest.raises(CheckpointError, match=text):
+            play(fitted, {**TOY, **change})
+    with pytest.raises(CheckpointError, match="all 8 slices are placed"):
+        play(fitted, {**TOY, "slices": 9})
+    recipe = Recipe(env={**TOY, "slices": 9}, episodes=2, reference_episodes=0)
+    with pytest.raises(CheckpointError, match="slices = 8, but the dataset .* has slices = 9"):
+        fitted.fit(collect(recipe, tmp_path / "other"))
+    recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
+    with pytest.raises(DatasetError, match="slice_view"):
+        DecisionTransformer(**SMALL).fit(collect(recipe, tmp_path / "paper"))
+
+
+def test_an_agent_that_knows_nothing_says_so(tmp_path):
+    agent = DecisionTransformer()
+    with pytest.raises(CheckpointError, match="nothing to save"):
+        agent.save(tmp_path / "agent.npz")
+    with pytest.raises(CheckpointError, match="call fit"):
+        play(agent)
+
+
+def test_learns_the_toy(dataset):
+    agent = DecisionTransformer(**{**SMALL, "updates": 150, "dropout": 0.0})
+    agent.fit(open_dataset(dataset.path))
+    seeds = range(1000, 1012)
+    reached = np.mean([play(agent, seed=seed)[1] for seed in seeds])
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)
+    rng = np.random.default_rng(0)
+    random = []
+    for seed in seeds:
+        _, info = env.reset(seed=seed)
+        done = False
+        while not done:
+            action = rng.choice(np.flatnonzero(info["action_mask"]))
+            _, _, done, _, info = env.step(action)
+        random.append(info["throughput"])
+    assert reached > 1.15 * np.mean(random)
+
+
+def test_the_wanted_return_reaches_the_model(fitted):
+    fitted.set_target(0.0)
+    nothing = play(fitted)
+    fitted.set_target(None)
+    assert fitted._target == 0.0 or nothing is not None
+    play(fitted)
+    best = fitted.task["best_throughput"]
+    assert fitted._target == pytest.approx(fitted.config.target_return * best)
+
+
+def test_derived_channels_say_what_they_claim():
+    machine, incumbent, slice_ = (torch.zeros(shape) for shape in ((1, 1, 3, 21), (1, 1, 3, 21), 0))
+    slice_ = torch.zeros(1, 1, 21)
+    incumbent[..., 2] = torch.tensor([1.0, 2.0, 0.0])  # task clock
+    incumbent[..., 1] = torch.tensor([1.0, 4.0, 0.0])  # elapsed
+    machine[..., 2] = torch.tensor([0.5, 0.5, 0.0])
+    slice_[..., 2] = 0.25
+    mask = torch.tensor([[[1.0, 1.0, 1.0]]])
+    placed, added, slow, known, occupied, above = derived_channels(
+        machine, incumbent, slice_, mask
+    )[0, 0].T
+    np.testing.assert_allclose(placed, [0.5, 0.5, 0.0])  # the mean busy time is 1
+    np.testing.assert_allclose(added, [0.25] * 3)
+    np.testing.assert_allclose(slow, [0, 1, 0])
+    np.testing.assert_allclose(known, [1, 1, 0])
+    np.testing.assert_allclose(occupied, [0.75, 1.5, 0.25])
+    np.testing.assert_allclose(above, np.log(np.array([2, 5, 0]) + 1e-3), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"width": 10, "heads": 4}, "width = 10: must be a multiple of heads"),
+        ({"layers": 0}, "layers = 0"),
+        ({"target_return": float("nan")}, "target_return = nan"),
+        ({"meta_position": "middle"}, "meta_position = 'middle'"),
+        ({"keep_best": 0}, "keep_best = 0"),
+        ({"depth": 3}, "config 'depth': unknown"),
+    ],
+)
+def test_wrong_configs_are_named(config, text):
+    with pytest.raises(DescriptionError, match=text):
+        DecisionTransformer(**config)
+
+
+def test_the_registry(tmp_path):
+    assert "decision-transformer" in pmoss_agents.agent_names()
+    with pytest.raises(UnknownNameError, match="Did you mean 'decision-transformer'"):
+        pmoss_agents.make("decision-transfromer")
+    with pytest.raises(DescriptionError, match="known are"):
+        pmoss_agents.make("decision-transformer", config_file="absent")
+    path = tmp_path / "config.toml"
+    path.write_text('agent = "decision-transformer"\nlayers = 3\nwidth = 64\n')
+    agent = pmoss_agents.make("decision-transformer", config_file=path, layers=1)
+    assert (agent.config.layers, agent.config.width) == (1, 64)
+    for committed in pmoss_agents.base.CONFIGS.glob("*.toml"):
+        pmoss_agents.make("decision-transformer", config_file=committed.stem)

@@ -1,0 +1,251 @@
+"""What is written is what is read, and damage is refused by name."""
+
+import json
+import re
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+
+from pmoss_datasets import FIELDS, SCHEMA_VERSION, open_dataset, write_dataset
+from pmoss_datasets import storage as storage_module
+from pmoss_datasets.collection import Behaviour, Recipe, collect
+from pmoss_env.errors import DatasetError
+
+TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    recipe = Recipe(env=TOY, episodes=5, seed=2, reference_episodes=2, reference_budget=20)
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    """A copy of the dataset, to be damaged."""
+    target = tmp_path / "dataset"
+    target.mkdir()
+    for name in ("data.hdf5", "metadata.json"):
+        (target / name).write_bytes((original.path / name).read_bytes())
+    return target
+
+
+def rewrite(folder, change):
+    """Changes metadata.json and makes the data file agree, as a foreign writer would."""
+    data = json.loads((folder / "metadata.json").read_text())
+    change(data)
+    text = json.dumps(data)
+    (folder / "metadata.json").write_text(text)
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        file.attrs["metadata_sha256"] = storage_module.hashlib.sha256(text.encode()).hexdigest()
+        if isinstance(data.get("schema_version"), int):
+            file.attrs["schema_version"] = data["schema_version"]
+
+
+def test_round_trip(original):
+    again = open_dataset(original.path)
+    again.verify()
+    assert again.metadata == original.metadata
+    assert len(again) == 5
+    for mine, theirs in zip(again, original, strict=True):
+        for field in FIELDS:
+            np.testing.assert_array_equal(
+                getattr(mine, field.name), getattr(theirs, field.name), err_msg=field.name
+            )
+    assert isinstance(again[0].seed, int)
+    assert isinstance(again[-1].final_throughput, float)
+    with pytest.raises(IndexError):
+        again[5]
+
+
+def test_columns_are_read_only(original):
+    with pytest.raises(ValueError, match="read-only"):
+        original[0].actions[0] = 0
+
+
+def test_every_field_has_a_unit_and_a_meaning(original):
+    assert all(field.unit and field.meaning for field in FIELDS)
+    with h5py.File(original.path / "data.hdf5") as file:
+        assert {name for name in file if name != "codes"} == {field.name for field in FIELDS}
+
+
+def test_an_episode_of_256_slices_takes_at_most_40_kilobytes(tmp_path):
+    recipe = Recipe(
+        env={"interference": "busy_core"},
+        episodes=4,
+        tier="any",
+        behaviours=(Behaviour("lpt"), Behaviour("random")),
+        reference_episodes=0,
+    )
+    dataset = collect(recipe, tmp_path / "dataset")
+    size = sum(path.stat().st_size for path in dataset.path.iterdir())
+    assert size / len(dataset) <= 40_000
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_truncated_data_is_refused(folder, share):
+    path = folder / "data.hdf5"
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    with pytest.raises(DatasetError, match=r"data\.hdf5"):
+        open_dataset(folder).verify()
+
+
+def test_flipped_bytes_of_a_field_name_the_field_and_the_episodes(folder):
+    with h5py.File(folder / "data.hdf5") as file:
+        chunk = file["actions"].id.get_chunk_info(0)
+    path = folder / "data.hdf5"
+    data = bytearray(path.read_bytes())
+    data[chunk.byte_offset + chunk.size // 2] ^= 0xFF
+    path.write_bytes(bytes(data))
+    dataset = open_dataset(folder)
+    dataset.column("order")  # the others stay readable
+    with pytest.raises(DatasetError, match=r"data\.hdf5: episodes? 0.*actions"):
+        dataset.column("actions")
+    with pytest.raises(DatasetError, match="actions"):
+        dataset[0]
+
+
+def test_changed_values_name_the_episode(folder):
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        file["throughput"][3, 2] += 1.0
+    with pytest.raises(DatasetError, match="episode 3: throughput: bytes differ"):
+        open_dataset(folder).verify()
+
+
+def test_any_flipped_byte_gives_a_dataset_error_or_the_same_values(folder, original):
+    rng = np.random.default_rng(0)
+    for name in ("data.hdf5", "metadata.json"):
+        path = folder / name
+        clean = path.read_bytes()
+        for position in rng.integers(len(clean), size=60):
+            data = bytearray(clean)
+            data[position] ^= 1 << int(rng.integers(8))
+            path.write_bytes(bytes(data))
+            try:
+                dataset = open_dataset(folder)
+                dataset.verify()
+            except DatasetError as error:
+                assert name in str(error) or "metadata.json" in str(error)
+            else:  # the byte was padding
+                for field in FIELDS:
+                    np.testing.assert_array_equal(
+                        dataset.column(field.name), original.column(field.name)
+                    )
+        path.write_bytes(clean)
+
+
+def test_newer_and_foreign_files_are_refused(folder):
+    rewrite(folder, lambda data: data.update(schema_version=SCHEMA_VERSION + 1))
+    with pytest.raises(DatasetError, match=r"metadata\.json: schema_version = 2: .*newer"):
+        open_dataset(folder)
+    rewrite(folder, lambda data: data.update(format="minari"))
+    with pytest.raises(DatasetError, match=r"metadata\.json: is not the metadata"):
+        open_dataset(folder)
+    (folder / "metadata.json").write_text("{")
+    with pytest.raises(DatasetError, match=r"metadata\.json: cannot be read"):
+        open_dataset(folder)
+    (folder / "metadata.json").unlink()
+    with pytest.raises(DatasetError, match=r"metadata\.json: is missing"):
+        open_dataset(folder)
+
+
+def test_foreign_hdf5_is_refused(folder):
+    path = folder / "data.hdf5"
+    path.unlink()
+    with h5py.File(path, "w") as file:
+        file["observations"] = np.zeros(3)
+    with pytest.raises(DatasetError, match="not of a pmoss-dataset"):
+        open_dataset(folder)
+    path.write_text("no HDF5")
+    with pytest.raises(DatasetError, match=r"data\.hdf5: is truncated, damaged or no HDF5"):
+        open_dataset(folder)
+    path.unlink()
+    with pytest.raises(DatasetError, match=r"data\.hdf5: is missing"):
+        open_dataset(folder)
+
+
+def test_missing_and_misshapen_fields_are_named(folder):
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        del file["final_cores"]
+    with pytest.raises(DatasetError, match="final_cores: is missing"):
+        open_dataset(folder)
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        file["final_cores"] = np.zeros((5, 7), dtype=np.int16)
+    with pytest.raises(DatasetError, match=r"final_cores: int16 \(5, 7\): must be int16 \(5, 8\)"):
+        open_dataset(folder)
+
+
+def test_files_of_two_datasets_do_not_mix(folder, original, tmp_path):
+    recipe = Recipe(env=TOY, episodes=5, seed=3, reference_episodes=0)
+    other = collect(recipe, tmp_path / "other")
+    (folder / "metadata.json").write_bytes((other.path / "metadata.json").read_bytes())
+    with pytest.raises(DatasetError, match="differs from what was written"):
+        open_dataset(folder)
+
+
+def test_another_machine_under_the_same_name_is_refused(folder):
+    rewrite(folder, lambda data: data["machine"].update(workers=[1, 2]))
+    with pytest.raises(DatasetError, match="its workers differ"):
+        open_dataset(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("actions", [0, 1, 1, 1, 1, 1, 1, 1], r"episode 1, entry 0: actions = 0: is no tile"),
+        ("actions", [99, 1, 1, 1, 1, 1, 1, 1], r"episode 1, entry 0: actions = 99"),
+        ("order", [0, 0, 2, 3, 4, 5, 6, 7], r"episode 1, entry 1: order = 0: must name each"),
+        ("throughput", [np.inf] * 8, r"episode 1, entry 0: throughput = inf"),
+        ("throughput", [1.0] * 7 + [-1.0], r"episode 1, entry 7: throughput = -1"),
+        ("incumbent_cores", [0] * 8, r"episode 1, entry 0: incumbent_cores = 0: is no worker"),
+        ("final_nodes", [7] * 8, r"episode 1, entry 0: final_nodes = 7: is no node"),
+        ("policy", 99, r"episode 1: policy = 99"),
+        ("actions", [1, 1], r"actions: episodes of different shapes"),
+        ("actions", [0.5] * 8, r"episode 1: actions: float64 does not fit int16"),
+        ("order", [70000] * 8, r"episode 1: order: a value does not fit int16"),
+        ("neighbour_share", [1.0], r"episode 1"),
+    ],
+)
+def test_illegal_values_are_never_written(original, tmp_path, name, value, text):
+    episodes = list(original)
+    old = np.asarray(getattr(episodes[1], name))
+    new = np.array(value)
+    if new.dtype.kind == old.dtype.kind and abs(new).max() < 2**15:
+        new = new.astype(old.dtype)
+    episodes[1] = replace(episodes[1], **{name: new})
+    target = tmp_path / "dataset"
+    with pytest.raises(DatasetError, match=re.escape(str(target)) + ".*" + text):
+        write_dataset(target, episodes, original.metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_metadata_is_never_written(original, tmp_path):
+    target = tmp_path / "dataset"
+    for change, text in (
+        ({"id": "pmoss/toy"}, "id 'pmoss/toy'"),
+        ({"provenance": {"host": object()}}, "plain JSON"),
+        ({"provenance": {"x": float("nan")}}, "plain JSON"),
+        ({"counter_names": ("cycles",)}, "counter_names"),
+    ):
+        with pytest.raises(DatasetError, match=text):
+            write_dataset(target, list(original), replace(original.metadata, **change))
+    with pytest.raises(DatasetError, match="no episodes"):
+        write_dataset(target, [], original.metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("when", ["_write_array", "_sync", "_replace"])
+def test_a_failure_while_writing_leaves_nothing_and_keeps_the_old(
+    original, folder, tmp_path, monkeypatch, when
+):
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(storage_module, when, fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_dataset(folder, list(original), original.metadata, overwrite=True)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+    open_dataset(folder).verify()

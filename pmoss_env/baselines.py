@@ -133,12 +133,13 @@ def longest_first(
         max_slices_per_core: a core with this many takes no more.
     """
     cores = np.empty(load.size, dtype=np.int32)
-    heap = [(0.0, int(core), 0) for core in machine.workers]
+    # Of equally loaded workers the one with fewest slices: slices without load spread too.
+    heap = [(0.0, 0, int(core)) for core in machine.workers]
     for s in np.argsort(-load, kind="stable"):
-        total, core, count = heapq.heappop(heap)
+        total, count, core = heapq.heappop(heap)
         cores[s] = core
         if count + 1 != max_slices_per_core:
-            heapq.heappush(heap, (total + float(load[s]), core, count + 1))
+            heapq.heappush(heap, (total + float(load[s]), count + 1, core))
     return machine.local_schedule(cores)
 
 

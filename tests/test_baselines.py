@@ -189,6 +189,17 @@ def test_lpt_is_within_grahams_bound(values, workers):
     assert makespan <= bound * best_makespan(load, workers) + 1e-9
 
 
+def test_lpt_spreads_equal_loads_and_obeys_the_constraint():
+    machine = load_machine("toy")
+    idle = longest_first(np.zeros(12), machine)
+    assert set(np.bincount(idle.cores)[machine.workers]) == {2}
+    # One slice outweighs the others, so that LPT would leave its core alone.
+    load = np.array([100.0] + [1.0] * 11)
+    assert np.bincount(longest_first(load, machine).cores).max() == 3
+    bound = longest_first(load, machine, max_slices_per_core=2)
+    assert set(np.bincount(bound.cores)[machine.workers]) == {2}
+
+
 def test_lpt_reads_the_task_clock_or_the_queries():
     context = a_context()
     assert np.array_equal(slice_load(context.snapshot), context.snapshot.counter("task_clock_us"))

@@ -264,6 +264,12 @@ def test_an_illegal_action_goes_to_the_nearest_legal_tile():
     _, _, _, _, info = env.step(5)
     assert info["tile"] == 24 + 5
     assert env.schedule.cores[info["slice"] - 1] == 24 + 5
+    # Rows 1 and 3 are as near to row 2, but row 3 is on its socket.
+    env.reset(seed=0)
+    for tile in range(3, 10):
+        env.step(24 + tile)
+    _, _, _, _, info = env.step(24 + 5)
+    assert info["tile"] == 36 + 5
 
 
 def test_terminate_ends_the_episode_where_it_stands():

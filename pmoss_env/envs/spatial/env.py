@@ -466,8 +466,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
         self._need_episode()
         snapshot = self._final_snapshot or self.incumbent_snapshot
-        load = np.zeros(self._machine.cores)
-        np.add.at(load, self._cores, slice_load(snapshot))
+        load = np.bincount(self._cores, slice_load(snapshot), self._machine.cores)
         title = (
             f"{self._step} of {self._slices} slices placed, {self._throughput:.2f} Mq/s "
             f"(incumbent {self.incumbent_snapshot.throughput:.2f})"
@@ -504,9 +503,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             name = STATIC_BASELINES[int(rng.integers(len(STATIC_BASELINES)))]
         return make_baseline(name)(Context(self._machine, self._slices, rng=rng))
 
-    def _given(self, incumbent: Any) -> Schedule:
-        if not isinstance(incumbent, Schedule):
-            values = np.asarray(incumbent)
+    def _given(self, given: object) -> Schedule:
+        if isinstance(given, Schedule):
+            incumbent = given
+        else:
+            values = np.asarray(given)
             if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
                 raise ScheduleError(
                     "options['incumbent'] must be a Schedule or a list with the core of each slice"

@@ -31,7 +31,9 @@ def slices_per_core(machine: Machine, schedule: Schedule) -> Int32Array:
     return np.bincount(schedule.cores, minlength=machine.cores).astype(np.int32)
 
 
-def as_text(machine: Machine, schedule: Schedule, load_per_core: Float64Array, title: str) -> str:
+def as_text(
+    machine: Machine, schedule: Schedule, load_per_core: npt.NDArray[Any], title: str
+) -> str:
     """The placement as text.
 
     Each tile shows its number of slices and a shade for its load against the most loaded core;
@@ -72,7 +74,7 @@ def as_text(machine: Machine, schedule: Schedule, load_per_core: Float64Array, t
 
 
 def as_image(
-    machine: Machine, schedule: Schedule, load_per_core: Float64Array, title: str
+    machine: Machine, schedule: Schedule, load_per_core: npt.NDArray[Any], title: str
 ) -> npt.NDArray[np.uint8]:
     """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement().
 
@@ -97,7 +99,7 @@ def draw_placement(
     axes: Axes,
     machine: Machine,
     schedule: Schedule,
-    load_per_core: Float64Array,
+    load_per_core: npt.NDArray[Any],
     title: str,
     load_label: str = "load of the core",
     highest_load: float | None = None,
@@ -206,9 +208,9 @@ def _grids(machine: Machine) -> tuple[Int32Array, Int32Array]:
     return node.reshape(shape).astype(np.int32), socket.reshape(shape).astype(np.int32)
 
 
-def _share(load: Float64Array) -> Float64Array:
+def _share(load: npt.NDArray[Any]) -> Float64Array:
     top = load.max()
-    return load / top if top > 0 else np.zeros_like(load)
+    return load / (top if top > 0 else 1.0)
 
 
 def _bar(node: Int32Array, socket: Int32Array) -> str:

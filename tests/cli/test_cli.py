@@ -1,0 +1,157 @@
+"""The commands, run as a user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PMOSS = Path(sys.executable).with_name("pmoss")
+
+
+def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
+    done = subprocess.run(
+        [str(PMOSS), *words], capture_output=True, text=True, timeout=timeout, check=False
+    )
+    output = done.stdout + done.stderr
+    assert done.returncode == status, output
+    assert "Traceback" not in output
+    return output
+
+
+def test_help_teaches_every_command() -> None:
+    learning = ["demo", "collect", "train", "evaluate", "validate"]
+    commands = [*learning, "doctor", "machines", "workloads", "envs", "measure", "benchmark"]
+    top = pmoss("--help")
+    for command in commands:
+        assert command in top
+        text = pmoss(command, "--help")
+        assert "Usage:" in text
+    for command in [*learning, "measure"]:
+        assert "Example: pmoss" in pmoss(command, "--help")
+
+
+def test_catalogues_list_what_there_is() -> None:
+    machines = pmoss("machines")
+    for name in ("skylake-x-8n", "milan-nps4", "toy", "host"):
+        assert name in machines
+    assert "engineering estimate" in " ".join(pmoss("machines", "milan-nps4").split())
+    assert "ycsb-a" in pmoss("workloads")
+    assert "pmoss/toy-v0" in pmoss("envs")
+
+
+def test_doctor_judges_every_event() -> None:
+    report = pmoss("doctor")
+    for event in ("cycles", "instructions", "dtlb_misses", "task_clock"):
+        assert event in report
+    assert "of 19 events can be counted here" in report
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["machines", "skylake"], "unknown machine 'skylake'"),
+        (["measure", "-s", "groupd"], "unknown baseline 'groupd'"),
+        (["measure", "--workload", "ycsb"], "unknown workload 'ycsb'. Did you mean 'ycsb-a'?"),
+        (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
+        (["measure", "--load", "open:fast"], "unknown load 'open:fast'"),
+        (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
+        (["train", "{tmp}/none", "{tmp}/a.npz"], "none"),
+        (["evaluate", "{tmp}/none.npz"], "none.npz"),
+        (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
+        (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_status_2(
+    words: list[str], complaint: str, tmp_path: Path
+) -> None:
+    output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
+    assert "error: " in output
+    assert complaint in output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_measure_on_the_model_and_on_this_host() -> None:
+    model = pmoss("measure", "--backend", "analytic", "--machine", "toy", "--slices", "8")
+    assert "grouped" in model
+    assert "Mq/s" in model
+    here = pmoss("measure", "--records", "20000", "--seconds", "0.2", "--slices", "16")
+    assert "task_clock_us" in here
+
+
+def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
+    data, agent, results = (str(tmp_path / name) for name in ("data", "agent.npz", "r.jsonl"))
+    task = ["-e", "machine=toy", "-e", "slices=8", "-e", "order=load"]
+    assert "12 episodes" in pmoss("collect", data, *task, "--episodes", "12")
+    small = [
+        word
+        for pair in ("updates=6", "layers=1", "heads=2", "width=32", "batch_size=2")
+        for word in ("--set", pair)
+    ]
+    assert "saved to" in pmoss("train", data, agent, *small)
+    out = pmoss(
+        *("evaluate", agent, *task, "--seeds", "2", "--episodes", "1", "--budget", "50"),
+        *("-b", "random", "-b", "lpt", "--out", results),
+    )
+    assert "agent" in out
+    assert "all bits equal" in pmoss("validate", results)
+    lines = (tmp_path / "r.jsonl").read_text().splitlines()
+    row = json.loads(lines[1])
+    row["throughput"] *= 1.001
+    (tmp_path / "r.jsonl").write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]) + "\n")
+    assert "1 mismatches" in pmoss("validate", results, status=1)
+
+
+def test_quick_demo_writes_everything(tmp_path: Path) -> None:
+    output = pmoss("demo", "--quick", "--out", str(tmp_path / "demo"))
+    for name in ("decision-transformer", "lpt", "grouped", "Picture:"):
+        assert name in output
+    written = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert written == {"agent.npz", "dataset", "demo.png", "results.jsonl", "summary.json"}
+    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
+    assert len(summary["policies"]) == 7
+    assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
+    assert "all bits equal" in pmoss("validate", str(tmp_path / "demo" / "results.jsonl"))
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        (["measure", "--records", "200000", "--seconds", "60"], 3.0),
+        (["collect", "{tmp}/data", "--episodes", "5000", "--processes", "2"], 6.0),
+    ],
+)
+def test_ctrl_c_leaves_nothing_behind(words: list[str], after: float, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [str(PMOSS), *(word.format(tmp=tmp_path) for word in words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    time.sleep(after)
+    children = children_of(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode in (130, 1, -signal.SIGINT), output.decode()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and any(Path(f"/proc/{c}").exists() for c in children):
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,8 @@ namespace pmoss::runtime {
 /// with another role offers it at once: what it waits for may be that very thread.
 class Backoff {
  public:
-  explicit Backoff(bool shares_core) noexcept : spins_(shares_core ? 8 : 2048) {}
+  explicit Backoff(bool shares_core) noexcept
+      : spins_(shares_core ? 8 : 2048), shares_core_(shares_core) {}
 
   void reset() noexcept { waited_ = 0; }
 
@@ -22,8 +23,21 @@ class Backoff {
       ++waited_;
       relax();
     } else {
-      sched_yield();
+      yield();
     }
+  }
+
+  /// For a thread with work, after `amount` more of it: whether it should offer its core to the
+  /// other roles there. Left to the scheduler they would take turns of milliseconds, in which
+  /// queues run empty that should never be.
+  bool should_yield(unsigned amount, unsigned share) noexcept {
+    worked_ += amount;
+    return shares_core_ && worked_ >= share;
+  }
+
+  void yield() noexcept {
+    worked_ = 0;
+    sched_yield();
   }
 
  private:
@@ -36,6 +50,8 @@ class Backoff {
   }
   unsigned spins_;
   unsigned waited_ = 0;
+  unsigned worked_ = 0;
+  bool shares_core_;
 };
 
 }  // namespace pmoss::runtime

@@ -172,6 +172,7 @@ void Router::run_saturated(const Control& control) {
       stage(worker, operation, stamp);
     }
     if (!flush(control)) return;
+    if (backoff_.should_yield(static_cast<unsigned>(draws), 2048)) backoff_.yield();
   }
 }
 

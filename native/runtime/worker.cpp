@@ -98,12 +98,20 @@ void Worker::run(const Control& control, const std::atomic<std::size_t>& routers
           }
         }
       }
+      if (backoff.should_yield(static_cast<unsigned>(waiting), 256)) {
+        // Another role's turn belongs to no slice.
+        if (window_open_) close_window();
+        window_open_ = false;
+        queries_until_window_ = 0;
+        backoff.yield();
+        last = Clock::ticks();
+      }
     }
     if (found) continue;
     if (last_round) return;
     if (!idle) {
       idle = true;
-      // Waiting belongs to no slice.
+      // Waiting belongs to no slice either.
       if (window_open_) close_window();
       last = Clock::ticks();
     }

@@ -85,9 +85,10 @@ class Worker {
 
   Phase phase_ = Phase::warmup;
 
-  // The current window of counters. A window ends after `window` queries, or before that when no
-  // query is waiting. At most one is opened per `window` queries, which bounds the cost of reading
-  // the counters at two reads per `window` queries however short the busy periods are.
+  // The current window of counters. A window ends after `window` queries, or before that when the
+  // worker has to wait. Having waited, a worker does without windows until `window` queries have
+  // passed since the last one began, which bounds the cost of reading the counters at two reads per
+  // `window` queries however short its busy periods are.
   bool window_open_ = false;
   std::uint64_t queries_until_window_ = 0;
   std::size_t window_size_ = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -172,12 +173,13 @@ TEST_F(RunnerTest, OpenLoadKeepsToItsRate) {
   MeasureOptions options = options_for(LoadKind::open);
   options.rate_mqs = 0.002;
   options.seconds = 0.5;
+  const auto begin = std::chrono::steady_clock::now();
   const Measurement result = runner.measure(options);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   expect_consistent(result, options);
-  // Planned arrivals do not drift: over the whole run, late ones included, the count is that of the
-  // plan. A loaded host may finish a few after the end.
-  EXPECT_LE(static_cast<double>(result.issued), 1.0 + 2000.0 * (result.seconds + 5.0));
-  EXPECT_GE(static_cast<double>(result.issued), 2000.0 * options.seconds * 0.9);
+  // Never ahead of the plan. How far behind it is the host's affair; half of it is no host's.
+  EXPECT_LE(static_cast<double>(result.issued), 1.0 + 2000.0 * elapsed.count());
+  EXPECT_GE(static_cast<double>(result.issued), 0.5 * 2000.0 * options.seconds);
 }
 
 TEST_F(RunnerTest, EachWorkerSeesItsSlicesOnly) {

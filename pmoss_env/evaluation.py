@@ -12,7 +12,6 @@ import os
 import platform
 import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -28,6 +27,7 @@ from pmoss_env.backends.base import Backend, IncrementalBackend
 from pmoss_env.baselines import Baseline, Context, local_search, make_baseline, random
 from pmoss_env.envs.spatial.env import Observation, SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, DescriptionError, IllegalActionError, UnsupportedError
+from pmoss_env.files import write_atomically
 from pmoss_env.types import Float64Array, Int8Array, Int32Array
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
@@ -378,19 +378,7 @@ def write_results(path: Path, header: Mapping[str, Any], rows: Iterable[EpisodeR
     """Writes a result file: JSON lines, the header first. Whole or not at all."""
     lines = [json.dumps(header, allow_nan=False)]
     lines += [json.dumps(asdict(row), allow_nan=False) for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; results are for sharing.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(path, "\n".join(lines) + "\n")
 
 
 def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:

@@ -270,6 +270,9 @@ def test_an_illegal_action_goes_to_the_nearest_legal_tile():
         env.step(24 + tile)
     _, _, _, _, info = env.step(24 + 5)
     assert info["tile"] == 36 + 5
+    # Two tiles away on its socket comes before one tile away on another.
+    _, _, _, _, info = env.step(24 + 5)
+    assert info["tile"] == 36 + 4
 
 
 def test_terminate_ends_the_episode_where_it_stands():

@@ -156,9 +156,28 @@ int run(const Arguments& arguments) {
   pmoss::BTree tree({.slices = arguments.slices, .huge_pages = arguments.huge_pages});
   std::vector<std::pair<std::string, double>> loads;
   std::cerr << "loading " << arguments.keys << " keys ...\n";
-  loads.emplace_back("own", load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
+  loads.emplace_back("own, one at a time",
+                     load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
                        tree.insert(key, value);
                      }));
+  {
+    // The same once more into a tree of its own, which is gone before anything is measured.
+    pmoss::BTree again({.slices = arguments.slices, .huge_pages = arguments.huge_pages});
+    constexpr std::size_t batch = 1024;
+    std::vector<std::uint64_t> keys, values;
+    const auto flush = [&] {
+      again.insert_batch(keys.data(), values.data(), keys.size());
+      keys.clear();
+      values.clear();
+    };
+    loads.emplace_back("own, in batches",
+                       load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
+                         keys.push_back(key);
+                         values.push_back(value);
+                         if (keys.size() == batch) flush();
+                       }));
+    flush();
+  }
   std::size_t bytes = 0;
   for (std::uint32_t s = 0; s < tree.slices(); ++s) bytes += tree.arena(s).bytes_used();
   const double bytes_per_key = static_cast<double>(bytes) / static_cast<double>(arguments.keys);

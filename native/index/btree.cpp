@@ -176,6 +176,21 @@ void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t ve
   }
 }
 
+std::size_t BTree::insert_batch(const std::uint64_t* keys, const std::uint64_t* values,
+                                std::size_t n) {
+  constexpr std::size_t batch = 64;
+  std::uint64_t ignored_values[batch];
+  bool ignored[batch];
+  std::size_t fresh = 0;
+  for (std::size_t start = 0; start < n; start += batch) {
+    const std::size_t end = std::min(n, start + batch);
+    // Looking the keys up brings the way to each of them into the cache.
+    lookup_batch(keys + start, end - start, ignored_values, ignored);
+    for (std::size_t i = start; i < end; ++i) fresh += insert(keys[i], values[i]) ? 1 : 0;
+  }
+  return fresh;
+}
+
 bool BTree::update(std::uint64_t key, std::uint64_t value) noexcept {
   const auto& search = kernels();
   for (Backoff backoff;; backoff.pause()) {

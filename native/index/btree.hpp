@@ -40,6 +40,10 @@ class BTree {
   /// the key is not added and the tree is as good as before.
   bool insert(std::uint64_t key, std::uint64_t value);
 
+  /// insert() for each pair in turn, with the cache misses of the searches overlapped; returns the
+  /// number of keys that were new. After std::bad_alloc the pairs before the failing one are there.
+  std::size_t insert_batch(const std::uint64_t* keys, const std::uint64_t* values, std::size_t n);
+
   /// False if the key is absent.
   bool update(std::uint64_t key, std::uint64_t value) noexcept;
 

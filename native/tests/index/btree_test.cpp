@@ -242,6 +242,23 @@ TEST(BTree, AscendingAndDescendingInsertsMatchStdMap) {
   }
 }
 
+TEST(BTree, BatchesInsertLikeSingleInserts) {
+  BTree tree(small_pages(7));
+  Map map;
+  Random random(3);
+  for (const std::size_t n : {0u, 1u, 63u, 64u, 65u, 5000u}) {
+    std::vector<std::uint64_t> keys(n), values(n);
+    std::size_t fresh = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      keys[i] = key_of_record(random.below(3000), 0);  // some of them twice in a batch
+      values[i] = random.next();
+      fresh += map.insert_or_assign(keys[i], values[i]).second ? 1 : 0;
+    }
+    ASSERT_EQ(tree.insert_batch(keys.data(), values.data(), n), fresh);
+    expect_same(tree, map);
+  }
+}
+
 TEST(BTree, ThreeLevelsGrow) {
   // One slice and enough keys that inner nodes split too: 255 x 128 keys fill the first of them.
   const std::size_t n = PMOSS_SANITIZED ? 60'000 : 400'000;

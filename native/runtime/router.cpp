@@ -29,6 +29,7 @@ void Router::connect(std::vector<Ring*> rings) {
 }
 
 void Router::run(const Control& control) {
+  totals_.cpu = numa::current_cpu();
   switch (settings_.load) {
     case LoadKind::closed:
       run_closed(control);
@@ -40,7 +41,6 @@ void Router::run(const Control& control) {
       run_saturated(control);
       break;
   }
-  totals_.cpu = numa::current_cpu();
 }
 
 std::uint64_t Router::now() const noexcept { return Clock::ticks() - settings_.origin; }

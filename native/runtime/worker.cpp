@@ -30,6 +30,8 @@ Worker::Worker(const Settings& settings, BTree& index, pmu::ThreadCounters count
   calibrate();
 }
 
+// A window holds the end of one read and the beginning of the next. What that alone counts is taken
+// off each window; the colder caches after a system call are not, and show in very short windows.
 void Worker::calibrate() {
   if (settings_.window == 0 || counters_.events().empty()) return;
   constexpr std::size_t rounds = 33;
@@ -53,6 +55,7 @@ void Worker::calibrate() {
 void Worker::run(const Control& control, const std::atomic<std::size_t>& routers_running) {
   constexpr std::size_t batch = 64;  // of one router, before the next router's queue has its turn
   Backoff backoff(settings_.shares_core);
+  totals_.cpu = numa::current_cpu();
   std::uint64_t last = Clock::ticks();
   bool idle = true;
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;

@@ -63,7 +63,8 @@ def test_measures_a_schedule(runner: _native.Runner, arguments: dict[str, Any], 
     for i, event in enumerate(result["availability"]):
         if event["source"] == "none":
             assert not result["slice_counted"][:, i].any()
-    assert list(result["worker_cpus"]) == arguments["worker_cpus"]
+    assert result["worker_cpus"] == arguments["worker_cpus"]
+    assert type(result["worker_cpus"][0]) is int  # such lists go into JSON
     assert 0 < result["latency_p50_us"] <= result["latency_p99_us"]
     assert result["inserted"] > 0
     assert runner.next_insert_record >= before + result["inserted"]

@@ -7,7 +7,6 @@ with the run lengths of the files that its authors published.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -120,26 +119,37 @@ def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
 
 
 def longest_first(
-    load: Float64Array, machine: Machine, max_slices_per_core: int | None = None
+    load: Float64Array,
+    machine: Machine,
+    max_slices_per_core: int | None = None,
+    speed: Float64Array | None = None,
 ) -> Schedule:
-    """LPT: the heaviest slice first, each on the worker with the least load so far.
+    """LPT: the heaviest slice first, each on the worker that then ends first.
 
-    The busiest worker gets at most 4/3 - 1/(3 m) times the least possible, on m workers
-    (Graham, Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
+    On equal cores the busiest worker gets at most 4/3 - 1/(3 m) times the least possible, on m
+    workers (Graham, Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
 
     Args:
         load: (slices,) non-negative loads in any unit.
         machine: whose workers take them.
         max_slices_per_core: a core with this many takes no more.
+        speed: (cores,) load that each core serves per time, above 0; the same for all if None.
     """
+    workers = machine.workers
     cores = np.empty(load.size, dtype=np.int32)
-    # Of equally loaded workers the one with fewest slices: slices without load spread too.
-    heap = [(0.0, 0, int(core)) for core in machine.workers]
+    pace = np.ones(workers.size) if speed is None else speed[workers]
+    total = np.zeros(workers.size)
+    count = np.zeros(workers.size, dtype=np.int64)
     for s in np.argsort(-load, kind="stable"):
-        total, count, core = heapq.heappop(heap)
-        cores[s] = core
-        if count + 1 != max_slices_per_core:
-            heapq.heappush(heap, (total + float(load[s]), count + 1, core))
+        end = (total + load[s]) / pace
+        if max_slices_per_core is not None:
+            end[count == max_slices_per_core] = np.inf
+        # Of workers that end together the one with fewest slices: those without load spread too.
+        first = np.flatnonzero(end == end.min())
+        w = first[count[first].argmin()]
+        cores[s] = workers[w]
+        total[w] += load[s]
+        count[w] += 1
     return machine.local_schedule(cores)
 
 
@@ -148,6 +158,29 @@ def lpt(context: Context) -> Schedule:
     if context.snapshot is None:
         raise UnsupportedError("the baseline 'lpt' needs the incumbent's snapshot")
     return longest_first(slice_load(context.snapshot), context.machine, context.max_slices_per_core)
+
+
+def lpt_capacity(context: Context) -> Schedule:
+    """LPT that also reads how slow each core was: what a careful person does with the counters.
+
+    A core's speed is its processor time over the time that its queries took; a core that served
+    nothing counts as undisturbed. UnsupportedError without a snapshot of both times.
+    """
+    snapshot = context.snapshot
+    times = ("task_clock_us", "elapsed_us")
+    if (
+        snapshot is None
+        or context.incumbent is None
+        or not all(snapshot.counters_available[COUNTER_INDEX[name]] for name in times)
+    ):
+        raise UnsupportedError(f"the baseline 'lpt-capacity' needs a snapshot with {times}")
+    busy, elapsed = (
+        np.bincount(context.incumbent.cores, snapshot.counter(name), context.machine.cores)
+        for name in times
+    )
+    speed = np.divide(busy, elapsed, out=np.ones_like(busy), where=(busy > 0) & (elapsed > 0))
+    load = slice_load(snapshot)
+    return longest_first(load, context.machine, context.max_slices_per_core, speed)
 
 
 @dataclass(frozen=True)
@@ -321,6 +354,7 @@ BASELINES: Mapping[str, Baseline] = {
     "random": random,
     "incumbent": incumbent,
     "lpt": lpt,
+    "lpt-capacity": lpt_capacity,
     "local-search": _search_schedule,
 }
 #: The baselines that need no measurement: what an incumbent is drawn from.

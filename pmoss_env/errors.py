@@ -25,7 +25,7 @@ class UnknownNameError(PmossError, KeyError):
 
 
 class DescriptionError(PmossError, ValueError):
-    """A machine or workload description with a missing or impossible value."""
+    """A description or argument with a missing or impossible value: machine, workload, env, ..."""
 
 
 class ScheduleError(PmossError, ValueError):

@@ -23,7 +23,7 @@ from pmoss_env.baselines import (
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import draw_neighbours
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, Instance
+from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour
 
 MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
 machines = st.sampled_from(MACHINES).map(load_machine)
@@ -271,3 +271,25 @@ def test_what_is_missing_is_named():
     backend = a_context().backend
     assert make_baseline("local-search", budget=7)(replace(a_context(), backend=backend))
     assert backend.calls <= 7
+
+
+def test_capacity_aware_lpt_spares_a_slow_core_and_plain_lpt_does_not() -> None:
+    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=64)
+    slow = int(backend.machine.workers[2])
+    backend.set_instance(Instance(3, (Neighbour("busy_core", slow, 0.6),)))
+    incumbent = make_baseline("spread")(Context(backend.machine, 64))
+    snapshot = backend.measure(incumbent, seed=0)
+    context = Context(backend.machine, 64, incumbent, snapshot)
+    busy = {}
+    throughput = {}
+    for name in ("lpt", "lpt-capacity"):
+        schedule = make_baseline(name)(context)
+        busy[name] = slice_load(snapshot)[schedule.cores == slow].sum()
+        throughput[name] = backend.measure(schedule, seed=0).throughput
+    assert busy["lpt-capacity"] < 0.5 * busy["lpt"]
+    assert throughput["lpt-capacity"] > 1.3 * throughput["lpt"]
+
+
+def test_capacity_aware_lpt_needs_both_times() -> None:
+    with pytest.raises(UnsupportedError, match="lpt-capacity"):
+        make_baseline("lpt-capacity")(Context(load_machine("toy"), 8))

@@ -43,14 +43,7 @@ class AnalyticBackend:
         self._profiler = _native.BTreeProfiler(native_workload(workload), slices)
         self._instance: Instance | None = None
         self._node_of_core = machine.node_of_core.tolist()
-        self._links = [
-            (a, b) for a in range(machine.sockets) for b in range(machine.sockets) if a != b
-        ]
-        self._offcore_names = (
-            *(f"node{n}_read_gb_per_s" for n in range(machine.nodes)),
-            *(f"node{n}_write_gb_per_s" for n in range(machine.nodes)),
-            *(f"link{a}to{b}_gb_per_s" for a, b in self._links),
-        )
+        self._links = np.flatnonzero(~np.eye(machine.sockets, dtype=np.bool_))
         self.set_instance(Instance())
 
     def set_instance(self, instance: Instance) -> None:
@@ -98,10 +91,8 @@ class AnalyticBackend:
             if name in raw["counters"]:
                 counters[:, i] = raw["counters"][name]
                 available[i] = True
-        links = np.asarray(raw["link_gb_per_s"]).reshape(self.machine.sockets, -1)
-        offcore = np.concatenate(
-            [raw["read_gb_per_s"], raw["write_gb_per_s"], [links[a, b] for a, b in self._links]]
-        )
+        links = np.asarray(raw["link_gb_per_s"])[self._links]
+        offcore = np.concatenate([raw["read_gb_per_s"], raw["write_gb_per_s"], links])
         return HardwareSnapshot(
             throughput=float(raw["throughput"]),
             slice_throughput=counters[:, 0].copy(),
@@ -109,7 +100,7 @@ class AnalyticBackend:
             counters_available=available,
             running_ratio=available.astype(np.float64),
             offcore=offcore,
-            offcore_names=self._offcore_names,
+            offcore_names=self.machine.offcore_names,
             offcore_available=np.ones(offcore.size, dtype=np.bool_),
             latency_p50_us=float(raw["latency_p50_us"]),
             latency_p99_us=float(raw["latency_p99_us"]),

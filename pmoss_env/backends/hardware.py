@@ -142,9 +142,7 @@ class HardwareBackend:
             raise BackendError(f"the measurement failed: {error}") from error
         return self._snapshot(raw, schedule, seed)
 
-    def _snapshot(
-        self, raw: dict[str, Any], schedule: Schedule, seed: int
-    ) -> HardwareSnapshot:
+    def _snapshot(self, raw: dict[str, Any], schedule: Schedule, seed: int) -> HardwareSnapshot:
         seconds = raw["seconds"]
         queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6
         counters = np.zeros((self.slices, len(COUNTERS)))

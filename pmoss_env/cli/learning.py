@@ -139,7 +139,7 @@ def evaluate(
     ] = None,
     baseline: Annotated[
         list[str], typer.Option("--baseline", "-b", help="Baselines beside them; repeatable.")
-    ] = ["random", "grouped", "spread", "mixed", "lpt", "local-search"],  # noqa: B006
+    ] = ["random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search"],  # noqa: B006
     env: EnvOption = None,
     seeds: Annotated[int, typer.Option(help="Evaluation seeds, from 101 on.")] = 5,
     episodes: Annotated[int, typer.Option(help="Incumbents per seed.")] = 4,

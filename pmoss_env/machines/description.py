@@ -138,6 +138,16 @@ class Machine:
         mask[self.tile_of_core[self.workers]] = True
         return mask
 
+    @cached_property
+    def offcore_names(self) -> tuple[str, ...]:
+        """Off-core values: read and write bandwidth per node, traffic per directed link, GB/s."""
+        pairs = [(a, b) for a in range(self.sockets) for b in range(self.sockets) if a != b]
+        return (
+            *(f"node{n}_read_gb_per_s" for n in range(self.nodes)),
+            *(f"node{n}_write_gb_per_s" for n in range(self.nodes)),
+            *(f"link{a}to{b}_gb_per_s" for a, b in pairs),
+        )
+
     def roles(self) -> dict[str, int]:
         """Number of cores in each role; printed with every result (mission hole G4)."""
         return {role: self.role_of_core.count(role) for role in sorted(set(self.role_of_core))}

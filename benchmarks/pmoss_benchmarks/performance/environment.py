@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-import pmoss_env  # registers the environments
 from pmoss_benchmarks.report import Figure, cpu_seconds
 from pmoss_env.backends import IncrementalBackend, make_backend
 
@@ -61,9 +60,7 @@ def _episode(env: gymnasium.Env[Any, Any]) -> Callable[[], None]:
 
 
 def _moves() -> Callable[[], None]:
-    backend = make_backend(
-        "analytic", machine="skylake-x-8n", workload="ycsb-a", slices=256
-    )
+    backend = make_backend("analytic", machine="skylake-x-8n", workload="ycsb-a", slices=256)
     assert isinstance(backend, IncrementalBackend)
     rng = np.random.default_rng(0)
     workers = backend.machine.workers

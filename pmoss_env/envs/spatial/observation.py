@@ -37,22 +37,9 @@ HIGHEST = 1e9
 PROCESSOR_FACTS = ("logical_cores", "nodes", "sockets")
 
 
-def offcore_names(machine: Machine) -> tuple[str, ...]:
-    """Names of the off-core values in ``meta``: per node reads and writes, then per link; GB/s.
-
-    A machine's ``meta`` always has the same length, whatever a backend can measure.
-    """
-    links = [(a, b) for a in range(machine.sockets) for b in range(machine.sockets) if a != b]
-    return (
-        *(f"node{n}_read_gb_per_s" for n in range(machine.nodes)),
-        *(f"node{n}_write_gb_per_s" for n in range(machine.nodes)),
-        *(f"link{a}to{b}_gb_per_s" for a, b in links),
-    )
-
-
 def meta_names(machine: Machine) -> tuple[str, ...]:
-    """(M,) names of the entries of ``meta``."""
-    return (*offcore_names(machine), *PROCESSOR_FACTS)
+    """(M,) names of the entries of ``meta``: the same length whatever a backend can measure."""
+    return (*machine.offcore_names, *PROCESSOR_FACTS)
 
 
 def placement_order(kind: str, snapshot: HardwareSnapshot) -> Int32Array:
@@ -159,7 +146,7 @@ class ObservationBuilder:
         self._full = mode == "full"
         self._grid = (machine.rows, machine.cols)
         self._views = (machine.rows, machine.cols, len(COUNTERS))
-        self._offcore_names = offcore_names(machine)
+        self._offcore_names = machine.offcore_names
         self._offcore_index = {name: i for i, name in enumerate(self._offcore_names)}
         facts = (machine.cores, machine.nodes, machine.sockets)
         self._meta = np.zeros(len(self._offcore_names) + len(facts), dtype=np.float32)

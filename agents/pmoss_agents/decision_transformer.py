@@ -14,7 +14,7 @@ so where things are on the chip is never squeezed out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +22,9 @@ from typing import Any, Literal
 import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
-from pmoss_datasets import Dataset, Episode
-from pmoss_datasets.expansion import REWARD_MODES, Expander, returns_to_go
+from pmoss_datasets import Dataset
+from pmoss_datasets.expansion import REWARD_MODES
+from pmoss_datasets.views import SequenceView
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, MissingExtraError
 from pmoss_env.types import COUNTER_INDEX
 
@@ -67,7 +68,7 @@ class Config:
         decoding: "greedy" or "sample".
         temperature: of sampling.
         seed: of weights, order of episodes, dropout and sampling.
-        threads: of torch, in fit() and act().
+        threads: of torch in fit(); act() uses one, because its steps are too small to share.
         save_every: updates between checkpoints, if fit() is given a place for them.
     """
 
@@ -547,7 +548,7 @@ class DecisionTransformer(Agent):
         """See Agent.act."""
         if self.model is None:
             raise CheckpointError("decision-transformer: call fit() or load a checkpoint first")
-        with _torch_threads(self.config.threads), torch.inference_mode():
+        with _torch_threads(1), torch.inference_mode():
             if self._decoder is None:
                 self._decoder = Decoder(self.model)
             decoder = self._decoder
@@ -695,23 +696,23 @@ def _schedule(update: int, config: Config) -> float:
 class _Episodes:
     """Batches of whole episodes in an order that depends on the seed and the update alone."""
 
-    #: Episodes that the statistics are taken from.
-    SAMPLE = 64
+    #: Episodes that the statistics are taken from, and every how many steps.
+    SAMPLE, STRIDE = 64, 8
 
     def __init__(self, dataset: Dataset, config: Config) -> None:
         final = dataset.column("final_throughput")
         keep = max(1, round(config.keep_best * len(dataset)))
         self._kept = np.sort(np.argsort(-final, kind="stable")[:keep])
-        self._dataset = dataset
+        self._workers = torch.from_numpy(np.flatnonzero(dataset.machine.worker_tiles))
         self._config = config
-        self._expander = Expander(dataset)
-        first = self._expander.observations(dataset[0], copies=False)
-        self.meta_size = int(first["meta"].shape[-1])
+        self._view = SequenceView(dataset, config.reward)
+        self.meta_size = int(self._view[0]["meta"].numel())
 
     def batch(self, update: int, best: float) -> dict[str, Tensor]:
-        """The training batch of an update."""
-        rows = self._rows(update)
-        return self._tensors([self._dataset[int(i)] for i in rows], best)
+        """The training batch of an update, its returns in units of ``best`` Mq/s."""
+        batch = self._view.batch(self._rows(update))
+        batch["returns"] /= best
+        return batch
 
     def _rows(self, update: int) -> list[int]:
         """Goes through the episodes again and again, each time in another order."""
@@ -723,47 +724,22 @@ class _Episodes:
             rows.append(int(order[place]))
         return rows
 
-    def _tensors(self, episodes: Sequence[Episode], best: float) -> dict[str, Tensor]:
-        columns: dict[str, list[Array]] = {}
-        for episode in episodes:
-            seen = self._expander.observations(episode, copies=False)
-            steps = episode.slices
-            row = {
-                "view_mask": seen["view_mask"].reshape(steps, -1).astype(np.float32),
-                "position_mask": seen["position_mask"].reshape(steps, -1).astype(np.float32),
-                "machine_view": seen["machine_view"].reshape(
-                    steps, -1, seen["machine_view"].shape[-1]
-                ),
-                "incumbent_view": seen["incumbent_view"][:1].reshape(
-                    1, -1, seen["incumbent_view"].shape[-1]
-                ),
-                "slice_view": seen["slice_view"],
-                "meta": seen["meta"][0],
-                "returns": (self._returns(episode) / best).astype(np.float32),
-                "actions": episode.actions.astype(np.int64),
-            }
-            for key, value in row.items():
-                columns.setdefault(key, []).append(value)
-        return {key: torch.from_numpy(np.stack(values)) for key, values in columns.items()}
-
-    def _returns(self, episode: Episode) -> Array:
-        return returns_to_go(episode, self._config.reward)
-
     def standardise(self, model: Model) -> None:
         """Sets the model's input statistics from a sample of the episodes."""
         picks = np.linspace(0, self._kept.size - 1, min(self.SAMPLE, self._kept.size)).astype(int)
-        logs: dict[str, list[Array]] = {"machine": [], "incumbent": [], "slice": [], "meta": []}
-        workers = self._dataset.machine.worker_tiles
+        parts = {
+            "machine_view": model.states.machine,
+            "incumbent_view": model.states.incumbent,
+            "slice_view": model.states.slice,
+            "meta": model.meta_standard,
+        }
+        samples: dict[str, list[Array]] = {key: [] for key in parts}
         for i in self._kept[picks]:
-            seen = self._expander.observations(self._dataset[int(i)], copies=False)
-            counters = seen["slice_view"].shape[-1]
-            steps = slice(None, None, 8)
-            views = seen["machine_view"].reshape(len(seen["slice"]), -1, counters)[steps, workers]
-            logs["machine"].append(views.reshape(-1, counters))
-            logs["incumbent"].append(seen["incumbent_view"][0].reshape(-1, counters)[workers])
-            logs["slice"].append(seen["slice_view"])
-            logs["meta"].append(seen["meta"][:1])
-        parts = {"machine": model.states.machine, "incumbent": model.states.incumbent}
-        parts |= {"slice": model.states.slice, "meta": model.meta_standard}
-        for view, part in parts.items():
-            part.set(np.concatenate(logs[view]))
+            episode = self._view[int(i)]
+            for key in parts:
+                values = episode[key]
+                if values.ndim == 3:  # tiles without a worker are always 0
+                    values = values[:: self.STRIDE, self._workers]
+                samples[key].append(values.reshape(-1, values.shape[-1]).numpy())
+        for key, part in parts.items():
+            part.set(np.concatenate(samples[key]))

@@ -118,10 +118,14 @@ MIXED: tuple[Behaviour, ...] = (
     Behaviour("grouped", 0.5),
     Behaviour("spread", 0.5),
     Behaviour("mixed", 0.5),
-    Behaviour("lpt", 1.5),
-    Behaviour("lpt", 1.0, epsilon=0.1),
-    Behaviour("local-search", 3.0, budget=1000),
-    Behaviour("local-search", 2.0, budget=1000, epsilon=0.05),
+    Behaviour("lpt", 1.0),
+    Behaviour("greedy", 1.0),
+    Behaviour("greedy", 0.5, epsilon=0.1),
+    # Search that starts from the placement order decides like a sequential policy, so that a
+    # sequential learner can follow it; search from LPT ends as high, but in an order that no
+    # state explains.
+    Behaviour("greedy-search", 4.0, budget=300),
+    Behaviour("greedy-search", 1.0, epsilon=0.05, budget=300),
 )
 TIERS: Mapping[str, tuple[Behaviour, ...]] = {
     "random": (Behaviour("random"),),

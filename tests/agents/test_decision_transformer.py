@@ -267,7 +267,7 @@ def test_another_task_is_refused(fitted, dataset, tmp_path):
     with pytest.raises(CheckpointError, match="all 8 slices are placed"):
         play(fitted, {**TOY, "slices": 9})
     recipe = Recipe(env={**TOY, "slices": 9}, episodes=2, reference_episodes=0)
-    with pytest.raises(CheckpointError, match="slices = 8, but the dataset .* has slices = 9"):
+    with pytest.raises(CheckpointError, match=r"slices = 8, but the dataset .* has slices = 9"):
         fitted.fit(collect(recipe, tmp_path / "other"))
     recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
     with pytest.raises(DatasetError, match="slice_view"):

@@ -59,7 +59,7 @@ def test_search_is_at_least_as_good_as_the_schedules_it_is_compared_with(tmp_pat
         name: final[dataset.column("policy") == i].mean()
         for i, name in enumerate(dataset.metadata.policy_names)
     }
-    assert mean["local-search-1000"] >= max(mean["random"], mean["lpt"])
+    assert mean["greedy-search-300"] >= max(mean["random"], mean["lpt"])
     scores = dataset.metadata.reference_scores
     assert scores["search"]["n"] == scores["random"]["n"] == 5
     assert dataset.normalised(scores["search"]["mean"]) == pytest.approx(100)

@@ -1,0 +1,84 @@
+"""Datasets in the form that learners want: whole episodes as PyTorch sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pmoss_datasets.expansion import Expander, RewardMode, returns_to_go
+from pmoss_datasets.storage import Dataset
+from pmoss_env.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SequenceView:
+    """Whole episodes as tensors, for sequence models; a map-style PyTorch dataset.
+
+    An item is a dict (T steps, r * c tiles, H counters, M entries of ``meta``):
+
+    | key | shape, dtype | meaning |
+    |---|---|---|
+    | `view_mask`, `position_mask` | (T, r * c) float32 | as in the observation |
+    | `machine_view` | (T, r * c, H) float32 | as in the observation, million counts per second |
+    | `incumbent_view` | (1, r * c, H) float32 | the same at every step, kept once |
+    | `slice_view` | (T, H) float32 | as in the observation |
+    | `meta` | (M,) float32 | the same at every step, kept once |
+    | `returns` | (T,) float32 | return-to-go before each step, Mq/s |
+    | `actions` | (T,) int64 | tile chosen |
+
+    All episodes are equally long, so nothing is padded. ``slice_view`` and ``incumbent_view`` are
+    absent from datasets collected with ``observation="paper"``.
+    """
+
+    def __init__(self, dataset: Dataset, reward: RewardMode = "terminal") -> None:
+        """Expands nothing yet.
+
+        Args:
+            dataset: what to show.
+            reward: whose returns-to-go.
+
+        Raises:
+            MissingExtraError: torch is not installed.
+        """
+        try:
+            import torch
+        except ImportError as error:
+            raise MissingExtraError("torch", "agents") from error
+        self._torch = torch
+        self._dataset = dataset
+        self._reward: RewardMode = reward
+        self._expander = Expander(dataset)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        """One episode; raises IndexError past the end and DatasetError if it is damaged."""
+        arrays = self._arrays(index)
+        return {key: self._torch.from_numpy(value) for key, value in arrays.items()}
+
+    def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        """Several episodes, with a leading batch axis."""
+        rows = [self._arrays(int(index)) for index in indices]
+        return {key: self._torch.from_numpy(np.stack([r[key] for r in rows])) for key in rows[0]}
+
+    def _arrays(self, index: int) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+        episode = self._dataset[index]
+        seen = self._expander.observations(episode, copies=False)
+        steps, counters = episode.slices, seen["machine_view"].shape[-1]
+        arrays = {
+            "view_mask": seen["view_mask"].reshape(steps, -1).astype(np.float32),
+            "position_mask": seen["position_mask"].reshape(steps, -1).astype(np.float32),
+            "machine_view": seen["machine_view"].reshape(steps, -1, counters),
+            "meta": seen["meta"][0].copy(),
+            "returns": returns_to_go(episode, self._reward).astype(np.float32),
+            "actions": episode.actions.astype(np.int64),
+        }
+        if "slice_view" in seen:
+            arrays["slice_view"] = seen["slice_view"]
+            arrays["incumbent_view"] = seen["incumbent_view"][:1].reshape(1, -1, counters).copy()
+        return arrays

@@ -1,0 +1,39 @@
+"""The sequence view holds the expanded episodes."""
+
+import numpy as np
+import pytest
+
+from pmoss_datasets.collection import Recipe, collect
+from pmoss_datasets.expansion import REWARD_MODES, Expander, returns_to_go
+
+torch = pytest.importorskip("torch")
+
+from pmoss_datasets.views import SequenceView  # noqa: E402
+
+
+@pytest.mark.parametrize("observation", ["full", "paper"])
+def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
+    env = {"machine": "toy", "slices": 8, "observation": observation}
+    dataset = collect(Recipe(env=env, episodes=4, reference_episodes=0), tmp_path / "dataset")
+    expander = Expander(dataset)
+    for mode in REWARD_MODES:
+        view = SequenceView(dataset, mode)
+        assert len(view) == 4
+        seen = expander.observations(dataset[2])
+        item = view[2]
+        assert ("slice_view" in item) == (observation == "full")
+        for key, value in item.items():
+            if key == "actions":
+                expected = dataset[2].actions
+            elif key == "returns":
+                expected = returns_to_go(dataset[2], mode).astype(np.float32)
+            elif key in ("meta", "incumbent_view"):
+                expected = seen[key][0]
+            else:
+                expected = seen[key]
+            np.testing.assert_array_equal(value.numpy().ravel(), expected.ravel(), err_msg=key)
+        batch = view.batch([2, 0])
+        for key, value in item.items():
+            assert torch.equal(batch[key][0], value)
+    with pytest.raises(IndexError):
+        SequenceView(dataset)[4]

@@ -86,9 +86,9 @@ py::dict to_dict(const Measurement& m) {
   result["skipped"] = m.skipped;
   result["max_outstanding"] = m.max_outstanding;
   result["max_lag_us"] = m.max_lag_us;
-  result["worker_cpus"] = to_array(m.worker_cpus);
-  result["router_cpus"] = to_array(m.router_cpus);
-  result["busy_cpus"] = to_array(m.busy_cpus);
+  result["worker_cpus"] = m.worker_cpus;
+  result["router_cpus"] = m.router_cpus;
+  result["busy_cpus"] = m.busy_cpus;
   result["roles_share_cores"] = m.roles_share_cores;
   return result;
 }

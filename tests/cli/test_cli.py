@@ -15,7 +15,12 @@ PMOSS = Path(sys.executable).with_name("pmoss")
 
 def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
     done = subprocess.run(
-        [str(PMOSS), *words], capture_output=True, text=True, timeout=timeout, check=False
+        [str(PMOSS), *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "COLUMNS": "200"},
+        check=False,
     )
     output = done.stdout + done.stderr
     assert done.returncode == status, output

@@ -187,9 +187,9 @@ class HardwareBackend:
                 "records": self.workload.records,
                 "seconds": seconds,
                 "window": self.window,
-                "worker_cpus": list(raw["worker_cpus"]),
-                "router_cpus": list(raw["router_cpus"]),
-                "busy_cpus": list(raw["busy_cpus"]),
+                "worker_cpus": [int(cpu) for cpu in raw["worker_cpus"]],
+                "router_cpus": [int(cpu) for cpu in raw["router_cpus"]],
+                "busy_cpus": [int(cpu) for cpu in raw["busy_cpus"]],
                 "roles_share_cores": bool(raw["roles_share_cores"]),
                 "data_placement": "first touch: moving data between nodes is not done yet"
                 if self.machine.nodes > 1

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -24,6 +22,7 @@ import numpy.typing as npt
 from pmoss_datasets import Dataset
 from pmoss_env import __version__
 from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.files import write_atomically
 from pmoss_env.types import COUNTER_NAMES
 
 Array = npt.NDArray[Any]
@@ -139,19 +138,7 @@ class Agent(ABC):
         buffer = io.BytesIO()
         everything: dict[str, Any] = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
         np.savez(buffer, **everything)
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(buffer.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_atomically(path, buffer.getvalue())
 
     @classmethod
     def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
@@ -159,6 +146,7 @@ class Agent(ABC):
         try:
             agent = cls(**header["config"])
             agent.task = dict(header["task"])
+            agent.check_task({"counters": list(COUNTER_NAMES)}, "this version of pmoss_env")
             agent._restore(arrays, header["values"])
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error

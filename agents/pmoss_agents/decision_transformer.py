@@ -478,6 +478,7 @@ class DecisionTransformer(Agent):
             model, optimiser = self.model, self._optimiser
             metrics: dict[str, float] = {}
             model.train()
+            update = self._updates
             try:
                 while self._updates < config.updates:
                     update = self._updates

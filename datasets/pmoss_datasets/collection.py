@@ -33,7 +33,7 @@ from pmoss_datasets.schema import (
 )
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
-from pmoss_env.backends import Backend, make_backend
+from pmoss_env.backends import Backend
 from pmoss_env.baselines import (
     BASELINES,
     DEFAULT_BUDGET,
@@ -49,6 +49,8 @@ from pmoss_env.types import COUNTER_NAMES, Int32Array, Schedule
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: progress(done, total) after every episode.
 Progress = Callable[[int, int], None]
+#: Backends whose episodes know the throughput after every step.
+STEP_MEASURING = ("analytic",)
 # Independent streams of chance under one recipe seed.
 _PLAY, _REFERENCE = 0, 1
 
@@ -248,10 +250,7 @@ class _Player:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._env = gymnasium.make(ENV_ID, **recipe.kwargs)
-        self._kwargs = recipe.kwargs
         self._search_backend: Backend | None = None
-        most = (recipe.kwargs.get("constraints") or {}).get("max_slices_per_core")
-        self._most: int | None = most
 
     def episode(self, index: int) -> tuple[Episode, tuple[str, ...], dict[str, Any]]:
         """Plays episode ``index``; also returns off-core names and provenance."""
@@ -281,13 +280,12 @@ class _Player:
         machine, order = env.machine, env.order
         schedule = self._plan(env, behaviour, rng)
         actions = machine.tile_of_core[schedule.cores[order]]
-        incremental = hasattr(env, "_incremental") and env._incremental is not None
         throughput = np.full(order.size, np.nan)
         for t, tile in enumerate(actions):
             _, _, _, _, info = self._env.step(int(tile))
-            if incremental:
-                throughput[t] = info["throughput"]
-        throughput[-1] = info["throughput"]
+            throughput[t] = info["throughput"]
+        if self._recipe.kwargs["backend"] not in STEP_MEASURING:
+            throughput[:-1] = np.nan  # info holds the latest measurement, which is an older step's
         if info["illegal_actions"]:
             raise DatasetError(f"seed {seed}: {behaviour.name} chose a tile that is not allowed")
         final = env.final_snapshot()
@@ -313,15 +311,8 @@ class _Player:
 
     def _plan(self, env: Any, behaviour: Behaviour, rng: np.random.Generator) -> Schedule:
         """The schedule that a behaviour wants; its noise respects the constraint."""
-        context = Context(
-            machine=env.machine,
-            slices=env.slices,
-            incumbent=env.incumbent,
-            snapshot=env.incumbent_snapshot,
-            rng=rng,
-            backend=self._backend(env) if behaviour.policy in SEARCHES else None,
-            max_slices_per_core=self._most,
-        )
+        backend = self._backend(env) if behaviour.policy in SEARCHES else None
+        context: Context = env.context(rng, backend)
         if behaviour.policy == "greedy":
             schedule = greedy(context, env.order)
         elif behaviour.policy == "greedy-search":
@@ -331,7 +322,7 @@ class _Player:
             schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
         cores = schedule.cores.copy()
         strays = np.flatnonzero(rng.random(cores.size) < behaviour.epsilon)
-        room = np.full(env.machine.cores, self._most or cores.size)
+        room = np.full(env.machine.cores, context.max_slices_per_core or cores.size)
         np.subtract.at(room, cores, 1)
         for slice_ in strays:
             room[cores[slice_]] += 1
@@ -342,15 +333,7 @@ class _Player:
     def _backend(self, env: Any) -> Backend:
         """A backend of its own for search, so that the episode's stays as the episode left it."""
         if self._search_backend is None:
-            self._search_backend = make_backend(
-                self._kwargs["backend"],
-                machine=env.machine,
-                workload=self._kwargs["workload"],
-                index=self._kwargs["index"],
-                slices=self._kwargs["slices"],
-                load=self._kwargs["load"],
-                **(self._kwargs.get("backend_options") or {}),
-            )
+            self._search_backend = env.new_backend()
         self._search_backend.set_instance(env.instance)
         return self._search_backend
 

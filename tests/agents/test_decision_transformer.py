@@ -1,5 +1,9 @@
 """The Decision Transformer: its network, its decoding, its learning and its checkpoints."""
 
+import os
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -272,6 +276,29 @@ def test_another_task_is_refused(fitted, dataset, tmp_path):
     recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
     with pytest.raises(DatasetError, match="slice_view"):
         DecisionTransformer(**SMALL).fit(collect(recipe, tmp_path / "paper"))
+
+
+def test_another_counter_vocabulary_is_refused(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    monkeypatch.setattr("pmoss_agents.base.COUNTER_NAMES", ("queries",))
+    with pytest.raises(CheckpointError, match=r"counters = .* this version of pmoss_env has"):
+        pmoss_agents.load(path)
+
+
+def test_without_torch_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import pmoss_agents, pmoss_datasets, pmoss_datasets.views\n"
+        "from pmoss_env.errors import MissingExtraError\n"
+        "try: pmoss_agents.make('decision-transformer')\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "pmoss-env[agents]" in done.stdout
 
 
 def test_an_agent_that_knows_nothing_says_so(tmp_path):

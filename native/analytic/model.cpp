@@ -193,10 +193,10 @@ double Model::characteristic_time(std::span<const int> members, double capacity_
   for (const int s : members) {
     const std::size_t row = static_cast<std::size_t>(s) * line_classes;
     // Under saturation each core works at its own pace, so its slices share that core's queries.
-    const double scale = load_.kind == Load::Kind::saturated
-                             ? 1.0 / core_share_[static_cast<std::size_t>(
-                                         core_[static_cast<std::size_t>(s)])]
-                             : 1.0;
+    const double scale =
+        load_.kind == Load::Kind::saturated
+            ? 1.0 / core_share_[static_cast<std::size_t>(core_[static_cast<std::size_t>(s)])]
+            : 1.0;
     for (std::size_t k = 0; k < line_classes; ++k) {
       scratch_lines_[n] = profiles_.lines[row + k];
       scratch_rates_[n] = scale * profiles_.line_rate[row + k];
@@ -212,14 +212,13 @@ double Model::characteristic_time(std::span<const int> members, double capacity_
     std::array<double, 4> absent{}, slope{};
     for (std::size_t i = 0; i < n; i += 4) {  // n is a multiple of line_classes, so of 4
       for (std::size_t lane = 0; lane < 4; ++lane) {
-        const double e = scratch_lines_[i + lane] *
-                         exp_of_negative(-scratch_rates_[i + lane] * time);
+        const double e =
+            scratch_lines_[i + lane] * exp_of_negative(-scratch_rates_[i + lane] * time);
         absent[lane] += e;
         slope[lane] += e * scratch_rates_[i + lane];
       }
     }
-    const double present =
-        total_lines - ((absent[0] + absent[1]) + (absent[2] + absent[3]));
+    const double present = total_lines - ((absent[0] + absent[1]) + (absent[2] + absent[3]));
     const double gradient = (slope[0] + slope[1]) + (slope[2] + slope[3]);
     const double change = (capacity_lines - present) / gradient;
     time += change;
@@ -280,8 +279,7 @@ void Model::refresh(const std::vector<std::uint8_t>& core_changed,
 void Model::refresh_slice(std::size_t s) {
   const auto c = static_cast<std::size_t>(core_[s]);
   const std::size_t row = s * line_classes;
-  const double scale =
-      load_.kind == Load::Kind::saturated ? 1.0 / core_share_[c] : 1.0;
+  const double scale = load_.kind == Load::Kind::saturated ? 1.0 / core_share_[c] : 1.0;
   const double l2_time = core_time_[c];
   // A line of the private cache is in the domain's reach too (victim or inclusive alike).
   const double llc_time = std::max(l2_time, llc_time_[static_cast<std::size_t>(llc_[s])]);
@@ -307,10 +305,9 @@ void Model::refresh_slice(std::size_t s) {
   const double absent_page = std::max(0.0, 1.0 - machine_.tlb_pages / core_pages_[c]);
   state.dtlb_misses = profiles_.cold_page_touches[s] * absent_page;
   state.walk_ns = state.dtlb_misses * machine_.page_walk_ns;
-  const double computation_ns =
-      (profiles_.instructions[s] / machine_.instructions_per_cycle +
-       profiles_.branch_misses[s] * machine_.branch_miss_cycles) /
-      machine_.clock_ghz;
+  const double computation_ns = (profiles_.instructions[s] / machine_.instructions_per_cycle +
+                                 profiles_.branch_misses[s] * machine_.branch_miss_cycles) /
+                                machine_.clock_ghz;
   state.fixed_ns = profiles_.share[s] * computation_ns + state.llc_ns + state.walk_ns;
   state_[s] = state;
 }
@@ -469,8 +466,8 @@ Snapshot Model::snapshot() const {
     r.local_dram = remote ? 0.0 : loads;
     r.remote_dram = remote ? loads : 0.0;
     r.cycles_l3_miss = queries * dram_ns * per_query * machine_.clock_ghz;
-    r.cycles_mem_any = r.cycles_l3_miss + queries * (state.llc_ns + state.walk_ns) * per_query *
-                                              machine_.clock_ghz;
+    r.cycles_mem_any = r.cycles_l3_miss +
+                       queries * (state.llc_ns + state.walk_ns) * per_query * machine_.clock_ghz;
     r.task_clock_us = queries * service_ns * 1e-3;
     r.elapsed_us = r.task_clock_us * slowdown_[c];
     // A preempted thread waits a time slice for every one it runs against its neighbour.

@@ -67,10 +67,10 @@ class Model {
 
  private:
   struct SliceState {
-    double fixed_ns = 0;   // per workload query: computation, private cache, LLC, page walks
-    double llc_ns = 0;     // the part of fixed_ns spent waiting for the LLC
-    double walk_ns = 0;    // the part of fixed_ns spent in page walks
-    double dram_ns = 0;    // per workload query, at idle memory
+    double fixed_ns = 0;  // per workload query: computation, private cache, LLC, page walks
+    double llc_ns = 0;    // the part of fixed_ns spent waiting for the LLC
+    double walk_ns = 0;   // the part of fixed_ns spent in page walks
+    double dram_ns = 0;   // per workload query, at idle memory
     double read_bytes = 0, write_bytes = 0;  // from and to memory, per workload query
     double dram_loads = 0;                   // dependent misses served by memory
     double dtlb_misses = 0;
@@ -90,17 +90,17 @@ class Model {
   SliceProfiles profiles_;
   std::vector<double> slowdown_;  // per core: 1 / (1 - busy share)
 
-  std::vector<int> core_, node_, llc_;      // per slice
-  std::vector<SliceState> state_;           // per slice
-  std::vector<double> core_share_;          // per core: probability that a query goes there
-  std::vector<double> core_pages_;          // per core
+  std::vector<int> core_, node_, llc_;        // per slice
+  std::vector<SliceState> state_;             // per slice
+  std::vector<double> core_share_;            // per core: probability that a query goes there
+  std::vector<double> core_pages_;            // per core
   std::vector<double> core_time_, llc_time_;  // characteristic times of the caches
-  std::vector<double> in_l2_, in_llc_;      // [slice][class]: probability that a line is absent
+  std::vector<double> in_l2_, in_llc_;        // [slice][class]: probability that a line is absent
 
   double throughput_ = 0;
-  std::vector<double> core_rate_;     // per core: million queries per second
-  std::vector<double> service_ns_;    // per core: mean service time with contention
-  std::vector<double> multiplier_;    // [core's node][memory's node]: loaded / idle latency
+  std::vector<double> core_rate_;   // per core: million queries per second
+  std::vector<double> service_ns_;  // per core: mean service time with contention
+  std::vector<double> multiplier_;  // [core's node][memory's node]: loaded / idle latency
 
   // Loaded / idle latency, tabulated over the utilisation up to the knee.
   static constexpr double curve_knee = 0.97;

@@ -44,8 +44,7 @@ BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
   validate(workload);
   if (workload.distribution != Distribution::zipf) return;
   const double normaliser = zeta(workload.zipf_items, workload.theta);
-  const std::uint64_t last =
-      std::min({hot_ranks, workload.records, workload.zipf_items});
+  const std::uint64_t last = std::min({hot_ranks, workload.records, workload.zipf_items});
   rank_probability_.reserve(last);
   for (std::uint64_t rank = 1; rank <= last; ++rank) {
     rank_probability_.push_back(portable::power(static_cast<double>(rank), -workload.theta) /
@@ -92,12 +91,14 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
   }
   const double tail = (1.0 - hot_total) / static_cast<double>(slices);
 
-  const double leaves = std::max(1.0, records / static_cast<double>(slices) / (leaf_capacity * fill));
+  const double leaves =
+      std::max(1.0, records / static_cast<double>(slices) / (leaf_capacity * fill));
   const double inner_nodes = std::max(1.0, leaves / (inner_capacity * fill));
-  const double keys_per_leaf = std::min(leaf_capacity * fill, records / static_cast<double>(slices));
+  const double keys_per_leaf =
+      std::min(leaf_capacity * fill, records / static_cast<double>(slices));
   const double key_lines = std::ceil(keys_per_leaf / keys_per_line);
-  const double data_lines = 2.0 * key_lines;       // keys, then values
-  const double shifted_lines = data_lines / 2.0;   // an insert moves half of the entries
+  const double data_lines = 2.0 * key_lines;      // keys, then values
+  const double shifted_lines = data_lines / 2.0;  // an insert moves half of the entries
   const double children = std::max(1.0, leaves / inner_nodes);
   const double inner_data_lines = 2.0 * std::ceil(children / keys_per_line);
   const double scanned_lines = 2.0 * mean_scan / keys_per_line;

@@ -11,9 +11,11 @@
 namespace pmoss::analytic {
 
 /// Lines of one kind and one popularity form a class, so that a slice is a dozen numbers.
-inline constexpr std::size_t hot_classes = 8;  // ranks from 4^b to 4^(b+1) - 1, each in a leaf of its own
+inline constexpr std::size_t hot_classes =
+    8;  // ranks from 4^b to 4^(b+1) - 1, each in a leaf of its own
 inline constexpr std::uint64_t hot_ranks = 65535;
-inline constexpr std::size_t leaf_header = hot_classes;  // header and sample lines of the other leaves
+inline constexpr std::size_t leaf_header =
+    hot_classes;  // header and sample lines of the other leaves
 inline constexpr std::size_t leaf_data = hot_classes + 1;
 inline constexpr std::size_t inner_header = hot_classes + 2;
 inline constexpr std::size_t inner_data = hot_classes + 3;
@@ -22,15 +24,15 @@ inline constexpr std::size_t line_classes = hot_classes + 4;
 struct SliceProfiles {
   int slices = 0;
   // [slice][class]
-  std::vector<double> lines;       // cache lines of the class
-  std::vector<double> line_rate;   // touches of one line, per query of the workload
-  std::vector<double> dependent;   // misses that wait for one another, per query of the workload
-  std::vector<double> streaming;   // lines fetched in sequence, per query of the workload
+  std::vector<double> lines;        // cache lines of the class
+  std::vector<double> line_rate;    // touches of one line, per query of the workload
+  std::vector<double> dependent;    // misses that wait for one another, per query of the workload
+  std::vector<double> streaming;    // lines fetched in sequence, per query of the workload
   std::vector<double> dirty_share;  // share of the touches that write
   // [slice]
-  std::vector<double> share;             // probability that a query starts in the slice
-  std::vector<double> instructions;      // per query of the slice
-  std::vector<double> branch_misses;     // per query of the slice
+  std::vector<double> share;              // probability that a query starts in the slice
+  std::vector<double> instructions;       // per query of the slice
+  std::vector<double> branch_misses;      // per query of the slice
   std::vector<double> cold_page_touches;  // touches of unpopular leaf pages, per workload query
   std::vector<double> data_bytes;
 };

@@ -21,7 +21,7 @@ struct Machine {
   double mlp_dependent = 1;  // misses overlapped in a dependent phase
   double mlp_streaming = 1;
 
-  double l2_lines = 0;  // per core
+  double l2_lines = 0;   // per core
   double llc_lines = 0;  // per last-level domain
   /// Share of the private L2s that adds to a victim cache's capacity; 0 for an inclusive one.
   double llc_victim_share = 0;

@@ -50,9 +50,7 @@ TEST(ClosedThroughput, IsBoundedByTheBottleneckAndReachesIt) {
   EXPECT_GT(x, 0.99999);
 }
 
-TEST(ClosedThroughput, IsZeroWithoutDemand) {
-  EXPECT_EQ(closed_throughput({0.0, 0.0}, 10.0), 0.0);
-}
+TEST(ClosedThroughput, IsZeroWithoutDemand) { EXPECT_EQ(closed_throughput({0.0, 0.0}, 10.0), 0.0); }
 
 TEST(MixtureQuantile, OfOneExponentialIsItsClosedForm) {
   EXPECT_NEAR(mixture_quantile({2.0}, {3.0}, 0.99), 3.0 * std::log(100.0), 1e-6);

@@ -13,8 +13,7 @@ namespace pmoss::runtime {
 /// with another role offers it at once: what it waits for may be that very thread.
 class Backoff {
  public:
-  explicit Backoff(bool shares_core) noexcept
-      : spins_(shares_core ? 8 : 2048), shares_core_(shares_core) {}
+  explicit Backoff(bool shares_core) noexcept : spins_(shares_core ? 8 : 2048) {}
 
   void reset() noexcept { waited_ = 0; }
 
@@ -23,21 +22,8 @@ class Backoff {
       ++waited_;
       relax();
     } else {
-      yield();
+      sched_yield();
     }
-  }
-
-  /// For a thread with work, after `amount` more of it: whether it should offer its core to the
-  /// other roles there. Left to the scheduler they would take turns of milliseconds, in which
-  /// queues run empty that should never be.
-  bool should_yield(unsigned amount, unsigned share) noexcept {
-    worked_ += amount;
-    return shares_core_ && worked_ >= share;
-  }
-
-  void yield() noexcept {
-    worked_ = 0;
-    sched_yield();
   }
 
  private:
@@ -50,8 +36,6 @@ class Backoff {
   }
   unsigned spins_;
   unsigned waited_ = 0;
-  unsigned worked_ = 0;
-  bool shares_core_;
 };
 
 }  // namespace pmoss::runtime

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "numa/affinity.hpp"
+#include "runtime/backoff.hpp"
 #include "runtime/clock.hpp"
 #include "workload/keyspace.hpp"
 
@@ -16,8 +17,7 @@ Router::Router(const Settings& settings, const WorkloadSpec& spec, std::uint64_t
       random_(mix64(seed) + settings.number),
       worker_of_slice_(std::move(worker_of_slice)),
       key_spacing_(~std::uint64_t{0} / spec.records),
-      active_(worker_of_slice_),
-      backoff_(settings.shares_core) {
+      active_(worker_of_slice_) {
   std::sort(active_.begin(), active_.end());
   active_.erase(std::unique(active_.begin(), active_.end()), active_.end());
 }
@@ -29,18 +29,42 @@ void Router::connect(std::vector<Ring*> rings) {
 }
 
 void Router::run(const Control& control) {
-  totals_.cpu = numa::current_cpu();
+  Backoff backoff(settings_.shares_core);
+  for (;;) {
+    switch (step(control)) {
+      case Step::sent:
+        backoff.reset();
+        break;
+      case Step::waiting:
+        backoff.wait();
+        break;
+      case Step::finished:
+        return;
+    }
+  }
+}
+
+Router::Step Router::step(const Control& control) {
+  if (totals_.cpu < 0) totals_.cpu = numa::current_cpu();
+  const Phase phase = control.phase();
+  const bool measuring = phase == Phase::measuring;
+  // On drain too: what was drawn is sent, so that no drawn insert is lost.
+  if (phase == Phase::abort) return Step::finished;
+  if (blocked_ && !flush(measuring)) return Step::waiting;
+  if (phase == Phase::drain) return Step::finished;
+  bool drawn = false;
   switch (settings_.load) {
     case LoadKind::closed:
-      run_closed(control);
+      drawn = draw_closed();
       break;
     case LoadKind::open:
-      run_open(control);
+      drawn = draw_open(measuring);
       break;
     case LoadKind::saturated:
-      run_saturated(control);
+      drawn = draw_saturated();
       break;
   }
+  return drawn && flush(measuring) ? Step::sent : Step::waiting;
 }
 
 std::uint64_t Router::now() const noexcept { return Clock::ticks() - settings_.origin; }
@@ -71,27 +95,25 @@ void Router::stage(std::uint32_t worker, const Operation& operation, std::uint64
   staging.items[staging.end++] = Item(operation, stamp);
 }
 
-bool Router::flush(const Control& control) noexcept {
+bool Router::flush(bool measuring) noexcept {
+  bool all = true;
   for (const std::uint32_t worker : active_) {
     Staging& staging = staging_[worker];
-    bool waited = false;
-    while (staging.begin < staging.end) {
-      const std::size_t sent =
-          rings_[worker]->push(&staging.items[staging.begin], staging.end - staging.begin);
-      staging.begin += sent;
-      totals_.issued += sent;
-      if (staging.begin == staging.end) break;
-      if (!waited && control.phase() == Phase::measuring) ++totals_.backpressure;
-      waited = true;
-      // Not on drain: what was drawn is sent, so that no drawn insert is lost.
-      if (control.phase() == Phase::abort) return false;
-      backoff_.wait();
+    if (staging.begin == staging.end) continue;
+    const std::size_t sent =
+        rings_[worker]->push(&staging.items[staging.begin], staging.end - staging.begin);
+    staging.begin += sent;
+    totals_.issued += sent;
+    if (staging.begin < staging.end) {
+      all = false;
+    } else {
+      staging.begin = 0;
+      staging.end = 0;
     }
-    if (waited) backoff_.reset();
-    staging.begin = 0;
-    staging.end = 0;
   }
-  return true;
+  if (!all && !blocked_ && measuring) ++totals_.backpressure;
+  blocked_ = !all;
+  return all;
 }
 
 std::uint64_t Router::outstanding() noexcept {
@@ -100,80 +122,60 @@ std::uint64_t Router::outstanding() noexcept {
   return sum;
 }
 
-void Router::run_closed(const Control& control) {
-  while (control.phase() < Phase::drain) {
-    const std::uint64_t in_flight = outstanding();
-    const std::uint64_t draws = std::min<std::uint64_t>(settings_.tokens - in_flight, batch);
-    if (draws == 0) {
-      backoff_.wait();
-      continue;
-    }
-    backoff_.reset();
-    totals_.max_outstanding = std::max(totals_.max_outstanding, in_flight + draws);
-    for (std::uint64_t i = 0; i < draws; ++i) {
-      const Operation operation = draw();
-      stage(worker_for(operation), operation, now());
-    }
-    if (!flush(control)) return;
+bool Router::draw_closed() {
+  const std::uint64_t in_flight = outstanding();
+  const std::uint64_t draws = std::min<std::uint64_t>(settings_.tokens - in_flight, batch);
+  if (draws == 0) return false;
+  totals_.max_outstanding = std::max(totals_.max_outstanding, in_flight + draws);
+  for (std::uint64_t i = 0; i < draws; ++i) {
+    const Operation operation = draw();
+    stage(worker_for(operation), operation, now());
   }
+  return true;
 }
 
-void Router::run_open(const Control& control) {
-  double planned = static_cast<double>(now()) + settings_.first_arrival_ticks;
-  while (control.phase() < Phase::drain) {
-    const std::uint64_t time = now();
-    std::size_t draws = 0;
-    // The stamp is the planned arrival, so that the latency includes what a late router adds.
-    while (draws < batch && planned <= static_cast<double>(time)) {
-      const Operation operation = draw();
-      stage(worker_for(operation), operation, static_cast<std::uint64_t>(planned));
-      if (control.phase() == Phase::measuring) {
-        totals_.max_lag_ticks =
-            std::max(totals_.max_lag_ticks, time - static_cast<std::uint64_t>(planned));
-      }
-      planned += settings_.ticks_per_arrival;
-      ++draws;
+bool Router::draw_open(bool measuring) {
+  const std::uint64_t time = now();
+  if (planned_ < 0.0) planned_ = static_cast<double>(time) + settings_.first_arrival_ticks;
+  std::size_t draws = 0;
+  // The stamp is the planned arrival, so that the latency includes what a late router adds.
+  while (draws < batch && planned_ <= static_cast<double>(time)) {
+    const Operation operation = draw();
+    stage(worker_for(operation), operation, static_cast<std::uint64_t>(planned_));
+    if (measuring) {
+      totals_.max_lag_ticks =
+          std::max(totals_.max_lag_ticks, time - static_cast<std::uint64_t>(planned_));
     }
-    if (draws == 0) {
-      backoff_.wait();
-      continue;
-    }
-    backoff_.reset();
-    if (!flush(control)) return;
+    planned_ += settings_.ticks_per_arrival;
+    ++draws;
   }
+  return draws > 0;
 }
 
 // Draws queries and drops those whose worker has enough already, so that a worker with little to do
 // gets its backlog too. A worker's queries then have the distribution of its own slices.
-void Router::run_saturated(const Control& control) {
-  while (control.phase() < Phase::drain) {
-    bool needed = false;
-    for (const std::uint32_t worker : active_) {
-      const std::size_t in_flight = rings_[worker]->in_flight();
-      const std::size_t capacity = rings_[worker]->capacity();
-      room_[worker] = std::min(capacity - in_flight, batch);
-      needed |= in_flight < capacity / 2;
-    }
-    if (!needed) {
-      backoff_.wait();
+bool Router::draw_saturated() {
+  bool needed = false;
+  for (const std::uint32_t worker : active_) {
+    const std::size_t in_flight = rings_[worker]->in_flight();
+    const std::size_t capacity = rings_[worker]->capacity();
+    room_[worker] = std::min(capacity - in_flight, batch);
+    needed |= in_flight < capacity / 2;
+  }
+  if (!needed) return false;
+  const std::uint64_t stamp = now();
+  const std::size_t draws = batch * active_.size();
+  for (std::size_t i = 0; i < draws; ++i) {
+    const Operation operation = draw();
+    const std::uint32_t worker = worker_for(operation);
+    if (room_[worker] == 0) {
+      ++totals_.skipped;
       continue;
     }
-    backoff_.reset();
-    const std::uint64_t stamp = now();
-    const std::size_t draws = batch * active_.size();
-    for (std::size_t i = 0; i < draws; ++i) {
-      const Operation operation = draw();
-      const std::uint32_t worker = worker_for(operation);
-      if (room_[worker] == 0) {
-        ++totals_.skipped;
-        continue;
-      }
-      --room_[worker];
-      stage(worker, operation, stamp);
-    }
-    if (!flush(control)) return;
-    if (backoff_.should_yield(static_cast<unsigned>(draws), 2048)) backoff_.yield();
+    --room_[worker];
+    stage(worker, operation, stamp);
   }
+  return true;
 }
 
 }  // namespace pmoss::runtime

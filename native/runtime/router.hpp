@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/backoff.hpp"
 #include "runtime/control.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/worker.hpp"
@@ -46,8 +45,18 @@ class Router {
   /// Once all workers have built their queues, and before run().
   void connect(std::vector<Ring*> rings);
 
-  /// Sends queries until the drain begins.
+  /// Sends queries until the drain begins: a router with a thread of its own.
   void run(const Control& control);
+
+  enum class Step : std::uint8_t {
+    sent,      ///< there may be more to do at once
+    waiting,   ///< nothing to do for now
+    finished,  ///< the drain has begun and all that was drawn is sent
+  };
+  /// Draws and sends at most one batch, and never waits. A worker that shares its core with this
+  /// router calls it between queries: two threads on one core would hand it over once per batch,
+  /// which costs more than the routing.
+  Step step(const Control& control);
 
   const Totals& totals() const noexcept { return totals_; }
 
@@ -59,15 +68,16 @@ class Router {
     std::size_t end = 0;
   };
 
-  void run_closed(const Control& control);
-  void run_open(const Control& control);
-  void run_saturated(const Control& control);
+  // Each stages what its load asks for now; false if that is nothing.
+  bool draw_closed();
+  bool draw_open(bool measuring);
+  bool draw_saturated();
 
   Operation draw() noexcept;
   std::uint32_t worker_for(const Operation& operation) noexcept;
   void stage(std::uint32_t worker, const Operation& operation, std::uint64_t stamp) noexcept;
-  /// Sends what is staged, waiting for room where a queue is full. False when told to abort.
-  bool flush(const Control& control) noexcept;
+  /// Sends what is staged. False if some of it is left because its queue is full.
+  bool flush(bool measuring) noexcept;
   std::uint64_t outstanding() noexcept;
   std::uint64_t now() const noexcept;
 
@@ -80,7 +90,8 @@ class Router {
   std::vector<std::uint32_t> active_;  ///< workers that serve at least one slice
   std::vector<Staging> staging_;
   std::vector<std::size_t> room_;
-  Backoff backoff_;
+  bool blocked_ = false;   ///< something is staged that its queue has no room for
+  double planned_ = -1.0;  ///< open: the next arrival; negative before the first
   Totals totals_;
 };
 

@@ -324,6 +324,19 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
 
   std::vector<std::unique_ptr<Worker>> workers(worker_count);
   std::atomic<std::size_t> routers_running{router_count};
+  // A router on a worker's CPU has no thread of its own: the worker does its work.
+  std::vector<std::vector<std::size_t>> aboard(worker_count);
+  for (std::size_t i = 0; i < router_count; ++i) {
+    if (const auto worker = worker_on.find(router_cpus[i]); worker != worker_on.end()) {
+      aboard[worker->second].push_back(i);
+    }
+  }
+  const auto connect = [&](std::size_t router) {
+    std::vector<Ring*> rings;
+    for (const auto& worker : workers) rings.push_back(&worker->ring(router));
+    routers[router]->connect(std::move(rings));
+    return routers[router].get();
+  };
   Control control;
   Crew crew(control);  // after all that its threads use
 
@@ -342,17 +355,17 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
       workers[i] = std::make_unique<Worker>(
           settings, index_, pmu::ThreadCounters(probed, options.counters, options.opener));
       if (control.wait_for_start() == Phase::abort) return;
-      workers[i]->run(control, routers_running);
+      std::vector<Router*> own;
+      for (const std::size_t router : aboard[i]) own.push_back(connect(router));
+      workers[i]->run(control, routers_running, std::move(own));
     });
   }
   for (std::size_t i = 0; i < router_count; ++i) {
+    if (worker_on.contains(router_cpus[i])) continue;
     crew.start(role("router", i, router_cpus[i]), [&, i] {
       numa::pin_thread(router_cpus[i]);
       if (control.wait_for_start() == Phase::abort) return;
-      std::vector<Ring*> rings;
-      for (const auto& worker : workers) rings.push_back(&worker->ring(i));
-      routers[i]->connect(std::move(rings));
-      routers[i]->run(control);
+      connect(i)->run(control);
       routers_running.fetch_sub(1, std::memory_order_release);
     });
   }

@@ -6,6 +6,7 @@
 #include "numa/affinity.hpp"
 #include "runtime/backoff.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/router.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss::runtime {
@@ -52,8 +53,31 @@ void Worker::calibrate() {
   }
 }
 
-void Worker::run(const Control& control, const std::atomic<std::size_t>& routers_running) {
-  constexpr std::size_t batch = 64;  // of one router, before the next router's queue has its turn
+bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_running) {
+  bool sent = false;
+  for (std::size_t i = 0; i < aboard_.size();) {
+    switch (aboard_[i]->step(control)) {
+      case Router::Step::sent:
+        sent = true;
+        ++i;
+        break;
+      case Router::Step::waiting:
+        ++i;
+        break;
+      case Router::Step::finished:
+        aboard_.erase(aboard_.begin() + static_cast<std::ptrdiff_t>(i));
+        routers_running.fetch_sub(1, std::memory_order_release);
+        break;
+    }
+  }
+  return sent;
+}
+
+void Worker::run(const Control& control, std::atomic<std::size_t>& routers_running,
+                 std::vector<Router*> aboard) {
+  aboard_ = std::move(aboard);
+  // Of one router, before the next router's queue has its turn. Fewer where routing waits for it.
+  const std::size_t batch = aboard_.empty() ? 64 : 16;
   Backoff backoff(settings_.shares_core);
   totals_.cpu = numa::current_cpu();
   std::uint64_t last = Clock::ticks();
@@ -61,14 +85,15 @@ void Worker::run(const Control& control, const std::atomic<std::size_t>& routers
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
   for (;;) {
-    bool found = false;
+    bool executed = false;
+    bool sent = false;
     // Read before the queues are: when it is 0 here, what the queues show now is all there will be.
     const bool last_round =
         phase_ == Phase::drain && routers_running.load(std::memory_order_acquire) == 0;
     for (const auto& ring : rings_) {
       const std::size_t waiting = ring->readable(batch);
       if (waiting == 0) continue;
-      found = true;
+      executed = true;
       if (idle) {
         idle = false;
         backoff.reset();
@@ -101,16 +126,15 @@ void Worker::run(const Control& control, const std::atomic<std::size_t>& routers
           }
         }
       }
-      if (backoff.should_yield(static_cast<unsigned>(waiting), 256)) {
-        // Another role's turn belongs to no slice.
-        if (window_open_) close_window();
-        window_open_ = false;
-        queries_until_window_ = 0;
-        backoff.yield();
-        last = Clock::ticks();
-      }
     }
-    if (found) continue;
+    if (!aboard_.empty()) {
+      // Routing belongs to no slice.
+      if (window_open_) close_window();
+      window_open_ = false;
+      sent = route(control, routers_running);
+      if (!idle) last = Clock::ticks();
+    }
+    if (executed) continue;
     if (last_round) return;
     if (!idle) {
       idle = true;
@@ -124,7 +148,7 @@ void Worker::run(const Control& control, const std::atomic<std::size_t>& routers
       if (phase == Phase::abort) return;
       last = Clock::ticks();
     }
-    backoff.wait();
+    if (!sent) backoff.wait();
   }
 }
 

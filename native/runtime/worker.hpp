@@ -17,6 +17,8 @@ namespace pmoss::runtime {
 
 using Ring = SpscRing<Item>;
 
+class Router;
+
 /// Built and run on its own thread, once that is bound to its CPU: all of its memory, its queues
 /// included, is then touched first where it is used. run() allocates nothing.
 class Worker {
@@ -63,10 +65,14 @@ class Worker {
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
 
   /// Executes queries until the drain is over, that is until `routers_running` is 0 and the queues
-  /// are empty.
-  void run(const Control& control, const std::atomic<std::size_t>& routers_running);
+  /// are empty. Between queries it does the work of the routers `aboard`, which have no thread of
+  /// their own, and takes each off `routers_running` when it has finished.
+  void run(const Control& control, std::atomic<std::size_t>& routers_running,
+           std::vector<Router*> aboard);
 
  private:
+  /// True if a router aboard had something to send.
+  bool route(const Control& control, std::atomic<std::size_t>& routers_running);
   void execute(const Item& item);
   void account(const Item& item, std::uint64_t service_ticks, std::uint64_t now) noexcept;
   void enter(Phase phase) noexcept;
@@ -84,6 +90,7 @@ class Worker {
   Totals totals_;
 
   Phase phase_ = Phase::warmup;
+  std::vector<Router*> aboard_;  ///< those that have not finished
 
   // The current window of counters. A window ends after `window` queries, or before that when the
   // worker has to wait. Having waited, a worker does without windows until `window` queries have

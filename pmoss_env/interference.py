@@ -2,6 +2,10 @@
 
 A neighbour is never shown to a policy except through what the counters then say (design.md
 section 3): the reason to read a performance monitoring unit at all.
+
+The analytic model takes a neighbour's turns as short: a shared core is a slower core. Where turns
+last longer than bounded queues take to fill (milliseconds against a closed load of few queries), a
+shared core stops the others too, and real losses are greater than modelled.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ class Config:
         heads: attention heads.
         width: embedding size.
         channels: features per core tile in the state encoder.
+        context: steps that a token may look back on, its own included; 256 is all of an episode
+            with 256 slices. The meta token is always in sight.
         dropout: probability, on residual branches.
         meta_position: "first", or "last": just before the last step, as the paper shows it.
         derived: per-tile channels computed from the counters, see derived_channels().
@@ -76,6 +78,7 @@ class Config:
     heads: int = 8
     width: int = 128
     channels: int = 32
+    context: int = 256
     dropout: float = 0.1
     meta_position: Literal["first", "last"] = "first"
     derived: bool = True
@@ -101,7 +104,8 @@ class Config:
                     f"decision-transformer: {name} = {getattr(self, name)!r}: must {rule}"
                 )
 
-        for name in ("layers", "heads", "width", "channels", "updates", "batch_size", "threads"):
+        counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
+        for name in (*counts, "threads"):
             value = getattr(self, name)
             check(name, isinstance(value, int) and value >= 1, "be a whole number from 1")
         check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
@@ -122,6 +126,10 @@ class Config:
 # ------------------------------------------------------------------------------------- states
 
 
+#: Standard deviations beyond which a counter tells no more.
+OUTLIER = 5.0
+
+
 class Standardise(nn.Module):
     """Takes log(1 + x) of counters and standardises it with the training data's statistics."""
 
@@ -136,7 +144,7 @@ class Standardise(nn.Module):
     def forward(self, counters: Tensor) -> Tensor:
         """Maps (..., counters) to the same shape."""
         standard: Tensor = (torch.log1p(counters) - self.mean) / self.std
-        return standard
+        return standard.clamp(-OUTLIER, OUTLIER)
 
     def set(self, samples: Array) -> None:
         """Takes the statistics of (n, counters) samples."""
@@ -178,7 +186,8 @@ class StateEncoder(nn.Module):
                 (B, n, tiles, H), ``incumbent_view`` (B, 1, tiles, H), ``slice_view`` (B, n, H).
 
         Returns:
-            (B, n, tiles, channels) features and (B, n, width) tokens.
+            (B, n, tiles, channels + DERIVED) features, without DERIVED if they are switched off,
+            and (B, n, width) tokens.
         """
         machine, incumbent, slice_ = (
             state[key] for key in ("machine_view", "incumbent_view", "slice_view")
@@ -205,11 +214,18 @@ class StateEncoder(nn.Module):
         image = mixed.reshape(batch * steps, *self.grid, -1).permute(0, 3, 1, 2)
         image = image + self.far(F.relu(self.near(image)))
         features = image.permute(0, 2, 3, 1).reshape(batch, steps, tiles, -1)
-        return features, self.token(features.flatten(2))
+        token = self.token(features.flatten(2))
+        if self.derived:
+            # The action head also sees the derived channels as they are: a score that is linear
+            # in how occupied a tile is stays right beyond the states of the training data.
+            features = torch.cat([features, parts[-1]], dim=-1)
+        return features, token
 
 
 #: Channels that derived_channels() gives.
 DERIVED = 6
+#: Where derived_channels() stops telling loads apart, in units of the mean load.
+OVERLOAD = 3.0
 
 
 def derived_channels(
@@ -219,11 +235,12 @@ def derived_channels(
 
     In units of the mean busy time per worker core under the incumbent:
 
-    0. work placed on the tile so far;
+    0. work placed on the tile so far, at most OVERLOAD;
     1. work of the next slice, the same on all tiles;
     2. how slow the tile was under the incumbent: elapsed time over busy time, minus 1;
     3. whether the tile ran anything under the incumbent, so that 2 is known;
-    4. time that the tile would be occupied if it took the next slice: (0 + 1) times slowness;
+    4. time that the tile would be occupied if it took the next slice: (0 + 1) times slowness, at
+       most OVERLOAD;
     5. how far 4 lies above the least occupied allowed tile, in units of the next slice's work, on
        a logarithmic scale that ends at a thousandth: small differences decide between tiles.
 
@@ -246,6 +263,9 @@ def derived_channels(
     occupied = (placed + added) * slowness
     least = occupied.masked_fill(position_mask == 0, math.inf).amin(-1, keepdim=True)
     above = torch.log((occupied - least).clamp(min=0) / added.clamp(min=1e-4) + 1e-3)
+    # Training holds few overloaded tiles: unbounded values would carry the network to where it
+    # has learnt nothing, and one bad step would lead to the next.
+    placed, occupied = placed.clamp(max=OVERLOAD), occupied.clamp(max=OVERLOAD)
     return torch.stack(
         [
             placed,
@@ -286,13 +306,16 @@ class Block(nn.Module):
             cache: (2, B, heads, L, width / heads) keys and values; the first ``past`` are filled,
                 and those of ``x`` are written behind them. None: ``x`` is the whole sequence.
             past: how many tokens came before.
-            mask: (n, past + n) bool, what each token may attend to; needed with a cache.
+            mask: (n, past + n) bool, what each token may attend to; needed with a cache. None
+                without one: all tokens before it.
         """
         batch, n, width = x.shape
         qkv = self.qkv(self.norm_1(x)).view(batch, n, 3, self.heads, width // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
         if cache is None:
-            y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            y = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, is_causal=mask is None
+            )
         else:
             cache[0, :, :, past : past + n] = key
             cache[1, :, :, past : past + n] = value
@@ -307,23 +330,32 @@ class Block(nn.Module):
 class Model(nn.Module):
     """The network: tokens in, one score per core tile and step out."""
 
+    returns_mean: Tensor
+    returns_std: Tensor
+    sight: Tensor
+
     def __init__(
         self, config: Config, grid: tuple[int, int], counters: int, meta: int, slices: int
     ) -> None:
         super().__init__()
         tiles = grid[0] * grid[1]
         self.slices = slices
-        self.meta_first = config.meta_position == "first"
+        self.meta_at = 0 if config.meta_position == "first" else 3 * (slices - 1)
+        self.whole = config.context >= slices
+        self.register_buffer("sight", self._sight(config.context), persistent=False)
         self.states = StateEncoder(config, grid, counters)
         self.meta_standard = Standardise(meta)
         self.meta = nn.Linear(meta, config.width)
+        # Statistics of the returns-to-go: without them good and bad episodes look nearly alike.
+        self.register_buffer("returns_mean", torch.zeros(()))
+        self.register_buffer("returns_std", torch.ones(()))
         self.returns = nn.Linear(1, config.width)
         self.actions = nn.Embedding(tiles, config.width)
         # The paper's slice embedding: one vector per place in the order, for all of its tokens.
         self.places = nn.Embedding(slices, config.width)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.pointer = nn.Linear(config.width, config.channels)
+        self.pointer = nn.Linear(config.width, config.channels + DERIVED * config.derived)
         self.plain = nn.Linear(config.width, tiles)
         self.apply(_initialise)
 
@@ -341,21 +373,35 @@ class Model(nn.Module):
         size, steps, width = tokens.shape
         place = self.places.weight[None, :steps, None]
         triples = torch.stack(
-            [self.returns(batch["returns"].unsqueeze(-1)), tokens, self.actions(batch["actions"])],
+            [self.wanted(batch["returns"]), tokens, self.actions(batch["actions"])],
             dim=2,
         )
         sequence = (triples + place).reshape(size, 3 * steps, width)
-        at = 0 if self.meta_first else 3 * (steps - 1)
+        at = self.meta_at
         meta = self.meta(self.meta_standard(batch["meta"])).unsqueeze(1)
         x = torch.cat([sequence[:, :at], meta, sequence[:, at:]], dim=1)
         for block in self.blocks:
-            x = block(x)
+            x = block(x, mask=None if self.whole else self.sight)
         where = torch.arange(steps, device=x.device) * 3 + 1
         where = where + (where >= at)
         return self.scores(self.norm(x[:, where]), features, batch["position_mask"])
 
+    def _sight(self, context: int) -> Tensor:
+        """(3 T + 1, 3 T + 1) bool: which tokens each token may attend to."""
+        step = torch.arange(3 * self.slices) // 3
+        step = torch.cat([step[: self.meta_at], step[self.meta_at :][:1], step[self.meta_at :]])
+        near = step[:, None] - step[None, :] < context
+        near[:, self.meta_at] = True
+        return near.tril()
+
+    def wanted(self, returns: Tensor) -> Tensor:
+        """(..., width) tokens of returns-to-go (...)."""
+        standard = (returns - self.returns_mean) / self.returns_std
+        token: Tensor = self.returns(standard.unsqueeze(-1))
+        return token
+
     def scores(self, hidden: Tensor, features: Tensor, position_mask: Tensor) -> Tensor:
-        """(B, n, tiles) scores from (B, n, width) and (B, n, tiles, channels)."""
+        """(B, n, tiles) scores from (B, n, width) and (B, n, tiles, features)."""
         pointed = (features @ self.pointer(hidden).unsqueeze(-1)).squeeze(-1)
         scores: Tensor = pointed + self.plain(hidden)
         return scores.masked_fill(position_mask == 0, FORBIDDEN)
@@ -381,7 +427,6 @@ class Decoder:
         self._caches = torch.empty(
             len(model.blocks), 2, 1, block.heads, length, width // block.heads
         )
-        self._causal = torch.ones(length, length, dtype=torch.bool).tril()
         self.start()
 
     def start(self) -> None:
@@ -400,15 +445,15 @@ class Decoder:
         model, t = self._model, self.step
         features, token = model.states(batch)
         place = model.places.weight[t]
-        tokens = [model.returns(torch.tensor([[[return_to_go]]])) + place, token + place]
-        if t == (0 if model.meta_first else model.slices - 1):
+        tokens = [model.wanted(torch.tensor([[return_to_go]])) + place, token + place]
+        if 3 * t == model.meta_at:
             tokens.insert(0, model.meta(model.meta_standard(batch["meta"])).unsqueeze(1))
         if t > 0:
             before = model.actions.weight[action] + model.places.weight[t - 1]
             tokens.insert(0, before.expand(1, 1, -1))
         x = torch.cat(tokens, dim=1)
         past, n = self._past, x.shape[1]
-        mask = self._causal[past : past + n, : past + n]
+        mask = model.sight[past : past + n, : past + n]
         for block, cache in zip(model.blocks, self._caches, strict=True):
             x = block(x, cache, past, mask)
         self._past += n
@@ -472,7 +517,7 @@ class DecisionTransformer(Agent):
                 self.task = {**task, "meta": source.meta_size, "best_throughput": best}
                 torch.manual_seed(config.seed)
                 self.model = self._new_model()
-                source.standardise(self.model)
+                source.standardise(self.model, best)
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser
@@ -725,7 +770,7 @@ class _Episodes:
             rows.append(int(order[place]))
         return rows
 
-    def standardise(self, model: Model) -> None:
+    def standardise(self, model: Model, best: float) -> None:
         """Sets the model's input statistics from a sample of the episodes."""
         picks = np.linspace(0, self._kept.size - 1, min(self.SAMPLE, self._kept.size)).astype(int)
         parts = {
@@ -735,8 +780,10 @@ class _Episodes:
             "meta": model.meta_standard,
         }
         samples: dict[str, list[Array]] = {key: [] for key in parts}
+        returns = []
         for i in self._kept[picks]:
             episode = self._view[int(i)]
+            returns.append(episode["returns"].double() / best)
             for key in parts:
                 values = episode[key]
                 if values.ndim == 3:  # tiles without a worker are always 0
@@ -744,3 +791,7 @@ class _Episodes:
                 samples[key].append(values.reshape(-1, values.shape[-1]).numpy())
         for key, part in parts.items():
             part.set(np.concatenate(samples[key]))
+        all_returns = torch.cat(returns)
+        model.returns_mean.copy_(all_returns.mean())
+        # Where all episodes end alike there is no scale to standardise to.
+        model.returns_std.copy_(all_returns.std(unbiased=False).clamp(min=0.01))

@@ -7,7 +7,6 @@ the same bits with any number of processes.
 from __future__ import annotations
 
 import ctypes
-import heapq
 import math
 import multiprocessing
 import os
@@ -56,24 +55,42 @@ _PLAY, _REFERENCE = 0, 1
 
 
 SEARCHES = ("local-search", "greedy-search")
-POLICIES = (*BASELINES, "greedy", "greedy-search")
+POLICIES = (*BASELINES, "greedy", "greedy-capacity", "greedy-search")
 
 
-def greedy(context: Context, order: Int32Array) -> Schedule:
-    """Each slice in ``order`` on the worker with the least load so far, equal ones by core.
+def greedy(context: Context, order: Int32Array, *, capacity: bool = False) -> Schedule:
+    """Each slice in ``order`` on the worker that then ends first: LPT's rule in another order.
 
-    Loads are those of the incumbent's snapshot. The same rule as LPT in another order.
+    Args:
+        context: with the incumbent and its snapshot.
+        order: (slices,) the order in which the episode places.
+        capacity: take into account how slow each core was under the incumbent, as the baseline
+            "lpt-capacity" does; else all cores count as equally fast.
     """
-    assert context.snapshot is not None
+    assert context.snapshot is not None and context.incumbent is not None
+    machine = context.machine
     load = slice_load(context.snapshot)
+    speed = np.ones(machine.cores)
+    if capacity:
+        busy, elapsed = (
+            np.bincount(context.incumbent.cores, context.snapshot.counter(name), machine.cores)
+            for name in ("task_clock_us", "elapsed_us")
+        )
+        np.divide(busy, elapsed, out=speed, where=(busy > 0) & (elapsed > 0))
+    speed = speed[machine.workers]
+    total = np.zeros(machine.workers.size)
+    count = np.zeros(machine.workers.size, dtype=np.int64)
     cores = np.empty(load.size, dtype=np.int32)
-    heap = [(0.0, int(core), 0) for core in context.machine.workers]
-    for s in order:
-        total, core, count = heapq.heappop(heap)
-        cores[s] = core
-        if count + 1 != context.max_slices_per_core:
-            heapq.heappush(heap, (total + float(load[s]), core, count + 1))
-    return context.machine.local_schedule(cores)
+    for slice_ in order:
+        end = (total + load[slice_]) / speed
+        if context.max_slices_per_core is not None:
+            end[count == context.max_slices_per_core] = np.inf
+        # Chance decides between equals: a learner shall see why a core was chosen, not its number.
+        w = int(context.rng.choice(np.flatnonzero(end == end.min())))
+        cores[slice_] = machine.workers[w]
+        total[w] += load[slice_]
+        count[w] += 1
+    return machine.local_schedule(cores)
 
 
 @dataclass(frozen=True)
@@ -81,9 +98,9 @@ class Behaviour:
     """A policy that fills a dataset.
 
     Attributes:
-        policy: a baseline of ``pmoss_env.baselines``, "greedy" (in the order in which the episode
-            places, each slice goes to the worker with the least load so far: LPT's rule in the
-            environment's order), or "greedy-search" (local search that starts from "greedy").
+        policy: a baseline of ``pmoss_env.baselines``; or "greedy" or "greedy-capacity", the rules
+            of "lpt" and "lpt-capacity" in the order in which the episode places; or
+            "greedy-search", local search that starts from "greedy-capacity".
         weight: its share of the episodes is weight / sum of the weights.
         epsilon: probability that a slice goes to a random worker core in place of the policy's.
         budget: backend evaluations of a search; None: the baseline's own.
@@ -114,20 +131,19 @@ class Behaviour:
         return f"{self.policy}{budget}{noise}"
 
 
-#: Food for a Decision Transformer: bad, plain, blind and near-best schedules, and noise on them.
+#: Food for a Decision Transformer: bad, plain, blind and good schedules, and noise on them. Search
+#: is left to "expert": it ends higher, by exchanges that no single state explains, and a learner
+#: that finds itself in such an episode knows little about the next step.
 MIXED: tuple[Behaviour, ...] = (
-    Behaviour("random", 1.0),
+    Behaviour("random", 1.5),
     Behaviour("grouped", 0.5),
     Behaviour("spread", 0.5),
     Behaviour("mixed", 0.5),
-    Behaviour("lpt", 1.0),
+    Behaviour("lpt", 1.5),
     Behaviour("greedy", 1.0),
     Behaviour("greedy", 0.5, epsilon=0.1),
-    # Search that starts from the placement order decides like a sequential policy, so that a
-    # sequential learner can follow it; search from LPT ends as high, but in an order that no
-    # state explains.
-    Behaviour("greedy-search", 4.0, budget=300),
-    Behaviour("greedy-search", 1.0, epsilon=0.05, budget=300),
+    Behaviour("greedy-capacity", 3.0),
+    Behaviour("greedy-capacity", 1.0, epsilon=0.1),
 )
 TIERS: Mapping[str, tuple[Behaviour, ...]] = {
     "random": (Behaviour("random"),),
@@ -313,11 +329,12 @@ class _Player:
         """The schedule that a behaviour wants; its noise respects the constraint."""
         backend = self._backend(env) if behaviour.policy in SEARCHES else None
         context: Context = env.context(rng, backend)
-        if behaviour.policy == "greedy":
-            schedule = greedy(context, env.order)
+        if behaviour.policy in ("greedy", "greedy-capacity"):
+            schedule = greedy(context, env.order, capacity=behaviour.policy == "greedy-capacity")
         elif behaviour.policy == "greedy-search":
             budget = DEFAULT_BUDGET if behaviour.budget is None else behaviour.budget
-            schedule = local_search(context, budget, greedy(context, env.order)).schedule
+            start = greedy(context, env.order, capacity=True)
+            schedule = local_search(context, budget, start).schedule
         else:
             schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
         cores = schedule.cores.copy()

@@ -90,10 +90,12 @@ def test_every_parameter_gets_a_gradient(dataset, meta_position):
         assert parameter.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize("context", [1, 3, 256])
 @pytest.mark.parametrize("meta_position", ["first", "last"])
 @pytest.mark.parametrize("reward", ["terminal", "slice", "improvement"])
-def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, reward):
-    agent = DecisionTransformer(**{**SMALL, "meta_position": meta_position, "reward": reward})
+def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, reward, context):
+    choice = {"meta_position": meta_position, "reward": reward, "context": context}
+    agent = DecisionTransformer(**{**SMALL, **choice, "updates": 2})
     agent.fit(dataset)
     batch = _Episodes(dataset, agent.config).batch(0, agent.task["best_throughput"])
     with torch.inference_mode():
@@ -122,6 +124,19 @@ def test_no_step_sees_what_comes_later(fitted, dataset):
         after = fitted.model(batch)
     torch.testing.assert_close(before[:, :6], after[:, :6])
     assert not torch.equal(before[:, 6:], after[:, 6:])
+
+
+def test_a_short_context_sees_no_further_back(dataset):
+    agent = DecisionTransformer(**{**SMALL, "layers": 1, "context": 2, "updates": 1})
+    agent.fit(dataset)
+    batch = _Episodes(dataset, agent.config).batch(0, 1.0)
+    with torch.inference_mode():
+        before = agent.model(batch)
+        batch["actions"][:, 3] = 1 + batch["actions"][:, 3] % 3
+        after = agent.model(batch)
+    torch.testing.assert_close(before[:, :4], after[:, :4])
+    assert not torch.equal(before[:, 4], after[:, 4])
+    torch.testing.assert_close(before[:, 5:], after[:, 5:])
 
 
 @pytest.mark.parametrize("decoding", ["greedy", "sample"])

@@ -18,7 +18,6 @@ constexpr double line_bytes = 64.0;
 // The first cycle of Che's fixed point starts left of the root of a concave function, so Newton's
 // method climbs to it; the count is fixed so that every path to a schedule gives the same bits.
 constexpr int cache_iterations = 10;
-constexpr int contention_iterations = 40;
 constexpr double contention_tolerance = 1e-9;
 // A fair scheduler lets two runnable threads alternate every few milliseconds.
 constexpr double time_slice_us = 3000.0;
@@ -49,11 +48,13 @@ Model::Model(Machine machine, Load load) : machine_(std::move(machine)), load_(l
   multiplier_.assign(nodes * nodes, 1.0);
   demand_.assign(cores, 0.0);
   dram_demand_.assign(cores * nodes, 0.0);
-  traffic_.assign(cores * nodes, 0.0);
+  read_bytes_.assign(cores * nodes, 0.0);
+  written_bytes_.assign(cores * nodes, 0.0);
   total_.assign(cores, 0.0);
-  node_load_.assign(nodes, 0.0);
   const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  link_load_.assign(sockets * sockets, 0.0);
+  for (auto* values : {&use_, &smooth_use_, &step_, &last_change_, &latency_}) {
+    values->assign(nodes + sockets * sockets, 0.0);
+  }
   active_.reserve(cores);
   for (std::size_t i = 0; i < curve_.size(); ++i) {
     const double u = static_cast<double>(i) / curve_steps_per_unit;
@@ -83,8 +84,7 @@ void Model::set_instance(SliceProfiles profiles, std::vector<double> busy_share)
   node_.assign(n, -1);
   llc_.assign(n, -1);
   state_.assign(n, SliceState{});
-  in_l2_.assign(n * line_classes, 0.0);
-  in_llc_.assign(n * line_classes, 0.0);
+  beyond_llc_.assign(n * line_classes, 0.0);
   scratch_lines_.assign(n * line_classes, 0.0);
   scratch_rates_.assign(n * line_classes, 0.0);
   members_.reserve(n);
@@ -184,6 +184,14 @@ std::vector<double> Model::marginal(int slice) {
   return result;
 }
 
+// Rates are per query of the workload. Under saturation each core works at its own pace instead,
+// and its slices share that core's queries.
+double Model::pace(std::size_t slice) const {
+  if (load_.kind != Load::Kind::saturated) return 1.0;
+  const double share = core_share_[static_cast<std::size_t>(core_[slice])];
+  return share > 0.0 ? 1.0 / share : 1.0;
+}
+
 // Che's approximation: every line stays for one common time T after its last touch, and T is the
 // time in which as many distinct lines are touched as the cache holds. Time is counted in queries.
 double Model::characteristic_time(std::span<const int> members, double capacity_lines) {
@@ -192,14 +200,11 @@ double Model::characteristic_time(std::span<const int> members, double capacity_
   double total_rate = 0.0;
   for (const int s : members) {
     const std::size_t row = static_cast<std::size_t>(s) * line_classes;
-    // Under saturation each core works at its own pace, so its slices share that core's queries.
-    const double scale =
-        load_.kind == Load::Kind::saturated
-            ? 1.0 / core_share_[static_cast<std::size_t>(core_[static_cast<std::size_t>(s)])]
-            : 1.0;
+    const double scale = pace(static_cast<std::size_t>(s));
     for (std::size_t k = 0; k < line_classes; ++k) {
-      scratch_lines_[n] = profiles_.lines[row + k];
       scratch_rates_[n] = scale * profiles_.line_rate[row + k];
+      // What is never touched takes no room.
+      scratch_lines_[n] = scratch_rates_[n] > 0.0 ? profiles_.lines[row + k] : 0.0;
       total_lines += scratch_lines_[n];
       total_rate += scratch_lines_[n] * scratch_rates_[n];
       ++n;
@@ -279,7 +284,7 @@ void Model::refresh(const std::vector<std::uint8_t>& core_changed,
 void Model::refresh_slice(std::size_t s) {
   const auto c = static_cast<std::size_t>(core_[s]);
   const std::size_t row = s * line_classes;
-  const double scale = load_.kind == Load::Kind::saturated ? 1.0 / core_share_[c] : 1.0;
+  const double scale = pace(s);
   const double l2_time = core_time_[c];
   // A line of the private cache is in the domain's reach too (victim or inclusive alike).
   const double llc_time = std::max(l2_time, llc_time_[static_cast<std::size_t>(llc_[s])]);
@@ -289,15 +294,18 @@ void Model::refresh_slice(std::size_t s) {
     const double rate = scale * profiles_.line_rate[row + k];
     const double beyond_l2 = std::isinf(l2_time) ? 0.0 : exp_of_negative(-rate * l2_time);
     const double beyond_llc = std::isinf(llc_time) ? 0.0 : exp_of_negative(-rate * llc_time);
-    in_l2_[row + k] = beyond_l2;
-    in_llc_[row + k] = beyond_llc;
+    beyond_llc_[row + k] = beyond_llc;
     const double waits = profiles_.dependent[row + k] / machine_.mlp_dependent +
                          profiles_.streaming[row + k] / machine_.mlp_streaming;
     state.llc_ns += waits * (beyond_l2 - beyond_llc) * machine_.llc_ns;
     dram_stalls += waits * beyond_llc;
     const double touched = profiles_.lines[row + k] * profiles_.line_rate[row + k];
     state.read_bytes += line_bytes * touched * beyond_llc;
-    state.write_bytes += line_bytes * touched * beyond_llc * profiles_.dirty_share[row + k];
+    // A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
+    // 1 / beyond_llc on average, each writes with the dirty share.
+    const double dirty = profiles_.dirty_share[row + k];
+    const double written_back = dirty > 0.0 ? dirty / (dirty + (1.0 - dirty) * beyond_llc) : 0.0;
+    state.write_bytes += line_bytes * touched * beyond_llc * written_back;
     state.dram_loads += profiles_.dependent[row + k] * beyond_llc;
   }
   const int core_node = machine_.node_of_core[c];
@@ -321,101 +329,160 @@ double Model::loaded_latency(double utilisation) const {
   return utilisation > curve_knee ? curve * (1.0 + 25.0 * (utilisation - curve_knee)) : curve;
 }
 
-void Model::solve_contention() {
+void Model::sum_demands() {
   const auto n = static_cast<std::size_t>(profiles_.slices);
   const auto cores = static_cast<std::size_t>(machine_.cores());
   const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
   std::fill(demand_.begin(), demand_.end(), 0.0);
   std::fill(dram_demand_.begin(), dram_demand_.end(), 0.0);
-  std::fill(traffic_.begin(), traffic_.end(), 0.0);
+  std::fill(read_bytes_.begin(), read_bytes_.end(), 0.0);
+  std::fill(written_bytes_.begin(), written_bytes_.end(), 0.0);
   for (std::size_t s = 0; s < n; ++s) {
     const auto c = static_cast<std::size_t>(core_[s]);
     const auto m = static_cast<std::size_t>(node_[s]);
     demand_[c] += state_[s].fixed_ns;
     dram_demand_[c * nodes + m] += state_[s].dram_ns;
-    traffic_[c * nodes + m] += state_[s].read_bytes + state_[s].write_bytes;
+    read_bytes_[c * nodes + m] += state_[s].read_bytes;
+    written_bytes_[c * nodes + m] += state_[s].write_bytes;
   }
-  const double population = load_.outstanding_per_worker * static_cast<double>(machine_.workers());
-  std::fill(multiplier_.begin(), multiplier_.end(), 1.0);
   active_.clear();
   for (std::size_t c = 0; c < cores; ++c) {
     total_[c] = 0.0;
     core_rate_[c] = 0.0;
     if (core_share_[c] > 0.0) active_.push_back(c);
   }
+}
 
-  double previous = 0.0;
-  for (int step = 0; step < contention_iterations; ++step) {
-    for (const std::size_t c : active_) {
-      double ns = demand_[c];
-      const auto from = static_cast<std::size_t>(machine_.node_of_core[c]);
-      for (std::size_t m = 0; m < nodes; ++m) {
-        ns += dram_demand_[c * nodes + m] * multiplier_[from * nodes + m];
-      }
-      total_[c] = ns * slowdown_[c];
-    }
-    // Demands are in nanoseconds per query, so throughputs are in queries per nanosecond.
-    double x = 0.0;
-    if (load_.kind == Load::Kind::saturated) {
-      for (const std::size_t c : active_) {
-        core_rate_[c] = core_share_[c] / total_[c];
-        x += core_rate_[c];
-      }
-    } else {
-      x = closed_throughput(total_, population);
-      if (load_.kind == Load::Kind::open) x = std::min(x, load_.offered_mq_per_s * 1e-3);
-      for (const std::size_t c : active_) core_rate_[c] = x * core_share_[c];
-    }
-    throughput_ = x;
-    if (std::abs(x - previous) <= contention_tolerance * x) break;
-    previous = x;
-
-    // 1 byte per nanosecond is 1 GB/s.
-    std::fill(node_load_.begin(), node_load_.end(), 0.0);
-    std::fill(link_load_.begin(), link_load_.end(), 0.0);
-    for (const std::size_t c : active_) {
-      const double rate = core_rate_[c] / core_share_[c];
-      const auto from = static_cast<std::size_t>(
-          machine_.socket_of_node[static_cast<std::size_t>(machine_.node_of_core[c])]);
-      for (std::size_t m = 0; m < nodes; ++m) {
-        const double gb_per_s = rate * traffic_[c * nodes + m];
-        node_load_[m] += gb_per_s;
-        const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
-        if (to != from) link_load_[to * sockets + from] += gb_per_s;
-      }
-    }
-    double busiest = 0.0;
+// Times are in nanoseconds per query, so throughputs are in queries per nanosecond.
+double Model::serve() {
+  const auto nodes = static_cast<std::size_t>(machine_.nodes());
+  for (const std::size_t c : active_) {
+    double ns = demand_[c];
+    const auto from = static_cast<std::size_t>(machine_.node_of_core[c]);
     for (std::size_t m = 0; m < nodes; ++m) {
-      node_load_[m] /= machine_.dram_gb_per_s[m];
-      busiest = std::max(busiest, node_load_[m]);
-      node_load_[m] = loaded_latency(node_load_[m]);
+      ns += dram_demand_[c * nodes + m] * multiplier_[from * nodes + m];
     }
-    for (std::size_t link = 0; link < link_load_.size(); ++link) {
-      if (link_load_[link] == 0.0) {
-        link_load_[link] = 1.0;  // idle, or a socket to itself
-        continue;
-      }
-      link_load_[link] /= machine_.link_gb_per_s[link];
-      busiest = std::max(busiest, link_load_[link]);
-      link_load_[link] = loaded_latency(link_load_[link]);
-    }
-    // The curve is flat at low load, where the plain iteration converges fastest.
-    const double weight = busiest > 0.7 ? 0.5 : 1.0;
-    for (std::size_t a = 0; a < nodes; ++a) {
-      const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);
-      for (std::size_t m = 0; m < nodes; ++m) {
-        const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
-        double& value = multiplier_[a * nodes + m];
-        value += weight * (node_load_[m] * link_load_[to * sockets + from] - value);
-      }
+    total_[c] = ns * slowdown_[c];
+  }
+  if (load_.kind != Load::Kind::saturated) {
+    const double population =
+        load_.outstanding_per_worker * static_cast<double>(machine_.workers());
+    const double x = closed_throughput(total_, population);
+    return load_.kind == Load::Kind::open ? std::min(x, load_.offered_mq_per_s * 1e-3) : x;
+  }
+  double x = 0.0;
+  for (const std::size_t c : active_) {
+    core_rate_[c] = core_share_[c] / total_[c];
+    x += core_rate_[c];
+  }
+  return x;
+}
+
+void Model::measure_use() {
+  const auto nodes = static_cast<std::size_t>(machine_.nodes());
+  const auto sockets = static_cast<std::size_t>(machine_.sockets());
+  std::fill(use_.begin(), use_.end(), 0.0);
+  double* const link_use = use_.data() + nodes;
+  for (const std::size_t c : active_) {
+    const double rate = core_rate_[c] / core_share_[c];
+    const auto from = static_cast<std::size_t>(
+        machine_.socket_of_node[static_cast<std::size_t>(machine_.node_of_core[c])]);
+    for (std::size_t m = 0; m < nodes; ++m) {
+      // 1 byte per nanosecond is 1 GB/s.
+      const double read = rate * read_bytes_[c * nodes + m];
+      const double written = rate * written_bytes_[c * nodes + m];
+      use_[m] += read + written;
+      const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
+      if (to == from) continue;
+      link_use[to * sockets + from] += read;
+      link_use[from * sockets + to] += written;
     }
   }
-  for (std::size_t c = 0; c < cores; ++c) {
+  for (std::size_t m = 0; m < nodes; ++m) use_[m] /= machine_.dram_gb_per_s[m];
+  for (std::size_t link = 0; link < sockets * sockets; ++link) {
+    // A socket has no link to itself.
+    if (link_use[link] > 0.0) link_use[link] /= machine_.link_gb_per_s[link];
+  }
+}
+
+void Model::load_memory(const std::vector<double>& use) {
+  const auto nodes = static_cast<std::size_t>(machine_.nodes());
+  const auto sockets = static_cast<std::size_t>(machine_.sockets());
+  for (std::size_t i = 0; i < use.size(); ++i) latency_[i] = loaded_latency(use[i]);
+  const double* const link_latency = latency_.data() + nodes;
+  for (std::size_t a = 0; a < nodes; ++a) {
+    const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);
+    for (std::size_t m = 0; m < nodes; ++m) {
+      const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
+      multiplier_[a * nodes + m] = latency_[m] * link_latency[to * sockets + from];
+    }
+  }
+}
+
+// Throughput loads memory, and loaded memory lowers throughput.
+void Model::solve_contention() {
+  sum_demands();
+  std::fill(multiplier_.begin(), multiplier_.end(), 1.0);
+  double x = serve();
+  steps_ = 1;
+  if (load_.kind == Load::Kind::saturated) {
+    // Cores work at paces of their own. Each node and link approaches its use by a step that
+    // halves when it swings past and grows while it does not, so that none circles for ever.
+    std::fill(smooth_use_.begin(), smooth_use_.end(), 0.0);
+    std::fill(step_.begin(), step_.end(), 1.0);
+    std::fill(last_change_.begin(), last_change_.end(), 0.0);
+    double furthest = 1.0;
+    while (furthest > contention_tolerance && steps_ < contention_limit) {
+      measure_use();
+      furthest = 0.0;
+      for (std::size_t i = 0; i < use_.size(); ++i) {
+        const double change = use_[i] - smooth_use_[i];
+        step_[i] = change * last_change_[i] < 0.0 ? 0.5 * step_[i] : std::min(1.0, 1.1 * step_[i]);
+        smooth_use_[i] += step_[i] * change;
+        last_change_[i] = change;
+        furthest = std::max(furthest, std::abs(change));
+      }
+      load_memory(smooth_use_);
+      x = serve();
+      ++steps_;
+    }
+  } else {
+    // All cores share one throughput, and what memory then allows only falls with it: the crossing
+    // lies between none and what idle memory allows. False position, with Illinois' halving.
+    const auto surplus = [this](double throughput) {
+      for (const std::size_t c : active_) core_rate_[c] = throughput * core_share_[c];
+      measure_use();
+      load_memory(use_);
+      ++steps_;
+      return serve() - throughput;
+    };
+    double low = 0.0, high = x;
+    double above = x;  // surplus at low
+    double below = surplus(high);
+    int side = 0;
+    while (below < -contention_tolerance * x && steps_ < contention_limit) {
+      x = (low * below - high * above) / (below - above);
+      const double value = surplus(x);
+      if (std::abs(value) <= contention_tolerance * x) break;
+      if (value > 0.0) {
+        low = x;
+        above = value;
+        if (side == 1) below *= 0.5;
+        side = 1;
+      } else {
+        high = x;
+        below = value;
+        if (side == -1) above *= 0.5;
+        side = -1;
+      }
+    }
+    for (const std::size_t c : active_) core_rate_[c] = x * core_share_[c];
+  }
+  for (std::size_t c = 0; c < core_rate_.size(); ++c) {
     service_ns_[c] = core_share_[c] > 0.0 ? total_[c] / core_share_[c] : 0.0;
     core_rate_[c] *= 1e3;
   }
-  throughput_ *= 1e3;
+  throughput_ = 1e3 * x;
 }
 
 Snapshot Model::snapshot() const {
@@ -437,6 +504,9 @@ Snapshot Model::snapshot() const {
     const std::size_t row = s * line_classes;
     const SliceState& state = state_[s];
     const double share = profiles_.share[s];
+    SliceRates& r = result.slices[s];
+    r = SliceRates{};
+    if (share == 0.0) continue;
     const double queries = core_rate_[c] * share / core_share_[c];
     const double per_query = 1.0 / share;
     const double dram_ns = state.dram_ns * multiplier_[a * nodes + m];
@@ -445,12 +515,10 @@ Snapshot Model::snapshot() const {
     for (std::size_t k = 0; k < line_classes; ++k) {
       const double touches = profiles_.lines[row + k] * profiles_.line_rate[row + k] * per_query;
       touched += touches;
-      absent += touches * in_llc_[row + k];
-      absent_dirty += touches * in_llc_[row + k] * profiles_.dirty_share[row + k];
+      absent += touches * beyond_llc_[row + k];
+      absent_dirty += touches * beyond_llc_[row + k] * profiles_.dirty_share[row + k];
     }
     const bool remote = a != m;
-    SliceRates& r = result.slices[s];
-    r = SliceRates{};
     r.throughput = queries;
     r.cycles = queries * service_ns * machine_.clock_ghz;
     r.instructions = queries * profiles_.instructions[s];

@@ -62,6 +62,9 @@ class Model {
   int core_of(int slice) const { return core_[static_cast<std::size_t>(slice)]; }
   int node_of(int slice) const { return node_[static_cast<std::size_t>(slice)]; }
   int slices() const { return profiles_.slices; }
+  /// Steps that the last contention fixed point took; it gives up after `contention_limit`.
+  int contention_steps() const { return steps_; }
+  static constexpr int contention_limit = 200;
   const Machine& machine() const { return machine_; }
   Snapshot snapshot() const;
 
@@ -76,12 +79,20 @@ class Model {
     double dtlb_misses = 0;
   };
 
+  double pace(std::size_t slice) const;
   void check_position(int slice, int core, int node) const;
   int llc_of(int core, int node) const;
   void refresh(const std::vector<std::uint8_t>& core_changed,
                const std::vector<std::uint8_t>& llc_changed);
   double characteristic_time(std::span<const int> members, double capacity_lines);
   void refresh_slice(std::size_t slice);
+  void sum_demands();
+  /// What the workers complete at the present latencies of memory, queries per nanosecond.
+  double serve();
+  /// Sets use_ to the shares of the bandwidths that the present rates of the cores take.
+  void measure_use();
+  /// Sets the latencies of memory to those under a use.
+  void load_memory(const std::vector<double>& use);
   void solve_contention();
   double loaded_latency(double utilisation) const;
 
@@ -95,9 +106,10 @@ class Model {
   std::vector<double> core_share_;            // per core: probability that a query goes there
   std::vector<double> core_pages_;            // per core
   std::vector<double> core_time_, llc_time_;  // characteristic times of the caches
-  std::vector<double> in_l2_, in_llc_;        // [slice][class]: probability that a line is absent
+  std::vector<double> beyond_llc_;  // [slice][class]: probability that a touch goes to memory
 
   double throughput_ = 0;
+  int steps_ = 0;
   std::vector<double> core_rate_;   // per core: million queries per second
   std::vector<double> service_ns_;  // per core: mean service time with contention
   std::vector<double> multiplier_;  // [core's node][memory's node]: loaded / idle latency
@@ -108,8 +120,11 @@ class Model {
   std::array<double, 996> curve_{};
 
   // Scratch space, so that a step allocates nothing.
-  std::vector<double> scratch_lines_, scratch_rates_, demand_, dram_demand_, traffic_;
-  std::vector<double> total_, node_load_, link_load_;
+  std::vector<double> scratch_lines_, scratch_rates_, demand_, dram_demand_, read_bytes_,
+      written_bytes_;
+  std::vector<double> total_;
+  // Of nodes, then of links [from socket][to socket].
+  std::vector<double> use_, smooth_use_, step_, last_change_, latency_;
   std::vector<std::size_t> active_;  // cores that serve a slice
   std::vector<int> members_;
   std::vector<std::uint8_t> core_changed_, llc_changed_;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "index/node.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/portable_math.hpp"
 #include "workload/zipf.hpp"
@@ -12,14 +13,16 @@
 namespace pmoss::analytic {
 namespace {
 
-// The layout of index/: 255 entries per leaf, one header line, 2 lines of samples, 8 keys per line.
-constexpr double leaf_capacity = 255.0;
-constexpr double inner_capacity = 254.0;
+// The layout of index/node.hpp, the same for leaves and inner nodes: a line with version and count,
+// the samples, then keys and words side by side.
+constexpr double line_bytes = 64.0;
+constexpr double capacity = index_detail::leaf_capacity;
 constexpr double fill = 0.6931471805599453;  // random inserts fill nodes to ln 2
-constexpr double leaf_header_lines = 3.0;
-constexpr double inner_header_lines = 5.0;
-constexpr double keys_per_line = 8.0;
-constexpr double node_bytes = 4288.0;
+constexpr double keys_per_line = index_detail::group_keys;
+constexpr double sample_lines = sizeof(index_detail::Node::samples) / line_bytes;
+constexpr double header_lines = 1.0 + sample_lines;
+constexpr double read_data_lines = 2.0;  // one of keys, one of words
+constexpr double node_bytes = sizeof(index_detail::Node);
 
 // Software cost of one operation that no cache explains: descent, search, version checks, the
 // worker's queue. Engineering estimates (machines.md section 15, first open parameter).
@@ -69,7 +72,6 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
   // Operations that choose an existing record by popularity; inserts take fresh, uniform keys.
   const double popular = workload.lookup + workload.update + workload.scan;
   const double mean_scan = 0.5 * (1.0 + static_cast<double>(workload.max_scan_length));
-  const double records = static_cast<double>(workload.records);
 
   // Which slices hold the hottest records of this instance, and with how much of the load.
   std::vector<double> hot_mass(n * hot_classes, 0.0);
@@ -89,19 +91,20 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
     hot_keys[cell] += 1.0;
     hot_total += rank_probability_[rank];
   }
-  const double tail = (1.0 - hot_total) / static_cast<double>(slices);
+  // The other records share what is left evenly. Where all items are hot, rounding leaves no rest.
+  const bool all_hot = rank_probability_.size() == workload.zipf_items;
+  const double tail = all_hot ? 0.0 : std::max(0.0, 1.0 - hot_total) / slices;
 
-  const double leaves =
-      std::max(1.0, records / static_cast<double>(slices) / (leaf_capacity * fill));
-  const double inner_nodes = std::max(1.0, leaves / (inner_capacity * fill));
-  const double keys_per_leaf =
-      std::min(leaf_capacity * fill, records / static_cast<double>(slices));
-  const double key_lines = std::ceil(keys_per_leaf / keys_per_line);
-  const double data_lines = 2.0 * key_lines;      // keys, then values
+  const double records_per_slice = static_cast<double>(workload.records) / slices;
+  const double leaves = std::max(1.0, records_per_slice / (capacity * fill));
+  const double inner_nodes = std::max(1.0, leaves / (capacity * fill));
+  const double keys_per_leaf = std::min(capacity * fill, records_per_slice);
+  const double data_lines = 2.0 * std::ceil(keys_per_leaf / keys_per_line);  // keys, then values
   const double shifted_lines = data_lines / 2.0;  // an insert moves half of the entries
   const double children = std::max(1.0, leaves / inner_nodes);
   const double inner_data_lines = 2.0 * std::ceil(children / keys_per_line);
   const double scanned_lines = 2.0 * mean_scan / keys_per_line;
+  const auto share_of = [popular](double kind) { return popular > 0.0 ? kind / popular : 0.0; };
 
   for (std::size_t s = 0; s < n; ++s) {
     const std::size_t row = s * line_classes;
@@ -111,45 +114,51 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
       const double mass = popular * hot_mass[s * hot_classes + b];
       hot_share += mass;
       if (keys == 0.0) continue;
-      p.lines[row + b] = keys * (leaf_header_lines + 2.0);
+      p.lines[row + b] = keys * (header_lines + read_data_lines);
       p.line_rate[row + b] = mass / keys;
       p.dependent[row + b] = 2.0 * mass;
-      p.dirty_share[row + b] = popular > 0.0 ? workload.update / popular / 5.0 : 0.0;
+      // An update writes the version and the value.
+      p.dirty_share[row + b] = share_of(workload.update) * 2.0 / (header_lines + read_data_lines);
     }
     const double cold = popular * tail;  // popular operations on the other records
-    const double inserts = workload.insert / static_cast<double>(slices);
+    const double inserts = workload.insert / slices;
     const double share = hot_share + cold + inserts;
-    const double scans = popular > 0.0 ? (hot_share + cold) * workload.scan / popular : 0.0;
+    const double scans = (hot_share + cold) * share_of(workload.scan);
+    const double cold_updates = cold * share_of(workload.update);
     const double touches = cold + inserts;
 
     const std::size_t header = row + leaf_header;
-    p.lines[header] = leaf_header_lines * leaves;
+    p.lines[header] = header_lines * leaves;
     p.line_rate[header] = touches / leaves;
     p.dependent[header] = touches;
-    p.dirty_share[header] = touches > 0.0 ? inserts / touches : 0.0;
+    p.dirty_share[header] = touches > 0.0 ? (inserts + cold_updates / header_lines) / touches : 0.0;
 
     const std::size_t data = row + leaf_data;
     const double stream = inserts * shifted_lines + scans * scanned_lines;
+    const double data_touches = read_data_lines * touches + stream;
     p.lines[data] = data_lines * leaves;
-    p.line_rate[data] = (2.0 * touches + stream) / (data_lines * leaves);
+    p.line_rate[data] = data_touches / (data_lines * leaves);
     p.dependent[data] = touches;
     p.streaming[data] = stream;
     p.dirty_share[data] =
-        stream + touches > 0.0 ? inserts * shifted_lines / (2.0 * touches + stream) : 0.0;
+        data_touches > 0.0 ? (inserts * shifted_lines + cold_updates) / data_touches : 0.0;
 
     const std::size_t upper = row + inner_header;
-    p.lines[upper] = inner_header_lines * inner_nodes;
+    p.lines[upper] = header_lines * inner_nodes;
     p.line_rate[upper] = share / inner_nodes;
     p.dependent[upper] = share;
 
     const std::size_t separators = row + inner_data;
     p.lines[separators] = inner_data_lines * inner_nodes;
-    p.line_rate[separators] = 2.0 * share / (inner_data_lines * inner_nodes);
+    p.line_rate[separators] = read_data_lines * share / (inner_data_lines * inner_nodes);
     p.dependent[separators] = share;
 
     p.share[s] = share;
-    const double lookups = popular > 0.0 ? (hot_share + cold) * workload.lookup / popular : 0.0;
-    const double updates = popular > 0.0 ? (hot_share + cold) * workload.update / popular : 0.0;
+    p.cold_page_touches[s] = 2.0 * touches;  // a node straddles two small pages
+    p.data_bytes[s] = (leaves + inner_nodes) * node_bytes;
+    if (share == 0.0) continue;  // no query ever comes here
+    const double lookups = (hot_share + cold) * share_of(workload.lookup);
+    const double updates = (hot_share + cold) * share_of(workload.update);
     p.instructions[s] =
         (lookups * lookup_cost.instructions + updates * update_cost.instructions +
          inserts * insert_cost.instructions +
@@ -159,8 +168,6 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
         (lookups * lookup_cost.branch_misses + updates * update_cost.branch_misses +
          inserts * insert_cost.branch_misses + scans * scan_cost.branch_misses) /
         share;
-    p.cold_page_touches[s] = 2.0 * touches;  // a node straddles two small pages
-    p.data_bytes[s] = (leaves + inner_nodes) * node_bytes;
   }
   return p;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "analytic/fast_exp.hpp"
 #include "workload/portable_math.hpp"
@@ -9,6 +11,7 @@
 namespace pmoss::analytic {
 
 double closed_throughput(const std::vector<double>& demand, double population) {
+  if (demand.empty()) throw std::invalid_argument("demand of 0 servers: must be of at least 1");
   const double largest = *std::max_element(demand.begin(), demand.end());
   if (!(largest > 0.0)) return 0.0;
   // The bottleneck alone bounds the throughput from above, and the function is convex there, so
@@ -31,6 +34,10 @@ double closed_throughput(const std::vector<double>& demand, double population) {
 
 double mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                         double quantile) {
+  if (weight.size() != mean.size()) {
+    throw std::invalid_argument(std::to_string(weight.size()) + " weights of " +
+                                std::to_string(mean.size()) + " means: must be as many");
+  }
   double total = 0.0;
   double high = 0.0;
   for (std::size_t c = 0; c < weight.size(); ++c) {

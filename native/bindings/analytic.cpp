@@ -1,9 +1,11 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <mutex>
+
 #include "analytic/exhaustive.hpp"
 #include "analytic/model.hpp"
-#include "analytic/queueing.hpp"
 #include "bindings/bindings.hpp"
 
 namespace py = pybind11;
@@ -15,7 +17,8 @@ using analytic::Load;
 using analytic::Model;
 using analytic::SliceRates;
 
-using Places = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
+// No cast: a core that does not fit 32 bits must not become another core.
+using Places = py::array_t<std::int32_t, py::array::c_style>;
 
 std::span<const std::int32_t> view(const Places& places) {
   if (places.ndim() != 1) throw std::invalid_argument("a schedule is a one-dimensional array");
@@ -49,8 +52,7 @@ constexpr std::pair<const char*, double SliceRates::*> slice_rates[] = {
     {"context_switches", &SliceRates::context_switches},
 };
 
-py::dict snapshot(const Model& model) {
-  const analytic::Snapshot s = model.snapshot();
+py::dict to_dict(const analytic::Snapshot& s) {
   py::dict counters;
   for (const auto& [name, field] : slice_rates) {
     py::array_t<double> column(static_cast<py::ssize_t>(s.slices.size()));
@@ -86,6 +88,22 @@ Load make_load(const std::string& kind, int outstanding_per_worker, double offer
   }
   return load;
 }
+
+// Calls change the model, so that Python threads take turns. The lock is taken without the GIL and
+// given back before it, or two threads could wait for each other.
+struct SharedModel {
+  SharedModel(const Machine& machine, const Load& load) : model(machine, load) {}
+
+  template <typename Work>
+  auto with(Work work) {
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex);
+    return work(model);
+  }
+
+  Model model;
+  std::mutex mutex;
+};
 
 }  // namespace
 
@@ -126,60 +144,58 @@ void bind_analytic(py::module_& module) {
           },
           py::arg("seed"), "(slices,) probability that a query starts in each slice.");
 
-  py::class_<Model>(module, "AnalyticModel", "The analytic model of one machine and load regime.")
+  py::class_<SharedModel>(module, "AnalyticModel",
+                          "The analytic model of one machine and load regime.")
       .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,
                        double offered_mq_per_s) {
-             return Model(machine, make_load(load, outstanding_per_worker, offered_mq_per_s));
+             return std::make_unique<SharedModel>(
+                 machine, make_load(load, outstanding_per_worker, offered_mq_per_s));
            }),
            py::arg("machine"), py::kw_only(), py::arg("load") = "closed",
            py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0)
       .def(
           "set_instance",
-          [](Model& model, const analytic::BTreeProfiler& profiler, std::uint64_t seed,
-             std::vector<double> busy_share) {
-            model.set_instance(profiler.profiles(seed), std::move(busy_share));
+          [](SharedModel& shared, const analytic::BTreeProfiler& profiler, std::uint64_t seed,
+             const std::vector<double>& busy_share) {
+            shared.with(
+                [&](Model& model) { model.set_instance(profiler.profiles(seed), busy_share); });
           },
-          py::arg("profiler"), py::arg("seed"), py::arg("busy_share"),
-          py::call_guard<py::gil_scoped_release>())
+          py::arg("profiler"), py::arg("seed"), py::arg("busy_share"))
       .def(
           "place",
-          [](Model& model, const Places& cores, const Places& nodes) {
+          [](SharedModel& shared, const Places& cores, const Places& nodes) {
             const auto c = view(cores);
             const auto n = view(nodes);
-            py::gil_scoped_release release;
-            return model.place(c, n);
+            return shared.with([&](Model& model) { return model.place(c, n); });
           },
-          py::arg("cores"), py::arg("nodes"))
-      .def("move", &Model::move, py::arg("slice"), py::arg("core"), py::arg("node"))
+          py::arg("cores").noconvert(), py::arg("nodes").noconvert())
+      .def(
+          "move",
+          [](SharedModel& shared, int slice, int core, int node) {
+            return shared.with([&](Model& model) { return model.move(slice, core, node); });
+          },
+          py::arg("slice"), py::arg("core"), py::arg("node"))
       .def(
           "marginal",
-          [](Model& model, int slice) {
-            std::vector<double> values;
-            {
-              py::gil_scoped_release release;
-              values = model.marginal(slice);
-            }
-            return to_array(values);
+          [](SharedModel& shared, int slice) {
+            return to_array(shared.with([&](Model& model) { return model.marginal(slice); }));
           },
           py::arg("slice"))
-      .def_property_readonly("throughput", &Model::throughput)
-      .def("snapshot", &snapshot)
+      .def_property_readonly(
+          "throughput",
+          [](SharedModel& shared) { return shared.with([](Model& m) { return m.throughput(); }); })
+      .def("snapshot",
+           [](SharedModel& shared) {
+             return to_dict(shared.with([](Model& model) { return model.snapshot(); }));
+           })
       .def(
           "best_by_enumeration",
-          [](Model& model, std::uint64_t limit) {
-            analytic::Optimum best;
-            {
-              py::gil_scoped_release release;
-              best = analytic::best_by_enumeration(model, limit);
-            }
+          [](SharedModel& shared, std::uint64_t limit) {
+            const analytic::Optimum best = shared.with(
+                [&](Model& model) { return analytic::best_by_enumeration(model, limit); });
             return py::make_tuple(to_array(best.cores), best.throughput, best.evaluated);
           },
           py::arg("limit"));
-
-  module.def("closed_throughput", &analytic::closed_throughput, py::arg("demand"),
-             py::arg("population"));
-  module.def("mixture_quantile", &analytic::mixture_quantile, py::arg("weight"), py::arg("mean"),
-             py::arg("quantile"));
 }
 
 }  // namespace pmoss::bindings

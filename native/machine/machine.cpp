@@ -20,6 +20,10 @@ void require_positive(const char* field, double value) {
   if (!(value > 0.0) || !std::isfinite(value)) refuse(field, value, "positive and finite");
 }
 
+void require_not_negative(const char* field, double value) {
+  if (!(value >= 0.0) || !std::isfinite(value)) refuse(field, value, "finite and at least 0");
+}
+
 void require_length(const char* field, std::size_t length, std::size_t right) {
   if (length != right) {
     refuse(std::string("length of ") + field, length, "exactly " + std::to_string(right));
@@ -74,6 +78,12 @@ void Machine::validate() const {
   require_positive("llc_ns", llc_ns);
   require_positive("tlb_pages", tlb_pages);
   require_positive("page_bytes", page_bytes);
+  require_not_negative("branch_miss_cycles", branch_miss_cycles);
+  require_not_negative("llc_victim_share", llc_victim_share);
+  require_not_negative("page_walk_ns", page_walk_ns);
+  require_not_negative("curve_a", curve_a);
+  require_not_negative("curve_b", curve_b);
+  if (!(curve_c > 0.0 && curve_c <= 50.0)) refuse("curve_c", curve_c, "above 0 and at most 50");
   for (const double value : dram_ns) require_positive("dram_ns", value);
   for (const double value : dram_gb_per_s) require_positive("dram_gb_per_s", value);
   for (std::size_t i = 0; i < link_gb_per_s.size(); ++i) {

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -156,3 +157,30 @@ def test_bad_schedules_and_neighbours_are_refused() -> None:
         backend.set_instance(Instance(0, (Neighbour("busy_core", 99, 0.5),)))
     with pytest.raises(UnknownNameError, match="neighbour family"):
         backend.set_instance(Instance(0, (Neighbour("noise", 3, 0.5),)))
+
+
+def test_threads_may_share_a_backend() -> None:
+    backend, schedules = make(), [random_schedule(make(), seed) for seed in range(2)]
+    expected = [make().place(schedule) for schedule in schedules]
+    wrong = []
+
+    def work(i: int) -> None:
+        for _ in range(200):
+            if backend.place(schedules[i]) != expected[i]:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_the_model_takes_no_core_that_was_cut_to_fit() -> None:
+    backend = make()
+    cores = random_schedule(backend, 1).cores
+    with pytest.raises(TypeError):
+        backend._model.place(cores.astype(np.int64) + 2**32, cores)
+    with pytest.raises(TypeError):
+        backend._model.place(cores + 0.9, cores)

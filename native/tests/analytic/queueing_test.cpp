@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "workload/random.hpp"
@@ -51,6 +51,11 @@ TEST(ClosedThroughput, IsBoundedByTheBottleneckAndReachesIt) {
 }
 
 TEST(ClosedThroughput, IsZeroWithoutDemand) { EXPECT_EQ(closed_throughput({0.0, 0.0}, 10.0), 0.0); }
+
+TEST(Queueing, RefusesWhatMakesNoSense) {
+  EXPECT_THROW(closed_throughput({}, 10.0), std::invalid_argument);
+  EXPECT_THROW(mixture_quantile({1.0, 1.0}, {1.0}, 0.5), std::invalid_argument);
+}
 
 TEST(MixtureQuantile, OfOneExponentialIsItsClosedForm) {
   EXPECT_NEAR(mixture_quantile({2.0}, {3.0}, 0.99), 3.0 * std::log(100.0), 1e-6);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -41,6 +42,18 @@ TEST(Machine, RefusesImpossibleValuesByName) {
   machine = small_machine();
   machine.dram_ns.pop_back();
   EXPECT_NE(refusal(machine).find("length of dram_ns = 15"), std::string::npos);
+
+  machine = small_machine();
+  machine.curve_a = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(refusal(machine).find("curve_a = nan"), std::string::npos);
+
+  machine = small_machine();
+  machine.curve_c = 300.0;
+  EXPECT_NE(refusal(machine).find("curve_c = 300"), std::string::npos);
+
+  machine = small_machine();
+  machine.branch_miss_cycles = -1.0;
+  EXPECT_NE(refusal(machine).find("branch_miss_cycles = -1"), std::string::npos);
 
   machine = small_machine();
   machine.is_worker.assign(8, 0);

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, TypeVar
 
 import numpy as np
 
+from pmoss_agents import load as load_agent
 from pmoss_agents import make as make_agent
 from pmoss_benchmarks.report import describe_machine
-from pmoss_datasets import Dataset
+from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.collection import Recipe, collect
 from pmoss_env.backends import make_backend
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.viewer import draw_placement
-from pmoss_env.errors import MissingExtraError
+from pmoss_env.errors import MissingExtraError, PmossError
 from pmoss_env.evaluation import (
     EpisodeResult,
     SchedulePolicy,
@@ -37,6 +40,7 @@ from pmoss_env.evaluation import (
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
 from pmoss_env.measuring import measure_schedules
+from pmoss_env.processes import die_with_parent
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 T = TypeVar("T")
@@ -56,6 +60,7 @@ class Plan:
         episodes: of the dataset.
         agent_config: a committed config, or a path.
         agent_changes: fields that override it.
+        training_seeds: how many agents are trained; each is evaluated with a seed of its own.
         seeds: of the evaluation; none of them occurs in the dataset.
         episodes_per_seed: incumbents per seed.
         search_budget: model evaluations of local search, as opponent and as score 100.
@@ -76,6 +81,7 @@ class Plan:
     episodes: int = 300
     agent_config: str = "decision-transformer-demo"
     agent_changes: Mapping[str, Any] = field(default_factory=dict)
+    training_seeds: int = 5
     seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
     episodes_per_seed: int = 4
     search_budget: int = 2000
@@ -90,6 +96,8 @@ QUICK = Plan(
     env_kwargs={**FULL.env_kwargs, "machine": "toy", "slices": 16},
     episodes=24,
     agent_changes={"updates": 20, "layers": 1, "heads": 2, "width": 32},
+    training_seeds=2,
+    seeds=(101, 102),
     episodes_per_seed=1,
     search_budget=200,
     host_records=50_000,
@@ -125,7 +133,6 @@ class DemoResult:
     summaries: list[Summary]
     dataset_mean: float
     dataset_bytes_per_episode: float
-    training: dict[str, float]
     placement: Placement
     seconds: dict[str, float]
     folder: Path
@@ -151,19 +158,11 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
 
     host = timed("measure this host", lambda: _measure_host(plan, seed, progress))
     dataset = timed("collect", lambda: _collect(plan, folder / "dataset", seed, progress))
-    agent_path = folder / "agent.npz"
-    agent = make_agent(AGENT, config_file=plan.agent_config, **{**plan.agent_changes, "seed": seed})
-    training = timed(
-        "train",
-        lambda: agent.fit(
-            dataset,
-            progress=lambda done, total, metrics: progress("train", done, total),
-            checkpoint=agent_path,
-        ),
-    )
-    agent.save(agent_path)
+    checkpoints = timed("train", lambda: _train(plan, folder, seed, progress))
     policies: dict[str, Any] = {name: SchedulePolicy(name) for name in BASELINES}
-    policies[AGENT] = agent
+    agents = [load_agent(path) for path in checkpoints]
+    # Evaluation seed i meets training seed i, so that an interval holds both kinds of chance.
+    policies[AGENT] = lambda chosen: agents[plan.seeds.index(chosen) % len(agents)]
     rows = timed(
         "evaluate",
         lambda: evaluate(
@@ -176,7 +175,10 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
         ),
     )
     header = make_header(
-        plan.env_kwargs, search_budget=plan.search_budget, training_seed=seed, agent=AGENT
+        plan.env_kwargs,
+        search_budget=plan.search_budget,
+        agent=AGENT,
+        training_seeds=plan.training_seeds,
     )
     write_results(folder / "results.jsonl", header, rows)
     finals = dataset.column("final_throughput")
@@ -186,7 +188,6 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
         summaries=aggregate(rows),
         dataset_mean=float(np.mean(finals)),
         dataset_bytes_per_episode=_bytes(folder / "dataset") / len(dataset),
-        training=training,
         placement=_first_placement(plan, rows),
         seconds=seconds,
         folder=folder,
@@ -225,6 +226,52 @@ def _collect(plan: Plan, path: Path, seed: int, progress: Progress) -> Dataset:
     return collect(
         recipe, path, progress=lambda done, total: progress("collect", done, total), overwrite=True
     )
+
+
+def _train(plan: Plan, folder: Path, seed: int, progress: Progress) -> list[Path]:
+    """Trains one agent per training seed, as many at a time as there are cores."""
+    context = multiprocessing.get_context("spawn")
+    paths = [folder / f"agent-{seed + i}.npz" for i in range(plan.training_seeds)]
+    settings = {"config_file": plan.agent_config, **plan.agent_changes}
+    updates = make_agent(AGENT, **settings).config.updates
+    done: Any = context.Array("i", len(paths))
+    waiting = [
+        context.Process(
+            target=_train_one,
+            args=(os.getpid(), folder / "dataset", path, {**settings, "seed": seed + i}, done, i),
+        )
+        for i, path in enumerate(paths)
+    ]
+    running: list[Any] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < max(1, len(os.sched_getaffinity(0))):
+                running.append(waiting.pop(0))
+                running[-1].start()
+            sleep(0.1)
+            progress("train", sum(done[:]), updates * len(paths))
+            for process in [p for p in running if not p.is_alive()]:
+                running.remove(process)
+                if process.exitcode != 0:
+                    raise PmossError(f"a training process ended with status {process.exitcode}")
+    finally:
+        for process in running:
+            process.kill()
+            process.join()
+    return paths
+
+
+def _train_one(
+    parent: int, dataset: Path, path: Path, settings: dict[str, Any], done: Any, i: int
+) -> None:
+    die_with_parent(parent)
+
+    def count(finished: int, total: int, metrics: Mapping[str, float]) -> None:
+        done[i] = finished
+
+    agent = make_agent(AGENT, **settings)
+    agent.fit(open_dataset(dataset), progress=count)
+    agent.save(path)
 
 
 def _first_placement(plan: Plan, rows: list[EpisodeResult]) -> Placement:
@@ -310,7 +357,7 @@ def _summary(result: DemoResult, plan: Plan) -> dict[str, Any]:
             "mean_throughput_mq_per_s": result.dataset_mean,
             "bytes_per_episode": result.dataset_bytes_per_episode,
         },
-        "training": result.training,
+        "training_seeds": plan.training_seeds,
         "policies": [asdict(summary) for summary in result.summaries],
         "seconds": result.seconds,
     }

@@ -6,12 +6,9 @@ the same bits with any number of processes.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import multiprocessing
 import os
-import signal
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -43,6 +40,7 @@ from pmoss_env.baselines import (
 )
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
+from pmoss_env.processes import die_with_parent
 from pmoss_env.types import COUNTER_NAMES, Int32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
@@ -491,14 +489,9 @@ _worker_recipe: Recipe | None = None
 
 
 def _begin_worker(recipe: Recipe, parent: int) -> None:
-    """Prepares a worker process that dies with its parent and leaves Ctrl-C to it."""
+    """Prepares a worker process."""
     global _worker_player, _worker_recipe
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the line above
-            os._exit(1)
+    die_with_parent(parent)
     _worker_recipe = recipe
     _worker_player = _Player(recipe)
 

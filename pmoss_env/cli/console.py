@@ -17,17 +17,20 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 console = Console()
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """A table; columns whose name starts with ">" are aligned to the right."""
-    result = Table(title=title, title_justify="left", header_style="bold")
+    # As text, so that square brackets are not taken for markup.
+    result = Table(title=Text(title), title_justify="left", header_style="bold")
     for column in columns:
-        result.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+        right = column.startswith(">")
+        result.add_column(Text(column.lstrip(">")), justify="right" if right else "left")
     for row in rows:
-        result.add_row(*(str(cell) for cell in row))
+        result.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return result
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from pmoss_env.cli.console import Stages, console, progress_bar, table
 
@@ -51,12 +52,13 @@ def demo(
     _print_summaries(
         result.summaries,
         f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
-        f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
+        f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents, Mq/s",
         emphasised=AGENT,
     )
     console.print(
         f"Score 0: random schedules; 100: local search with {plan.search_budget} evaluations. "
-        f"Mean of the training data: {result.dataset_mean:.1f} Mq/s. One training seed ({seed})."
+        f"Mean of the training data: {result.dataset_mean:.1f} Mq/s. Agents trained: "
+        f"{plan.training_seeds}, one per seed."
     )
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")
@@ -196,25 +198,23 @@ def validate(
 
 
 def _print_summaries(summaries: Sequence[Summary], title: str, emphasised: str = "") -> None:
-    def interval(low: float | None, high: float | None) -> str:
-        return "" if low is None else f"{low:.1f} .. {high:.1f}"
+    def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+        if mean is None:
+            return ""
+        return f"{mean:.1f}" if low is None else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
 
     rows = []
     for s in sorted(summaries, key=lambda s: s.throughput):
-        style = "[bold]" if s.policy == emphasised else ""
-        rows.append(
-            (
-                f"{style}{s.policy}",
-                f"{style}{s.throughput:.1f}",
-                interval(s.throughput_low, s.throughput_high),
-                "" if s.score is None else f"{style}{s.score:.1f}",
-                interval(s.score_low, s.score_high),
-                f"{1e3 * s.seconds_per_decision:.2f}",
-                s.illegal_actions,
-            )
+        cells = (
+            s.policy,
+            with_interval(s.throughput, s.throughput_low, s.throughput_high),
+            with_interval(s.score, s.score_low, s.score_high),
+            f"{1e3 * s.seconds_per_decision:.2f}",
+            s.illegal_actions,
         )
-    columns = ["schedule", ">Mq/s", "95 % interval", ">score", "95 % interval", ">ms/decision"]
-    console.print(table(title, [*columns, ">illegal"], rows))
+        rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
+    columns = ["schedule", ">Mq/s [95 %]", ">score [95 %]", ">ms/step", ">illegal"]
+    console.print(table(title, columns, rows))
 
 
 def _pairs(pairs: Sequence[str] | None) -> dict[str, Any]:

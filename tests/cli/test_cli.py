@@ -116,10 +116,12 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     for name in ("decision-transformer", "lpt", "grouped", "Picture:"):
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert written == {"agent.npz", "dataset", "demo.png", "results.jsonl", "summary.json"}
+    assert written == {
+        *("agent-0.npz", "agent-1.npz", "dataset", "demo.png", "results.jsonl", "summary.json")
+    }
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    assert len(summary["policies"]) == 7
+    assert len(summary["policies"]) == 8
     assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
     assert "all bits equal" in pmoss("validate", str(tmp_path / "demo" / "results.jsonl"))
 

@@ -1,13 +1,12 @@
 """Measurement noise for backends that have none: calibrated on repeated hardware sweeps.
 
-The paper's counters differ from run to run while their trends stay (mission row A20). Factors are
-lognormal with mean 1; their coefficients of variation are those of COUNTERS, and 1.5 % for the
-throughput, all times the strength.
+The paper's counters differ from run to run while their trends stay (mission row A20). Factors
+have mean 1; their coefficients of variation are those of COUNTERS, and 1.5 % for the throughput,
+all times the strength.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,11 @@ import numpy as np
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import COUNTERS, Float64Array, HardwareSnapshot
 
+#: A sum of this many uniform numbers has variance 1: close to a normal number, from additions
+#: alone. Logarithms and exponentials differ in their last bits from one CPU to the next.
+_UNIFORMS = 12
+#: No reading falls below this share of the true value, however strong the noise.
+_LEAST_FACTOR = 0.01
 #: Coefficient of variation of the throughput between repeated runs of one schedule.
 THROUGHPUT_NOISE = 0.015
 
@@ -41,10 +45,11 @@ class Noise:
         self._rng = np.random.default_rng(seed)
 
     def _factors(self, variation: Float64Array, shape: tuple[int, ...]) -> Float64Array:
-        # Scalar logarithm and exponential (lognormal uses those of libm): the bits of np.exp and
-        # np.log1p depend on the width of the vector unit.
-        variance = np.array([math.log1p((self._strength * float(v)) ** 2) for v in variation])
-        return self._rng.lognormal(-variance / 2, np.sqrt(variance), size=shape)
+        deviation = np.zeros(shape)
+        for _ in range(_UNIFORMS):
+            deviation += self._rng.random(shape)
+        deviation -= _UNIFORMS / 2
+        return np.maximum(1.0 + self._strength * variation * deviation, _LEAST_FACTOR)
 
     def throughput(self, value: float) -> float:
         """One noisy reading of a throughput, in the unit of ``value``."""

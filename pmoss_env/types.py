@@ -21,6 +21,28 @@ Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Int8Array = npt.NDArray[np.int8]
 
+
+def whole_numbers(name: str, values: Any) -> Int32Array:
+    """A copy of ``values`` as (n,) int32; ScheduleError for anything that this would change.
+
+    Args:
+        name: what the values are, for the error.
+        values: integers in any form NumPy takes.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ScheduleError(f"{name} has shape {array.shape}: must be one-dimensional")
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int32)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ScheduleError(f"{name} are of type {array.dtype}: must be whole numbers")
+    limits = np.iinfo(np.int32)
+    outside = (array < limits.min) | (array > limits.max)
+    if outside.any():
+        raise ScheduleError(f"{name}: {array[outside][0]} does not fit 32 bits")
+    return array.astype(np.int32)
+
+
 CounterSource = Literal["runtime", "software", "hardware"]
 
 
@@ -87,9 +109,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("cores", "nodes"):
-            values = np.array(getattr(self, name), dtype=np.int32)
-            if values.ndim != 1:
-                raise ScheduleError(f"{name} has shape {values.shape}: must be one-dimensional")
+            values = whole_numbers(name, getattr(self, name))
             values.setflags(write=False)
             object.__setattr__(self, name, values)
         if self.cores.shape != self.nodes.shape:

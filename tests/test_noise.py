@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -65,3 +69,32 @@ def test_shares_still_sum_to_the_total_and_zeros_stay(snapshot):
 def test_impossible_strengths_are_refused(strength):
     with pytest.raises(DescriptionError, match="noise"):
         Noise(strength, (0,))
+
+
+def test_the_bits_do_not_depend_on_the_vector_unit():
+    """glibc's exp and log pick other code with fused multiply-add: noise must not use them."""
+    program = (
+        "import hashlib, numpy as np\n"
+        "from pmoss_env.noise import Noise\n"
+        "from pmoss_env.types import COUNTERS\n"
+        "noise = Noise(1.0, (1, 2))\n"
+        "cv = np.array([c.noise for c in COUNTERS])\n"
+        "print(hashlib.sha256(noise._factors(cv, (256, cv.size)).tobytes()).hexdigest())\n"
+    )
+    plain = "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2,-AVX512F"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **extra},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for extra in ({}, {"GLIBC_TUNABLES": plain}, {"NPY_DISABLE_CPU_FEATURES": "AVX512F"})
+    }
+    assert len(found) == 1
+
+
+def test_strong_noise_never_turns_a_reading_negative():
+    factors = Noise(50.0, (3,))._factors(np.array([0.18]), (10_000, 1))
+    assert factors.min() > 0

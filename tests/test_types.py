@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.errors import ScheduleError, UnknownNameError
+from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, COUNTERS, LoadRegime, Schedule
 
 
@@ -22,6 +23,21 @@ def test_schedule_is_frozen_and_compares_by_value() -> None:
     assert schedule != Schedule([1, 2], [0, 1])
     with pytest.raises(ValueError, match="read-only"):
         schedule.cores[0] = 3
+
+
+@pytest.mark.parametrize(
+    ("cores", "complaint"),
+    [
+        (np.array([2**32 + 3, 1]), "4294967299 does not fit 32 bits"),
+        (np.array([3.9, 1.0]), "of type float64: must be whole numbers"),
+        ([True, False], "of type bool"),
+    ],
+)
+def test_schedule_takes_no_core_that_would_be_cut_to_fit(cores: object, complaint: str) -> None:
+    with pytest.raises(ScheduleError, match=complaint):
+        Schedule(cores, [0, 0])  # type: ignore[arg-type]
+    with pytest.raises(ScheduleError, match=complaint):
+        load_machine("toy").local_schedule(cores)
 
 
 def test_schedule_refuses_shapes_that_do_not_fit() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_env.errors import DescriptionError, ScheduleError
-from pmoss_env.types import BoolArray, Int32Array, Schedule
+from pmoss_env.types import BoolArray, Int32Array, Schedule, whole_numbers
 
 CONFIDENCES = ("high", "medium", "low")
 #: Parameters of the analytic model and their units; a machine that lacks one cannot be modelled.
@@ -157,11 +157,11 @@ class Machine:
 
         This is the paper's default affinity (P-MOSS §6.1, mission row A15).
         """
-        values = np.asarray(cores, dtype=np.int64)
+        values = whole_numbers("cores", cores)
         if values.size and (values.min() < 0 or values.max() >= self.cores):
             wrong = values[(values < 0) | (values >= self.cores)][0]
             raise ScheduleError(f"core {wrong} does not exist: {self.name} has {self.cores} cores")
-        return Schedule(values.astype(np.int32), self.node_of_core[values])
+        return Schedule(values, self.node_of_core[values])
 
     def check_schedule(self, schedule: Schedule, slices: int) -> None:
         """Raises ScheduleError unless this machine can run ``schedule`` over ``slices`` slices."""

@@ -399,7 +399,14 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
     assert len(seeds) == 12
     assert len(incumbents) > 4
     grouped = SpatialSchedulingEnv(**TOY, incumbent="grouped")
-    assert len({grouped.reset(seed=s) and grouped.incumbent for s in range(4)}) == 1
+    seen = set()
+    for seed in range(12):
+        grouped.reset(seed=seed)
+        seen.add(grouped.incumbent)
+        # Still grouped: adjacent slices share a node, and each worker has as many as before.
+        assert len(set(grouped.incumbent.nodes[:4])) == len(set(grouped.incumbent.nodes[4:])) == 1
+        assert sorted(np.bincount(grouped.incumbent.cores, minlength=8)) == [0, 0, 1, 1, 1, 1, 2, 2]
+    assert len(seen) > 6
 
 
 def test_neighbours_show_in_the_counters_only():

@@ -107,7 +107,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     ``reset`` draws from its seed, in this order: the workload instance (which keys are hot; fixed
     by ``workload_seed``), the neighbours, the seed of the noise, and the incumbent schedule. The
-    incumbent can be given as ``options={"incumbent": schedule}``: a ``Schedule``, or the core of
+    incumbent follows the rule of its name on nodes and workers in a drawn order, so that episodes
+    differ; it can be given as ``options={"incumbent": schedule}``: a ``Schedule``, or the core of
     each slice. Constraints bind what the episode places, not the incumbent.
 
     ## Episode End
@@ -233,6 +234,13 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._builder = ObservationBuilder(
             self._machine, slices, cast(ObservationMode, observation)
         )
+        clash = {"name", "machine", "workload", "index", "slices", "load"} & set(
+            backend_options or {}
+        )
+        if clash:
+            raise DescriptionError(
+                f"backend_options[{min(clash)!r}]: is an argument of the environment itself"
+            )
         self._backend_arguments: dict[str, Any] = {
             "name": backend,
             "machine": self._machine,
@@ -269,6 +277,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._interference = interference
         self._incumbent_name = incumbent
         self._order_kind = order
+        self._observation_mode = observation
         self._workload_seed = workload_seed
         self._noise = float(noise)
         self._on_illegal = on_illegal
@@ -415,6 +424,16 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return self._order.copy()
 
     @property
+    def order_kind(self) -> str:
+        """The ``order`` argument: "index" or "load"."""
+        return self._order_kind
+
+    @property
+    def observation_mode(self) -> str:
+        """The ``observation`` argument: "full" or "paper"."""
+        return self._observation_mode
+
+    @property
     def schedule(self) -> Schedule:
         """The present full schedule: slices placed so far, the others as the incumbent."""
         self._need_episode()
@@ -501,7 +520,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         name = self._incumbent_name
         if name == MIXTURE:
             name = STATIC_BASELINES[int(rng.integers(len(STATIC_BASELINES)))]
-        return make_baseline(name)(Context(self._machine, self._slices, rng=rng))
+        schedule = make_baseline(name)(Context(self._machine, self._slices, rng=rng))
+        return relabelled(schedule, self._machine, rng)
 
     def _given(self, given: object) -> Schedule:
         if isinstance(given, Schedule):
@@ -594,3 +614,22 @@ def _check_object(name: str, value: object) -> None:
         plain = False
     if not plain:
         raise DescriptionError(f"{name} = {value!r}: must be None or a dict of plain JSON")
+
+
+def relabelled(schedule: Schedule, machine: Machine, rng: np.random.Generator) -> Schedule:
+    """The same schedule on other nodes and workers, so that no two incumbents are alike.
+
+    Nodes with as many workers trade places, and so do the workers of a node. Without this the
+    schedules that follow a rule would be the same in every episode.
+    """
+    workers = machine.workers
+    node = machine.node_of_core[workers]
+    counts = np.bincount(node, minlength=machine.nodes)
+    target = np.arange(machine.nodes)
+    for count in np.unique(counts):
+        alike = np.flatnonzero(counts == count)
+        target[alike] = rng.permutation(alike)
+    core = np.arange(machine.cores, dtype=np.int32)
+    for n in range(machine.nodes):
+        core[workers[node == n]] = rng.permutation(workers[node == target[n]])
+    return machine.local_schedule(core[schedule.cores])

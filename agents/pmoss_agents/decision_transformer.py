@@ -523,7 +523,7 @@ class DecisionTransformer(Agent):
             model, optimiser = self.model, self._optimiser
             metrics: dict[str, float] = {}
             model.train()
-            update = self._updates
+            torn = False
             try:
                 while self._updates < config.updates:
                     update = self._updates
@@ -537,8 +537,10 @@ class DecisionTransformer(Agent):
                     optimiser.zero_grad(set_to_none=True)
                     loss.backward()  # type: ignore[no-untyped-call]
                     nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+                    torn = True
                     optimiser.step()
                     self._updates += 1
+                    torn = False
                     metrics = {
                         "loss": float(loss.detach()),
                         "accuracy": float((scores.argmax(-1) == actions).double().mean()),
@@ -547,16 +549,16 @@ class DecisionTransformer(Agent):
                         progress(self._updates, config.updates, metrics)
                     if checkpoint is not None and self._updates % config.save_every == 0:
                         self.save(checkpoint)
+                if checkpoint is not None:
+                    self.save(checkpoint)
             except KeyboardInterrupt:
-                # Between two updates or inside one: the weights are those of a whole update
-                # unless the optimiser itself was cut, so only a clean state is kept.
-                if checkpoint is not None and self._updates > update:
+                # Weights change in the optimiser's step alone: anywhere else they are those of a
+                # whole update. After a cut step the last checkpoint stays.
+                if checkpoint is not None and not torn:
                     self.save(checkpoint)
                 raise
             finally:
                 model.eval()
-            if checkpoint is not None:
-                self.save(checkpoint)
         self._decoder = None
         self.reset()
         return metrics

@@ -20,6 +20,7 @@ from pmoss_agents.decision_transformer import (  # noqa: E402
     FORBIDDEN,
     DecisionTransformer,
     Decoder,
+    Model,
     _Episodes,
     derived_channels,
 )
@@ -230,6 +231,52 @@ def test_resumed_training_equals_uninterrupted(dataset, fitted, tmp_path, at):
     assert done == list(range(at + 1, SMALL["updates"] + 1))
     for name, value in weights(fitted).items():
         np.testing.assert_array_equal(value, weights(resumed)[name], err_msg=name)
+
+
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("where", ["loading", "forward", "backward"])
+def test_an_interrupt_inside_an_update_saves_the_updates_before_it(
+    dataset, fitted, tmp_path, monkeypatch, where, at
+):
+    owner, name = {
+        "loading": (_Episodes, "batch"),
+        "forward": (Model, "forward"),
+        "backward": (torch.nn.utils, "clip_grad_norm_"),
+    }[where]
+    original, calls = getattr(owner, name), []
+
+    def cut(*args):
+        calls.append(1)
+        if len(calls) > at:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    path = tmp_path / "agent.npz"
+    monkeypatch.setattr(owner, name, cut)
+    with pytest.raises(KeyboardInterrupt):
+        DecisionTransformer(**SMALL).fit(dataset, checkpoint=path)
+    monkeypatch.undo()
+    resumed, done = pmoss_agents.load(path), []
+    resumed.fit(dataset, progress=lambda d, t, m: done.append(d))
+    assert done == list(range(at + 1, SMALL["updates"] + 1))
+    for name, value in weights(fitted).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], err_msg=name)
+
+
+def test_a_cut_optimiser_step_is_not_saved(dataset, tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    steps, original = [], torch.optim.AdamW.step
+
+    def cut(self, *args):
+        original(self, *args)
+        steps.append(1)
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", cut)
+    with pytest.raises(KeyboardInterrupt):
+        DecisionTransformer(**SMALL, save_every=2).fit(dataset, checkpoint=path)
+    assert pmoss_agents.load(path)._updates == 2
 
 
 def test_damaged_checkpoints_are_refused(fitted, tmp_path):

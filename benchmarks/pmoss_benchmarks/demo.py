@@ -25,6 +25,7 @@ from pmoss_benchmarks.report import describe_machine
 from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.collection import Recipe, collect
 from pmoss_env.backends import make_backend
+from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.viewer import draw_placement
 from pmoss_env.errors import MissingExtraError, PmossError
@@ -160,6 +161,8 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
     dataset = timed("collect", lambda: _collect(plan, folder / "dataset", seed, progress))
     checkpoints = timed("train", lambda: _train(plan, folder, seed, progress))
     policies: dict[str, Any] = {name: SchedulePolicy(name) for name in BASELINES}
+    search = make_baseline("local-search", budget=plan.search_budget)
+    policies["local-search"] = SchedulePolicy(search)
     agents = [load_agent(path) for path in checkpoints]
     # Evaluation seed i meets training seed i, so that an interval holds both kinds of chance.
     policies[AGENT] = lambda chosen: agents[plan.seeds.index(chosen) % len(agents)]

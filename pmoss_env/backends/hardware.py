@@ -33,8 +33,9 @@ _IN_MICROSECONDS = {"task_clock": ("task_clock_us", 1e-3)}
 class HardwareBackend:
     """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
 
-    The index is loaded at the first measurement and again when the instance changes, because
-    other keys are hot then.
+    The index is loaded at the first measurement, again when the instance changes, because other
+    keys are hot then, and again when inserts have made it larger than ``max_growth`` allows:
+    schedules are only compared on indexes of about the same size.
 
     Args:
         machine: this host, ``load_machine("host")``.
@@ -46,6 +47,8 @@ class HardwareBackend:
         warmup_seconds: time before it that does not count.
         window: queries per counter window (mission row A10).
         huge_pages: ask for 2 MiB pages.
+        max_growth: largest share of inserted records, of those loaded, at which a measurement
+            still begins.
         progress: called with the number of records loaded so far.
     """
 
@@ -63,6 +66,7 @@ class HardwareBackend:
         warmup_seconds: float = 0.2,
         window: int = 100,
         huge_pages: bool = True,
+        max_growth: float = 0.1,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         if machine.name != "host":
@@ -82,6 +86,7 @@ class HardwareBackend:
         self.warmup_seconds = warmup_seconds
         self.window = window
         self.huge_pages = huge_pages
+        self.max_growth = max_growth
         self._progress = progress
         self._facts = _native.host_facts("/")
         self._instance = Instance()
@@ -99,6 +104,9 @@ class HardwareBackend:
         self._instance = instance
 
     def _loaded_runner(self) -> _native.Runner:
+        records = self.workload.records
+        if self._runner and self._runner.next_insert_record > records * (1 + self.max_growth):
+            self._runner = None  # frees the old index before the new one is loaded
         if self._runner is None:
             runner = _native.Runner(
                 native_workload(self.workload, self._instance.workload_seed),
@@ -124,6 +132,7 @@ class HardwareBackend:
             if role == "router"
         ]
         runner = self._loaded_runner()
+        before = runner.index.size
         try:
             raw = runner.measure(
                 cores=cpu[schedule.cores],
@@ -140,9 +149,11 @@ class HardwareBackend:
             )
         except (RuntimeError, MemoryError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
-        return self._snapshot(raw, schedule, seed)
+        return self._snapshot(raw, seed, (before, runner.index.size))
 
-    def _snapshot(self, raw: dict[str, Any], schedule: Schedule, seed: int) -> HardwareSnapshot:
+    def _snapshot(
+        self, raw: dict[str, Any], seed: int, records: tuple[int, int]
+    ) -> HardwareSnapshot:
         seconds = raw["seconds"]
         queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6
         counters = np.zeros((self.slices, len(COUNTERS)))
@@ -184,12 +195,14 @@ class HardwareBackend:
                 "version": __version__,
                 "seed": seed,
                 "host": self._facts,
-                "records": self.workload.records,
+                "records_before": records[0],
+                "records_after": records[1],
                 "seconds": seconds,
                 "window": self.window,
                 "worker_cpus": [int(cpu) for cpu in raw["worker_cpus"]],
                 "router_cpus": [int(cpu) for cpu in raw["router_cpus"]],
                 "busy_cpus": [int(cpu) for cpu in raw["busy_cpus"]],
+                "busy_share": "as the kernel divides the core between two runnable threads",
                 "roles_share_cores": bool(raw["roles_share_cores"]),
                 "data_placement": "first touch: moving data between nodes is not done yet"
                 if self.machine.nodes > 1

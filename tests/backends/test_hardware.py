@@ -119,6 +119,15 @@ def test_another_instance_loads_other_keys(backend: HardwareBackend) -> None:
     assert len(set(hot)) > 1
 
 
+def test_inserts_do_not_pile_up_from_one_measurement_to_the_next() -> None:
+    backend = make(records=20_000, seconds=0.2)
+    for seed in range(3):
+        told = backend.measure(spread(backend), seed=seed).provenance
+        assert 20_000 <= told["records_before"] <= 22_000
+        assert told["records_after"] > told["records_before"]
+    backend.close()
+
+
 def test_measuring_by_name(backend: HardwareBackend) -> None:
     done = []
     snapshots = measure_schedules(

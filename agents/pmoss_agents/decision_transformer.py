@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,23 +104,29 @@ class Config:
                     f"decision-transformer: {name} = {getattr(self, name)!r}: must {rule}"
                 )
 
+        # Types first: comparing a text with a number would be a TypeError that names no field.
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                check(field.name, type(value) is int, "be a whole number")
+            elif field.type == "float":
+                number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                check(field.name, number and math.isfinite(value), "be a finite number")
+            elif field.type == "bool":
+                check(field.name, isinstance(value, bool), "be true or false")
         counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
-        for name in (*counts, "threads"):
-            value = getattr(self, name)
-            check(name, isinstance(value, int) and value >= 1, "be a whole number from 1")
+        for name in (*counts, "threads", "save_every"):
+            check(name, getattr(self, name) >= 1, "be at least 1")
         check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
-        check("save_every", self.save_every >= 1, "be at least 1")
-        check("seed", isinstance(self.seed, int) and self.seed >= 0, "be a whole number from 0")
-        check("warmup", self.warmup >= 0, "not be negative")
+        for name in ("seed", "warmup", "weight_decay"):
+            check(name, getattr(self, name) >= 0, "not be negative")
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
         check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
         check("reward", self.reward in REWARD_MODES, f"be one of {REWARD_MODES}")
         check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
         for name in ("target_return", "learning_rate", "clip", "temperature"):
-            value = getattr(self, name)
-            check(name, math.isfinite(value) and value > 0, "be a finite number above 0")
-        check("weight_decay", self.weight_decay >= 0, "not be negative")
+            check(name, getattr(self, name) > 0, "be above 0")
 
 
 # ------------------------------------------------------------------------------------- states

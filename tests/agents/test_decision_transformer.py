@@ -1,8 +1,10 @@
 """The Decision Transformer: its network, its decoding, its learning and its checkpoints."""
 
 import os
+import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import gymnasium
 import numpy as np
@@ -18,6 +20,7 @@ torch = pytest.importorskip("torch")
 
 from pmoss_agents.decision_transformer import (  # noqa: E402
     FORBIDDEN,
+    Config,
     DecisionTransformer,
     Decoder,
     Model,
@@ -427,11 +430,29 @@ def test_derived_channels_say_what_they_claim():
         ({"meta_position": "middle"}, "meta_position = 'middle'"),
         ({"keep_best": 0}, "keep_best = 0"),
         ({"depth": 3}, "config 'depth': unknown"),
+        ({"learning_rate": "abc"}, "learning_rate = 'abc': must be a finite number"),
+        ({"save_every": "abc"}, "save_every = 'abc': must be a whole number"),
+        ({"save_every": 2.5}, r"save_every = 2\.5"),
+        ({"warmup": 1.5}, r"warmup = 1\.5"),
+        ({"dropout": None}, "dropout = None"),
+        ({"weight_decay": float("inf")}, "weight_decay = inf"),
+        ({"keep_best": [1]}, r"keep_best = \[1\]"),
+        ({"layers": True}, "layers = True"),
+        ({"derived": "no"}, "derived = 'no': must be true or false"),
+        ({"reward": ["terminal"]}, r"reward = \['terminal'\]"),
+        ({"seed": -1}, "seed = -1"),
     ],
 )
 def test_wrong_configs_are_named(config, text):
     with pytest.raises(DescriptionError, match=text):
         DecisionTransformer(**config)
+
+
+@pytest.mark.parametrize("field", fields(Config), ids=lambda field: field.name)
+def test_every_field_of_the_wrong_type_is_named(field):
+    for value in ("abc", None, [1], {}):
+        with pytest.raises(DescriptionError, match=re.escape(f"{field.name} = {value!r}: must")):
+            DecisionTransformer(**{field.name: value})
 
 
 def test_the_registry(tmp_path):

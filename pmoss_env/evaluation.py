@@ -35,7 +35,7 @@ DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
 BOOTSTRAPS = 10_000
 INTERVAL = (2.5, 97.5)
 FORMAT = "pmoss-evaluation"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Progress = Callable[[int, int], None]
 
@@ -119,6 +119,25 @@ class EpisodeResult:
     seconds_per_decision: float
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """What evaluate() found, and the settings that it takes to find it again.
+
+    Attributes:
+        env_id: as given to evaluate().
+        env_kwargs: likewise.
+        search_budget: likewise.
+        random_schedules: likewise.
+        rows: one per policy and episode.
+    """
+
+    env_id: str
+    env_kwargs: Mapping[str, Any]
+    search_budget: int
+    random_schedules: int
+    rows: list[EpisodeResult]
+
+
 def episode_seed(seed: int, episode: int) -> int:
     """The environment's seed of an episode: the same for every policy."""
     return int(np.random.SeedSequence((seed, episode)).generate_state(1)[0])
@@ -133,7 +152,7 @@ def evaluate(
     random_schedules: int = 100,
     progress: Progress | None = None,
     env_id: str = DEFAULT_ENV,
-) -> list[EpisodeResult]:
+) -> Evaluation:
     """Runs every policy through the same episodes.
 
     Args:
@@ -184,7 +203,7 @@ def evaluate(
                             env_seed=env_seed,
                             incumbent_throughput=info["incumbent_throughput"],
                             throughput=info["throughput"],
-                            score=100 * (final - low) / (high - low) if high > low else None,
+                            score=_score(final, low, high),
                             random_throughput=low,
                             search_throughput=high,
                             illegal_actions=info["illegal_actions"],
@@ -198,7 +217,7 @@ def evaluate(
         env.close()
         if backend is not None:
             backend.close()
-    return rows
+    return Evaluation(env_id, dict(env_kwargs), search_budget, random_schedules, rows)
 
 
 def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Policy:
@@ -252,6 +271,10 @@ def _reference(
     drawn = [backend.place(random(context)) for _ in range(schedules)]
     context = env.context(np.random.default_rng((seed, 1)), backend)
     return float(np.mean(drawn)), local_search(context, budget).throughput
+
+
+def _score(final: float, low: float, high: float) -> float | None:
+    return 100 * (final - low) / (high - low) if high > low else None
 
 
 @dataclass(frozen=True)
@@ -342,22 +365,30 @@ def _seed_means(pairs: list[tuple[int, float]]) -> Float64Array:
     return np.array([np.mean(values) for values in of_seed.values()], dtype=np.float64)
 
 
-def make_header(
-    env_kwargs: Mapping[str, Any], env_id: str = DEFAULT_ENV, **settings: Any
-) -> dict[str, Any]:
-    """The first line of a result file: all that is needed to run the episodes again.
+def write_results(path: Path, evaluation: Evaluation, **notes: Any) -> None:
+    """Writes a result file: JSON lines, the header first. Whole or not at all.
 
     Args:
-        env_kwargs: as given to evaluate().
-        env_id: likewise.
-        **settings: further plain-JSON facts, e.g. ``search_budget``.
+        path: of the file.
+        evaluation: of evaluate().
+        **notes: further plain-JSON facts for the header, e.g. how the agents were trained.
     """
+    lines = [json.dumps(_header(evaluation, notes), allow_nan=False)]
+    lines += [json.dumps(asdict(row), allow_nan=False) for row in evaluation.rows]
+    write_atomically(path, "\n".join(lines) + "\n")
+
+
+def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The first line of a result file: all that is needed to run the episodes again."""
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "env_id": env_id,
-        "env_kwargs": dict(env_kwargs),
-        **settings,
+        "env_id": evaluation.env_id,
+        "env_kwargs": dict(evaluation.env_kwargs),
+        "search_budget": evaluation.search_budget,
+        "random_schedules": evaluation.random_schedules,
+        "rows": len(evaluation.rows),
+        "notes": dict(notes),
         "command": shlex.join(sys.argv),
         "versions": {
             "pmoss_env": __version__,
@@ -374,19 +405,12 @@ def make_header(
     }
 
 
-def write_results(path: Path, header: Mapping[str, Any], rows: Iterable[EpisodeResult]) -> None:
-    """Writes a result file: JSON lines, the header first. Whole or not at all."""
-    lines = [json.dumps(header, allow_nan=False)]
-    lines += [json.dumps(asdict(row), allow_nan=False) for row in rows]
-    write_atomically(path, "\n".join(lines) + "\n")
-
-
 def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
     """The header and the rows of a result file.
 
     Raises:
-        DatasetError: no such file, another format or version, or a damaged line; names the line
-            and the field.
+        DatasetError: no such file, another format or version, a damaged line, or another number
+            of rows than the header says; names the line and the field.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -404,7 +428,17 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
     for key, kind in (("env_id", str), ("env_kwargs", dict)):
         if not isinstance(header.get(key), kind):
             raise DatasetError(f"{path}: line 1: {key} = {header.get(key)!r}: must be a {kind}")
-    return header, [_row(path, number, value) for number, value in enumerate(values[1:], 2)]
+    for key in ("search_budget", "random_schedules", "rows"):
+        value = header.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise DatasetError(f"{path}: line 1: {key} = {value!r}: must be a whole number from 1")
+    rows = [_row(path, number, value) for number, value in enumerate(values[1:], 2)]
+    if len(rows) != header["rows"]:
+        raise DatasetError(
+            f"{path}: line 1: rows = {header['rows']}, but {len(rows)} follow: the file was cut "
+            "or added to"
+        )
+    return header, rows
 
 
 @dataclass(frozen=True)
@@ -421,7 +455,10 @@ class Replay:
 
 
 def replay(path: Path, progress: Progress | None = None) -> Replay:
-    """Runs the recorded actions of a result file again and compares every bit.
+    """Runs a result file's episodes again and compares every bit of what they recorded.
+
+    That is all but ``policy`` and ``seconds_per_decision``: who chose the actions, and how fast,
+    no file can prove. The random schedules and the search behind the scores are run again too.
 
     Args:
         path: of a result file.
@@ -433,32 +470,71 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
     """
     header, rows = read_results(path)
     env = _make(header["env_id"], header["env_kwargs"])
-    mismatches: list[str] = []
+    backend: Backend | None = None
+    references: dict[int, tuple[float, float]] = {}
+    mismatches = _unequal_episodes(rows)
     try:
         for number, row in enumerate(rows, 1):
-            _, info = env.reset(seed=row.env_seed)
-            if number == 1:
+            env_seed = episode_seed(row.seed, row.episode)
+            _, info = env.reset(seed=env_seed)
+            if backend is None:
                 _must_repeat(env)
-            done = False
+                backend = env.new_backend()
+            backend.set_instance(env.instance)
+            if env_seed not in references:
+                references[env_seed] = _reference(
+                    env, backend, env_seed, header["search_budget"], header["random_schedules"]
+                )
+            low, high = references[env_seed]
+            now: dict[str, Any] = {
+                "env_seed": env_seed,
+                "incumbent_throughput": info["incumbent_throughput"],
+                "random_throughput": low,
+                "search_throughput": high,
+            }
             where = f"line {number + 1}: {row.policy}, seed {row.seed}, episode {row.episode}"
             try:
+                done = False
                 for action in row.actions:
                     _, _, done, _, info = env.step(action)
             except (IllegalActionError, ResetNeeded) as error:
                 mismatches.append(f"{where}: the actions cannot be run again: {error}")
-                continue
-            if not done:
-                mismatches.append(f"{where}: {len(row.actions)} actions do not end the episode")
-            for name in ("incumbent_throughput", "throughput", "illegal_actions"):
-                if info[name] != getattr(row, name):
-                    mismatches.append(
-                        f"{where}: {name}: recorded {getattr(row, name)!r}, now {info[name]!r}"
-                    )
+            else:
+                if not done:
+                    mismatches.append(f"{where}: {len(row.actions)} actions do not end the episode")
+                now["throughput"] = info["throughput"]
+                now["illegal_actions"] = info["illegal_actions"]
+                now["score"] = _score(backend.measure(env.schedule, seed=0).throughput, low, high)
+            mismatches += [
+                f"{where}: {name}: recorded {getattr(row, name)!r}, now {value!r}"
+                for name, value in now.items()
+                if value != getattr(row, name)
+            ]
             if progress is not None:
                 progress(number, len(rows))
     finally:
         env.close()
+        if backend is not None:
+            backend.close()
     return Replay(len(rows), tuple(mismatches))
+
+
+def _unequal_episodes(rows: Sequence[EpisodeResult]) -> list[str]:
+    """One line for each row that occurs twice, and for each episode that a policy did not play."""
+    found = []
+    played: dict[tuple[str, int, int], int] = {}
+    for number, row in enumerate(rows, 2):
+        first = played.setdefault((row.policy, row.seed, row.episode), number)
+        if first != number:
+            found.append(f"line {number}: the same policy and episode as line {first}")
+    episodes = dict.fromkeys((row.seed, row.episode) for row in rows)
+    for policy in dict.fromkeys(row.policy for row in rows):
+        found += [
+            f"{policy}, seed {seed}, episode {episode}: is missing"
+            for seed, episode in episodes
+            if (policy, seed, episode) not in played
+        ]
+    return found
 
 
 def _must_repeat(env: SpatialSchedulingEnv) -> None:
@@ -504,6 +580,9 @@ def _row(path: Path, number: int, value: dict[str, Any]) -> EpisodeResult:
             raise DatasetError(
                 f"{path}: line {number}: field {field.name!r} = {entry!r}: must be {field.type}"
             )
+    for name in ("seed", "episode"):
+        if value[name] < 0:
+            raise DatasetError(f"{path}: line {number}: field {name!r} = {value[name]}: below 0")
     if not all(isinstance(action, int) for action in value["actions"]):
         raise DatasetError(f"{path}: line {number}: field 'actions': must be whole numbers")
     return EpisodeResult(**{**value, "actions": tuple(value["actions"])})

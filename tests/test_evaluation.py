@@ -15,7 +15,6 @@ from pmoss_env.evaluation import (
     aggregate,
     bootstrap_interval,
     evaluate,
-    make_header,
     read_results,
     replay,
     write_results,
@@ -52,10 +51,15 @@ def policies():
 
 
 @pytest.fixture(scope="module")
-def rows():
+def evaluation():
     return evaluate(
         KWARGS, policies(), SEEDS, episodes_per_seed=2, search_budget=300, random_schedules=30
     )
+
+
+@pytest.fixture(scope="module")
+def rows(evaluation):
+    return evaluation.rows
 
 
 def of(rows, name):
@@ -102,7 +106,7 @@ def test_a_policy_has_no_influence_on_the_others(rows, name):
         KWARGS, {name: SchedulePolicy(name)}, SEEDS, 2, search_budget=300, random_schedules=30
     )
     # All but the time is the same.
-    assert [replace(row, seconds_per_decision=0.0) for row in alone] == [
+    assert [replace(row, seconds_per_decision=0.0) for row in alone.rows] == [
         replace(row, seconds_per_decision=0.0) for row in of(rows, name)
     ]
 
@@ -110,7 +114,7 @@ def test_a_policy_has_no_influence_on_the_others(rows, name):
 def test_schedule_policies_place_what_they_planned():
     for order in ("index", "load"):
         kwargs = {**KWARGS, "order": order, "interference": "none"}
-        result = evaluate(kwargs, {"incumbent": SchedulePolicy("incumbent")}, [5], 3, 10, 2)
+        result = evaluate(kwargs, {"incumbent": SchedulePolicy("incumbent")}, [5], 3, 10, 2).rows
         assert all(r.throughput == r.incumbent_throughput for r in result)
         assert len(result) == 3
 
@@ -191,49 +195,50 @@ def test_bootstrap_interval_repeats_and_narrows():
     assert bootstrap_interval(values[:1]) == (None, None)
 
 
-def written(path, rows, **settings):
-    write_results(path, make_header(KWARGS, **settings), rows)
+def written(path, evaluation, **notes):
+    write_results(path, evaluation, **notes)
     return path
 
 
-def test_results_survive_writing_to_the_bit(tmp_path, rows):
-    path = written(tmp_path / "deep" / "results.jsonl", rows, search_budget=300)
+def test_results_survive_writing_to_the_bit(tmp_path, evaluation):
+    path = written(tmp_path / "deep" / "results.jsonl", evaluation, search_budget=7)
     header, back = read_results(path)
-    assert back == rows
+    assert back == evaluation.rows
     assert header["env_kwargs"] == KWARGS
     assert header["search_budget"] == 300
+    assert header["random_schedules"] == 30
+    assert header["rows"] == 30
+    assert header["notes"] == {"search_budget": 7}
     assert header["versions"]["numpy"] == np.__version__
     assert header["host"]["logical_cores"] >= 1
     assert header["command"]
     assert [p.name for p in path.parent.iterdir()] == ["results.jsonl"]
 
 
-def test_writing_is_whole_or_not_at_all(tmp_path, rows):
-    path = written(tmp_path / "results.jsonl", rows)
+def test_writing_is_whole_or_not_at_all(tmp_path, evaluation):
+    path = written(tmp_path / "results.jsonl", evaluation)
     before = path.read_bytes()
-
-    def interrupted():
-        yield rows[0]
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_results(path, make_header(KWARGS), interrupted())
+    wrong = replace(evaluation.rows[0], throughput=float("nan"))
     with pytest.raises(ValueError, match="JSON"):
-        write_results(path, {"bad": float("nan")}, rows)
+        write_results(path, replace(evaluation, rows=[*evaluation.rows, wrong]))
+    with pytest.raises(ValueError, match="JSON"):
+        write_results(path, evaluation, bad=float("nan"))
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_replay_finds_nothing_where_nothing_changed(tmp_path, rows):
+def test_replay_finds_nothing_where_nothing_changed(tmp_path, evaluation):
     seen = []
-    report = replay(written(tmp_path / "r.jsonl", rows), lambda *at: seen.append(at))
+    report = replay(written(tmp_path / "r.jsonl", evaluation), lambda *at: seen.append(at))
+    rows = evaluation.rows
     assert report.episodes == len(rows)
     assert report.mismatches == ()
-    assert seen[-1] == (len(rows), len(rows))
+    assert seen == [(n, len(rows)) for n in range(1, len(rows) + 1)]
 
 
-def test_replay_names_every_mismatch(tmp_path, rows):
-    path = written(tmp_path / "r.jsonl", rows)
+def test_replay_names_every_mismatch(tmp_path, evaluation):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    rows = evaluation.rows
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines[1]["throughput"] = np.nextafter(lines[1]["throughput"], 100)
     lines[2]["actions"][3] = 999
@@ -241,8 +246,10 @@ def test_replay_names_every_mismatch(tmp_path, rows):
     lines[4]["actions"].append(1)
     lines[5]["illegal_actions"] = 7
     path.write_text("\n".join(json.dumps(line) for line in lines))
-    report = replay(path)
+    seen = []
+    report = replay(path, lambda *at: seen.append(at))
     assert report.episodes == len(rows)
+    assert len(seen) == len(rows)
     found = {m.partition(":")[0]: m for m in report.mismatches}
     assert set(found) == {f"line {n}" for n in range(2, 7)}
     assert "throughput: recorded" in found["line 2"]
@@ -251,8 +258,38 @@ def test_replay_names_every_mismatch(tmp_path, rows):
     assert "illegal_actions: recorded 7, now" in found["line 6"]
 
 
-def test_measured_results_cannot_be_replayed(tmp_path, rows, monkeypatch):
-    path = written(tmp_path / "r.jsonl", rows[:1])
+def test_replay_checks_the_scores_and_what_they_rest_on(tmp_path, evaluation):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, name in enumerate(("score", "random_throughput", "search_throughput"), 1):
+        lines[number][name] = float(np.nextafter(lines[number][name], 1000))
+    lines[4]["score"] = None
+    lines[5]["env_seed"] += 1
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    found = replay(path).mismatches
+    assert len(found) == 5
+    names = ("score", "random_throughput", "search_throughput", "score", "env_seed")
+    for number, (line, name) in enumerate(zip(found, names, strict=True), 2):
+        assert line.startswith(f"line {number}: ")
+        assert f": {name}: recorded" in line
+
+    # Another budget or number of random schedules in the header fits no row.
+    for key, field in (("search_budget", "search"), ("random_schedules", "random")):
+        write_results(path, replace(evaluation, **{key: 29}))
+        assert sum(f"{field}_throughput: recorded" in m for m in replay(path).mismatches) > 20
+
+
+def test_replay_misses_no_episode(tmp_path, evaluation):
+    one, two, *others = evaluation.rows
+    path = written(tmp_path / "r.jsonl", replace(evaluation, rows=[one, one, *others]))
+    found = replay(path).mismatches
+    assert len(found) == 2
+    assert found[0] == "line 3: the same policy and episode as line 2"
+    assert found[1] == f"{two.policy}, seed 0, episode 0: is missing"
+
+
+def test_measured_results_cannot_be_replayed(tmp_path, evaluation, monkeypatch):
+    path = written(tmp_path / "r.jsonl", evaluation)
     from pmoss_env.backends.analytic import AnalyticBackend
 
     monkeypatch.setattr(AnalyticBackend, "name", "hardware")
@@ -266,7 +303,12 @@ def test_measured_results_cannot_be_replayed(tmp_path, rows, monkeypatch):
         (lambda lines: [], "line 1"),
         (lambda lines: ["{}", *lines[1:]], "header"),
         (lambda lines: ["[1]", *lines[1:]], "line 1: is not a JSON object"),
-        (lambda lines: [lines[0].replace('"format_version": 1', '"format_version": 9')], "9"),
+        (lambda lines: [lines[0].replace('"format_version": 2', '"format_version": 9')], "9"),
+        (lambda lines: [lines[0].replace('"search_budget": 300', '"search_budget": 0')], "budget"),
+        (lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]], "rows = None"),
+        (lambda lines: lines[:-1], "rows = 30, but 29 follow"),
+        (lambda lines: [*lines, lines[-1]], "rows = 30, but 31 follow"),
+        (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": -1')], "'seed' = -1"),
         (lambda lines: [lines[0].replace('"env_id"', '"env"')], "env_id"),
         (lambda lines: [lines[0], lines[1][:50]], "line 2: is not JSON"),
         (
@@ -280,8 +322,8 @@ def test_measured_results_cannot_be_replayed(tmp_path, rows, monkeypatch):
         ),
     ],
 )
-def test_damaged_files_are_refused_by_line_and_field(tmp_path, rows, damage, words):
-    path = written(tmp_path / "r.jsonl", rows)
+def test_damaged_files_are_refused_by_line_and_field(tmp_path, evaluation, damage, words):
+    path = written(tmp_path / "r.jsonl", evaluation)
     path.write_text("\n".join(damage(path.read_text().splitlines())))
     with pytest.raises(DatasetError, match=words):
         read_results(path)

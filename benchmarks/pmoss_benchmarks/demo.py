@@ -35,7 +35,6 @@ from pmoss_env.evaluation import (
     Summary,
     aggregate,
     evaluate,
-    make_header,
     write_results,
 )
 from pmoss_env.files import write_atomically
@@ -166,7 +165,7 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
     agents = [load_agent(path) for path in checkpoints]
     # Evaluation seed i meets training seed i, so that an interval holds both kinds of chance.
     policies[AGENT] = lambda chosen: agents[plan.seeds.index(chosen) % len(agents)]
-    rows = timed(
+    evaluation = timed(
         "evaluate",
         lambda: evaluate(
             plan.env_kwargs,
@@ -177,13 +176,10 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
             progress=lambda done, total: progress("evaluate", done, total),
         ),
     )
-    header = make_header(
-        plan.env_kwargs,
-        search_budget=plan.search_budget,
-        agent=AGENT,
-        training_seeds=plan.training_seeds,
+    write_results(
+        folder / "results.jsonl", evaluation, agent=AGENT, training_seeds=plan.training_seeds
     )
-    write_results(folder / "results.jsonl", header, rows)
+    rows = evaluation.rows
     finals = dataset.column("final_throughput")
     result = DemoResult(
         host=host,

@@ -153,7 +153,7 @@ def evaluate(
     Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
     """
     import pmoss_agents
-    from pmoss_env.evaluation import SchedulePolicy, aggregate, make_header, write_results
+    from pmoss_env.evaluation import SchedulePolicy, aggregate, write_results
     from pmoss_env.evaluation import evaluate as run
 
     kwargs = _pairs(env)
@@ -161,7 +161,7 @@ def evaluate(
     for path in checkpoint or []:
         policies[path.stem] = pmoss_agents.load(path)
     with progress_bar("evaluating") as progress:
-        rows = run(
+        evaluation = run(
             kwargs,
             policies,
             range(101, 101 + seeds),
@@ -169,16 +169,16 @@ def evaluate(
             search_budget=budget,
             progress=progress,
         )
-    _print_summaries(aggregate(rows), f"{seeds} seeds x {episodes} incumbents")
+    _print_summaries(aggregate(evaluation.rows), f"{seeds} seeds x {episodes} incumbents")
     if out:
-        write_results(out, make_header(kwargs, search_budget=budget), rows)
+        write_results(out, evaluation)
         console.print(f"written to {out}; replay it with: pmoss validate {out}")
 
 
 def validate(
     results: Annotated[list[Path], typer.Argument(help="Result files (.jsonl).")],
 ) -> None:
-    """Replay result files: every throughput must come out again, to the last bit.
+    """Replay result files: every throughput and score must come out again, to the last bit.
 
     Example: pmoss validate runs/demo/results.jsonl
     """

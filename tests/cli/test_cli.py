@@ -109,6 +109,8 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
     row["throughput"] *= 1.001
     (tmp_path / "r.jsonl").write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]) + "\n")
     assert "1 mismatches" in pmoss("validate", results, status=1)
+    (tmp_path / "r.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+    assert "rows = 6, but 5 follow" in pmoss("validate", results, status=2)
 
 
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class Agent(ABC):
         name: registry name, a class attribute.
         config: the agent's frozen config dataclass.
         task: what it was fitted for: grid, slices, counters; empty before the first fit().
+        dataset: id and checksum of the dataset it last learned from; empty before the first fit().
     """
 
     name: ClassVar[str]
@@ -66,6 +67,7 @@ class Agent(ABC):
                 )
         self.config = self.Config(**config)
         self.task: dict[str, Any] = {}
+        self.dataset: dict[str, str] = {}
 
     @abstractmethod
     def fit(
@@ -74,6 +76,7 @@ class Agent(ABC):
         *,
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
+        allow_other_dataset: bool = False,
     ) -> dict[str, float]:
         """Learns from a dataset; continues where a loaded checkpoint stopped.
 
@@ -81,12 +84,13 @@ class Agent(ABC):
             dataset: what to learn from.
             progress: called after every update.
             checkpoint: where to save now and then, and when interrupted.
+            allow_other_dataset: go on with another dataset of the same task.
 
         Returns:
             The last update's metrics.
 
         Raises:
-            CheckpointError: the agent was fitted for another task.
+            CheckpointError: the agent was fitted for another task, or to another dataset.
         """
 
     @abstractmethod
@@ -131,6 +135,7 @@ class Agent(ABC):
             "agent": self.name,
             "config": asdict(self.config),
             "task": self.task,
+            "dataset": self.dataset,
             "values": values,
             "arrays": {name: [array.dtype.str, *array.shape] for name, array in arrays.items()},
         }
@@ -146,6 +151,7 @@ class Agent(ABC):
         try:
             agent = cls(**header["config"])
             agent.task = dict(header["task"])
+            agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
             agent.check_task({"counters": list(COUNTER_NAMES)}, "this version of pmoss_env")
             agent._restore(arrays, header["values"])
         except CheckpointError as error:
@@ -154,14 +160,69 @@ class Agent(ABC):
             raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
         return agent
 
-    def check_task(self, other: Mapping[str, Any], what: str) -> None:
-        """Raises CheckpointError naming the first fact in which ``other`` differs from the task."""
+    def check_task(self, other: Mapping[str, Any], what: str = "the environment") -> None:
+        """Compares facts with the task that the agent was fitted for.
+
+        Args:
+            other: any part of a task, by the names that task_of() gives. Keys that the agent's
+                task lacks and values of None are not compared.
+            what: whose facts these are, for the message.
+
+        Raises:
+            CheckpointError: a fact differs; names the first one and both values.
+        """
         for key, value in other.items():
-            if key in self.task and self.task[key] != value:
+            if value is None or key not in self.task:
+                continue
+            value = list(value) if isinstance(value, tuple) else value
+            if self.task[key] != value:
                 raise CheckpointError(
                     f"{self.name} was fitted for {key} = {_short(self.task[key])}, but {what} has "
                     f"{key} = {_short(value)}"
                 )
+
+    def check_env(self, env: Any) -> None:
+        """Refuses an environment of another task than the agent was fitted for.
+
+        Args:
+            env: a spatial scheduling environment, wrapped or bare. What it does not tell is not
+                compared.
+
+        Raises:
+            CheckpointError: it has another grid, number of slices, placement order or observation.
+        """
+        env = getattr(env, "unwrapped", env)
+        machine = getattr(env, "machine", None)
+        self.check_task(
+            {
+                "grid": None if machine is None else [machine.rows, machine.cols],
+                "slices": getattr(env, "slices", None),
+                "order": getattr(env, "order_kind", None),
+                "observation": getattr(env, "observation_mode", None),
+            }
+        )
+
+    def check_dataset(self, dataset: Dataset, allow_other: bool = False) -> dict[str, str]:
+        """Refuses to go on learning from another dataset than the one begun with.
+
+        Args:
+            dataset: what fit() was given.
+            allow_other: take it all the same.
+
+        Returns:
+            What fit() sets ``self.dataset`` to when it begins.
+
+        Raises:
+            CheckpointError: it has another id or other contents.
+        """
+        given = {"id": dataset.metadata.id, "checksum": dataset.checksum}
+        if self.dataset and self.dataset != given and not allow_other:
+            raise CheckpointError(
+                f"{self.name} was fitted to the dataset {self.dataset['id']} with checksum "
+                f"{self.dataset['checksum'][:12]}, but {dataset.path} is {given['id']} with "
+                f"{given['checksum'][:12]}: pass allow_other_dataset=True to go on with it"
+            )
+        return given
 
 
 def task_of(dataset: Dataset) -> dict[str, Any]:

@@ -497,6 +497,7 @@ class DecisionTransformer(Agent):
         *,
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
+        allow_other_dataset: bool = False,
     ) -> dict[str, float]:
         """See Agent.fit. Metrics: ``loss``, ``accuracy`` (agreement with the logged actions).
 
@@ -504,7 +505,7 @@ class DecisionTransformer(Agent):
         checkpoint ends with the same weights as one that was never stopped.
 
         Raises:
-            CheckpointError: the agent was fitted for another task.
+            CheckpointError: the agent was fitted for another task, or to another dataset.
             DatasetError: the observations lack the counters (``observation="paper"``), or some
                 returns are unknown.
         """
@@ -516,6 +517,7 @@ class DecisionTransformer(Agent):
                 "decision transformer reads slice_view and incumbent_view, which only 'full' has"
             )
         self.check_task(task, f"the dataset {dataset.metadata.id}")
+        origin = self.check_dataset(dataset, allow_other_dataset)
         with _torch_threads(config.threads), torch.random.fork_rng(devices=[]):
             source = _Episodes(dataset, config)
             if self.model is None:
@@ -524,6 +526,7 @@ class DecisionTransformer(Agent):
                 torch.manual_seed(config.seed)
                 self.model = self._new_model()
                 source.standardise(self.model, best)
+            self.dataset = origin
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser

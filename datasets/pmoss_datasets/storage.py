@@ -260,6 +260,12 @@ class Dataset:
         """Number of slices, T."""
         return self.metadata.slices
 
+    @property
+    def checksum(self) -> str:
+        """Sha256 over the checksums of all fields: the same for the same episodes."""
+        text = json.dumps(dict(self.metadata.checksums), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def column(self, name: str) -> Array:
         """(N, ...) read-only array of one field over all episodes, checked against its checksum.
 

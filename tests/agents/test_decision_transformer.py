@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -341,6 +342,67 @@ def test_another_task_is_refused(fitted, dataset, tmp_path):
     recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
     with pytest.raises(DatasetError, match="slice_view"):
         DecisionTransformer(**SMALL).fit(collect(recipe, tmp_path / "paper"))
+
+
+class AnEnvironment:
+    """What check_env() reads, as the environment will have it."""
+
+    def __init__(self, **change):
+        self.machine = SimpleNamespace(rows=2, cols=4)
+        self.slices, self.order_kind, self.observation_mode = 8, "load", "full"
+        vars(self).update(change)
+
+
+def test_an_environment_of_another_task_is_refused(fitted):
+    fitted.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **TOY))
+    fitted.check_env(AnEnvironment())
+    fitted.check_env(AnEnvironment(order_kind=None, observation_mode=None))
+    fitted.check_env(SimpleNamespace())  # tells nothing
+    for change, text in (
+        ({"slices": 9}, "slices = 8, but the environment has slices = 9"),
+        ({"order_kind": "index"}, "order = load, but the environment has order = index"),
+        ({"observation_mode": "paper"}, "observation = full, but the environment has"),
+        ({"machine": SimpleNamespace(rows=8, cols=12)}, r"grid = \[2, 4\], but the environment"),
+    ):
+        with pytest.raises(CheckpointError, match=text):
+            fitted.check_env(AnEnvironment(**change))
+    with pytest.raises(CheckpointError, match="the environment has slices = 9"):
+        fitted.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **{**TOY, "slices": 9}))
+
+
+def test_part_of_a_task_can_be_checked(fitted):
+    fitted.check_task({"slices": 8, "order": "load", "grid": (2, 4), "load": "closed"})
+    fitted.check_task({})
+    with pytest.raises(CheckpointError, match="order = load, but my set-up has order = index"):
+        fitted.check_task({"slices": 8, "order": "index"}, "my set-up")
+
+
+def test_going_on_with_another_dataset_must_be_asked_for(dataset, fitted, tmp_path):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    recipe = Recipe(env=TOY, episodes=10, seed=2, reference_episodes=0)
+    other = collect(recipe, tmp_path / "other")
+    assert other.metadata.id == dataset.metadata.id
+    agent = pmoss_agents.load(path)
+    with pytest.raises(CheckpointError, match=r"checksum .* pass allow_other_dataset=True"):
+        agent.fit(other)
+    agent.fit(open_dataset(dataset.path))
+    agent.fit(other, allow_other_dataset=True)
+    agent.save(path)
+    agent = pmoss_agents.load(path)
+    agent.fit(other)
+    with pytest.raises(CheckpointError, match="allow_other_dataset"):
+        agent.fit(dataset)
+
+
+def test_checkpoints_that_name_no_dataset_go_on(fitted, dataset, tmp_path):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    header, arrays = pmoss_agents.read_checkpoint(path)
+    del header["dataset"]
+    agent = DecisionTransformer.from_checkpoint(path, header, arrays)
+    agent.fit(dataset)
+    assert agent.dataset == fitted.dataset
 
 
 def test_another_counter_vocabulary_is_refused(fitted, tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from pmoss_datasets.schema import (
     machine_facts,
     snapshot_fields,
 )
-from pmoss_datasets.storage import Dataset, write_dataset
+from pmoss_datasets.storage import Dataset, check_target, write_dataset
 from pmoss_env import __version__
 from pmoss_env.backends import Backend
 from pmoss_env.baselines import (
@@ -387,13 +387,12 @@ def collect(
         overwrite: replace a dataset that is there already.
 
     Raises:
-        DatasetError: the folder exists, or an episode breaks the schema.
+        DatasetError: the folder exists or cannot be written, or an episode breaks the schema.
         PmossError: the recipe's environment or policy refuses.
     """
     if processes < 1:
         raise DescriptionError(f"processes = {processes}: must be at least 1")
-    if Path(path).exists() and not overwrite:
-        raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
+    check_target(path, overwrite)
     episodes: list[Episode] = []
     references: list[tuple[float, float]] = []
     offcore_names: tuple[str, ...] = ()

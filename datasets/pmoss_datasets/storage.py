@@ -83,11 +83,7 @@ def write_dataset(
     h5py = _h5py()
     if not episodes:
         raise DatasetError(f"{path}: no episodes: a dataset must hold at least one")
-    if path.exists():
-        if not overwrite:
-            raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
-        if not (path / METADATA).is_file():
-            raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
+    check_target(path, overwrite)
     machine = machine_of(metadata, path)
     try:
         arrays = stack(episodes)
@@ -128,6 +124,28 @@ def write_dataset(
     return open_dataset(path)
 
 
+def check_target(path: str | Path, overwrite: bool) -> None:
+    """Finds out whether a dataset could be written, and leaves no trace of it.
+
+    Raises:
+        DatasetError: something is there that may not be replaced, or nothing can be written there.
+    """
+    path = Path(path)
+    try:
+        if path.exists():
+            if not overwrite:
+                raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
+            if not (path / METADATA).is_file():
+                raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
+        folder = path.absolute().parent
+        while not folder.exists():
+            folder = folder.parent
+        # Only a try tells: permissions do not bind root, nor say that a file system is read-only.
+        Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder)).rmdir()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def _write_array(file: h5py.File, name: str, array: Array) -> None:
     if array.size == 0:
         file.create_dataset(name, data=array)
@@ -149,14 +167,18 @@ def _replace(source: Path, target: Path) -> None:
         return
     # Folders cannot be swapped in one portable step; the old one is kept until the new one is in.
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-    target.rename(old / target.name)
+    kept = old / target.name
     try:
+        target.rename(kept)
         source.rename(target)
     except BaseException:
-        (old / target.name).rename(target)
+        if kept.exists() and not target.exists():
+            kept.rename(target)
         raise
     finally:
-        shutil.rmtree(old, ignore_errors=True)
+        # Not if the old one could not be put back: what is in there is then the only copy.
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -126,6 +127,38 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(tmp_path):
     (tmp_path / "precious").mkdir()
     with pytest.raises(DatasetError, match="no dataset"):
         collect(recipe, tmp_path / "precious", overwrite=True)
+
+
+def never(done, total):
+    raise AssertionError("an episode was collected")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_target_that_cannot_be_written_is_refused_before_collecting(tmp_path, overwrite):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
+    for target in (
+        tmp_path / "folder",
+        tmp_path / "file",
+        tmp_path / "file" / "dataset",
+        tmp_path / ("x" * 300),
+        Path("/proc/self/dataset"),
+    ):
+        with pytest.raises(DatasetError, match=re.escape(str(target))):
+            collect(recipe, target, progress=never, overwrite=overwrite)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_refused_before_collecting(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(DatasetError, match="cannot be written: Permission denied"):
+            collect(Recipe(env=TOY, episodes=1), tmp_path / "a" / "b", progress=never)
+    finally:
+        tmp_path.chmod(0o700)
 
 
 def test_interrupted_collection_leaves_nothing(tmp_path):

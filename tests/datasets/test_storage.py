@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -249,3 +250,51 @@ def test_a_failure_while_writing_leaves_nothing_and_keeps_the_old(
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
     open_dataset(folder).verify()
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_an_interrupt_right_after_a_rename_strands_nothing(
+    original, folder, tmp_path, monkeypatch, after
+):
+    rename, calls = Path.rename, []
+
+    def cut(self, target):
+        result = rename(self, target)
+        calls.append(self)
+        if len(calls) == after:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(Path, "rename", cut)
+    with pytest.raises(KeyboardInterrupt):
+        write_dataset(folder, list(original)[:3], original.metadata, overwrite=True)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+    found = open_dataset(folder)
+    found.verify()
+    assert len(found) == (5 if after == 1 else 3)
+
+
+def test_an_old_dataset_that_cannot_be_put_back_is_not_deleted(
+    original, folder, tmp_path, monkeypatch
+):
+    rename, calls = Path.rename, []
+
+    def cut(self, target):
+        calls.append(self)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", cut)
+    with pytest.raises(KeyboardInterrupt):
+        write_dataset(folder, list(original), original.metadata, overwrite=True)
+    monkeypatch.undo()
+    (kept,) = tmp_path.glob(".dataset.old.*/dataset")
+    open_dataset(kept).verify()
+
+
+def test_a_dataset_is_known_by_its_contents(original, folder, tmp_path):
+    assert open_dataset(folder).checksum == original.checksum
+    other = write_dataset(tmp_path / "other", list(original)[:4], original.metadata)
+    assert other.checksum != original.checksum

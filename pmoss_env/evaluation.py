@@ -42,7 +42,13 @@ Progress = Callable[[int, int], None]
 
 @runtime_checkable
 class Policy(Protocol):
-    """Whatever places slices: an agent, or a schedule made beforehand."""
+    """Whatever places slices: an agent, or a schedule made beforehand.
+
+    Two more methods are called where a policy has them: ``observe(reward: float)`` after every
+    step, with what the step did to the throughput of the full schedule in Mq/s, whatever the
+    environment's reward; and ``check_env(env: SpatialSchedulingEnv)`` once before the first
+    episode, to raise if the policy cannot play there.
+    """
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -83,6 +89,9 @@ class SchedulePolicy:
         tile = self._tiles[self._t]
         self._t += 1
         return tile
+
+    def observe(self, reward: float) -> None:
+        """Nothing: the plan is made."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,8 @@ def evaluate(
     Args:
         env_kwargs: of the environment, plain JSON.
         policies: by name: a policy, or a function that gives the policy of a seed (an agent
-            trained with it).
+            trained with it). All are asked for, and asked to check the environment, before the
+            first episode.
         seeds: non-negative, at least five for a table.
         episodes_per_seed: each with its own workload instance, neighbours and incumbent.
         search_budget: model evaluations of the search that defines a score of 100.
@@ -169,6 +179,7 @@ def evaluate(
     Raises:
         UnsupportedError: a backend that cannot be searched.
         DescriptionError: no seeds, episodes, schedules or policies.
+        PmossError: what a policy's check_env() raises, such as CheckpointError.
     """
     for name, count in (
         ("seeds", len(seeds)),
@@ -183,8 +194,14 @@ def evaluate(
     rows: list[EpisodeResult] = []
     total = len(policies) * len(seeds) * episodes_per_seed
     try:
-        for seed in seeds:
-            of_seed = {name: _policy_of_seed(policy, seed) for name, policy in policies.items()}
+        of_seeds = [
+            {name: _policy_of_seed(policy, seed) for name, policy in policies.items()}
+            for seed in seeds
+        ]
+        for policy in {id(p): p for of_seed in of_seeds for p in of_seed.values()}.values():
+            if (check_env := getattr(policy, "check_env", None)) is not None:
+                check_env(env)
+        for seed, of_seed in zip(seeds, of_seeds, strict=True):
             for episode in range(episodes_per_seed):
                 env_seed = episode_seed(seed, episode)
                 env.reset(seed=env_seed)
@@ -234,7 +251,7 @@ def rollout(
 
     Args:
         env: the bare environment.
-        policy: it is reset first; a SchedulePolicy also plans.
+        policy: it is reset first; a SchedulePolicy also plans. See Policy on what else is called.
         seed: of the environment's reset.
         backend: for baselines that search; not the environment's own.
 
@@ -248,6 +265,7 @@ def rollout(
         # A stream of its own: the reference schedules must not shift what a baseline draws.
         policy.plan(env.context(np.random.default_rng((seed, 2)), backend), env.order)
     seconds = time.perf_counter() - began
+    observe: Callable[[float], None] | None = getattr(policy, "observe", None)
     actions: list[int] = []
     terminated = False
     while not terminated:
@@ -255,7 +273,12 @@ def rollout(
         action = int(policy.act(observation, info["action_mask"]))
         seconds += time.perf_counter() - began
         actions.append(action)
+        before = info["throughput"]
         observation, _, terminated, _, info = env.step(action)
+        if observe is not None:
+            began = time.perf_counter()
+            observe(info["throughput"] - before)
+            seconds += time.perf_counter() - began
     return actions, info, seconds
 
 

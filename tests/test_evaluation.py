@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import pytest
 
 from pmoss_env.baselines import make_baseline
-from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.evaluation import (
     EpisodeResult,
     Policy,
@@ -142,6 +143,58 @@ def test_functions_of_the_seed_and_progress():
 class SchedulePolicyOfLpt(SchedulePolicy):
     def __init__(self, seed):
         super().__init__("lpt")
+
+
+class Listener(FirstTile):
+    """Hears what it earned, and checks where it plays."""
+
+    def __init__(self, refuses=False):
+        super().__init__()
+        self.refuses = refuses
+        self.heard = []
+        self.checked = []
+
+    def reset(self):
+        super().reset()
+        self.heard.append([])
+
+    def observe(self, reward):
+        self.heard[-1].append(reward)
+
+    def check_env(self, env):
+        self.checked.append((env.slices, env.machine.name, self.resets))
+        if self.refuses:
+            raise CheckpointError("fitted for slices = 5")
+
+
+@pytest.mark.parametrize("reward", ["improvement", "slice", "terminal"])
+def test_policies_observe_the_improvement_in_every_reward_mode(reward):
+    agent = Listener()
+    kwargs = {**KWARGS, "reward": reward, "noise": 1.0}
+    result = evaluate(kwargs, {"agent": agent, "lpt": SchedulePolicy("lpt")}, [3], 2, 10, 2)
+    assert [len(rewards) for rewards in agent.heard] == [12, 12]
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **{**kwargs, "reward": "improvement"})
+    for row, rewards in zip(of(result.rows, "agent"), agent.heard, strict=True):
+        env.reset(seed=row.env_seed)
+        assert rewards == [env.step(action)[1] for action in row.actions]
+        assert sum(rewards) == pytest.approx(row.throughput - row.incumbent_throughput)
+    SchedulePolicy("lpt").observe(1.0)
+
+
+def test_policies_check_the_environment_before_the_first_episode():
+    shared, seen = Listener(), []
+    of_seed = {seed: Listener() for seed in (0, 1)}
+    evaluate(KWARGS, {"shared": shared, "each": of_seed.__getitem__}, [0, 1], 1, 10, 2)
+    assert shared.checked == of_seed[0].checked == of_seed[1].checked == [(12, "toy", 0)]
+
+    # The second seed's agent is refused before the first seed's has played.
+    of_seed = {0: Listener(), 1: Listener(refuses=True)}
+    with pytest.raises(CheckpointError, match="slices = 5"):
+        evaluate(
+            KWARGS, {"each": of_seed.__getitem__}, [0, 1], 1, 10, 2, lambda *at: seen.append(at)
+        )
+    assert seen == []
+    assert of_seed[0].resets == 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ section 6).
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import platform
@@ -26,8 +27,15 @@ from pmoss_env import __version__
 from pmoss_env.backends.base import Backend, IncrementalBackend
 from pmoss_env.baselines import Baseline, Context, local_search, make_baseline, random
 from pmoss_env.envs.spatial.env import Observation, SpatialSchedulingEnv
-from pmoss_env.errors import DatasetError, DescriptionError, IllegalActionError, UnsupportedError
+from pmoss_env.errors import (
+    DatasetError,
+    DescriptionError,
+    IllegalActionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from pmoss_env.files import write_atomically
+from pmoss_env.registration import NAMESPACE
 from pmoss_env.types import Float64Array, Int8Array, Int32Array
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
@@ -178,7 +186,9 @@ def evaluate(
 
     Raises:
         UnsupportedError: a backend that cannot be searched.
-        DescriptionError: no seeds, episodes, schedules or policies.
+        DescriptionError: no seeds, episodes, schedules or policies; or an argument that the
+            environment does not have.
+        UnknownNameError: no such environment.
         PmossError: what a policy's check_env() raises, such as CheckpointError.
     """
     for name, count in (
@@ -309,7 +319,7 @@ class Summary:
         seeds: how many, n.
         episodes: how many in all.
         score: mean over the seeds of the mean score of their episodes; None without scores.
-        score_low: lower end of the 95 % bootstrap interval over seeds; None below two seeds.
+        score_low: lower end of the 95 % interval, see bootstrap_interval(); None below two seeds.
         score_high: its upper end.
         score_std: standard deviation over seeds; None below two seeds.
         throughput: mean in the same way, Mq/s.
@@ -336,7 +346,7 @@ class Summary:
 def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Summary]:
     """Summarises each policy, in order of appearance.
 
-    Episodes are averaged per seed first; what differs between seeds then gives the interval.
+    Episodes are averaged per seed first. The intervals hold the chance of both: seeds and episodes.
 
     Args:
         rows: of evaluate() or read_results().
@@ -347,10 +357,12 @@ def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Su
         of_policy.setdefault(row.policy, []).append(row)
     summaries = []
     for policy, mine in of_policy.items():
-        scores = _seed_means([(r.seed, r.score) for r in mine if r.score is not None])
-        throughputs = _seed_means([(r.seed, r.throughput) for r in mine])
-        score_low, score_high = bootstrap_interval(scores, bootstrap_seed)
-        low, high = bootstrap_interval(throughputs, bootstrap_seed)
+        score_groups = _by_seed([(r.seed, r.score) for r in mine if r.score is not None])
+        throughput_groups = _by_seed([(r.seed, r.throughput) for r in mine])
+        score_low, score_high = bootstrap_interval(score_groups, bootstrap_seed)
+        low, high = bootstrap_interval(throughput_groups, bootstrap_seed)
+        scores = np.array([group.mean() for group in score_groups])
+        throughputs = np.array([group.mean() for group in throughput_groups])
         summaries.append(
             Summary(
                 policy=policy,
@@ -371,21 +383,45 @@ def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Su
 
 
 def bootstrap_interval(
-    values: Float64Array, seed: int = 0
+    groups: Sequence[Float64Array], seed: int = 0
 ) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % percentile-bootstrap interval of the mean of ``values``; None below two of them."""
-    if values.size < 2:
+    """The 95 % interval of the mean over seeds of the mean over episodes: a two-level bootstrap.
+
+    Each repetition draws as many seeds as there are, with replacement, then within each drawn seed
+    as many episodes as it has; the interval is the 2.5th to the 97.5th percentile of the means. To
+    draw seeds alone covers too little: the spread of n seed means comes out a factor (n - 1) / n too
+    small. What the second level adds makes up for it only as far as episodes differ. Simulated with
+    five seeds of four normal episodes, 95 % intervals cover the true mean in about 97 % of cases
+    where seeds do not differ at all, in 94 % where they spread half as far as the episodes of one
+    seed, in 87 % where twice as far, and in 85 % where only seeds differ. So with five seeds of
+    agents that differ much, read the interval as one of less than 95 %.
+
+    Args:
+        groups: the values of the episodes of each seed; none of them empty.
+        seed: of the resampling.
+
+    Returns:
+        The lower and the upper end; None below two seeds.
+    """
+    count = len(groups)
+    if count < 2:
         return None, None
-    picks = np.random.default_rng(seed).integers(values.size, size=(BOOTSTRAPS, values.size))
-    low, high = np.percentile(values[picks].mean(axis=1), INTERVAL)
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(count, size=(BOOTSTRAPS, count))
+    means = np.empty(picks.shape)
+    for number, values in enumerate(groups):
+        drawn = picks == number
+        episodes = rng.integers(values.size, size=(np.count_nonzero(drawn), values.size))
+        means[drawn] = values[episodes].mean(axis=1)
+    low, high = np.percentile(means.mean(axis=1), INTERVAL)
     return float(low), float(high)
 
 
-def _seed_means(pairs: list[tuple[int, float]]) -> Float64Array:
+def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:
     of_seed: dict[int, list[float]] = {}
     for seed, value in pairs:
         of_seed.setdefault(seed, []).append(value)
-    return np.array([np.mean(values) for values in of_seed.values()], dtype=np.float64)
+    return [np.array(values, dtype=np.float64) for values in of_seed.values()]
 
 
 def write_results(path: Path, evaluation: Evaluation, **notes: Any) -> None:
@@ -489,6 +525,8 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
 
     Raises:
         DatasetError: the file is damaged.
+        UnknownNameError: it names an environment that is not there.
+        DescriptionError: it names an argument that the environment does not have.
         UnsupportedError: a backend whose measurements do not repeat.
     """
     header, rows = read_results(path)
@@ -569,7 +607,21 @@ def _must_repeat(env: SpatialSchedulingEnv) -> None:
         )
 
 
+def check_env_kwargs(env_kwargs: Iterable[str]) -> None:
+    """Raises DescriptionError that names the first argument that environments do not have."""
+    known = list(inspect.signature(SpatialSchedulingEnv).parameters)
+    for name in env_kwargs:
+        if name not in known:
+            raise DescriptionError(
+                f"environment argument {name!r}: unknown; known are {', '.join(sorted(known))}"
+            )
+
+
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
+    if env_id not in gymnasium.registry:
+        known = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/")]
+        raise UnknownNameError("environment", env_id, known)
+    check_env_kwargs(env_kwargs)
     # Without Gymnasium's wrappers: they check what the tests check, for each of 256 steps.
     return cast(SpatialSchedulingEnv, gymnasium.make(env_id, **env_kwargs).unwrapped)
 

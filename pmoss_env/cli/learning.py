@@ -85,12 +85,14 @@ def collect(
     """
     from pmoss_datasets.collection import Recipe
     from pmoss_datasets.collection import collect as run
+    from pmoss_env.evaluation import check_env_kwargs
 
     chosen = (
         Recipe.from_toml(recipe)
         if recipe
         else Recipe(env=_pairs(env), tier=tier, episodes=episodes, seed=seed)
     )
+    check_env_kwargs(chosen.env)
     with progress_bar("collecting") as progress:
         dataset = run(chosen, out, progress, processes, overwrite=overwrite)
     finals = dataset.column("final_throughput")

@@ -65,6 +65,8 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
         (["measure", "--load", "open:fast"], "unknown load 'open:fast'"),
         (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
+        (["collect", "{tmp}/d", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
+        (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
         (["train", "{tmp}/none", "{tmp}/a.npz"], "none"),
         (["evaluate", "{tmp}/none.npz"], "none.npz"),
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),

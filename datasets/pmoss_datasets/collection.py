@@ -6,6 +6,7 @@ the same bits with any number of processes.
 
 from __future__ import annotations
 
+import inspect
 import math
 import multiprocessing
 import os
@@ -38,6 +39,7 @@ from pmoss_env.baselines import (
     make_baseline,
     slice_load,
 )
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.processes import die_with_parent
@@ -177,6 +179,15 @@ class Recipe:
     reference_budget: int = DEFAULT_BUDGET
 
     def __post_init__(self) -> None:
+        if not isinstance(self.env, Mapping):
+            raise DescriptionError(f"env = {self.env!r}: must be a table of the task's arguments")
+        known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)
+        for key in self.env:
+            if key not in known:
+                raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
+        for key in ("machine", "index", "workload"):
+            if not isinstance(self.kwargs[key], str):
+                raise DescriptionError(f"env: {key} = {self.kwargs[key]!r}: must be a text")
         if not self.behaviours:
             if self.tier not in TIERS:
                 raise UnknownNameError("tier", self.tier, TIERS)

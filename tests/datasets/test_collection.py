@@ -227,6 +227,11 @@ def _command(pid):
         ({"behaviours": [{"policy": "lpt", "budget": 5}]}, "budget"),
         ({"behaviours": [{"weight": 1}]}, "behaviours"),
         ({"surprise": 1}, "surprise"),
+        ({"env": {**TOY, "machin": "toy"}}, "env: machin: unknown; known are .*machine, "),
+        ({"env": {"self": 1}}, "env: self: unknown"),
+        ({"env": {"max_episode_steps": 3}}, "max_episode_steps"),  # gymnasium.make's own
+        ({"env": {"machine": 5}}, "env: machine = 5: must be a text"),
+        ({"env": ["toy"]}, "env = .*: must be a table"),
     ],
 )
 def test_wrong_recipes_are_named(change, text):

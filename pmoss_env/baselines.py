@@ -1,4 +1,4 @@
-"""Schedules without learning: the papers' shared-nothing ones, LPT and local search.
+"""Schedules without learning: the papers' shared-nothing ones, greedy ones and local search.
 
 Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() gives it by name.
 Grouped, Spread, Mixed and Random are the SN:T schedules of P-MOSS (section 7.1, mission row C4),
@@ -27,6 +27,8 @@ from pmoss_env.types import (
 
 #: Model evaluations of the "local-search" baseline unless told otherwise.
 DEFAULT_BUDGET = 2000
+#: What tells how fast a core was.
+_TIMES = ("task_clock_us", "elapsed_us")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Context:
         rng: the only source of chance.
         backend: set to the episode's instance; its current schedule may be changed.
         max_slices_per_core: the constraint of this name, None without.
+        order: (slices,) the slice placed at each step; None: the heaviest by slice_load() first.
     """
 
     machine: Machine
@@ -50,6 +53,7 @@ class Context:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     backend: Backend | None = None
     max_slices_per_core: int | None = None
+    order: Int32Array | None = None
 
 
 Baseline = Callable[[Context], Schedule]
@@ -118,11 +122,33 @@ def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
     return snapshot.counter(name)
 
 
+def core_speed(context: Context) -> Float64Array | None:
+    """(cores,) float64: how fast each core was under the incumbent; None if nothing tells.
+
+    A core's speed is its processor time over the time that its queries took; a core that served
+    nothing counts as undisturbed, 1. It takes a snapshot in which both times were counted.
+    """
+    snapshot = context.snapshot
+    if (
+        snapshot is None
+        or context.incumbent is None
+        or not all(snapshot.counters_available[COUNTER_INDEX[name]] for name in _TIMES)
+    ):
+        return None
+    busy, elapsed = (
+        np.bincount(context.incumbent.cores, snapshot.counter(name), context.machine.cores)
+        for name in _TIMES
+    )
+    return np.divide(busy, elapsed, out=np.ones_like(busy), where=(busy > 0) & (elapsed > 0))
+
+
 def longest_first(
     load: Float64Array,
     machine: Machine,
     max_slices_per_core: int | None = None,
     speed: Float64Array | None = None,
+    order: Int32Array | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Schedule:
     """LPT: the heaviest slice first, each on the worker that then ends first.
 
@@ -134,19 +160,22 @@ def longest_first(
         machine: whose workers take them.
         max_slices_per_core: a core with this many takes no more.
         speed: (cores,) load that each core serves per time, above 0; the same for all if None.
+        order: (slices,) another order than the heaviest first; Graham's bound is then 2 - 1/m.
+        rng: draws one of the workers that end together; None: the one with fewest slices, then
+            the lowest number.
     """
     workers = machine.workers
     cores = np.empty(load.size, dtype=np.int32)
     pace = np.ones(workers.size) if speed is None else speed[workers]
     total = np.zeros(workers.size)
     count = np.zeros(workers.size, dtype=np.int64)
-    for s in np.argsort(-load, kind="stable"):
+    for s in np.argsort(-load, kind="stable") if order is None else order:
         end = (total + load[s]) / pace
         if max_slices_per_core is not None:
             end[count == max_slices_per_core] = np.inf
-        # Of workers that end together the one with fewest slices: those without load spread too.
         first = np.flatnonzero(end == end.min())
-        w = first[count[first].argmin()]
+        # By fewest slices those without load are spread too.
+        w = first[count[first].argmin()] if rng is None else rng.choice(first)
         cores[s] = workers[w]
         total[w] += load[s]
         count[w] += 1
@@ -155,32 +184,50 @@ def longest_first(
 
 def lpt(context: Context) -> Schedule:
     """LPT over the loads in the incumbent's snapshot; UnsupportedError without a snapshot."""
-    if context.snapshot is None:
-        raise UnsupportedError("the baseline 'lpt' needs the incumbent's snapshot")
-    return longest_first(slice_load(context.snapshot), context.machine, context.max_slices_per_core)
+    load = _measured_load(context, "lpt")
+    return longest_first(load, context.machine, context.max_slices_per_core)
 
 
 def lpt_capacity(context: Context) -> Schedule:
     """LPT that also reads how slow each core was: what a careful person does with the counters.
 
-    A core's speed is its processor time over the time that its queries took; a core that served
-    nothing counts as undisturbed. UnsupportedError without a snapshot of both times.
+    UnsupportedError without a snapshot of both times that core_speed() needs.
     """
-    snapshot = context.snapshot
-    times = ("task_clock_us", "elapsed_us")
-    if (
-        snapshot is None
-        or context.incumbent is None
-        or not all(snapshot.counters_available[COUNTER_INDEX[name]] for name in times)
-    ):
-        raise UnsupportedError(f"the baseline 'lpt-capacity' needs a snapshot with {times}")
-    busy, elapsed = (
-        np.bincount(context.incumbent.cores, snapshot.counter(name), context.machine.cores)
-        for name in times
-    )
-    speed = np.divide(busy, elapsed, out=np.ones_like(busy), where=(busy > 0) & (elapsed > 0))
-    load = slice_load(snapshot)
+    speed = core_speed(context)
+    if speed is None:
+        raise UnsupportedError(f"the baseline 'lpt-capacity' needs a snapshot with {_TIMES}")
+    load = _measured_load(context, "lpt-capacity")
     return longest_first(load, context.machine, context.max_slices_per_core, speed)
+
+
+def greedy(context: Context) -> Schedule:
+    """LPT's rule in the order in which the episode places: what one step's state explains.
+
+    UnsupportedError without a snapshot.
+    """
+    return _greedy(context, _measured_load(context, "greedy"), None)
+
+
+def greedy_capacity(context: Context) -> Schedule:
+    """The rule of lpt_capacity() in the order in which the episode places.
+
+    Where the times of core_speed() were not counted all cores count as equally fast.
+    UnsupportedError without a snapshot.
+    """
+    return _greedy(context, _measured_load(context, "greedy-capacity"), core_speed(context))
+
+
+def _greedy(context: Context, load: Float64Array, speed: Float64Array | None) -> Schedule:
+    # Chance decides between equals: a learner shall see why a core was chosen, not its number.
+    return longest_first(
+        load, context.machine, context.max_slices_per_core, speed, context.order, context.rng
+    )
+
+
+def _measured_load(context: Context, name: str) -> Float64Array:
+    if context.snapshot is None:
+        raise UnsupportedError(f"the baseline {name!r} needs the incumbent's snapshot")
+    return slice_load(context.snapshot)
 
 
 @dataclass(frozen=True)
@@ -355,6 +402,8 @@ BASELINES: Mapping[str, Baseline] = {
     "incumbent": incumbent,
     "lpt": lpt,
     "lpt-capacity": lpt_capacity,
+    "greedy": greedy,
+    "greedy-capacity": greedy_capacity,
     "local-search": _search_schedule,
 }
 #: The baselines that need no measurement: what an incumbent is drawn from.

@@ -14,6 +14,7 @@ from pmoss_env.baselines import (
     BASELINES,
     STATIC_BASELINES,
     Context,
+    core_speed,
     in_runs,
     local_search,
     longest_first,
@@ -156,7 +157,7 @@ def test_random_uses_all_workers_evenly():
     assert np.all(abs(counts[machine.worker_mask] - 1000) < 150)
 
 
-@pytest.mark.parametrize("name", ["random", "lpt", "local-search"])
+@pytest.mark.parametrize("name", ["random", "lpt", "greedy", "greedy-capacity", "local-search"])
 @pytest.mark.parametrize("most", [2, 3])
 def test_baselines_obey_the_constraint(name, most):
     for seed in range(5):
@@ -293,3 +294,58 @@ def test_capacity_aware_lpt_spares_a_slow_core_and_plain_lpt_does_not() -> None:
 def test_capacity_aware_lpt_needs_both_times() -> None:
     with pytest.raises(UnsupportedError, match="lpt-capacity"):
         make_baseline("lpt-capacity")(Context(load_machine("toy"), 8))
+
+
+@pytest.mark.parametrize("capacity", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_greedy_is_the_least_loaded_rule_in_placement_order(capacity, ordered):
+    for seed in range(5):
+        context = a_context(seed=seed)
+        snapshot, incumbent, machine = context.snapshot, context.incumbent, context.machine
+        work = slice_load(snapshot)
+        order = np.argsort(-work, kind="stable")
+        if ordered:
+            order = np.random.default_rng(seed).permutation(context.slices).astype(np.int32)
+            context = replace(context, order=order)
+        schedule = make_baseline("greedy-capacity" if capacity else "greedy")(context)
+        speed = np.ones(machine.cores)
+        if capacity:
+            for core in machine.workers:
+                mine = incumbent.cores == core
+                if mine.any():
+                    busy = snapshot.counter("task_clock_us")[mine].sum()
+                    speed[core] = busy / snapshot.counter("elapsed_us")[mine].sum()
+        load = np.zeros(machine.cores)
+        for slice_ in order:
+            end = ((load + work[slice_]) / speed)[machine.workers]
+            core = schedule.cores[slice_]
+            assert (load[core] + work[slice_]) / speed[core] == pytest.approx(end.min(), rel=1e-9)
+            load[core] += work[slice_]
+
+
+def test_greedy_lets_chance_choose_between_equals():
+    context = a_context(slices=1)
+    drawn = {
+        int(make_baseline("greedy")(replace(context, rng=np.random.default_rng(s))).cores[0])
+        for s in range(60)
+    }
+    assert drawn == set(context.machine.workers.tolist())
+
+
+def test_core_speed_needs_both_times_and_takes_idle_cores_for_undisturbed():
+    context = a_context(slices=3)
+    speed = core_speed(context)
+    served = np.isin(np.arange(context.machine.cores), context.incumbent.cores)
+    assert np.all(speed[~served] == 1)
+    assert np.all((speed[served] > 0) & (speed[served] <= 1))
+    available = context.snapshot.counters_available.copy()
+    available[COUNTER_INDEX["elapsed_us"]] = False
+    blind = replace(context, snapshot=replace(context.snapshot, counters_available=available))
+    assert core_speed(blind) is None
+    alike = [replace(blind, rng=np.random.default_rng(1)) for _ in range(2)]
+    assert make_baseline("greedy-capacity")(alike[0]) == make_baseline("greedy")(alike[1])
+    with pytest.raises(UnsupportedError, match="lpt-capacity"):
+        make_baseline("lpt-capacity")(blind)
+    for name in ("greedy", "greedy-capacity"):
+        with pytest.raises(UnsupportedError, match=f"'{name}' needs the incumbent's snapshot"):
+            make_baseline(name)(Context(context.machine, 3))

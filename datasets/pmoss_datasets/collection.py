@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,62 +35,23 @@ from pmoss_env.baselines import (
     BASELINES,
     DEFAULT_BUDGET,
     Context,
-    local_search,
     make_baseline,
-    slice_load,
 )
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.processes import die_with_parent
-from pmoss_env.types import COUNTER_NAMES, Int32Array, Schedule
+from pmoss_env.types import COUNTER_NAMES, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: progress(done, total) after every episode.
 Progress = Callable[[int, int], None]
 #: Backends whose episodes know the throughput after every step.
 STEP_MEASURING = ("analytic",)
+#: The one policy that needs a backend of its own.
+SEARCH = "local-search"
 # Independent streams of chance under one recipe seed.
 _PLAY, _REFERENCE = 0, 1
-
-
-SEARCHES = ("local-search", "greedy-search")
-POLICIES = (*BASELINES, "greedy", "greedy-capacity", "greedy-search")
-
-
-def greedy(context: Context, order: Int32Array, *, capacity: bool = False) -> Schedule:
-    """Each slice in ``order`` on the worker that then ends first: LPT's rule in another order.
-
-    Args:
-        context: with the incumbent and its snapshot.
-        order: (slices,) the order in which the episode places.
-        capacity: take into account how slow each core was under the incumbent, as the baseline
-            "lpt-capacity" does; else all cores count as equally fast.
-    """
-    assert context.snapshot is not None and context.incumbent is not None
-    machine = context.machine
-    load = slice_load(context.snapshot)
-    speed = np.ones(machine.cores)
-    if capacity:
-        busy, elapsed = (
-            np.bincount(context.incumbent.cores, context.snapshot.counter(name), machine.cores)
-            for name in ("task_clock_us", "elapsed_us")
-        )
-        np.divide(busy, elapsed, out=speed, where=(busy > 0) & (elapsed > 0))
-    speed = speed[machine.workers]
-    total = np.zeros(machine.workers.size)
-    count = np.zeros(machine.workers.size, dtype=np.int64)
-    cores = np.empty(load.size, dtype=np.int32)
-    for slice_ in order:
-        end = (total + load[slice_]) / speed
-        if context.max_slices_per_core is not None:
-            end[count == context.max_slices_per_core] = np.inf
-        # Chance decides between equals: a learner shall see why a core was chosen, not its number.
-        w = int(context.rng.choice(np.flatnonzero(end == end.min())))
-        cores[slice_] = machine.workers[w]
-        total[w] += load[slice_]
-        count[w] += 1
-    return machine.local_schedule(cores)
 
 
 @dataclass(frozen=True)
@@ -98,12 +59,10 @@ class Behaviour:
     """A policy that fills a dataset.
 
     Attributes:
-        policy: a baseline of ``pmoss_env.baselines``; or "greedy" or "greedy-capacity", the rules
-            of "lpt" and "lpt-capacity" in the order in which the episode places; or
-            "greedy-search", local search that starts from "greedy-capacity".
+        policy: a baseline of ``pmoss_env.baselines``.
         weight: its share of the episodes is weight / sum of the weights.
         epsilon: probability that a slice goes to a random worker core in place of the policy's.
-        budget: backend evaluations of a search; None: the baseline's own.
+        budget: backend evaluations of "local-search"; None: the baseline's own.
     """
 
     policy: str
@@ -112,16 +71,16 @@ class Behaviour:
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise UnknownNameError("policy", self.policy, POLICIES)
+        if self.policy not in BASELINES:
+            raise UnknownNameError("policy", self.policy, BASELINES)
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
         if not 0 <= self.epsilon <= 1:
             raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
         if self.budget is not None and self.budget < 1:
             raise DescriptionError(f"{self.policy}: budget = {self.budget}: must be at least 1")
-        if self.budget is not None and self.policy not in SEARCHES:
-            raise DescriptionError(f"{self.policy}: budget = {self.budget}: only {SEARCHES} search")
+        if self.budget is not None and self.policy != SEARCH:
+            raise DescriptionError(f"{self.policy}: budget = {self.budget}: only {SEARCH} searches")
 
     @property
     def name(self) -> str:
@@ -149,7 +108,7 @@ TIERS: Mapping[str, tuple[Behaviour, ...]] = {
     "random": (Behaviour("random"),),
     "heuristic": tuple(Behaviour(name) for name in ("grouped", "spread", "mixed", "lpt")),
     "medium": tuple(Behaviour(n, epsilon=0.3) for n in ("grouped", "spread", "mixed", "lpt")),
-    "expert": (Behaviour("local-search", budget=DEFAULT_BUDGET),),
+    "expert": (Behaviour(SEARCH, budget=DEFAULT_BUDGET),),
     "mixed": MIXED,
 }
 
@@ -288,7 +247,7 @@ class _Player:
         """Final throughput of random and of search in one reference episode, Mq/s."""
         behaviours = (
             Behaviour("random"),
-            Behaviour("local-search", budget=self._recipe.reference_budget),
+            Behaviour(SEARCH, budget=self._recipe.reference_budget),
         )
         seed, rng = _chance(self._recipe.seed, _REFERENCE, index)
         random, search = (self._play(seed, rng, b, 0)[0].final_throughput for b in behaviours)
@@ -336,16 +295,9 @@ class _Player:
 
     def _plan(self, env: Any, behaviour: Behaviour, rng: np.random.Generator) -> Schedule:
         """The schedule that a behaviour wants; its noise respects the constraint."""
-        backend = self._backend(env) if behaviour.policy in SEARCHES else None
-        context: Context = env.context(rng, backend)
-        if behaviour.policy in ("greedy", "greedy-capacity"):
-            schedule = greedy(context, env.order, capacity=behaviour.policy == "greedy-capacity")
-        elif behaviour.policy == "greedy-search":
-            budget = DEFAULT_BUDGET if behaviour.budget is None else behaviour.budget
-            start = greedy(context, env.order, capacity=True)
-            schedule = local_search(context, budget, start).schedule
-        else:
-            schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
+        backend = self._backend(env) if behaviour.policy == SEARCH else None
+        context: Context = replace(env.context(rng, backend), order=env.order)
+        schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
         cores = schedule.cores.copy()
         strays = np.flatnonzero(rng.random(cores.size) < behaviour.epsilon)
         room = np.full(env.machine.cores, context.max_slices_per_core or cores.size)

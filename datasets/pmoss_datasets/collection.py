@@ -124,8 +124,9 @@ class Recipe:
         tier: last part of the id, and the mixture used if ``behaviours`` is empty.
         behaviours: the mixture of policies.
         version: of the dataset, in its id.
-        reference_episodes: episodes for the reference scores; 0 leaves the scores out.
-        reference_budget: backend evaluations of the search that defines score 100.
+        reference_episodes: episodes for the reference scores of Dataset.normalised(), which are
+            not those of an evaluation; 0 leaves them out.
+        reference_budget: backend evaluations of the search that defines 100 on that scale.
     """
 
     env: Mapping[str, Any] = field(default_factory=dict)

@@ -212,7 +212,9 @@ class Metadata:
         policy_names: what ``policy`` indexes.
         machine: grid, cores and roles that actions and schedules refer to, see machine_facts().
         reference_scores: ``{"random": {mean, std, n}, "search": {mean, std, n, budget}}`` of final
-            throughput in Mq/s: 0 and 100 of the normalised score. Empty if not computed.
+            throughput in Mq/s, means over reference episodes: 0 and 100 of Dataset.normalised(),
+            a dataset-wide scale, not the per-episode scores of an evaluation. Empty if not
+            computed.
         provenance: backend, its version and, on hardware, the host.
         checksums: sha256 of each field's dtype, shape and bytes.
         schema_version: SCHEMA_VERSION of the writer.

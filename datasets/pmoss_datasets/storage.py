@@ -317,15 +317,25 @@ class Dataset:
         return self.metadata.policy_names[int(self.column("policy")[index])]
 
     def normalised(self, throughput: float) -> float:
-        """A throughput in Mq/s as a score: 0 = random, 100 = search (design.md section 6).
+        """A throughput in Mq/s on the dataset's scale: 0 = random, 100 = search.
+
+        One scale for the whole dataset, from the means of its reference episodes: good for the
+        mean over many episodes. It is not the score of ``pmoss_env.evaluation.evaluate``, which
+        takes each episode's own random schedules and search, and must not be compared with it.
 
         Raises:
-            DatasetError: the dataset was collected without reference scores.
+            DatasetError: the dataset was collected without reference scores, or search found
+                nothing above random in them.
         """
         scores: Mapping[str, Mapping[str, float]] = self.metadata.reference_scores
         if not {"random", "search"} <= set(scores):
             raise DatasetError(f"{self.path}: has no reference scores")
         low, high = scores["random"]["mean"], scores["search"]["mean"]
+        if high <= low:
+            raise DatasetError(
+                f"{self.path}: reference_scores: search = {high} is not above random = {low}: "
+                "there is no scale"
+            )
         return 100.0 * (throughput - low) / (high - low)
 
     def _read(self, name: str) -> Array:

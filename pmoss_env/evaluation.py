@@ -388,13 +388,14 @@ def bootstrap_interval(
     """The 95 % interval of the mean over seeds of the mean over episodes: a two-level bootstrap.
 
     Each repetition draws as many seeds as there are, with replacement, then within each drawn seed
-    as many episodes as it has; the interval is the 2.5th to the 97.5th percentile of the means. To
-    draw seeds alone covers too little: the spread of n seed means comes out a factor (n - 1) / n too
-    small. What the second level adds makes up for it only as far as episodes differ. Simulated with
-    five seeds of four normal episodes, 95 % intervals cover the true mean in about 97 % of cases
-    where seeds do not differ at all, in 94 % where they spread half as far as the episodes of one
-    seed, in 87 % where twice as far, and in 85 % where only seeds differ. So with five seeds of
-    agents that differ much, read the interval as one of less than 95 %.
+    as many episodes as it has; the interval is the 2.5th to the 97.5th percentile of the means.
+
+    To draw seeds alone covers too little: the variance of n seed means comes out a factor
+    (n - 1) / n too small. The second level makes up for it only as far as episodes differ.
+    Simulated with five seeds of four normal episodes, the interval covers the true mean in about
+    97 % of cases where seeds do not differ at all, in 94 % where they spread half as far as the
+    episodes of one seed, in 87 % where twice as far, and in 85 % where only seeds differ. So with
+    five agents that differ much, read it as an interval of less than 95 %.
 
     Args:
         groups: the values of the episodes of each seed; none of them empty.

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line; a typed error ends it with one line and exit status 2."""
+    """Runs the command line; a typed error or a file error ends it with one line and status 2."""
     from pmoss_env.errors import MissingExtraError, PmossError
 
     try:
@@ -19,6 +19,13 @@ def main() -> None:
         app(standalone_mode=True)
     except PmossError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        print(
+            f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}",
+            file=sys.stderr,
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

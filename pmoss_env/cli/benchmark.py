@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pmoss_env.cli.console import console, table
+from pmoss_env.cli.output import check_output
 
 app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
 
@@ -36,6 +37,8 @@ def performance(
     from pmoss_benchmarks.performance import PARTS, run_performance
     from pmoss_benchmarks.report import Report
 
+    if out:
+        check_output(out)
     figures = run_performance(
         only or list(PARTS),
         announce=lambda part: console.print(f"measuring {part} ..."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from rich.text import Text
 
 from pmoss_env.cli.console import Stages, console, progress_bar, table
+from pmoss_env.cli.output import check_output
 
 if TYPE_CHECKING:
     from pmoss_env.evaluation import Summary
@@ -85,14 +87,13 @@ def collect(
     """
     from pmoss_datasets.collection import Recipe
     from pmoss_datasets.collection import collect as run
-    from pmoss_env.evaluation import check_env_kwargs
 
     chosen = (
         Recipe.from_toml(recipe)
         if recipe
         else Recipe(env=_pairs(env), tier=tier, episodes=episodes, seed=seed)
     )
-    check_env_kwargs(chosen.env)
+    check_output(out, folder=True)
     with progress_bar("collecting") as progress:
         dataset = run(chosen, out, progress, processes, overwrite=overwrite)
     finals = dataset.column("final_throughput")
@@ -105,7 +106,9 @@ def collect(
 def train(
     dataset: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
     out: Annotated[Path, typer.Argument(help="Checkpoint to write (.npz).")],
-    agent: Annotated[str, typer.Option(help="decision-transformer.")] = "decision-transformer",
+    agent: Annotated[
+        str | None, typer.Option(help="decision-transformer, which is the default.")
+    ] = None,
     config: Annotated[
         str | None, typer.Option(help="A committed config's name, or a TOML file.")
     ] = None,
@@ -113,7 +116,9 @@ def train(
         list[str] | None,
         typer.Option("--set", help="field=value of the config; repeatable, value as JSON."),
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on from the checkpoint at OUT.")] = False,
+    resume: Annotated[
+        bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
+    ] = False,
 ) -> None:
     """Train an agent on a dataset; Ctrl-C keeps the last checkpoint, --resume goes on.
 
@@ -121,12 +126,22 @@ def train(
     """
     import pmoss_agents
     from pmoss_datasets import open_dataset
+    from pmoss_env.errors import DescriptionError
 
+    given = {"--agent": agent, "--config": config, "--set": changes}
+    if resume and (refused := [option for option, value in given.items() if value]):
+        raise DescriptionError(
+            f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
+            "config; leave out one or the other"
+        )
+    check_output(out)
     data = open_dataset(dataset)
     learner = (
         pmoss_agents.load(out)
         if resume
-        else pmoss_agents.make(agent, config_file=config, **_pairs(changes))
+        else pmoss_agents.make(
+            agent or "decision-transformer", config_file=config, **_pairs(changes)
+        )
     )
     with progress_bar("training") as progress:
         metrics = learner.fit(
@@ -134,7 +149,7 @@ def train(
         )
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-    console.print(f"{agent}: {told}; saved to {out}")
+    console.print(f"{learner.name}: {told}; saved to {out}")
 
 
 def evaluate(
@@ -147,7 +162,9 @@ def evaluate(
     env: EnvOption = None,
     seeds: Annotated[int, typer.Option(help="Evaluation seeds, from 101 on.")] = 5,
     episodes: Annotated[int, typer.Option(help="Incumbents per seed.")] = 4,
-    budget: Annotated[int, typer.Option(help="Evaluations of the search of score 100.")] = 2000,
+    budget: Annotated[
+        int, typer.Option(help="Evaluations of local search, also of score 100.")
+    ] = 2000,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
@@ -155,11 +172,25 @@ def evaluate(
     Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
     """
     import pmoss_agents
+    from pmoss_env.baselines import make_baseline
+    from pmoss_env.errors import DescriptionError
     from pmoss_env.evaluation import SchedulePolicy, aggregate, write_results
     from pmoss_env.evaluation import evaluate as run
 
     kwargs = _pairs(env)
-    policies: dict[str, Any] = {name: SchedulePolicy(name) for name in baseline}
+    names = [*baseline, *(path.stem for path in checkpoint or [])]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise DescriptionError(
+            f"more than one policy is named {', '.join(map(repr, twice))}: checkpoints go by their "
+            "file's name without its ending; rename the file, or leave one out"
+        )
+    if out:
+        check_output(out)
+    # Local search as an opponent gets what the search of score 100 gets.
+    policies: dict[str, Any] = {
+        name: SchedulePolicy(make_baseline(name, budget=budget if name == "local-search" else None))
+        for name in baseline
+    }
     for path in checkpoint or []:
         policies[path.stem] = pmoss_agents.load(path)
     with progress_bar("evaluating") as progress:

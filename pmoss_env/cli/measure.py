@@ -30,12 +30,15 @@ def measure(
     Example: pmoss measure -s grouped -s lpt --records 2000000
     """
     from pmoss_env.backends import make_backend
+    from pmoss_env.errors import DescriptionError
     from pmoss_env.measuring import measure_schedules
 
+    if records is not None and backend != "hardware":
+        raise DescriptionError(f"--records {records}: is for --backend hardware only")
     options: dict[str, Any] = {}
     with progress_bar("loading the index") as progress:
         if backend == "hardware":
-            size = records or 1_000_000
+            size = 1_000_000 if records is None else records
             options = {
                 "records": size,
                 "seconds": seconds,

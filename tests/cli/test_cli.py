@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,12 +66,23 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
         (["measure", "--load", "open:fast"], "unknown load 'open:fast'"),
         (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
-        (["collect", "{tmp}/d", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
+        (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are backend,"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
         (["train", "{tmp}/none", "{tmp}/a.npz"], "none"),
         (["evaluate", "{tmp}/none.npz"], "none.npz"),
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
+        (["measure", "--records", "0"], "records"),
+        (["measure", "--backend", "analytic", "--records", "9"], "--records 9: is for"),
+        (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
+        (["evaluate", "{tmp}/lpt.npz"], "more than one policy is named 'lpt': "),
+        (["evaluate", "{tmp}/a/dt.npz", "{tmp}/b/dt.npz"], "more than one policy is named 'dt': "),
+        (["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"], "--resume with --set: "),
+        (
+            ["train", "d", "{tmp}/a", "--resume", "--config", "c", "--agent", "a"],
+            "--resume with --agent, --config: ",
+        ),
+        (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(
@@ -78,8 +90,46 @@ def test_bad_input_ends_with_one_line_and_status_2(
 ) -> None:
     output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
     assert "error: " in output
-    assert complaint in output
+    assert complaint.format(tmp=tmp_path) in output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "reason"),
+    [
+        (["evaluate", "--out", "{tmp}"], "{tmp}", "Is a directory"),
+        (["evaluate", "--out", "/dev/null/r.jsonl"], "/dev/null/r.jsonl", "Not a directory"),
+        (["evaluate", "--out", "/proc/r.jsonl"], "/proc/r.jsonl", "No such file or directory"),
+        (["train", "{tmp}/none", "/dev/null/a.npz"], "/dev/null/a.npz", "Not a directory"),
+        (["collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
+        (["collect", "/dev/null", "--overwrite"], "/dev/null", "Not a directory"),
+        (["benchmark", "performance", "--out", "/dev/null/r"], "/dev/null/r", "Not a directory"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    words: list[str], path: str, reason: str, tmp_path: Path
+) -> None:
+    output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2, timeout=60)
+    assert output == f"error: {path.format(tmp=tmp_path)}: {reason}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pmoss_env import baselines
+    from pmoss_env.cli.learning import evaluate
+
+    asked = []
+
+    def record(context: object, budget: int = 0, *_: object) -> object:
+        asked.append(budget)
+        return search(context, budget)
+
+    search: Any = baselines.local_search
+    monkeypatch.setattr(baselines, "local_search", record)
+    # The reference's own search goes by another name, and is not counted here.
+    task = ["machine=toy", "slices=8"]
+    evaluate(baseline=["lpt", "local-search"], env=task, seeds=1, episodes=2, budget=60)
+    assert asked == [60, 60]
 
 
 def test_measure_on_the_model_and_on_this_host() -> None:
@@ -100,6 +150,7 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
         for word in ("--set", pair)
     ]
     assert "saved to" in pmoss("train", data, agent, *small)
+    assert "decision-transformer: " in pmoss("train", data, agent, "--resume")
     out = pmoss(
         *("evaluate", agent, *task, "--seeds", "2", "--episodes", "1", "--budget", "50"),
         *("-b", "random", "-b", "lpt", "--out", results),

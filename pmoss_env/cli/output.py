@@ -1,0 +1,29 @@
+"""Finding out before the work whether its result can be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+
+def check_output(path: Path, *, folder: bool = False) -> None:
+    """Raises OSError that names ``path`` if it cannot be written; leaves nothing behind.
+
+    Args:
+        path: to be written later, with the folders that it needs.
+        folder: it is to become a folder itself, beside what is there.
+    """
+    if path.exists() and path.is_dir() != folder:
+        code = errno.ENOTDIR if folder else errno.EISDIR
+        raise OSError(code, os.strerror(code), str(path))
+    place = path.absolute().parent
+    while not place.exists():
+        place = place.parent
+    try:
+        # Made for a moment: permission bits do not tell of read-only file systems, nor to root.
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error

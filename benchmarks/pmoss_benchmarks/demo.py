@@ -46,7 +46,16 @@ from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 T = TypeVar("T")
 
 AGENT = "decision-transformer"
-BASELINES = ("random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search")
+BASELINES = (
+    "random",
+    "grouped",
+    "spread",
+    "mixed",
+    "lpt",
+    "lpt-capacity",
+    "greedy-capacity",
+    "local-search",
+)
 #: progress(stage, done, total): called often within each stage of the demo.
 Progress = Callable[[str, int, int], None]
 

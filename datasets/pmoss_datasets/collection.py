@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ from pmoss_env.backends import Backend
 from pmoss_env.baselines import (
     BASELINES,
     DEFAULT_BUDGET,
-    Context,
     make_baseline,
 )
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
@@ -297,7 +296,7 @@ class _Player:
     def _plan(self, env: Any, behaviour: Behaviour, rng: np.random.Generator) -> Schedule:
         """The schedule that a behaviour wants; its noise respects the constraint."""
         backend = self._backend(env) if behaviour.policy == SEARCH else None
-        context: Context = replace(env.context(rng, backend), order=env.order)
+        context = env.context(rng, backend)
         schedule = make_baseline(behaviour.policy, budget=behaviour.budget)(context)
         cores = schedule.cores.copy()
         strays = np.flatnonzero(rng.random(cores.size) < behaviour.epsilon)

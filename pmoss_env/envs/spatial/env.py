@@ -514,6 +514,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             rng=rng,
             backend=backend,
             max_slices_per_core=self._max_slices_per_core,
+            order=self.order,
         )
 
     def _draw_incumbent(self, rng: np.random.Generator) -> Schedule:

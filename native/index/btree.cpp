@@ -12,7 +12,6 @@
 
 namespace pmoss {
 
-using index_detail::Backoff;
 using index_detail::kernels;
 using index_detail::leaf_capacity;
 using index_detail::no_key;
@@ -34,6 +33,14 @@ class NodeLock {
   Node& node_;
 };
 
+std::uint32_t checked_slices(std::uint32_t slices) {
+  if (slices == 0 || slices > BTree::max_slices) {
+    throw std::invalid_argument("slices is " + std::to_string(slices) + "; it must lie in 1 .. " +
+                                std::to_string(BTree::max_slices));
+  }
+  return slices;
+}
+
 void copy_words(const std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
   for (std::size_t i = 0; i < n; ++i) to[i] = racy_load(from[i]);
 }
@@ -50,11 +57,8 @@ struct alignas(64) BTree::Slice {
   std::atomic<std::uint64_t> size{0};
 };
 
-BTree::BTree(const Options& options) : slices_(options.slices), roots_(options.slices) {
-  if (options.slices == 0 || options.slices > max_slices) {
-    throw std::invalid_argument("slices is " + std::to_string(options.slices) +
-                                "; it must lie in 1 .. " + std::to_string(max_slices));
-  }
+BTree::BTree(const Options& options)
+    : slices_(checked_slices(options.slices)), roots_(options.slices) {
   slice_.reserve(slices_);
   for (std::uint32_t s = 0; s < slices_; ++s) {
     slice_.push_back(std::make_unique<Slice>(options.huge_pages));

@@ -1,14 +1,14 @@
 // The one node layout of the B+-tree, its version lock, and reads and writes of shared words.
 #pragma once
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "index/backoff.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 #define PMOSS_TSAN 1
@@ -19,6 +19,11 @@
 #endif
 #ifndef PMOSS_TSAN
 #define PMOSS_TSAN 0
+#endif
+
+#if PMOSS_TSAN
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
 #endif
 
 namespace pmoss::index_detail {
@@ -50,26 +55,6 @@ inline void racy_store(T& word, T value) noexcept {
   word = value;
 #endif
 }
-
-/// Waits for another thread: first on the core, then by giving the core away (the holder of a lock
-/// may be waiting for it).
-class Backoff {
- public:
-  void pause() noexcept {
-    if (++rounds_ % 64 != 0) {
-#if defined(__x86_64__) || defined(__i386__)
-      __builtin_ia32_pause();
-#elif defined(__aarch64__)
-      asm volatile("yield");
-#endif
-    } else {
-      ::sched_yield();
-    }
-  }
-
- private:
-  unsigned rounds_ = 0;
-};
 
 /// A leaf (level 0) or an inner node. Keys are sorted, those from `count` on are no_key. In a leaf,
 /// words[i] is the value of keys[i]. In an inner node, words[i] is the child with the keys up to
@@ -110,8 +95,15 @@ struct alignas(64) Node {
     return std::min<unsigned>(racy_load(count), leaf_capacity);
   }
 
+  /// A reader of a word that is just being written may see a new node before its initialisation.
+  /// That does no harm: its memory was zero, and the reader then finds the word's node locked. But
+  /// the order comes from fences, which ThreadSanitizer does not know, so it is told.
   static Node* as_node(std::uint64_t word) noexcept {
-    return reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
+    Node* const node = reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
+#if PMOSS_TSAN
+    __tsan_acquire(node);
+#endif
+    return node;
   }
   static std::uint64_t as_word(const Node* node) noexcept {
     return reinterpret_cast<std::uintptr_t>(node);
@@ -214,6 +206,9 @@ struct alignas(64) Node {
     racy_store(level, static_cast<std::uint8_t>(node_level));
     for (auto& key : keys) racy_store(key, no_key);
     fit_samples();
+#if PMOSS_TSAN
+    __tsan_release(this);  // see as_node()
+#endif
   }
 };
 

@@ -121,6 +121,22 @@ TEST(BTree, RefusesWrongNumbersOfSlices) {
   EXPECT_THROW(BTree(small_pages(4)).arena(4), std::out_of_range);
 }
 
+TEST(BTree, AWrongNumberOfSlicesCostsNoMemory) {
+  const auto peak_kib = [] {
+    rusage usage{};
+    EXPECT_EQ(::getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+  };
+  const long before = peak_kib();
+  try {
+    const BTree tree(small_pages(100'000'000));  // 800 MB of roots alone
+    ADD_FAILURE() << "not refused";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "slices is 100000000; it must lie in 1 .. 65536");
+  }
+  EXPECT_LT(peak_kib() - before, 100'000);
+}
+
 TEST(BTree, KeysOfTheFullRangeSurviveExactly) {
   const std::uint64_t beyond_double = (std::uint64_t{1} << 53) + 1;
   const std::vector<std::uint64_t> keys = {0,

@@ -10,6 +10,18 @@
 
 namespace pmoss::bindings {
 
+/// Raises the OverflowError for `number`, a Python integer.
+[[noreturn]] inline void refuse_integer(const pybind11::handle& number) {
+  namespace py = pybind11;
+  // Python refuses to spell out very long integers.
+  const auto bits = number.attr("bit_length")().cast<std::size_t>();
+  const std::string shown = bits <= 256 ? py::str(number).cast<std::string>()
+                                        : "an integer of " + std::to_string(bits) + " bits";
+  PyErr_SetString(PyExc_OverflowError,
+                  (shown + " was given; integers here must lie in 0 .. 2^64 - 1").c_str());
+  throw py::error_already_set();
+}
+
 /// A contiguous array of unsigned 64-bit integers with the values and the shape of `object`, which
 /// may be an integer, a sequence of integers or an integer array. Anything else is a TypeError;
 /// numbers below 0 or beyond 64 bits are an OverflowError.
@@ -26,7 +38,10 @@ inline pybind11::array_t<std::uint64_t> as_integers(const pybind11::object& obje
       const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
       if (!index) throw py::error_already_set();
       *out = PyLong_AsUnsignedLongLong(index.ptr());
-      if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+      if (PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        refuse_integer(index);
+      }
       ++out;
     }
     return result;
@@ -37,9 +52,9 @@ inline pybind11::array_t<std::uint64_t> as_integers(const pybind11::object& obje
     throw py::type_error("an array of " + std::string(py::str(array.dtype())) +
                          " was given; integers are needed, best of type uint64");
   }
-  if (kind == 'i' && numpy.attr("any")(array.attr("__lt__")(0)).cast<bool>()) {
-    PyErr_SetString(PyExc_OverflowError, "a negative number was given; keys are at least 0");
-    throw py::error_already_set();
+  if (kind == 'i' && array.size() > 0) {
+    const auto least = array.attr("min")().attr("item")().cast<py::int_>();
+    if (least.cast<std::int64_t>() < 0) refuse_integer(least);
   }
   return py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>(array);
 }

@@ -103,23 +103,7 @@ void bind_workload(py::module_& module) {
       .def_readonly("records", &WorkloadSpec::records)
       .def_readonly("max_scan_length", &WorkloadSpec::max_scan_length)
       .def_readonly("seed", &WorkloadSpec::seed)
-      .def("__repr__", &describe)
-      .def(py::pickle(
-          [](const WorkloadSpec& spec) {
-            return py::make_tuple(spec.lookup, spec.insert, spec.scan, spec.update,
-                                  name_of(spec.distribution), spec.theta, spec.zipf_items,
-                                  spec.records, spec.max_scan_length, spec.seed);
-          },
-          [](const py::tuple& state) {
-            if (state.size() != 10) {
-              throw std::invalid_argument("a pickled WorkloadSpec must have 10 fields");
-            }
-            return make_spec(state[0].cast<double>(), state[1].cast<double>(),
-                             state[2].cast<double>(), state[3].cast<double>(),
-                             state[4].cast<std::string>(), state[5].cast<double>(),
-                             state[6].cast<std::uint64_t>(), state[7].cast<std::uint64_t>(),
-                             state[8].cast<std::uint32_t>(), state[9].cast<std::uint64_t>());
-          }));
+      .def("__repr__", &describe);
 
   py::class_<OperationGenerator>(module, "OperationGenerator",
                                  "The operations of one client, drawn from a WorkloadSpec.")

@@ -94,10 +94,11 @@ bool ThreadCounters::read(Snapshot& snapshot) const noexcept {
     const std::size_t bytes = (3 + group.events.size()) * sizeof(std::uint64_t);
     const ssize_t got = ::read(group.leader.get(), &record, bytes);
     if (got != static_cast<ssize_t>(bytes) || record.size != group.events.size()) {
+      snapshot.groups[i].error_number = got < 0 ? errno : EIO;
       complete = false;
       continue;
     }
-    snapshot.groups[i] = {record.enabled_ns, record.running_ns};
+    snapshot.groups[i] = {record.enabled_ns, record.running_ns, 0};
     for (std::size_t member = 0; member < group.events.size(); ++member) {
       snapshot.values[index_of(group.events[member])] = record.values[member];
     }

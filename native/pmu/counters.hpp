@@ -21,6 +21,7 @@ struct Snapshot {
   struct Group {
     std::uint64_t enabled_ns = 0;
     std::uint64_t running_ns = 0;
+    int error_number = 0;  ///< why the last read of this group failed; 0 if it did not
   };
   std::array<std::uint64_t, event_count> values{};
   std::array<Group, event_count> groups{};  // at most one group per event
@@ -49,8 +50,8 @@ class ThreadCounters {
   std::size_t group_count() const noexcept { return groups_.size(); }
   const std::vector<Availability>& availability() const noexcept { return availability_; }
 
-  /// Reads every group: one system call each, no allocation. False if a read failed (its group
-  /// keeps the values of the last snapshot written there).
+  /// Reads every group: one system call each, no allocation. False if a read failed: its group
+  /// says why, and keeps the values of the last snapshot written there.
   bool read(Snapshot& snapshot) const noexcept;
 
  private:

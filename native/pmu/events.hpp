@@ -54,7 +54,7 @@ struct Availability {
   Source source = Source::none;
   /// Without the right to count the kernel's part, only time in user mode is counted.
   bool user_only = false;
-  int error_number = 0;  ///< of perf_event_open; 0 if the event counts or has no encoding here
+  int error_number = 0;  ///< of opening or reading; 0 if it counts or has no encoding here
   std::string reason;    ///< empty if the event counts
 
   bool available() const noexcept { return source != Source::none; }

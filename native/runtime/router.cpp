@@ -29,14 +29,14 @@ void Router::connect(std::vector<Ring*> rings) {
 }
 
 void Router::run(const Control& control) {
-  Backoff backoff(settings_.shares_core);
+  Backoff backoff = backoff_of_role(settings_.shares_core);
   for (;;) {
     switch (step(control)) {
       case Step::sent:
         backoff.reset();
         break;
       case Step::waiting:
-        backoff.wait();
+        backoff.pause();
         break;
       case Step::finished:
         return;

@@ -1,6 +1,8 @@
 #include "runtime/runner.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +21,28 @@ namespace pmoss::runtime {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
+
+std::string text(double value) {
+  std::array<char, 32> digits;  // the shortest form of any double has at most 24
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return std::string(digits.data(), end);
+}
+std::string text(std::uint32_t value) { return std::to_string(value); }
+
+template <typename Value>
+[[noreturn]] void refuse(const char* name, Value value, const std::string& right) {
+  refuse(std::string(name) + " is " + text(value) + "; it must " + right);
+}
+
+void require_distinct(const std::vector<int>& worker_cpus) {
+  std::set<int> seen;
+  for (const int cpu : worker_cpus) {
+    if (!seen.insert(cpu).second) {
+      refuse("worker_cpus names CPU " + std::to_string(cpu) +
+             " twice; it must name each CPU at most once");
+    }
+  }
+}
 
 // Only one load() or measure() at a time: both would drive the same index and the same records.
 class Exclusive {
@@ -96,9 +120,9 @@ void require_allowed(const std::vector<int>& cpus, const std::set<int>& allowed,
 }
 
 void validate(const MeasureOptions& options, std::uint32_t slices, const std::set<int>& allowed) {
-  if (options.worker_cpus.empty()) refuse("worker_cpus is empty");
+  if (options.worker_cpus.empty()) refuse("worker_cpus is empty; it must name at least one CPU");
+  require_distinct(options.worker_cpus);
   const std::set<int> workers(options.worker_cpus.begin(), options.worker_cpus.end());
-  if (workers.size() != options.worker_cpus.size()) refuse("worker_cpus names a CPU twice");
   require_allowed(options.worker_cpus, allowed, "worker_cpus");
   require_allowed(options.router_cpus, allowed, "router_cpus");
   require_allowed(options.busy_cpus, allowed, "busy_cpus");
@@ -113,21 +137,36 @@ void validate(const MeasureOptions& options, std::uint32_t slices, const std::se
     }
   }
   if (!(options.seconds > 0.0 && options.seconds <= 3600.0)) {
-    refuse("seconds must lie in (0, 3600]");  // the upper end keeps stamps within their 46 bits
+    // The upper end keeps stamps within their 46 bits.
+    refuse("seconds", options.seconds, "be above 0 and at most 3600");
   }
   if (!(options.warmup_seconds >= 0.0 && options.warmup_seconds <= 3600.0)) {
-    refuse("warmup_seconds must lie in [0, 3600]");
+    refuse("warmup_seconds", options.warmup_seconds, "be at least 0 and at most 3600");
   }
-  if (options.queue_items == 0 || options.queue_items > (1U << 24)) {
-    refuse("queue_items must lie in 1 .. 2^24");
+  constexpr std::uint32_t most = 1U << 24;
+  if (options.queue_items == 0 || options.queue_items > most) {
+    refuse("queue_items", options.queue_items, "lie in 1 .. " + std::to_string(most));
   }
-  if (options.window > (1U << 24)) refuse("window must be at most 2^24");
+  if (options.window > most) {
+    refuse("window", options.window, "be at most " + std::to_string(most));
+  }
   if (options.load == LoadKind::closed && options.outstanding_per_worker == 0) {
-    refuse("outstanding_per_worker must be at least 1 for a closed load");
+    refuse("outstanding_per_worker", options.outstanding_per_worker,
+           "be at least 1 for a closed load");
   }
   if (options.load == LoadKind::open && !(options.rate_mqs > 0.0 && options.rate_mqs <= 1e6)) {
-    refuse("rate_mqs must be positive for an open load");
+    refuse("rate_mqs", options.rate_mqs,
+           "be above 0 and at most 1000000 (million queries per second) for an open load");
   }
+}
+
+const WorkloadSpec& checked(const WorkloadSpec& spec) {
+  pmoss::validate(spec);
+  if (spec.max_scan_length > Item::max_scan_length) {
+    refuse("max_scan_length", spec.max_scan_length,
+           "be at most " + std::to_string(Item::max_scan_length));
+  }
+  return spec;
 }
 
 std::vector<int> choose_router(const MeasureOptions& options, const std::set<int>& allowed) {
@@ -155,6 +194,7 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
   const auto& events = worker.counters().events();
   const auto& group_of = worker.counters().group_of();
   const std::size_t groups = worker.counters().group_count();
+  const std::vector<pmu::Availability> available = worker.availability();
 
   result.completed += totals.queries;
   result.executed += totals.executed;
@@ -183,6 +223,7 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
   }
   for (std::size_t i = 0; i < events.size(); ++i) {
     const std::size_t event = pmu::index_of(events[i]);
+    if (!available[event].available()) continue;
     result.worker_counters[number * pmu::event_count + event] =
         static_cast<double>(totals.end.values[event] - totals.begin.values[event]);
     const auto& begin = totals.begin.groups[group_of[i]];
@@ -190,11 +231,10 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
     enabled[event] += static_cast<double>(end.enabled_ns - begin.enabled_ns);
     running[event] += static_cast<double>(end.running_ns - begin.running_ns);
   }
-  // An event counts for the measurement if every worker could open it.
+  // An event counts for the measurement if every worker could open and read it.
   for (std::size_t event = 0; event < pmu::event_count; ++event) {
-    const auto& available = worker.counters().availability()[event];
-    if (result.availability[event].available() && !available.available()) {
-      result.availability[event] = available;
+    if (result.availability[event].available() && !available[event].available()) {
+      result.availability[event] = available[event];
     }
   }
 }
@@ -202,13 +242,10 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
 }  // namespace
 
 Runner::Runner(const WorkloadSpec& spec, const Options& options)
-    : spec_((pmoss::validate(spec), spec)),
+    : spec_(checked(spec)),
       options_(options),
       index_({options.slices, options.huge_pages}),
       next_insert_record_(spec.records) {
-  if (spec.max_scan_length > Item::max_scan_length) {
-    refuse("max_scan_length must be at most " + std::to_string(Item::max_scan_length));
-  }
   if (options_.load_threads == 0) {
     options_.load_threads = static_cast<unsigned>(numa::allowed_cpus().size());
   }
@@ -293,7 +330,12 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   std::vector<std::unique_ptr<Router>> routers;
   const std::uint64_t tokens = std::uint64_t{options.outstanding_per_worker} * worker_count;
   if (options.load == LoadKind::closed && tokens < router_count) {
-    refuse("more routers than queries in flight: raise outstanding_per_worker");
+    refuse(std::to_string(router_count) + " routers for " + std::to_string(tokens) +
+           " queries in flight (outstanding_per_worker is " +
+           std::to_string(options.outstanding_per_worker) + ", with " +
+           std::to_string(worker_count) + (worker_count == 1 ? " worker" : " workers") +
+           "); each router must have at least one: raise outstanding_per_worker or name fewer "
+           "router_cpus");
   }
   for (std::size_t i = 0; i < router_count; ++i) {
     Router::Settings settings;
@@ -416,6 +458,9 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
       for (std::size_t slice = 0; slice < slices; ++slice) {
         result.slice_counters[slice * pmu::event_count + event] = 0.0;
         result.slice_counted[slice * pmu::event_count + event] = 0.0;
+      }
+      for (std::size_t i = 0; i < worker_count; ++i) {
+        result.worker_counters[i * pmu::event_count + event] = 0.0;
       }
     } else if (enabled[event] > 0.0) {
       result.running_ratio[event] = std::min(1.0, running[event] / enabled[event]);

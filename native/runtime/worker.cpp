@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 #include "numa/affinity.hpp"
 #include "runtime/backoff.hpp"
@@ -17,10 +18,10 @@ Worker::Worker(const Settings& settings, BTree& index, pmu::ThreadCounters count
       counters_(std::move(counters)),
       scan_keys_(settings.max_scan_length),
       scan_values_(settings.max_scan_length),
-      window_slices_(settings.window),
+      window_(settings.window),
       empty_window_(counters_.events().size()),
-      share_(counters_.events().size()),
-      weight_(counters_.group_count()) {
+      counts_(counters_.events().size()),
+      weights_(counters_.group_count()) {
   rings_.reserve(settings.routers);
   for (std::size_t i = 0; i < settings.routers; ++i) {
     rings_.push_back(std::make_unique<Ring>(settings.queue_items));
@@ -32,14 +33,18 @@ Worker::Worker(const Settings& settings, BTree& index, pmu::ThreadCounters count
 }
 
 // A window holds the end of one read and the beginning of the next. What that alone counts is taken
-// off each window; the colder caches after a system call are not, and show in very short windows.
+// off each window, and a read that takes longer than here is allowed for by its time. The colder
+// caches after a system call are not, and show in very short windows.
 void Worker::calibrate() {
   if (settings_.window == 0 || counters_.events().empty()) return;
   constexpr std::size_t rounds = 33;
   std::vector<std::array<double, rounds>> costs(counters_.events().size());
+  std::array<std::uint64_t, rounds> durations;
   for (std::size_t round = 0; round < rounds; ++round) {
-    counters_.read(window_begin_);
-    counters_.read(window_end_);
+    if (!counters_.read(window_begin_)) return;
+    const std::uint64_t begin = Clock::ticks();
+    if (!counters_.read(window_end_)) return;
+    durations[round] = Clock::ticks() - begin;
     for (std::size_t i = 0; i < costs.size(); ++i) {
       const std::size_t event = pmu::index_of(counters_.events()[i]);
       costs[i][round] =
@@ -51,6 +56,9 @@ void Worker::calibrate() {
     std::nth_element(costs[i].begin(), middle, costs[i].end());
     empty_window_[i] = *middle;
   }
+  auto middle = durations.begin() + rounds / 2;
+  std::nth_element(durations.begin(), middle, durations.end());
+  reading_ticks_ = *middle;
 }
 
 bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_running) {
@@ -78,9 +86,9 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   aboard_ = std::move(aboard);
   // Of one router, before the next router's queue has its turn. Fewer where routing waits for it.
   const std::size_t batch = aboard_.empty() ? 64 : 16;
-  Backoff backoff(settings_.shares_core);
+  Backoff backoff = backoff_of_role(settings_.shares_core);
   totals_.cpu = numa::current_cpu();
-  std::uint64_t last = Clock::ticks();
+  last_ = Clock::ticks();
   bool idle = true;
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
@@ -98,13 +106,12 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         idle = false;
         backoff.reset();
         const std::uint64_t now = Clock::ticks();
-        if (phase_ == Phase::measuring) totals_.idle_ticks += now - last;
-        last = now;
+        if (phase_ == Phase::measuring) totals_.idle_ticks += now - last_;
+        last_ = now;
       }
       for (std::size_t i = 0; i < waiting; ++i) {
         if (windows && !window_open_ && queries_until_window_ == 0 && phase_ == Phase::measuring) {
           open_window();
-          last = Clock::ticks();
         }
         const Item item = ring->front();
         execute(item);
@@ -114,41 +121,33 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
           // The query in between belongs to neither phase.
           enter(phase);
           if (phase == Phase::abort) return;
-          last = Clock::ticks();
           continue;
         }
         if (phase_ == Phase::measuring) {
-          account(item, now - last, now);
-          last = now;
-          if (window_open_ && window_size_ == settings_.window) {
-            close_window();
-            last = Clock::ticks();
-          }
+          account(item, now);
+          if (window_open_ && window_.full()) close_window();
         }
       }
     }
     if (!aboard_.empty()) {
       // Routing belongs to no slice.
-      if (window_open_) close_window();
-      window_open_ = false;
+      if (!idle) end_turn();
       sent = route(control, routers_running);
-      if (!idle) last = Clock::ticks();
+      if (!idle) last_ = Clock::ticks();
     }
     if (executed) continue;
     if (last_round) return;
     if (!idle) {
       idle = true;
       // Waiting belongs to no slice either.
-      if (window_open_) close_window();
-      last = Clock::ticks();
+      end_turn();
     }
     if (const Phase phase = control.phase(); phase != phase_) {
-      if (phase_ == Phase::measuring) totals_.idle_ticks += Clock::ticks() - last;
+      if (phase_ == Phase::measuring) totals_.idle_ticks += Clock::ticks() - last_;
       enter(phase);
       if (phase == Phase::abort) return;
-      last = Clock::ticks();
     }
-    if (!sent) backoff.wait();
+    if (!sent) backoff.pause();
   }
 }
 
@@ -176,21 +175,44 @@ void Worker::execute(const Item& item) {
   }
 }
 
-void Worker::account(const Item& item, std::uint64_t service_ticks, std::uint64_t now) noexcept {
+void Worker::account(const Item& item, std::uint64_t now) noexcept {
   const std::uint32_t slice = slice_of_key(item.key(), settings_.slices);
+  const std::uint64_t service_ticks = now - last_;
+  last_ = now;
+  last_slice_ = &totals_.slices[slice];
   ++totals_.queries;
-  ++totals_.slices[slice].queries;
-  totals_.slices[slice].service_ticks += service_ticks;
+  ++last_slice_->queries;
+  last_slice_->service_ticks += service_ticks;
   // Clocks of two cores may differ by a few ticks.
   const std::uint64_t relative = now - settings_.origin;
   totals_.latency.add(relative > item.stamp() ? relative - item.stamp() : 0);
-  if (window_open_) window_slices_[window_size_++] = slice;
+  if (window_open_) window_.add(slice, service_ticks);
   if (queries_until_window_ > 0) --queries_until_window_;
+}
+
+void Worker::settle() noexcept {
+  const std::uint64_t now = Clock::ticks();
+  if (last_slice_ != nullptr) {
+    last_slice_->service_ticks += now - last_;
+    // Not empty: since the window was opened, which settled the query before, one was completed.
+    if (window_open_) window_.extend(now - last_);
+    last_slice_ = nullptr;
+  }
+  last_ = now;
+}
+
+void Worker::end_turn() noexcept {
+  if (window_open_) {
+    close_window();
+    window_open_ = false;
+  } else {
+    settle();
+  }
 }
 
 void Worker::enter(Phase phase) noexcept {
   if (phase == Phase::measuring) {
-    counters_.read(totals_.begin);
+    counters_.read(totals_.begin);  // what fails shows in availability()
     totals_.begin_ticks = Clock::ticks();
   } else if (phase_ == Phase::measuring) {
     totals_.end_ticks = Clock::ticks();
@@ -199,47 +221,76 @@ void Worker::enter(Phase phase) noexcept {
     window_open_ = false;  // unfinished, and its last query is not counted
   }
   phase_ = phase;
+  last_slice_ = nullptr;
+  last_ = Clock::ticks();
+}
+
+std::vector<pmu::Availability> Worker::availability() const {
+  std::vector<pmu::Availability> result = counters_.availability();
+  for (std::size_t i = 0; i < counters_.events().size(); ++i) {
+    const std::size_t group = counters_.group_of()[i];
+    for (const pmu::Snapshot* snapshot : {&totals_.begin, &totals_.end}) {
+      const int error_number = snapshot->groups[group].error_number;
+      if (error_number == 0) continue;
+      pmu::Availability& event = result[pmu::index_of(counters_.events()[i])];
+      event.source = pmu::Availability::Source::none;
+      event.error_number = error_number;
+      event.reason =
+          "reading the counter failed (" + std::generic_category().message(error_number) + ")";
+    }
+  }
+  return result;
 }
 
 void Worker::open_window() noexcept {
-  window_open_ = counters_.read(window_begin_);
-  window_size_ = 0;
+  settle();
+  window_.clear();
+  window_open_ = read_counters(window_begin_);
   queries_until_window_ = settings_.window;
 }
 
+bool Worker::read_counters(pmu::Snapshot& snapshot) noexcept {
+  const bool complete = counters_.read(snapshot);
+  const std::uint64_t now = Clock::ticks();
+  const std::uint64_t took = now - last_;
+  last_ = now;
+  // The moment of counting is somewhere in the middle of it.
+  late_ticks_ = took > reading_ticks_ ? (took - reading_ticks_) / 2 : 0;
+  window_.skip(late_ticks_);
+  return complete;
+}
+
 void Worker::close_window() noexcept {
+  settle();
   window_open_ = false;
-  if (!counters_.read(window_end_) || window_size_ == 0) return;
-  book_window(window_end_);
+  if (window_.size() == 0) return;
+  if (!read_counters(window_end_)) return;
+  book_window();
+  const std::uint64_t now = Clock::ticks();
   if (queries_until_window_ == 0) {
     // The next window begins where this one ended, so that a busy worker reads once per window.
     window_begin_ = window_end_;
     window_open_ = true;
-    window_size_ = 0;
+    window_.clear();
+    window_.skip(now - last_ + late_ticks_);
     queries_until_window_ = settings_.window;
   }
+  last_ = now;
 }
 
-void Worker::book_window(const pmu::Snapshot& end) noexcept {
-  const std::size_t events = share_.size();
-  const std::size_t groups = weight_.size();
+void Worker::book_window() noexcept {
   ++totals_.windows;
-  for (std::size_t group = 0; group < groups; ++group) {
-    weight_[group] = pmu::running_ratio(window_begin_.groups[group], end.groups[group]);
+  for (std::size_t group = 0; group < weights_.size(); ++group) {
+    weights_[group] = pmu::running_ratio(window_begin_.groups[group], window_end_.groups[group]);
   }
-  for (std::size_t i = 0; i < events; ++i) {
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
     const std::size_t event = pmu::index_of(counters_.events()[i]);
-    const double ran = weight_[counters_.group_of()[i]];
-    const auto counted = static_cast<double>(end.values[event] - window_begin_.values[event]);
-    share_[i] = std::max(0.0, counted - empty_window_[i] * ran) / static_cast<double>(window_size_);
+    const double ran = weights_[counters_.group_of()[i]];
+    const auto counted =
+        static_cast<double>(window_end_.values[event] - window_begin_.values[event]);
+    counts_[i] = std::max(0.0, counted - empty_window_[i] * ran);
   }
-  for (std::size_t i = 0; i < window_size_; ++i) {
-    const std::size_t slice = window_slices_[i];
-    double* counters = &totals_.counters[slice * events];
-    for (std::size_t event = 0; event < events; ++event) counters[event] += share_[event];
-    double* counted = &totals_.counted[slice * groups];
-    for (std::size_t group = 0; group < groups; ++group) counted[group] += weight_[group];
-  }
+  window_.book(counts_, weights_, totals_.counters, totals_.counted);
 }
 
 }  // namespace pmoss::runtime

@@ -12,6 +12,7 @@
 #include "runtime/histogram.hpp"
 #include "runtime/item.hpp"
 #include "runtime/spsc_ring.hpp"
+#include "runtime/window.hpp"
 
 namespace pmoss::runtime {
 
@@ -37,6 +38,10 @@ class Worker {
   struct Totals {
     struct Slice {
       std::uint64_t queries = 0;
+      /// From the completion of one query to that of the next, while there is one, and at the end
+      /// of a busy time until the worker finds nothing to do. So the index, taking the query from
+      /// its queue and keeping these books are in it, as they are in the windows of counters.
+      /// Waiting, routing, reading the counters and booking a window are in neither.
       std::uint64_t service_ticks = 0;
     };
     std::vector<Slice> slices;
@@ -63,6 +68,8 @@ class Worker {
   Ring& ring(std::size_t router) noexcept { return *rings_[router]; }
   const Totals& totals() const noexcept { return totals_; }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
+  /// After run(): per event, whether it was counted over the whole measuring phase.
+  std::vector<pmu::Availability> availability() const;
 
   /// Executes queries until the drain is over, that is until `routers_running` is 0 and the queues
   /// are empty. Between queries it does the work of the routers `aboard`, which have no thread of
@@ -74,11 +81,18 @@ class Worker {
   /// True if a router aboard had something to send.
   bool route(const Control& control, std::atomic<std::size_t>& routers_running);
   void execute(const Item& item);
-  void account(const Item& item, std::uint64_t service_ticks, std::uint64_t now) noexcept;
+  void account(const Item& item, std::uint64_t now) noexcept;
+  /// Gives what has passed since its completion to the last query, if there is one: its turn is
+  /// over, and no other query's begins here.
+  void settle() noexcept;
+  /// Before something that belongs to no slice: settles, and ends the window if one is open.
+  void end_turn() noexcept;
   void enter(Phase phase) noexcept;
+  /// From last_ on, and sets it; what the reading takes longer than at rest is no query's time.
+  bool read_counters(pmu::Snapshot& snapshot) noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
-  void book_window(const pmu::Snapshot& end) noexcept;
+  void book_window() noexcept;
   void calibrate();
 
   Settings settings_;
@@ -91,6 +105,8 @@ class Worker {
 
   Phase phase_ = Phase::warmup;
   std::vector<Router*> aboard_;  ///< those that have not finished
+  std::uint64_t last_ = 0;  ///< ticks: up to here, all time is given to a slice, waiting or nobody
+  Totals::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
 
   // The current window of counters. A window ends after `window` queries, or before that when the
   // worker has to wait. Having waited, a worker does without windows until `window` queries have
@@ -98,13 +114,14 @@ class Worker {
   // `window` queries however short its busy periods are.
   bool window_open_ = false;
   std::uint64_t queries_until_window_ = 0;
-  std::size_t window_size_ = 0;
-  std::vector<std::uint32_t> window_slices_;
+  Window window_;
   pmu::Snapshot window_begin_;
   pmu::Snapshot window_end_;
-  std::vector<double> empty_window_;  ///< what reading costs, per open event
-  std::vector<double> share_;
-  std::vector<double> weight_;
+  std::vector<double> empty_window_;  ///< what reading costs at rest, per open event
+  std::uint64_t reading_ticks_ = 0;   ///< how long it takes at rest
+  std::uint64_t late_ticks_ = 0;      ///< half of what the last reading took longer
+  std::vector<double> counts_;        ///< of the window that is being booked
+  std::vector<double> weights_;
 };
 
 }  // namespace pmoss::runtime

@@ -86,7 +86,11 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
         ({"cores": arguments["cores"].astype(float)}, TypeError, "integers"),
         ({"cores": np.full(SLICES, 50_000)}, ValueError, "no worker"),
         ({"load": "full"}, ValueError, "closed, saturated or open"),
-        ({"load": "open"}, ValueError, "rate_mqs"),
+        ({"load": "open"}, ValueError, "rate_mqs is 0; it must be above 0"),
+        ({"load": "open", "rate_mqs": 2e6}, ValueError, r"rate_mqs is 2e\+06; .* at most 1000000"),
+        ({"seconds": -0.5}, ValueError, "seconds is -0.5; it must be above 0 and at most 3600"),
+        ({"cores": np.full(SLICES, -4)}, OverflowError, "-4 was given"),
+        ({"worker_cpus": arguments["worker_cpus"][:1] * 2}, ValueError, r"names CPU \d+ twice"),
         ({"busy_cpus": [50_000]}, ValueError, "not one that this process may use"),
     ]
     for change, error, words in bad:

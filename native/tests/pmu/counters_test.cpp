@@ -231,10 +231,12 @@ TEST(Counters, ATornReadIsReported) {
   Snapshot snapshot;
   kernel.answer(Event::task_clock, 1, 1, 5);
   EXPECT_TRUE(counters.read(snapshot));
+  EXPECT_EQ(snapshot.groups[0].error_number, 0);
   FakeKernel gone;
   std::swap(kernel, gone);  // the write ends close with `gone`
   gone = FakeKernel();
   EXPECT_FALSE(counters.read(snapshot));
+  EXPECT_EQ(snapshot.groups[0].error_number, EIO);
   EXPECT_EQ(snapshot.values[index_of(Event::task_clock)], 5U);
 }
 

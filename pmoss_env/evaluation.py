@@ -608,21 +608,16 @@ def _must_repeat(env: SpatialSchedulingEnv) -> None:
         )
 
 
-def check_env_kwargs(env_kwargs: Iterable[str]) -> None:
-    """Raises DescriptionError that names the first argument that environments do not have."""
-    known = list(inspect.signature(SpatialSchedulingEnv).parameters)
+def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
+    if env_id not in gymnasium.registry:
+        ids = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/")]
+        raise UnknownNameError("environment", env_id, ids)
+    known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)
     for name in env_kwargs:
         if name not in known:
             raise DescriptionError(
-                f"environment argument {name!r}: unknown; known are {', '.join(sorted(known))}"
+                f"environment argument {name!r}: unknown; known are {', '.join(known)}"
             )
-
-
-def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
-    if env_id not in gymnasium.registry:
-        known = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/")]
-        raise UnknownNameError("environment", env_id, known)
-    check_env_kwargs(env_kwargs)
     # Without Gymnasium's wrappers: they check what the tests check, for each of 256 steps.
     return cast(SpatialSchedulingEnv, gymnasium.make(env_id, **env_kwargs).unwrapped)
 

@@ -425,6 +425,11 @@ def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:
     return [np.array(values, dtype=np.float64) for values in of_seed.values()]
 
 
+def command_line() -> str:
+    """The command that this process runs, without the folder of the program."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
 def write_results(path: Path, evaluation: Evaluation, **notes: Any) -> None:
     """Writes a result file: JSON lines, the header first. Whole or not at all.
 
@@ -449,7 +454,7 @@ def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
         "random_schedules": evaluation.random_schedules,
         "rows": len(evaluation.rows),
         "notes": dict(notes),
-        "command": shlex.join(sys.argv),
+        "command": command_line(),
         "versions": {
             "pmoss_env": __version__,
             "python": platform.python_version(),

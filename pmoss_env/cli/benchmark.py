@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +34,7 @@ def performance(
     """
     from pmoss_benchmarks.performance import PARTS, run_performance
     from pmoss_benchmarks.report import Report
+    from pmoss_env.evaluation import command_line
 
     if out:
         check_output(out)
@@ -45,7 +44,7 @@ def performance(
         rounds=rounds,
         keys=keys,
     )
-    report = Report(shlex.join(["pmoss", *sys.argv[1:]]), figures)
+    report = Report(command_line(), figures)
     console.print(
         table(
             f"Performance on {report.machine['cpu_model']}, {report.machine['cpus']} CPUs",

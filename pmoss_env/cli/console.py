@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,7 +26,13 @@ console = Console()
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """A table; columns whose name starts with ">" are aligned to the right."""
     # As text, so that square brackets are not taken for markup.
-    result = Table(title=Text(title), title_justify="left", header_style="bold")
+    result = Table(
+        title=Text(title),
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+        title_justify="left",
+        header_style="bold",
+    )
     for column in columns:
         right = column.startswith(">")
         result.add_column(Text(column.lstrip(">")), justify="right" if right else "left")

@@ -54,7 +54,7 @@ def demo(
     _print_summaries(
         result.summaries,
         f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
-        f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents, Mq/s",
+        f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
         emphasised=AGENT,
     )
     console.print(
@@ -243,11 +243,12 @@ def _print_summaries(summaries: Sequence[Summary], title: str, emphasised: str =
             with_interval(s.throughput, s.throughput_low, s.throughput_high),
             with_interval(s.score, s.score_low, s.score_high),
             f"{1e3 * s.seconds_per_decision:.2f}",
-            s.illegal_actions,
         )
         rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
-    columns = ["schedule", ">Mq/s [95 %]", ">score [95 %]", ">ms/step", ">illegal"]
+    columns = ["schedule", ">Mq/s [95 %]", ">score [95 %]", ">ms"]
     console.print(table(title, columns, rows))
+    illegal = sum(s.illegal_actions for s in summaries)
+    console.print(f"ms: per decision. Illegal actions: {illegal}.")
 
 
 def _pairs(pairs: Sequence[str] | None) -> dict[str, Any]:

@@ -39,12 +39,14 @@ def measure_index(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Fig
 def _figures(data: dict[str, Any]) -> list[Figure]:
     note = f"{data['keys']:,} keys, {data['pages']} pages, {data['search']} search, CPU time"
     figures = [
-        _figure(f"lookups one at a time, {name}", "M/s", measured["rate"], data, note, scale=1e-6)
+        _figure(f"lookups, {name}", "M/s", measured["rate"], data, note, scale=1e-6)
         for name, measured in data["lookups_per_cpu_second"].items()
     ]
     for name, ratio in data["ratio_to_absl"].items():
         figure = _figure(f"lookups, {name} / absl::btree_map", "x", ratio, data, note)
-        figures.append(figure.with_goal(f">= {LOOKUP_GOAL:g} x", figure.median >= LOOKUP_GOAL))
+        if "one at a time" in name:
+            figure = figure.with_goal(f">= {LOOKUP_GOAL:g} x", figure.median >= LOOKUP_GOAL)
+        figures.append(figure)
     return figures
 
 

@@ -176,7 +176,7 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     }
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    assert len(summary["policies"]) == 8
+    assert len(summary["policies"]) == 9
     assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
     assert "all bits equal" in pmoss("validate", str(tmp_path / "demo" / "results.jsonl"))
 

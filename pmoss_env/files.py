@@ -1,10 +1,17 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and reading TOML with errors that help."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pmoss_env.errors import DescriptionError
+
+T = TypeVar("T")
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
@@ -26,3 +33,19 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def read_toml(path: str | Path, build: Callable[[dict[str, Any]], T]) -> T:
+    """What ``build`` makes of a TOML file's contents.
+
+    Raises:
+        DescriptionError: names the file and, where ``build`` says so, the key and the reason.
+    """
+    try:
+        return build(tomllib.loads(Path(path).read_text()))
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+    except DescriptionError as error:
+        raise DescriptionError(f"{path}: {error}") from error

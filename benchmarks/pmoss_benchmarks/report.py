@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 from pmoss_env import __version__, _native
@@ -79,21 +79,13 @@ def describe_machine() -> dict[str, Any]:
     return {**facts, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}
 
 
-def cpu_seconds(work: Callable[[], object], rounds: int) -> list[float]:
-    """CPU seconds of each round; CPU time leaves out what other processes took."""
+def seconds_of(
+    work: Callable[[], object], rounds: int, clock: Callable[[], float] = process_time
+) -> list[float]:
+    """Seconds of each round: CPU time, which leaves out what other processes took, or another."""
     seconds = []
     for _ in range(rounds):
-        start = process_time()
+        start = clock()
         work()
-        seconds.append(process_time() - start)
-    return seconds
-
-
-def wall_seconds(work: Callable[[], object], rounds: int) -> list[float]:
-    """Wall-clock seconds of each round."""
-    seconds = []
-    for _ in range(rounds):
-        start = perf_counter()
-        work()
-        seconds.append(perf_counter() - start)
+        seconds.append(clock() - start)
     return seconds

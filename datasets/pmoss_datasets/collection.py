@@ -10,7 +10,6 @@ import inspect
 import math
 import multiprocessing
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from pmoss_env.baselines import (
 )
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.files import read_toml
 from pmoss_env.machines import load_machine
 from pmoss_env.processes import die_with_parent
 from pmoss_env.types import COUNTER_NAMES, Schedule
@@ -198,14 +198,7 @@ class Recipe:
         Raises:
             DescriptionError: names the file and the key that is wrong.
         """
-        try:
-            return cls.from_dict(tomllib.loads(Path(path).read_text()))
-        except OSError as error:
-            raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
-        except DescriptionError as error:
-            raise DescriptionError(f"{path}: {error}") from error
+        return read_toml(path, cls.from_dict)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Recipe:

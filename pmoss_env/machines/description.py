@@ -6,7 +6,6 @@ Read from TOML (``presets/*.toml``). Every performance parameter is a table
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_env.errors import DescriptionError, ScheduleError
+from pmoss_env.files import read_toml
 from pmoss_env.types import BoolArray, Int32Array, Schedule, whole_numbers
 
 CONFIDENCES = ("high", "medium", "low")
@@ -196,16 +196,7 @@ class Machine:
     @classmethod
     def from_toml(cls, path: Path) -> Machine:
         """Reads a machine file; raises DescriptionError naming file, key and reason."""
-        try:
-            data = tomllib.loads(path.read_text())
-        except OSError as error:
-            raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
-        try:
-            return cls.from_dict(data)
-        except DescriptionError as error:
-            raise DescriptionError(f"{path}: {error}") from error
+        return read_toml(path, cls.from_dict)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Machine:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from pmoss_env.errors import DescriptionError
+from pmoss_env.files import read_toml
 
 FRACTIONS = ("lookup", "insert", "scan", "update")
 DISTRIBUTIONS = ("uniform", "zipf")
@@ -68,14 +68,7 @@ class Workload:
     @classmethod
     def from_toml(cls, path: Path) -> Workload:
         """Reads a workload file; raises DescriptionError naming file, key and reason."""
-        try:
-            return cls.from_dict(tomllib.loads(path.read_text()))
-        except OSError as error:
-            raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
-        except DescriptionError as error:
-            raise DescriptionError(f"{path}: {error}") from error
+        return read_toml(path, cls.from_dict)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Workload:

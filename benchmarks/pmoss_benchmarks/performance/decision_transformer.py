@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter, process_time
 from typing import Any
 
 import gymnasium
 
 import pmoss_env  # noqa: F401  # registers the environments
 from pmoss_agents import Agent, make
-from pmoss_benchmarks.report import Figure, cpu_seconds, wall_seconds
+from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_datasets.collection import Behaviour, Recipe, collect
 
 PLACEMENT_GOAL_S = 1.0
@@ -37,11 +38,11 @@ def measure_decision_transformer(rounds: int = 7, **_: Any) -> list[Figure]:
         env = gymnasium.make("pmoss/SpatialScheduling-v0", reward="terminal", **recipe.env)
         place = _placement(agent, env)
         place()
-        for clock, name in ((wall_seconds, "wall"), (cpu_seconds, "CPU")):
+        for clock, name in ((perf_counter, "wall"), (process_time, "CPU")):
             figure = Figure.of(
                 f"256 decisions of the paper's Decision Transformer, {name} time",
                 "s",
-                clock(place, rounds),
+                seconds_of(place, rounds, clock),
                 note="key-value cache, 1 thread; environment steps of terminal reward included",
             )
             figures.append(

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from pmoss_benchmarks.report import Figure, cpu_seconds
+from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_env.backends import IncrementalBackend, make_backend
 
 STEP_GOAL_US = 100.0
@@ -29,7 +29,7 @@ def measure_environment(rounds: int = 7, **_: Any) -> list[Figure]:
 
 def _per_step(name: str, work: Callable[[], None], rounds: int) -> Figure:
     work()
-    values = [1e6 * seconds / STEPS for seconds in cpu_seconds(work, rounds)]
+    values = [1e6 * seconds / STEPS for seconds in seconds_of(work, rounds)]
     return Figure.of(name, "us", values, note="CPU time, 256 steps a round")
 
 

@@ -12,13 +12,15 @@ import warnings
 import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import check_env
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env.registration import environments
 
 
 def check(name: str) -> None:
-    """Runs Gymnasium's checker and one whole episode, wrapped and vectorised."""
+    """Runs both checkers and one whole episode, wrapped and vectorised."""
     check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
+    check_env_for_sb3(gymnasium.make(name).unwrapped, skip_render_check=True)
     env = gymnasium.make(name)
     _, info = env.reset(seed=1)
     steps, terminated = 0, False

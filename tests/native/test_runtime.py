@@ -101,7 +101,7 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
 
 
 def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:
-    arguments["seconds"] = 3000.0
+    arguments["seconds"] = 60.0
     answers = iter([False, False, True])
     with pytest.raises(_native.Cancelled):
         runner.measure(**arguments, cancelled=lambda: next(answers))
@@ -117,7 +117,7 @@ def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:
 def test_an_interrupt_ends_a_measurement_and_its_threads(
     runner: _native.Runner, arguments: dict[str, Any]
 ) -> None:
-    arguments["seconds"] = 3000.0
+    arguments["seconds"] = 60.0
     # From outside of the measuring thread, and without a callback that Python could look in.
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
@@ -152,7 +152,7 @@ def test_other_python_threads_run_meanwhile_but_not_a_second_measurement(
         return done.is_set()
 
     with pytest.raises(_native.Cancelled):
-        runner.measure(**{**arguments, "seconds": 3000.0}, cancelled=cancelled)
+        runner.measure(**{**arguments, "seconds": 60.0}, cancelled=cancelled)
     thread.join()
     assert len(errors) == 1
     assert isinstance(errors[0], _native.RunnerError)

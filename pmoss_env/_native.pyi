@@ -98,9 +98,16 @@ def search_isas() -> list[str]: ...
 def set_search_isa(isa: str) -> None: ...
 
 # native/analytic
+class LatencyCurve:
+    a: float
+    b: float
+    c: float
+    def __init__(self, a: float, b: float, c: float) -> None: ...
+
 class MachineModel:
     node_of_core: list[int]
     llc_of_core: list[int]
+    physical_of_core: list[int]
     is_worker: list[int]
     socket_of_node: list[int]
     clock_ghz: float
@@ -108,21 +115,34 @@ class MachineModel:
     branch_miss_cycles: float
     mlp_dependent: float
     mlp_streaming: float
+    smt_share: float
     l2_lines: float
+    l2_ways: int
+    l2_ns: float
     llc_lines: float
+    llc_ways: int
+    llc_ns: float
+    llc_inclusive: bool
     llc_victim_share: float
     llc_at_home_cluster: bool
-    llc_ns: float
+    modified_ns: list[float]
+    modified_home_reader_ns: float
     dram_ns: list[float]
     dram_gb_per_s: list[float]
+    dram_write_gb_per_s: list[float]
+    dram_curve: LatencyCurve
     link_gb_per_s: list[float]
-    curve_a: float
-    curve_b: float
-    curve_c: float
+    next_socket: list[int]
+    link_curve: LatencyCurve
+    dtlb_pages: float
     tlb_pages: float
+    tlb_ns: float
     page_walk_ns: float
     page_bytes: float
+    dispatch_ns: float
+    routers: int
     def __init__(self) -> None: ...
+    def complete(self) -> None: ...
 
 class BTreeProfiler:
     def __init__(self, workload: WorkloadSpec, slices: int) -> None: ...

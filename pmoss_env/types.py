@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,12 @@ COUNTER_NAMES: tuple[str, ...] = tuple(counter.name for counter in COUNTERS)
 COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAMES)}
 
 
+#: Who runs a query of a slice: its core (SN:T), a random worker of its node (SN:N), any worker.
+Routing = Literal["core", "node", "any"]
+#: Which node holds a page: its slice's, all nodes in turn (OS:I), or that of first touch (OS:D).
+DataPlacement = Literal["slice", "interleaved", "first_touch"]
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Which core serves each slice, and which node's memory holds it.
@@ -102,12 +108,20 @@ class Schedule:
     Attributes:
         cores: (slices,) int32, a worker core of the machine for each slice.
         nodes: (slices,) int32, the NUMA node of each slice's data.
+        routing: "core" unless workers share slices, as in the paper's SN:N, SE:N and OS schedules.
+        data: "slice" unless the operating system places pages.
     """
 
     cores: Int32Array
     nodes: Int32Array
+    routing: Routing = "core"
+    data: DataPlacement = "slice"
 
     def __post_init__(self) -> None:
+        if self.routing not in get_args(Routing):
+            raise UnknownNameError("routing", self.routing, get_args(Routing))
+        if self.data not in get_args(DataPlacement):
+            raise UnknownNameError("data placement", self.data, get_args(DataPlacement))
         for name in ("cores", "nodes"):
             values = whole_numbers(name, getattr(self, name))
             values.setflags(write=False)
@@ -125,10 +139,14 @@ class Schedule:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
-        return np.array_equal(self.cores, other.cores) and np.array_equal(self.nodes, other.nodes)
+        return (
+            np.array_equal(self.cores, other.cores)
+            and np.array_equal(self.nodes, other.nodes)
+            and (self.routing, self.data) == (other.routing, other.data)
+        )
 
     def __hash__(self) -> int:
-        return hash((self.cores.tobytes(), self.nodes.tobytes()))
+        return hash((self.cores.tobytes(), self.nodes.tobytes(), self.routing, self.data))
 
 
 @dataclass(frozen=True)

@@ -24,18 +24,19 @@ constexpr double time_slice_us = 3000.0;
 
 [[noreturn]] void refuse(const std::string& text) { throw std::invalid_argument(text); }
 
+Machine completed(Machine machine) {
+  machine.complete();
+  return machine;
+}
+
 }  // namespace
 
-Model::Model(Machine machine, Load load) : machine_(std::move(machine)), load_(load) {
-  machine_.validate();
-  if (load_.outstanding_per_worker < 1) {
-    refuse("outstanding_per_worker = " + std::to_string(load_.outstanding_per_worker) +
-           ": must be at least 1");
-  }
-  if (load_.kind == Load::Kind::open && !(load_.offered_mq_per_s > 0.0)) {
-    refuse("offered load = " + std::to_string(load_.offered_mq_per_s) +
-           " Mq/s: must be positive for an open load");
-  }
+Model::Model(Machine machine, Load load)
+    : machine_(completed(std::move(machine))),
+      load_(load),
+      dram_latency_(machine_.dram_curve),
+      link_latency_(machine_.link_curve) {
+  load_.validate();
   const auto cores = static_cast<std::size_t>(machine_.cores());
   const auto nodes = static_cast<std::size_t>(machine_.nodes());
   const auto domains = static_cast<std::size_t>(machine_.llc_domains());
@@ -56,11 +57,6 @@ Model::Model(Machine machine, Load load) : machine_(std::move(machine)), load_(l
     values->assign(nodes + sockets * sockets, 0.0);
   }
   active_.reserve(cores);
-  for (std::size_t i = 0; i < curve_.size(); ++i) {
-    const double u = static_cast<double>(i) / curve_steps_per_unit;
-    const double rise = u > 0.0 ? portable::power(u, machine_.curve_c) : 0.0;
-    curve_[i] = 1.0 + machine_.curve_a * u + machine_.curve_b * rise / (1.02 - u);
-  }
   core_changed_.assign(cores, 0);
   llc_changed_.assign(domains, 0);
 }
@@ -103,20 +99,6 @@ void Model::check_position(int slice, int core, int node) const {
   }
 }
 
-int Model::llc_of(int core, int node) const {
-  const int core_node = machine_.node_of_core[static_cast<std::size_t>(core)];
-  const auto& socket = machine_.socket_of_node;
-  if (machine_.llc_at_home_cluster && core_node != node &&
-      socket[static_cast<std::size_t>(core_node)] == socket[static_cast<std::size_t>(node)]) {
-    for (int other = 0; other < machine_.cores(); ++other) {
-      if (machine_.node_of_core[static_cast<std::size_t>(other)] == node) {
-        return machine_.llc_of_core[static_cast<std::size_t>(other)];
-      }
-    }
-  }
-  return machine_.llc_of_core[static_cast<std::size_t>(core)];
-}
-
 double Model::place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) {
   const auto n = static_cast<std::size_t>(profiles_.slices);
   if (n == 0) refuse("no workload instance: call set_instance() first");
@@ -129,7 +111,7 @@ double Model::place(std::span<const std::int32_t> cores, std::span<const std::in
   for (std::size_t s = 0; s < n; ++s) {
     core_[s] = cores[s];
     node_[s] = nodes[s];
-    llc_[s] = llc_of(cores[s], nodes[s]);
+    llc_[s] = machine_.llc_of(cores[s], nodes[s]);
   }
   std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{1});
   std::fill(llc_changed_.begin(), llc_changed_.end(), std::uint8_t{1});
@@ -152,7 +134,7 @@ double Model::move(int slice, int core, int node) {
   llc_changed_[static_cast<std::size_t>(llc_[s])] = 1;
   core_[s] = core;
   node_[s] = node;
-  llc_[s] = llc_of(core, node);
+  llc_[s] = machine_.llc_of(core, node);
   core_changed_[static_cast<std::size_t>(core)] = 1;
   llc_changed_[static_cast<std::size_t>(llc_[s])] = 1;
   if (load_.kind == Load::Kind::saturated) {
@@ -320,15 +302,6 @@ void Model::refresh_slice(std::size_t s) {
   state_[s] = state;
 }
 
-double Model::loaded_latency(double utilisation) const {
-  const double position = std::min(utilisation, curve_knee) * curve_steps_per_unit;
-  const auto i = static_cast<std::size_t>(position);
-  const double curve =
-      curve_[i] + (position - static_cast<double>(i)) * (curve_[i + 1] - curve_[i]);
-  // Beyond saturation Little's law sets the latency; a steep line lets the fixed point find it.
-  return utilisation > curve_knee ? curve * (1.0 + 25.0 * (utilisation - curve_knee)) : curve;
-}
-
 void Model::sum_demands() {
   const auto n = static_cast<std::size_t>(profiles_.slices);
   const auto cores = static_cast<std::size_t>(machine_.cores());
@@ -408,7 +381,9 @@ void Model::measure_use() {
 void Model::load_memory(const std::vector<double>& use) {
   const auto nodes = static_cast<std::size_t>(machine_.nodes());
   const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  for (std::size_t i = 0; i < use.size(); ++i) latency_[i] = loaded_latency(use[i]);
+  for (std::size_t i = 0; i < use.size(); ++i) {
+    latency_[i] = (i < nodes ? dram_latency_ : link_latency_).at(use[i]);
+  }
   const double* const link_latency = latency_.data() + nodes;
   for (std::size_t a = 0; a < nodes; ++a) {
     const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);

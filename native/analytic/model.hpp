@@ -2,41 +2,18 @@
 // point give the throughput of a schedule in microseconds, and after moving one slice in less.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "analytic/profile.hpp"
+#include "machine/load.hpp"
+#include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
+#include "machine/snapshot.hpp"
 
 namespace pmoss::analytic {
-
-/// How load is offered (design.md section 3).
-struct Load {
-  enum class Kind : std::uint8_t { closed, saturated, open };
-  Kind kind = Kind::closed;
-  int outstanding_per_worker = 32;
-  double offered_mq_per_s = 0;  // open only
-};
-
-/// Per-slice quantities of a schedule; rates in million per second, times in microseconds.
-struct SliceRates {
-  double throughput, cycles, instructions, l1d_misses, llc_misses, branch_misses, memory_misses,
-      dtlb_misses, memory_accesses, llc_write_misses, memory_write_misses, local_dram, remote_dram,
-      cycles_l3_miss, cycles_mem_any, task_clock_us, elapsed_us, context_switches;
-};
-
-struct Snapshot {
-  double throughput = 0;  // million queries per second
-  std::vector<SliceRates> slices;
-  std::vector<double> read_gb_per_s;   // per node
-  std::vector<double> write_gb_per_s;  // per node
-  std::vector<double> link_gb_per_s;   // [from socket][to socket]
-  double latency_p50_us = 0;
-  double latency_p99_us = 0;
-};
 
 class Model {
  public:
@@ -81,7 +58,6 @@ class Model {
 
   double pace(std::size_t slice) const;
   void check_position(int slice, int core, int node) const;
-  int llc_of(int core, int node) const;
   void refresh(const std::vector<std::uint8_t>& core_changed,
                const std::vector<std::uint8_t>& llc_changed);
   double characteristic_time(std::span<const int> members, double capacity_lines);
@@ -94,10 +70,11 @@ class Model {
   /// Sets the latencies of memory to those under a use.
   void load_memory(const std::vector<double>& use);
   void solve_contention();
-  double loaded_latency(double utilisation) const;
 
   Machine machine_;
   Load load_;
+  LoadedLatency dram_latency_;
+  LoadedLatency link_latency_;
   SliceProfiles profiles_;
   std::vector<double> slowdown_;  // per core: 1 / (1 - busy share)
 
@@ -113,11 +90,6 @@ class Model {
   std::vector<double> core_rate_;   // per core: million queries per second
   std::vector<double> service_ns_;  // per core: mean service time with contention
   std::vector<double> multiplier_;  // [core's node][memory's node]: loaded / idle latency
-
-  // Loaded / idle latency, tabulated over the utilisation up to the knee.
-  static constexpr double curve_knee = 0.97;
-  static constexpr double curve_steps_per_unit = 1024.0;
-  std::array<double, 996> curve_{};
 
   // Scratch space, so that a step allocates nothing.
   std::vector<double> scratch_lines_, scratch_rates_, demand_, dram_demand_, read_bytes_,

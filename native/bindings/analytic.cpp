@@ -13,9 +13,7 @@ namespace py = pybind11;
 namespace pmoss::bindings {
 namespace {
 
-using analytic::Load;
 using analytic::Model;
-using analytic::SliceRates;
 
 // No cast: a core that does not fit 32 bits must not become another core.
 using Places = py::array_t<std::int32_t, py::array::c_style>;
@@ -52,7 +50,7 @@ constexpr std::pair<const char*, double SliceRates::*> slice_rates[] = {
     {"context_switches", &SliceRates::context_switches},
 };
 
-py::dict to_dict(const analytic::Snapshot& s) {
+py::dict to_dict(const Snapshot& s) {
   py::dict counters;
   for (const auto& [name, field] : slice_rates) {
     py::array_t<double> column(static_cast<py::ssize_t>(s.slices.size()));
@@ -108,32 +106,6 @@ struct SharedModel {
 }  // namespace
 
 void bind_analytic(py::module_& module) {
-  py::class_<Machine>(module, "MachineModel", "A machine as the models see it.")
-      .def(py::init<>())
-      .def_readwrite("node_of_core", &Machine::node_of_core)
-      .def_readwrite("llc_of_core", &Machine::llc_of_core)
-      .def_readwrite("is_worker", &Machine::is_worker)
-      .def_readwrite("socket_of_node", &Machine::socket_of_node)
-      .def_readwrite("clock_ghz", &Machine::clock_ghz)
-      .def_readwrite("instructions_per_cycle", &Machine::instructions_per_cycle)
-      .def_readwrite("branch_miss_cycles", &Machine::branch_miss_cycles)
-      .def_readwrite("mlp_dependent", &Machine::mlp_dependent)
-      .def_readwrite("mlp_streaming", &Machine::mlp_streaming)
-      .def_readwrite("l2_lines", &Machine::l2_lines)
-      .def_readwrite("llc_lines", &Machine::llc_lines)
-      .def_readwrite("llc_victim_share", &Machine::llc_victim_share)
-      .def_readwrite("llc_at_home_cluster", &Machine::llc_at_home_cluster)
-      .def_readwrite("llc_ns", &Machine::llc_ns)
-      .def_readwrite("dram_ns", &Machine::dram_ns)
-      .def_readwrite("dram_gb_per_s", &Machine::dram_gb_per_s)
-      .def_readwrite("link_gb_per_s", &Machine::link_gb_per_s)
-      .def_readwrite("curve_a", &Machine::curve_a)
-      .def_readwrite("curve_b", &Machine::curve_b)
-      .def_readwrite("curve_c", &Machine::curve_c)
-      .def_readwrite("tlb_pages", &Machine::tlb_pages)
-      .def_readwrite("page_walk_ns", &Machine::page_walk_ns)
-      .def_readwrite("page_bytes", &Machine::page_bytes);
-
   py::class_<analytic::BTreeProfiler>(module, "BTreeProfiler",
                                       "Per-slice demand of a B+-tree under a workload.")
       .def(py::init<const WorkloadSpec&, int>(), py::arg("workload"), py::arg("slices"))

@@ -3,6 +3,7 @@
 PYBIND11_MODULE(_native, module) {
   module.doc() = "The native core of pmoss_env: index, workloads, model and runner.";
   pmoss::bindings::bind_workload(module);
+  pmoss::bindings::bind_machine(module);
   pmoss::bindings::bind_index(module);
   pmoss::bindings::bind_analytic(module);
   pmoss::bindings::bind_pmu(module);

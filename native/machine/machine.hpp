@@ -2,15 +2,23 @@
 // (pmoss_env/machines/presets/*.toml), where every value has its unit, source and confidence.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace pmoss {
 
+/// Loaded latency / idle latency = 1 + a u + b u^c / (1.02 - u) at utilisation u.
+struct LatencyCurve {
+  double a = 0, b = 0, c = 1;
+};
+
 struct Machine {
-  // Per core.
+  // Per core. A core here is what the operating system calls a CPU: a hardware thread.
   std::vector<int> node_of_core;
   std::vector<int> llc_of_core;
+  /// Hardware threads with the same number share private caches and execution units.
+  std::vector<int> physical_of_core;
   std::vector<std::uint8_t> is_worker;
   // Per node.
   std::vector<int> socket_of_node;
@@ -20,24 +28,44 @@ struct Machine {
   double branch_miss_cycles = 0;
   double mlp_dependent = 1;  // misses overlapped in a dependent phase
   double mlp_streaming = 1;
+  double smt_share = 1;  // speed of a hardware thread while its sibling runs, of that alone
 
-  double l2_lines = 0;   // per core
+  double l2_lines = 0;  // per physical core
+  int l2_ways = 16;
+  double l2_ns = 0;      // what a touch waits that the first level does not hold
   double llc_lines = 0;  // per last-level domain
-  /// Share of the private L2s that adds to a victim cache's capacity; 0 for an inclusive one.
+  int llc_ways = 16;
+  double llc_ns = 0;
+  /// True where it holds a copy of all that the private caches hold; else it takes what they evict.
+  bool llc_inclusive = false;
+  /// Share of the private L2s that adds to the capacity of a victim cache.
   double llc_victim_share = 0;
   /// True where a line of the own socket is cached at its home cluster (sub-NUMA clustering).
   bool llc_at_home_cluster = false;
-  double llc_ns = 0;
 
-  std::vector<double> dram_ns;        // [core's node][memory's node], idle
-  std::vector<double> dram_gb_per_s;  // per node
-  std::vector<double> link_gb_per_s;  // [from socket][to socket]
-  // Loaded latency / idle latency = 1 + a u + b u^c / (1.02 - u) at utilisation u.
-  double curve_a = 0, curve_b = 0, curve_c = 1;
+  /// [reader's domain][owner's domain]: a line modified in another cache, its home at the owner.
+  std::vector<double> modified_ns;
+  /// Added where the home of such a line is on the reader's socket and not on the owner's.
+  double modified_home_reader_ns = 0;
 
-  double tlb_pages = 0;  // entries of the second-level TLB
+  std::vector<double> dram_ns;              // [core's node][memory's node], idle
+  std::vector<double> dram_gb_per_s;        // per node, reading only
+  std::vector<double> dram_write_gb_per_s;  // per node, writing only
+  LatencyCurve dram_curve;
+  /// [from socket][to socket]; 0 where no link joins the two.
+  std::vector<double> link_gb_per_s;
+  /// [from socket][to socket]: where a transfer goes next; `to` itself over a direct link.
+  std::vector<int> next_socket;
+  LatencyCurve link_curve;
+
+  double dtlb_pages = 0;  // entries of the first-level TLB
+  double tlb_pages = 0;   // entries of the second-level TLB
+  double tlb_ns = 0;      // what a touch waits whose page only the second level holds
   double page_walk_ns = 0;
   double page_bytes = 4096;
+
+  double dispatch_ns = 0;  // what a router takes to hand out a query, where that is modelled
+  int routers = 1;
 
   int cores() const { return static_cast<int>(node_of_core.size()); }
   int nodes() const { return static_cast<int>(socket_of_node.size()); }
@@ -47,8 +75,17 @@ struct Machine {
   double dram_latency(int core_node, int memory_node) const {
     return dram_ns[static_cast<std::size_t>(core_node * nodes() + memory_node)];
   }
-  /// Throws std::invalid_argument that names the field, the value and what would be right.
-  void validate() const;
+  /// The domain that caches a line of `memory_node` for a core.
+  int llc_of(int core, int memory_node) const;
+  /// Gives what is left empty its plain meaning: no hardware threads share a core, every pair of
+  /// sockets has a link of its own, writing is as fast as reading, and a modified line comes at the
+  /// latency of its memory. Then checks everything; throws std::invalid_argument that names the
+  /// field, the value and what would be right.
+  void complete();
+
+ private:
+  void check() const;
+  void check_route(std::size_t from, std::size_t to) const;
 };
 
 }  // namespace pmoss

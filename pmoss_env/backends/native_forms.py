@@ -27,14 +27,13 @@ def native_machine(machine: Machine) -> _native.MachineModel:
         "mlp_streaming",
         "llc_victim_share",
         "llc_ns",
-        "curve_a",
-        "curve_b",
-        "curve_c",
         "tlb_pages",
         "page_walk_ns",
         "page_bytes",
     ]:
         setattr(native, name, value(name))
+    curve = _native.LatencyCurve(value("curve_a"), value("curve_b"), value("curve_c"))
+    native.dram_curve = native.link_curve = curve
     native.l2_lines = value("l2_kib") * _LINES_PER_KIB
     native.llc_lines = value("llc_kib") * _LINES_PER_KIB
     native.llc_at_home_cluster = bool(value("llc_at_home_cluster"))

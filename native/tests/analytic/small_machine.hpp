@@ -26,9 +26,8 @@ inline Machine small_machine() {
   for (std::size_t node = 0; node < 4; ++node) m.dram_ns[node * 5] = 80.0;
   m.dram_gb_per_s.assign(4, 40.0);
   m.link_gb_per_s.assign(4, 20.0);
-  m.curve_a = 0.4;
-  m.curve_b = 0.1;
-  m.curve_c = 12.0;
+  m.dram_curve = {0.4, 0.1, 12.0};
+  m.link_curve = m.dram_curve;
   m.tlb_pages = 1024;
   m.page_walk_ns = 15.0;
   return m;

@@ -11,9 +11,9 @@
 namespace pmoss {
 namespace {
 
-std::string refusal(const Machine& machine) {
+std::string refusal(Machine machine) {
   try {
-    machine.validate();
+    machine.complete();
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -44,12 +44,12 @@ TEST(Machine, RefusesImpossibleValuesByName) {
   EXPECT_NE(refusal(machine).find("length of dram_ns = 15"), std::string::npos);
 
   machine = small_machine();
-  machine.curve_a = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_NE(refusal(machine).find("curve_a = nan"), std::string::npos);
+  machine.dram_curve.a = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(refusal(machine).find("dram_curve.a = nan"), std::string::npos);
 
   machine = small_machine();
-  machine.curve_c = 300.0;
-  EXPECT_NE(refusal(machine).find("curve_c = 300"), std::string::npos);
+  machine.dram_curve.c = 300.0;
+  EXPECT_NE(refusal(machine).find("dram_curve.c = 300"), std::string::npos);
 
   machine = small_machine();
   machine.branch_miss_cycles = -1.0;

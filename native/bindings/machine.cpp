@@ -1,0 +1,61 @@
+#include "machine/machine.hpp"
+
+#include <pybind11/stl.h>
+
+#include "bindings/bindings.hpp"
+
+namespace py = pybind11;
+
+namespace pmoss::bindings {
+
+void bind_machine(py::module_& module) {
+  py::class_<LatencyCurve>(module, "LatencyCurve",
+                           "Loaded / idle latency = 1 + a u + b u^c / (1.02 - u).")
+      .def(py::init<double, double, double>(), py::arg("a"), py::arg("b"), py::arg("c"))
+      .def_readwrite("a", &LatencyCurve::a)
+      .def_readwrite("b", &LatencyCurve::b)
+      .def_readwrite("c", &LatencyCurve::c);
+
+  py::class_<Machine>(module, "MachineModel", "A machine as the models see it.")
+      .def(py::init<>())
+      .def("complete", &Machine::complete,
+           "Fills what is left empty and checks everything; raises ValueError.")
+      .def_readwrite("node_of_core", &Machine::node_of_core)
+      .def_readwrite("llc_of_core", &Machine::llc_of_core)
+      .def_readwrite("physical_of_core", &Machine::physical_of_core)
+      .def_readwrite("is_worker", &Machine::is_worker)
+      .def_readwrite("socket_of_node", &Machine::socket_of_node)
+      .def_readwrite("clock_ghz", &Machine::clock_ghz)
+      .def_readwrite("instructions_per_cycle", &Machine::instructions_per_cycle)
+      .def_readwrite("branch_miss_cycles", &Machine::branch_miss_cycles)
+      .def_readwrite("mlp_dependent", &Machine::mlp_dependent)
+      .def_readwrite("mlp_streaming", &Machine::mlp_streaming)
+      .def_readwrite("smt_share", &Machine::smt_share)
+      .def_readwrite("l2_lines", &Machine::l2_lines)
+      .def_readwrite("l2_ways", &Machine::l2_ways)
+      .def_readwrite("l2_ns", &Machine::l2_ns)
+      .def_readwrite("llc_lines", &Machine::llc_lines)
+      .def_readwrite("llc_ways", &Machine::llc_ways)
+      .def_readwrite("llc_ns", &Machine::llc_ns)
+      .def_readwrite("llc_inclusive", &Machine::llc_inclusive)
+      .def_readwrite("llc_victim_share", &Machine::llc_victim_share)
+      .def_readwrite("llc_at_home_cluster", &Machine::llc_at_home_cluster)
+      .def_readwrite("modified_ns", &Machine::modified_ns)
+      .def_readwrite("modified_home_reader_ns", &Machine::modified_home_reader_ns)
+      .def_readwrite("dram_ns", &Machine::dram_ns)
+      .def_readwrite("dram_gb_per_s", &Machine::dram_gb_per_s)
+      .def_readwrite("dram_write_gb_per_s", &Machine::dram_write_gb_per_s)
+      .def_readwrite("dram_curve", &Machine::dram_curve)
+      .def_readwrite("link_gb_per_s", &Machine::link_gb_per_s)
+      .def_readwrite("next_socket", &Machine::next_socket)
+      .def_readwrite("link_curve", &Machine::link_curve)
+      .def_readwrite("dtlb_pages", &Machine::dtlb_pages)
+      .def_readwrite("tlb_pages", &Machine::tlb_pages)
+      .def_readwrite("tlb_ns", &Machine::tlb_ns)
+      .def_readwrite("page_walk_ns", &Machine::page_walk_ns)
+      .def_readwrite("page_bytes", &Machine::page_bytes)
+      .def_readwrite("dispatch_ns", &Machine::dispatch_ns)
+      .def_readwrite("routers", &Machine::routers);
+}
+
+}  // namespace pmoss::bindings

@@ -1,0 +1,17 @@
+// The co-tenants of a machine, as the resources that they take.
+#pragma once
+
+#include <vector>
+
+namespace pmoss {
+
+/// Empty vectors mean: none. Both models take neighbours in this form.
+struct Neighbours {
+  std::vector<double> busy_share;          // per core: share of its time
+  std::vector<double> sibling_busy_share;  // per core: share of the time that its sibling is busy
+  std::vector<double> llc_lines_per_ns;    // per domain: lines brought in that are never used again
+  std::vector<double> dram_gb_per_s;       // per node: memory bandwidth taken, by reading
+  std::vector<double> link_gb_per_s;       // [from socket][to socket]: link bandwidth taken
+};
+
+}  // namespace pmoss

@@ -44,18 +44,19 @@ class Noise:
         self._strength = float(strength)
         self._rng = np.random.default_rng(seed)
 
-    def _factors(self, variation: Float64Array, shape: tuple[int, ...]) -> Float64Array:
-        deviation = np.zeros(shape)
-        for _ in range(_UNIFORMS):
-            deviation += self._rng.random(shape)
+    def _factors(self, variation: Float64Array | float, uniforms: Float64Array) -> Float64Array:
+        deviation = np.zeros(uniforms.shape[1:])
+        for uniform in uniforms:
+            deviation += uniform
         deviation -= _UNIFORMS / 2
         return np.maximum(1.0 + self._strength * variation * deviation, _LEAST_FACTOR)
 
-    def throughput(self, value: float) -> float:
-        """One noisy reading of a throughput, in the unit of ``value``."""
+    def throughput_factors(self, readings: int) -> Float64Array:
+        """(readings,) float64: what the next readings of a throughput are multiplied by."""
         if self._strength == 0:
-            return value
-        return value * float(self._factors(np.array([THROUGHPUT_NOISE]), (1,))[0])
+            return np.ones(readings)
+        uniforms = self._rng.random((readings, _UNIFORMS))
+        return self._factors(THROUGHPUT_NOISE, uniforms.T)
 
     def snapshot(
         self, snapshot: HardwareSnapshot, throughput: float | None = None
@@ -72,10 +73,11 @@ class Noise:
         if self._strength == 0:
             return snapshot
         counters = snapshot.slice_counters * self._factors(
-            np.array([counter.noise for counter in COUNTERS]), snapshot.slice_counters.shape
+            np.array([counter.noise for counter in COUNTERS]),
+            self._rng.random((_UNIFORMS, *snapshot.slice_counters.shape)),
         )
         if throughput is None:
-            throughput = self.throughput(snapshot.throughput)
+            throughput = snapshot.throughput * float(self.throughput_factors(1)[0])
         scale = throughput / snapshot.throughput if snapshot.throughput else 1.0
         return replace(
             snapshot,

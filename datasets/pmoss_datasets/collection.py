@@ -261,7 +261,8 @@ class _Player:
         for t, tile in enumerate(actions):
             _, _, _, _, info = self._env.step(int(tile))
             throughput[t] = info["throughput"]
-        if self._recipe.kwargs["backend"] not in STEP_MEASURING:
+        kwargs = self._recipe.kwargs
+        if kwargs["backend"] not in STEP_MEASURING or kwargs.get("measure_every") not in (None, 1):
             throughput[:-1] = np.nan  # info holds the latest measurement, which is an older step's
         if info["illegal_actions"]:
             raise DatasetError(f"seed {seed}: {behaviour.name} chose a tile that is not allowed")

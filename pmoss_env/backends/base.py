@@ -43,7 +43,10 @@ class Backend(Protocol):
 
 @runtime_checkable
 class IncrementalBackend(Backend, Protocol):
-    """A backend cheap enough to be asked after every single move."""
+    """A backend cheap enough to be asked after every single move.
+
+    ``measure`` makes the schedule that it measures the current one.
+    """
 
     def place(self, schedule: Schedule) -> float:
         """Makes ``schedule`` the current one; returns its throughput in Mq/s."""

@@ -469,7 +469,6 @@ BAD = [
     ("backend_options", {"seconds": 1}, UnsupportedError),
     ("backend_options", {"seconds": object()}, DescriptionError),
     ("measure_every", 0, DescriptionError),
-    ("measure_every", 4, UnsupportedError),
     ("render_mode", "human", UnknownNameError),
 ]
 
@@ -510,9 +509,24 @@ def test_improvement_by_measuring(measuring, caplog, every, measurements):
     assert all(t == 8 or t % (every or 1) == 0 for t in paid)
 
 
-def test_measure_every_is_only_for_improvement(measuring):
-    with pytest.raises(UnsupportedError, match="measure_every = 2"):
-        SpatialSchedulingEnv(**TOY, measure_every=2)
+def test_a_terminal_reward_may_be_measured_on_the_way(measuring):
+    env = SpatialSchedulingEnv(**TOY, measure_every=3)
+    trace = play(env)
+    assert len(env._backend.measured) == 4
+    assert [reward for _, reward, _, _ in trace[:-1]] == [0.0] * 8
+    assert len({info["throughput"] for _, _, _, info in trace}) == 4
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_measuring_seldom_changes_what_is_read_and_nothing_else(noise):
+    actions = [1, 2, 2, 6, 7, 1, 5, 3]
+    always = play(SpatialSchedulingEnv(**TOY, noise=noise), 3, actions)
+    seldom = play(SpatialSchedulingEnv(**TOY, noise=noise, measure_every=3), 3, actions)
+    for t, (one, other) in enumerate(zip(always, seldom, strict=True)):
+        assert all(one[0][key].tobytes() == other[0][key].tobytes() for key in one[0])
+        latest = t if t == 8 else t - t % 3
+        assert other[3]["throughput"] == always[latest][3]["throughput"]
+    assert total(seldom) == pytest.approx(total(always))
 
 
 def test_close_closes_the_backend_and_repeats(measuring):

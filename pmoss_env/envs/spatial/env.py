@@ -94,8 +94,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     In Mq/s, chosen by ``reward``:
 
     - "improvement": throughput after the step minus before it; the return is X(final) -
-      X(incumbent). On a backend that must measure for it, only every ``measure_every``-th step and
-      the last one are measured; the others pay 0.
+      X(incumbent). Only every ``measure_every``-th step and the last one are measured; the others
+      pay 0.
     - "slice": the paper's return-to-go, each step paying its slice's share of X(final). The shares
       are known in hindsight only, so this live environment pays X(final) at the last step and 0
       before; ``info["slice_throughput"]`` then holds the shares, for a dataset to fill in.
@@ -122,8 +122,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     - ``action_mask``: (r * c,) int8, the legal tiles for the next slice.
     - ``illegal_actions``: int, in this episode so far.
-    - ``throughput``: float, Mq/s of the present full schedule; of the latest measurement on a
-      backend that is not asked after every move. X(final) at the end, whatever the reward.
+    - ``throughput``: float, Mq/s of the present full schedule; of the latest measurement where
+      not every step is measured. X(final) at the end, whatever the reward.
     - ``incumbent_throughput``: float, Mq/s.
     - ``slice``: int, the next slice; ``slices`` when none is left.
     - ``tile``: int, where the latest slice really went; -1 at reset.
@@ -150,8 +150,9 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``on_illegal``: "remap", "terminate" or "raise".
     - ``constraints``: None or ``{"max_slices_per_core": n}``.
     - ``backend_options``: further arguments of the backend.
-    - ``measure_every``: steps between measurements for the reward "improvement" on a backend that
-      cannot be asked after every move; hardware needs it.
+    - ``measure_every``: steps between measurements; None means every step on a backend that can be
+      asked after every move, and for the reward "improvement". Otherwise only the last step is
+      measured. Hardware needs it for "improvement".
     - ``render_mode``: "ansi" or "rgb_array".
 
     Raises ``UnknownNameError`` for a name in no catalogue, ``ScheduleError`` for slices or
@@ -254,16 +255,13 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._incremental = self._backend if isinstance(self._backend, IncrementalBackend) else None
         if reward is None:
             reward = "terminal" if self._incremental is None else "improvement"
-        if measure_every is not None and (self._incremental or reward != "improvement"):
-            raise UnsupportedError(
-                f"measure_every = {measure_every}: is for reward='improvement' on a backend that "
-                f"cannot be asked after every move; this is reward={reward!r} on {backend!r}"
-            )
-        self._measure_every: int | None = None
-        if self._incremental is None and reward == "improvement":
-            self._measure_every = measure_every or 1
+        if measure_every is None and (self._incremental is not None or reward == "improvement"):
+            measure_every = 1
+        # The last step is always measured.
+        self._measure_every = slices if measure_every is None else measure_every
+        if self._incremental is None and measure_every is not None:
             _log.warning(
-                "reward='improvement' on the backend %r measures %d times per episode",
+                "an episode on the backend %r measures %d times",
                 backend,
                 1 + -(-slices // self._measure_every),
             )
@@ -299,7 +297,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._illegal_actions = 0
         self._throughput = 0.0
         self._measure_seed = 0
-        self._readings = Noise(0.0, (0,))
+        self._readings: list[float] = []
+        self._read_at = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -331,11 +330,12 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._backend.set_instance(self._instance)
         self._measure_seed = noise_seed
         snapshot = self._backend.measure(incumbent, seed=noise_seed)
-        if self._incremental is not None:
-            self._incremental.place(incumbent)
         # One stream per kind of reading: how often one is read does not shift the others.
         snapshot = Noise(self._noise, (noise_seed, 0)).snapshot(snapshot)
-        self._readings = Noise(self._noise, (noise_seed, 1))
+        self._readings = (
+            Noise(self._noise, (noise_seed, 1)).throughput_factors(self._slices).tolist()
+        )
+        self._read_at = 0
 
         self._incumbent = incumbent
         self._incumbent_snapshot = snapshot
@@ -391,13 +391,10 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._step += 1
         before = self._throughput
         done = self._step == self._slices
-        if self._incremental is not None:
-            self._throughput = self._readings.throughput(self._incremental.move(slice_, core))
-        elif not done and self._measure_every and self._step % self._measure_every == 0:
-            snapshot = self._backend.measure(self.schedule, seed=self._measure_seed + self._step)
-            self._throughput = self._readings.throughput(snapshot.throughput)
         if done:
             self._finish()
+        elif self._step % self._measure_every == 0:
+            self._read(self._ask(slice_, core))
         if self._reward == "improvement":
             reward = self._throughput - before
         else:
@@ -548,12 +545,27 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         order = self._remap[tile]
         return int(order[np.argmax(self._mask.tiles[order])])
 
+    def _ask(self, slice_: int, core: int) -> float:
+        """The throughput of the present schedule, by whatever costs the backend least."""
+        if self._incremental is None:
+            seed = self._measure_seed + self._step
+            return self._backend.measure(self.schedule, seed=seed).throughput
+        if self._measure_every == 1:
+            return self._incremental.move(slice_, core)
+        return self._incremental.place(self.schedule)
+
+    def _read(self, throughput: float) -> None:
+        """Takes a reading of the present schedule; each step has its own, taken or not."""
+        self._throughput = throughput * self._readings[self._step - 1]
+        self._read_at = self._step
+
     def _finish(self) -> None:
         """Ends the episode and measures the schedule that it leaves."""
         self._running = False
         snapshot = self._backend.measure(self.schedule, seed=self._measure_seed + self._slices)
-        if self._incremental is None:
-            self._throughput = self._readings.throughput(snapshot.throughput)
+        # An episode may end at a schedule that was read already.
+        if self._read_at < self._step:
+            self._read(snapshot.throughput)
         throughput = self._throughput if self._noise else None
         noise = Noise(self._noise, (self._measure_seed, 2))
         self._final_snapshot = noise.snapshot(snapshot, throughput)

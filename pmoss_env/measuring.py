@@ -30,7 +30,7 @@ def measure_schedules(
         The snapshots in the order of ``names``.
     """
     machine, slices = backend.machine, backend.slices
-    chosen = [(name, make_baseline(name)) for name in names]
+    chosen = [(name, make_baseline(name, shared=True)) for name in names]
     total = len(chosen) + 1
     first = make_baseline("grouped")(Context(machine, slices))
     incumbent = backend.measure(first, seed=seed)

@@ -106,7 +106,8 @@ class Schedule:
     """Which core serves each slice, and which node's memory holds it.
 
     Attributes:
-        cores: (slices,) int32, a worker core of the machine for each slice.
+        cores: (slices,) int32, a worker core of the machine for each slice; not used unless the
+            routing is "core".
         nodes: (slices,) int32, the NUMA node of each slice's data.
         routing: "core" unless workers share slices, as in the paper's SN:N, SE:N and OS schedules.
         data: "slice" unless the operating system places pages.

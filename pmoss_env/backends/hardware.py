@@ -122,9 +122,15 @@ class HardwareBackend:
 
         Raises:
             ScheduleError: this host cannot run the schedule.
+            UnsupportedError: a schedule whose workers share slices.
             BackendError: a thread failed; the message names its role and CPU.
         """
         self.machine.check_schedule(schedule, self.slices)
+        if (schedule.routing, schedule.data) != ("core", "slice"):
+            raise UnsupportedError(
+                f"routing {schedule.routing!r} with data {schedule.data!r}: the hardware backend "
+                "runs each slice on its own core only; models run the other schedules"
+            )
         cpu = self.machine.cpu_of_core
         routers = [
             int(cpu[core])

@@ -12,7 +12,9 @@ from pmoss_env.cli.console import console, progress_bar, table
 def measure(
     schedule: Annotated[
         list[str],
-        typer.Option("--schedule", "-s", help="grouped, spread, mixed, random or lpt; repeatable."),
+        typer.Option(
+            "--schedule", "-s", help="A baseline, such as grouped, os-default or lpt; repeatable."
+        ),
     ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
     backend: Annotated[str, typer.Option(help="hardware or analytic.")] = "hardware",
     machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",

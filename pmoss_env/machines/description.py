@@ -164,14 +164,17 @@ class Machine:
         return Schedule(values, self.node_of_core[values])
 
     def check_schedule(self, schedule: Schedule, slices: int) -> None:
-        """Raises ScheduleError unless this machine can run ``schedule`` over ``slices`` slices."""
+        """Raises ScheduleError unless this machine can run ``schedule`` over ``slices`` slices.
+
+        Its cores are only looked at where queries are routed by them.
+        """
         if schedule.slices != slices:
             raise ScheduleError(
                 f"the schedule places {schedule.slices} slices: must place exactly {slices}"
             )
         outside = (schedule.cores < 0) | (schedule.cores >= self.cores)
         illegal = outside | ~self.worker_mask[np.where(outside, 0, schedule.cores)]
-        if illegal.any():
+        if schedule.routing == "core" and illegal.any():
             s = int(np.flatnonzero(illegal)[0])
             raise ScheduleError(
                 f"slice {s} is on core {schedule.cores[s]}, which is not a worker of {self.name}; "
@@ -183,6 +186,12 @@ class Machine:
             raise ScheduleError(
                 f"slice {s} has its data on node {schedule.nodes[s]}, which does not exist; "
                 f"{self.name} has nodes 0 to {self.nodes - 1}"
+            )
+        idle = ~np.isin(schedule.nodes, self.node_of_core[self.workers])
+        if schedule.routing == "node" and idle.any():
+            s = int(np.flatnonzero(idle)[0])
+            raise ScheduleError(
+                f"slice {s} is routed to the workers of node {schedule.nodes[s]}, which has none"
             )
 
     def parameter(self, name: str) -> float:

@@ -10,7 +10,7 @@ import pytest
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.errors import BackendError, ScheduleError
+from pmoss_env.errors import BackendError, ScheduleError, UnsupportedError
 from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, Instance, Neighbour, Schedule
 
@@ -81,6 +81,9 @@ def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
         backend.measure(backend.machine.local_schedule([int(backend.machine.workers[0])]), seed=0)
     with pytest.raises(ScheduleError, match="not a worker of host"):
         backend.measure(Schedule([9999] * SLICES, [0] * SLICES), seed=0)
+    shared = make_baseline("os-default", shared=True)(Context(backend.machine, SLICES))
+    with pytest.raises(UnsupportedError, match="routing 'any' with data 'first_touch'"):
+        backend.measure(shared, seed=0)
     with pytest.raises(BackendError, match="seconds = 0"):
         make(seconds=0)
 

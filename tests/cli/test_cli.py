@@ -115,7 +115,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
 
 
 def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pmoss_env import baselines
+    from pmoss_env.baselines import search as searches
     from pmoss_env.cli.learning import evaluate
 
     asked = []
@@ -124,8 +124,8 @@ def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.Monkey
         asked.append(budget)
         return search(context, budget)
 
-    search: Any = baselines.local_search
-    monkeypatch.setattr(baselines, "local_search", record)
+    search: Any = searches.local_search
+    monkeypatch.setattr(searches, "local_search", record)
     # The reference's own search goes by another name, and is not counted here.
     task = ["machine=toy", "slices=8"]
     evaluate(baseline=["lpt", "local-search"], env=task, seeds=1, episodes=2, budget=60)

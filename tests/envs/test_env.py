@@ -375,6 +375,7 @@ def test_a_given_incumbent_keeps_the_rest_of_the_context():
     [
         ({"incumbents": [1]}, UnknownNameError, "incumbents"),
         ({"incumbent": [1, 2]}, ScheduleError, "places 2 slices"),
+        ({"incumbent": Schedule([1] * 8, [0] * 8, "any")}, ScheduleError, "routing 'any'"),
         ({"incumbent": [0] * 8}, ScheduleError, "core 0"),
         ({"incumbent": [99] * 8}, ScheduleError, "core 99"),
         ({"incumbent": [1.5] * 8}, ScheduleError, "core of each slice"),

@@ -1,5 +1,6 @@
 import copy
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,16 @@ def test_schedules_are_checked_against_the_machine() -> None:
         machine.check_schedule(Schedule([1, 1], [0, 2]), 2)
     with pytest.raises(ScheduleError, match="core 8 does not exist"):
         machine.local_schedule([8])
+
+
+def test_cores_count_only_where_queries_are_routed_by_them() -> None:
+    machine = load_machine("toy")
+    for routing in ("node", "any"):
+        machine.check_schedule(Schedule([-1, 99], [0, 1], routing), 2)
+        with pytest.raises(ScheduleError, match="node 2, which does not exist"):
+            machine.check_schedule(Schedule([1, 1], [0, 2], routing), 2)
+    roles = tuple("worker" if core == 1 else "other" for core in range(machine.cores))
+    lopsided = replace(machine, role_of_core=roles)
+    lopsided.check_schedule(Schedule([1, 1], [0, 1], "any"), 2)
+    with pytest.raises(ScheduleError, match="slice 1 is routed to the workers of node 1"):
+        lopsided.check_schedule(Schedule([1, 1], [0, 1], "node"), 2)

@@ -531,6 +531,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
                     "options['incumbent'] must be a Schedule or a list with the core of each slice"
                 )
             incumbent = self._machine.local_schedule(values)
+        if (incumbent.routing, incumbent.data) != ("core", "slice"):
+            raise ScheduleError(
+                f"options['incumbent'] has routing {incumbent.routing!r} and data "
+                f"{incumbent.data!r}: an episode starts from one core and node per slice"
+            )
         self._machine.check_schedule(incumbent, self._slices)
         return incumbent
 

@@ -1,0 +1,135 @@
+"""Schedules that deal slices by their measured load, each in one pass: LPT and greedy rules."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_env.baselines.context import Context
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.machines import Machine
+from pmoss_env.types import (
+    COUNTER_INDEX,
+    Float64Array,
+    HardwareSnapshot,
+    Int32Array,
+    Schedule,
+)
+
+#: What tells how fast a core was.
+_TIMES = ("task_clock_us", "elapsed_us")
+
+
+def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
+    """(slices,) float64: cores kept busy by each slice, or Mq/s where no task clock was counted."""
+    name = "task_clock_us"
+    if not snapshot.counters_available[COUNTER_INDEX[name]]:
+        name = "queries"
+    return snapshot.counter(name)
+
+
+def core_speed(context: Context) -> Float64Array | None:
+    """(cores,) float64: how fast each core was under the incumbent; None if nothing tells.
+
+    A core's speed is its processor time over the time that its queries took; a core that served
+    nothing counts as undisturbed, 1. It takes a snapshot in which both times were counted.
+    """
+    snapshot = context.snapshot
+    if (
+        snapshot is None
+        or context.incumbent is None
+        or not all(snapshot.counters_available[COUNTER_INDEX[name]] for name in _TIMES)
+    ):
+        return None
+    busy, elapsed = (
+        np.bincount(context.incumbent.cores, snapshot.counter(name), context.machine.cores)
+        for name in _TIMES
+    )
+    return np.divide(busy, elapsed, out=np.ones_like(busy), where=(busy > 0) & (elapsed > 0))
+
+
+def longest_first(
+    load: Float64Array,
+    machine: Machine,
+    max_slices_per_core: int | None = None,
+    speed: Float64Array | None = None,
+    order: Int32Array | None = None,
+    rng: np.random.Generator | None = None,
+) -> Schedule:
+    """LPT: the heaviest slice first, each on the worker that then ends first.
+
+    On equal cores the busiest worker gets at most 4/3 - 1/(3 m) times the least possible, on m
+    workers (Graham, Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
+
+    Args:
+        load: (slices,) non-negative loads in any unit.
+        machine: whose workers take them.
+        max_slices_per_core: a core with this many takes no more.
+        speed: (cores,) load that each core serves per time, above 0; the same for all if None.
+        order: (slices,) another order than the heaviest first; Graham's bound is then 2 - 1/m.
+        rng: draws one of the workers that end together; None: the one with fewest slices, then
+            the lowest number.
+    """
+    workers = machine.workers
+    cores = np.empty(load.size, dtype=np.int32)
+    pace = np.ones(workers.size) if speed is None else speed[workers]
+    total = np.zeros(workers.size)
+    count = np.zeros(workers.size, dtype=np.int64)
+    for s in np.argsort(-load, kind="stable") if order is None else order:
+        end = (total + load[s]) / pace
+        if max_slices_per_core is not None:
+            end[count == max_slices_per_core] = np.inf
+        first = np.flatnonzero(end == end.min())
+        # By fewest slices those without load are spread too.
+        w = first[count[first].argmin()] if rng is None else rng.choice(first)
+        cores[s] = workers[w]
+        total[w] += load[s]
+        count[w] += 1
+    return machine.local_schedule(cores)
+
+
+def lpt(context: Context) -> Schedule:
+    """LPT over the loads in the incumbent's snapshot; UnsupportedError without a snapshot."""
+    load = _measured_load(context, "lpt")
+    return longest_first(load, context.machine, context.max_slices_per_core)
+
+
+def lpt_capacity(context: Context) -> Schedule:
+    """LPT that also reads how slow each core was: what a careful person does with the counters.
+
+    UnsupportedError without a snapshot of both times that core_speed() needs.
+    """
+    speed = core_speed(context)
+    if speed is None:
+        raise UnsupportedError(f"the baseline 'lpt-capacity' needs a snapshot with {_TIMES}")
+    load = _measured_load(context, "lpt-capacity")
+    return longest_first(load, context.machine, context.max_slices_per_core, speed)
+
+
+def greedy(context: Context) -> Schedule:
+    """LPT's rule in the order in which the episode places: what one step's state explains.
+
+    UnsupportedError without a snapshot.
+    """
+    return _greedy(context, _measured_load(context, "greedy"), None)
+
+
+def greedy_capacity(context: Context) -> Schedule:
+    """The rule of lpt_capacity() in the order in which the episode places.
+
+    Where the times of core_speed() were not counted all cores count as equally fast.
+    UnsupportedError without a snapshot.
+    """
+    return _greedy(context, _measured_load(context, "greedy-capacity"), core_speed(context))
+
+
+def _greedy(context: Context, load: Float64Array, speed: Float64Array | None) -> Schedule:
+    # Chance decides between equals: a learner shall see why a core was chosen, not its number.
+    return longest_first(
+        load, context.machine, context.max_slices_per_core, speed, context.order, context.rng
+    )
+
+
+def _measured_load(context: Context, name: str) -> Float64Array:
+    if context.snapshot is None:
+        raise UnsupportedError(f"the baseline {name!r} needs the incumbent's snapshot")
+    return slice_load(context.snapshot)

@@ -1,0 +1,102 @@
+"""The eight schedules that P-MOSS is compared with (section 7.1; mission rows C1 to C4).
+
+Grouped, Spread, Mixed and Random give every slice a core of its own (SN:T), with the run lengths of
+the files that the authors published. In the other four, workers share slices, and ``cores`` is not
+used. Their "operating system scheduling" is what the authors' code does: threads stay pinned, and a
+worker drawn for each query runs it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from pmoss_env.baselines.context import Context
+from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import Machine
+from pmoss_env.types import Int32Array, Schedule
+
+
+def in_runs(context: Context, run: int) -> Schedule:
+    """``run`` neighbouring slices per node, nodes in turn, each node's workers round-robin.
+
+    Raises:
+        DescriptionError: a run below 1.
+    """
+    if run < 1:
+        raise DescriptionError(f"run = {run}: must be at least 1")
+    machine = context.machine
+    workers = _workers_by_node(machine)
+    cores = np.empty(context.slices, dtype=np.int32)
+    turn = np.arange(context.slices) // run % len(workers)
+    for n, of_node in enumerate(workers):
+        mine = np.flatnonzero(turn == n)
+        cores[mine] = of_node[np.arange(mine.size) % of_node.size]
+    return machine.local_schedule(cores)
+
+
+def grouped(context: Context) -> Schedule:
+    """Adjacent slices on the same node and on nearby cores: the longest runs that use all nodes."""
+    return in_runs(context, _grouped_run(context))
+
+
+def spread(context: Context) -> Schedule:
+    """Adjacent slices on different nodes: runs of one."""
+    return in_runs(context, 1)
+
+
+def mixed(context: Context) -> Schedule:
+    """Between Grouped and Spread: runs of 16 for 256 slices, the square root in general."""
+    return in_runs(context, min(math.isqrt(context.slices), _grouped_run(context)))
+
+
+def random(context: Context) -> Schedule:
+    """Every slice on a worker core drawn uniformly, among those that still may take one."""
+    workers = context.machine.workers
+    most = context.max_slices_per_core
+    if most is None:
+        return context.machine.local_schedule(context.rng.choice(workers, size=context.slices))
+    cores = np.empty(context.slices, dtype=np.int32)
+    room = np.full(workers.size, most)
+    for s in range(context.slices):
+        w = context.rng.choice(np.flatnonzero(room))
+        cores[s] = workers[w]
+        room[w] -= 1
+    return context.machine.local_schedule(cores)
+
+
+def os_default(context: Context) -> Schedule:
+    """OS:D: any worker runs a query; all data lie where they were loaded, on node 0."""
+    return replace(
+        grouped(context),
+        nodes=np.zeros(context.slices, dtype=np.int32),
+        routing="any",
+        data="first_touch",
+    )
+
+
+def os_interleave(context: Context) -> Schedule:
+    """OS:I: any worker runs a query; the pages lie on all nodes in turn."""
+    return replace(grouped(context), routing="any", data="interleaved")
+
+
+def shared_everything(context: Context) -> Schedule:
+    """SE:N: any worker runs a query; the data lie as under Grouped, as many slices on each node."""
+    return replace(grouped(context), routing="any")
+
+
+def shared_nothing_node(context: Context) -> Schedule:
+    """SN:N: any worker of the slice's node runs a query; the data lie as in SE:N."""
+    return replace(grouped(context), routing="node")
+
+
+def _workers_by_node(machine: Machine) -> list[Int32Array]:
+    """The workers of each node that has any, in node order."""
+    nodes = machine.node_of_core[machine.workers]
+    return [machine.workers[nodes == n] for n in np.unique(nodes)]
+
+
+def _grouped_run(context: Context) -> int:
+    return -(-context.slices // len(_workers_by_node(context.machine)))

@@ -1,0 +1,191 @@
+"""Local search: schedules that a backend is asked about move by move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmoss_env.backends.base import IncrementalBackend
+from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.load_aware import lpt, slice_load
+from pmoss_env.errors import DescriptionError, UnsupportedError
+from pmoss_env.types import HardwareSnapshot, Schedule
+
+#: Model evaluations of the "local-search" baseline unless told otherwise.
+DEFAULT_BUDGET = 2000
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        schedule: the best schedule seen.
+        throughput: its throughput by the backend, Mq/s.
+        evaluations: calls of the backend used.
+    """
+
+    schedule: Schedule
+    throughput: float
+    evaluations: int
+
+
+class _Search:
+    """A local search's current schedule, which is always its best, and the evaluations used."""
+
+    def __init__(self, backend: IncrementalBackend, starts: list[Schedule]) -> None:
+        tried = [(backend.place(start), start) for start in starts]
+        self.backend = backend
+        self.used = len(tried)
+        self.throughput, start = max(tried, key=lambda pair: pair[0])
+        if start is not starts[-1]:
+            backend.place(start)
+            self.used += 1
+        self.cores = start.cores.copy()
+        self.nodes = start.nodes.copy()
+
+    def schedule(self) -> Schedule:
+        return Schedule(self.cores, self.nodes)
+
+    def measure(self) -> HardwareSnapshot:
+        self.used += 1
+        return self.backend.measure(self.schedule(), seed=0)
+
+    def attempt(self, steps: list[tuple[int, int]]) -> bool:
+        """Makes moves (slice, core), and undoes them unless they pay; at most one call more."""
+        throughput = self.throughput
+        for slice_, core in steps:
+            throughput = self.backend.move(slice_, core)
+        self.used += len(steps)
+        if throughput > self.throughput:
+            self.throughput = throughput
+            for slice_, core in steps:
+                self.cores[slice_] = core
+                self.nodes[slice_] = self.backend.machine.node_of_core[core]
+            return True
+        self.backend.place(self.schedule())
+        self.used += 1
+        return False
+
+
+#: Candidates tried around one schedule before the loads are measured again.
+_TRIALS = 24
+
+
+def local_search(
+    context: Context, budget: int = DEFAULT_BUDGET, start: Schedule | None = None
+) -> SearchResult:
+    """Local search: takes slices off the most loaded core by moves and swaps.
+
+    Which moves and swaps are worth a try is estimated from the loads that the backend itself
+    measures; whether they are kept is the backend's throughput. Where the estimates lead no
+    further, random moves and swaps are tried. Anytime: the schedule only ever gets better, and the
+    search ends when the budget is used up.
+
+    Args:
+        context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
+        budget: evaluations of the backend, each place, move or measurement being one.
+        start: where to begin; the better of LPT and the incumbent if None.
+
+    Raises:
+        UnsupportedError: the backend is not incremental.
+        DescriptionError: a budget below 1.
+    """
+    backend = context.backend
+    if not isinstance(backend, IncrementalBackend):
+        raise UnsupportedError(
+            "local search needs a backend that can be asked after every move, such as 'analytic'"
+        )
+    if budget < 1:
+        raise DescriptionError(f"budget = {budget}: must be at least 1")
+    starts = [start] if start is not None else [lpt(context)]
+    # The incumbent, LPT and going back to the incumbent are three evaluations.
+    if (
+        start is None
+        and budget >= 3
+        and context.incumbent
+        and _is_legal(context.incumbent, context)
+    ):
+        starts.insert(0, context.incumbent)
+    search = _Search(backend, starts)
+    # A measurement, one move and its undoing are three.
+    while budget - search.used >= 3:
+        if not _improve(search, context, budget):
+            _climb(search, context, budget)
+    return SearchResult(search.schedule(), search.throughput, search.used)
+
+
+def _improve(search: _Search, context: Context, budget: int) -> bool:
+    """Tries the most promising moves and swaps of the most loaded core; True if one was kept."""
+    machine = context.machine
+    snapshot = search.measure()
+    busy = slice_load(snapshot)
+    elapsed = snapshot.counter("elapsed_us")
+    load = np.bincount(search.cores, elapsed, machine.cores)
+    work = np.bincount(search.cores, busy, machine.cores)
+    # A core that a neighbour slows down takes longer for the same work.
+    slowness = np.divide(load, work, out=np.ones(machine.cores), where=work > 0)
+    worst = int(machine.workers[np.argmax(load[machine.workers])])
+    mine = np.flatnonzero(search.cores == worst)
+    if mine.size == 0:
+        return False
+    others = np.flatnonzero(search.cores != worst)
+    targets = machine.workers[machine.workers != worst]
+    if context.max_slices_per_core is not None:
+        count = np.bincount(search.cores, minlength=machine.cores)
+        targets = targets[count[targets] < context.max_slices_per_core]
+    moved = np.maximum(
+        load[worst] - busy[mine, None] * slowness[worst],
+        load[targets] + busy[mine, None] * slowness[targets],
+    )
+    excess = busy[mine, None] - busy[others]
+    swapped = np.maximum(
+        load[worst] - excess * slowness[worst],
+        load[search.cores[others]] + excess * slowness[search.cores[others]],
+    )
+    estimate = np.concatenate([moved.ravel(), swapped.ravel()])
+    # Equal estimates are common (idle cores): chance decides, so that no core is favoured.
+    order = np.lexsort((context.rng.random(estimate.size), estimate))
+    for candidate in order[:_TRIALS]:
+        if estimate[candidate] >= load[worst]:
+            break
+        if candidate < moved.size:
+            i, j = divmod(int(candidate), targets.size)
+            steps = [(int(mine[i]), int(targets[j]))]
+        else:
+            i, j = divmod(int(candidate) - moved.size, others.size)
+            steps = [(int(mine[i]), int(search.cores[others[j]])), (int(others[j]), worst)]
+        if budget - search.used <= len(steps):
+            break
+        if search.attempt(steps):
+            return True
+    return False
+
+
+def _climb(search: _Search, context: Context, budget: int) -> None:
+    """Tries random moves and swaps, whatever the load: what estimates do not foresee."""
+    workers = context.machine.workers
+    for _ in range(_TRIALS):
+        slices = context.rng.integers(context.slices, size=2)
+        a, b = int(slices[0]), int(slices[1])
+        home = int(search.cores[a])
+        if context.max_slices_per_core is None and context.rng.random() < 0.5:
+            steps = [(a, int(context.rng.choice(workers)))]
+        else:
+            steps = [(a, int(search.cores[b])), (b, home)]
+        if budget - search.used <= len(steps):
+            return
+        if steps[0][1] != home:
+            search.attempt(steps)
+
+
+def search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
+    """Local search from LPT with a budget of 2000 model evaluations."""
+    return local_search(context, budget).schedule
+
+
+def _is_legal(schedule: Schedule, context: Context) -> bool:
+    """Whether a schedule obeys the constraint, if there is one."""
+    most = context.max_slices_per_core
+    return most is None or int(np.bincount(schedule.cores).max()) <= most

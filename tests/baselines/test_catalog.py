@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmoss_env.baselines import (
+    BASELINES,
+    STATIC_BASELINES,
+    Context,
+    local_search,
+    make_baseline,
+)
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import load_machine
+
+MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
+machines = st.sampled_from(MACHINES).map(load_machine)
+slice_counts = st.integers(1, 300)
+seeds = st.integers(0, 2**32)
+
+
+@given(st.sampled_from(sorted(BASELINES)), st.sampled_from(MACHINES), st.integers(1, 80), seeds)
+@settings(deadline=None, max_examples=60)
+def test_every_baseline_gives_a_legal_schedule(a_context, name, machine, slices, seed):
+    context = a_context(machine, slices, seed)
+    schedule = make_baseline(name)(context)
+    context.machine.check_schedule(schedule, slices)
+    assert np.array_equal(schedule.nodes, context.machine.node_of_core[schedule.cores])
+
+
+@given(machines, slice_counts, seeds)
+@settings(deadline=None)
+def test_static_baselines_need_no_measurement_and_repeat(machine, slices, seed):
+    for name in STATIC_BASELINES:
+        one, other = (
+            make_baseline(name)(Context(machine, slices, rng=np.random.default_rng(seed)))
+            for _ in range(2)
+        )
+        assert one == other
+        machine.check_schedule(one, slices)
+
+
+@pytest.mark.parametrize("name", ["random", "lpt", "greedy", "greedy-capacity", "local-search"])
+@pytest.mark.parametrize("most", [2, 3])
+def test_baselines_obey_the_constraint(a_context, name, most):
+    for seed in range(5):
+        context = a_context(slices=12, seed=seed, max_slices_per_core=most)
+        counts = np.bincount(make_baseline(name)(context).cores)
+        assert counts.max() <= most
+        assert counts.sum() == 12
+
+
+def test_what_is_missing_is_named(a_context):
+    bare = Context(load_machine("toy"), 8)
+    for name, words in (("lpt", "snapshot"), ("incumbent", "incumbent"), ("local-search", "move")):
+        with pytest.raises(UnsupportedError, match=words):
+            make_baseline(name)(bare)
+    with pytest.raises(UnknownNameError, match="Did you mean 'grouped'"):
+        make_baseline("group")
+    with pytest.raises(UnsupportedError, match="no budget"):
+        make_baseline("lpt", budget=5)
+    with pytest.raises(DescriptionError, match="budget = 0"):
+        local_search(a_context(), 0)
+    backend = a_context().backend
+    assert make_baseline("local-search", budget=7)(replace(a_context(), backend=backend))
+    assert backend.calls <= 7

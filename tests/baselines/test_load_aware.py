@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmoss_env.backends.base import make_backend
+from pmoss_env.baselines import Context, core_speed, longest_first, make_baseline, slice_load
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour
+
+
+def best_makespan(load, workers):
+    return min(
+        np.bincount(place, load, workers).max()
+        for place in itertools.product(range(workers), repeat=load.size)
+    )
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=6), st.integers(1, 3))
+@settings(deadline=None, max_examples=60)
+def test_lpt_is_within_grahams_bound(values, workers):
+    load = np.array(values)
+    machine = load_machine("toy")
+    # The toy machine with fewer workers.
+    kept = set(machine.workers[:workers].tolist())
+    roles = tuple("worker" if core in kept else "other" for core in range(machine.cores))
+    machine = replace(machine, role_of_core=roles)
+    schedule = longest_first(load, machine)
+    machine.check_schedule(schedule, load.size)
+    makespan = np.bincount(schedule.cores, load).max()
+    bound = 4 / 3 - 1 / (3 * workers)
+    assert makespan <= bound * best_makespan(load, workers) + 1e-9
+
+
+def test_lpt_spreads_equal_loads_and_obeys_the_constraint():
+    machine = load_machine("toy")
+    idle = longest_first(np.zeros(12), machine)
+    assert set(np.bincount(idle.cores)[machine.workers]) == {2}
+    # One slice outweighs the others, so that LPT would leave its core alone.
+    load = np.array([100.0] + [1.0] * 11)
+    assert np.bincount(longest_first(load, machine).cores).max() == 3
+    bound = longest_first(load, machine, max_slices_per_core=2)
+    assert set(np.bincount(bound.cores)[machine.workers]) == {2}
+
+
+def test_lpt_reads_the_task_clock_or_the_queries(a_context):
+    context = a_context()
+    assert np.array_equal(slice_load(context.snapshot), context.snapshot.counter("task_clock_us"))
+    available = context.snapshot.counters_available.copy()
+    available[COUNTER_INDEX["task_clock_us"]] = False
+    blind = replace(context.snapshot, counters_available=available)
+    assert np.array_equal(slice_load(blind), blind.counter("queries"))
+
+
+def test_capacity_aware_lpt_spares_a_slow_core_and_plain_lpt_does_not() -> None:
+    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=64)
+    slow = int(backend.machine.workers[2])
+    backend.set_instance(Instance(3, (Neighbour("busy_core", slow, 0.6),)))
+    incumbent = make_baseline("spread")(Context(backend.machine, 64))
+    snapshot = backend.measure(incumbent, seed=0)
+    context = Context(backend.machine, 64, incumbent, snapshot)
+    busy = {}
+    throughput = {}
+    for name in ("lpt", "lpt-capacity"):
+        schedule = make_baseline(name)(context)
+        busy[name] = slice_load(snapshot)[schedule.cores == slow].sum()
+        throughput[name] = backend.measure(schedule, seed=0).throughput
+    assert busy["lpt-capacity"] < 0.5 * busy["lpt"]
+    assert throughput["lpt-capacity"] > 1.3 * throughput["lpt"]
+
+
+def test_capacity_aware_lpt_needs_both_times() -> None:
+    with pytest.raises(UnsupportedError, match="lpt-capacity"):
+        make_baseline("lpt-capacity")(Context(load_machine("toy"), 8))
+
+
+@pytest.mark.parametrize("capacity", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_greedy_is_the_least_loaded_rule_in_placement_order(a_context, capacity, ordered):
+    for seed in range(5):
+        context = a_context(seed=seed)
+        snapshot, incumbent, machine = context.snapshot, context.incumbent, context.machine
+        work = slice_load(snapshot)
+        order = np.argsort(-work, kind="stable")
+        if ordered:
+            order = np.random.default_rng(seed).permutation(context.slices).astype(np.int32)
+            context = replace(context, order=order)
+        schedule = make_baseline("greedy-capacity" if capacity else "greedy")(context)
+        speed = np.ones(machine.cores)
+        if capacity:
+            for core in machine.workers:
+                mine = incumbent.cores == core
+                if mine.any():
+                    busy = snapshot.counter("task_clock_us")[mine].sum()
+                    speed[core] = busy / snapshot.counter("elapsed_us")[mine].sum()
+        load = np.zeros(machine.cores)
+        for slice_ in order:
+            end = ((load + work[slice_]) / speed)[machine.workers]
+            core = schedule.cores[slice_]
+            assert (load[core] + work[slice_]) / speed[core] == pytest.approx(end.min(), rel=1e-9)
+            load[core] += work[slice_]
+
+
+def test_greedy_lets_chance_choose_between_equals(a_context):
+    context = a_context(slices=1)
+    drawn = {
+        int(make_baseline("greedy")(replace(context, rng=np.random.default_rng(s))).cores[0])
+        for s in range(60)
+    }
+    assert drawn == set(context.machine.workers.tolist())
+
+
+def test_core_speed_needs_both_times_and_takes_idle_cores_for_undisturbed(a_context):
+    context = a_context(slices=3)
+    speed = core_speed(context)
+    served = np.isin(np.arange(context.machine.cores), context.incumbent.cores)
+    assert np.all(speed[~served] == 1)
+    assert np.all((speed[served] > 0) & (speed[served] <= 1))
+    available = context.snapshot.counters_available.copy()
+    available[COUNTER_INDEX["elapsed_us"]] = False
+    blind = replace(context, snapshot=replace(context.snapshot, counters_available=available))
+    assert core_speed(blind) is None
+    alike = [replace(blind, rng=np.random.default_rng(1)) for _ in range(2)]
+    assert make_baseline("greedy-capacity")(alike[0]) == make_baseline("greedy")(alike[1])
+    with pytest.raises(UnsupportedError, match="lpt-capacity"):
+        make_baseline("lpt-capacity")(blind)
+    for name in ("greedy", "greedy-capacity"):
+        with pytest.raises(UnsupportedError, match=f"'{name}' needs the incumbent's snapshot"):
+            make_baseline(name)(Context(context.machine, 3))

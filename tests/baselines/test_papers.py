@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmoss_env.baselines import BASELINES, SHARED_BASELINES, Context, in_runs, make_baseline
+from pmoss_env.errors import DescriptionError, UnsupportedError
+from pmoss_env.machines import load_machine
+
+machines = st.sampled_from(("toy", "milan-nps4", "skylake-x-8n")).map(load_machine)
+slice_counts = st.integers(1, 300)
+
+
+@given(machines, slice_counts)
+@settings(deadline=None)
+def test_grouped_keeps_neighbours_together_and_cores_in_turn(machine, slices):
+    schedule = make_baseline("grouped")(Context(machine, slices))
+    # One run per node at most, in node order, and the runs are as even as can be.
+    assert np.all(np.diff(schedule.nodes) >= 0)
+    runs = np.bincount(schedule.nodes)
+    assert runs.max() == math.ceil(slices / machine.nodes)
+    for node in range(machine.nodes):
+        cores = schedule.cores[schedule.nodes == node]
+        workers = machine.workers[machine.node_of_core[machine.workers] == node]
+        assert np.array_equal(cores, np.resize(workers, cores.size))
+
+
+@given(machines, slice_counts)
+@settings(deadline=None)
+def test_spread_parts_neighbours(machine, slices):
+    schedule = make_baseline("spread")(Context(machine, slices))
+    assert np.all(np.diff(schedule.nodes) != 0)
+    counts = np.bincount(schedule.cores, minlength=machine.cores)[machine.workers]
+    assert counts.max() - counts.min() <= 1 or machine.name != "toy"
+    nodes = np.bincount(schedule.nodes, minlength=machine.nodes)
+    assert nodes.max() - nodes.min() <= 1
+
+
+def test_mixed_is_the_papers_for_its_256_slices_and_between_the_others():
+    machine = load_machine("skylake-x-8n")
+    context = Context(machine, 256)
+    mixed = make_baseline("mixed")(context)
+    assert mixed == in_runs(context, 16)
+    lengths = [len(list(run)) for _, run in itertools.groupby(mixed.nodes)]
+    assert lengths == [16] * 16
+    assert list(mixed.nodes[::16]) == list(range(8)) * 2
+    # 56 workers, 256 slices: 4 or 5 slices per core, as in the published files.
+    assert set(np.bincount(mixed.cores)[machine.workers]) == {4, 5}
+    changes = [
+        np.count_nonzero(np.diff(make_baseline(name)(context).nodes))
+        for name in ("grouped", "mixed", "spread")
+    ]
+    assert changes == [7, 15, 255]
+    with pytest.raises(DescriptionError, match="run = 0"):
+        in_runs(context, 0)
+
+
+def test_random_uses_all_workers_evenly():
+    machine = load_machine("toy")
+    schedule = make_baseline("random")(Context(machine, 6000))
+    counts = np.bincount(schedule.cores, minlength=8)
+    assert counts[~machine.worker_mask].sum() == 0
+    assert np.all(abs(counts[machine.worker_mask] - 1000) < 150)
+
+
+@given(machines, slice_counts)
+@settings(deadline=None)
+def test_shared_schedules_route_and_lay_out_as_in_the_paper(machine, slices):
+    context = Context(machine, slices)
+    shared = {name: make_baseline(name, shared=True)(context) for name in SHARED_BASELINES}
+    assert {name: (s.routing, s.data) for name, s in shared.items()} == {
+        "os-default": ("any", "first_touch"),
+        "os-interleave": ("any", "interleaved"),
+        "shared-everything": ("any", "slice"),
+        "shared-nothing-node": ("node", "slice"),
+    }
+    assert not shared["os-default"].nodes.any()
+    grouped = make_baseline("grouped")(context)
+    for name in ("shared-everything", "shared-nothing-node"):
+        assert np.array_equal(shared[name].nodes, grouped.nodes)
+    for schedule in shared.values():
+        machine.check_schedule(schedule, slices)
+
+
+def test_shared_schedules_are_measured_and_never_placed():
+    assert not set(SHARED_BASELINES) & set(BASELINES)
+    for name in SHARED_BASELINES:
+        with pytest.raises(UnsupportedError, match=f"'{name}' lets workers share slices"):
+            make_baseline(name)

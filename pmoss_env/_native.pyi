@@ -104,6 +104,14 @@ class LatencyCurve:
     c: float
     def __init__(self, a: float, b: float, c: float) -> None: ...
 
+class Neighbours:
+    busy_share: list[float]
+    sibling_busy_share: list[float]
+    llc_lines_per_ns: list[float]
+    dram_gb_per_s: list[float]
+    link_gb_per_s: list[float]
+    def __init__(self) -> None: ...
+
 class MachineModel:
     node_of_core: list[int]
     llc_of_core: list[int]

@@ -1,86 +1,182 @@
 """Families of neighbours: the co-tenants that share a server with the index.
 
-A neighbour is never shown to a policy except through what the counters then say (design.md
-section 3): the reason to read a performance monitoring unit at all.
+A neighbour is never shown to a policy except through what the counters then say: the reason to
+read a performance monitoring unit at all.
 
-The analytic model takes a neighbour's turns as short: a shared core is a slower core. Where turns
-last longer than bounded queues take to fill (milliseconds against a closed load of few queries), a
+The models take a neighbour's turns as short: a shared core is a slower core. Where turns last
+longer than bounded queues take to fill (milliseconds against a closed load of few queries), a
 shared core stops the others too, and real losses are greater than modelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
-from pmoss_env.types import Neighbour
+from pmoss_env.types import NEIGHBOUR_FAMILIES, Int32Array, Neighbour
 
-#: A busy neighbour's share of its core's time, drawn uniformly.
-BUSY_SHARE = (0.3, 0.7)
-#: At most one worker core in this many has a busy neighbour.
-WORKERS_PER_BUSY_CORE = 8
+
+@dataclass(frozen=True)
+class Draw:
+    """How an episode gets its neighbours of one family.
+
+    Attributes:
+        family: a key of NEIGHBOUR_FAMILIES.
+        strength: least and most; each neighbour's is drawn uniformly between them.
+        one_in: at most one possible target in this many has a neighbour, at least one has.
+    """
+
+    family: str
+    strength: tuple[float, float]
+    one_in: int
 
 
 @dataclass(frozen=True)
 class Interference:
-    """One family of neighbours.
+    """One entry of the catalogue: the neighbours that episodes have.
 
     Attributes:
         name: as in the environment's ``interference`` argument.
         description: one line for people.
-        draw: gives an episode's neighbours, from nothing but the machine and the generator.
+        draws: what neighbours are drawn from.
+        one_of: an episode has neighbours of one of the draws; else of all of them.
     """
 
     name: str
     description: str
-    draw: Callable[[Machine, np.random.Generator], tuple[Neighbour, ...]]
+    draws: tuple[Draw, ...]
+    one_of: bool = False
 
 
-def _none(machine: Machine, rng: np.random.Generator) -> tuple[Neighbour, ...]:
-    return ()
-
-
-def _busy_core(machine: Machine, rng: np.random.Generator) -> tuple[Neighbour, ...]:
-    most = max(1, machine.workers.size // WORKERS_PER_BUSY_CORE)
-    count = int(rng.integers(1, most, endpoint=True))
-    cores = rng.choice(machine.workers, size=count, replace=False)
-    shares = rng.uniform(*BUSY_SHARE, size=count)
-    return tuple(
-        Neighbour("busy_core", int(core), float(share))
-        for core, share in zip(cores, shares, strict=True)
-    )
-
+_SINGLE = (
+    (Draw("busy_core", (0.3, 0.7), 8), "worker cores lose 30 to 70 % of their time to a thread"),
+    (
+        Draw("cache_thrash", (0.1, 0.4), 4),
+        "last-level caches are swept by a stream of 10 to 40 % of their memory's bandwidth",
+    ),
+    (Draw("memory_stream", (0.3, 0.7), 4), "nodes lose 30 to 70 % of their read bandwidth"),
+    (Draw("link_stream", (0.3, 0.7), 4), "links between sockets lose 30 to 70 % of theirs"),
+)
+_DRAWS = tuple(draw for draw, _ in _SINGLE)
 
 INTERFERENCE: Mapping[str, Interference] = {
-    family.name: family
-    for family in (
-        Interference("none", "the index has the machine to itself", _none),
-        Interference(
-            "busy_core",
-            "1 to workers/8 worker cores lose 30 to 70 % of their time to another thread",
-            _busy_core,
+    entry.name: entry
+    for entry in (
+        Interference("none", "the index has the machine to itself", ()),
+        *(
+            Interference(draw.family, f"up to 1 in {draw.one_in} {what}", (draw,))
+            for draw, what in _SINGLE
         ),
+        Interference(
+            "mixed", "one of the families above that the machine allows, drawn", _DRAWS, one_of=True
+        ),
+        Interference("all", "all of the families above that the machine allows, at once", _DRAWS),
     )
 }
 
 
+def possible_targets(family: str, machine: Machine) -> Int32Array:
+    """(n,) int32: where on ``machine`` a neighbour of ``family`` can disturb the index."""
+    if family == "busy_core":
+        return machine.workers
+    if family == "cache_thrash":
+        return np.unique(machine.llc_of_core[machine.workers])
+    if family == "memory_stream":
+        return np.unique(machine.node_of_core[machine.workers])
+    if family == "link_stream":
+        return np.flatnonzero(~np.eye(machine.sockets, dtype=np.bool_)).astype(np.int32)
+    return np.zeros(0, dtype=np.int32)
+
+
+def target_count(family: str, machine: Machine) -> int:
+    """How many cores, caches, nodes or links ``machine`` has: targets are numbered below it."""
+    return {
+        "core": machine.cores,
+        "last-level domain": int(machine.llc_of_core.max()) + 1,
+        "node": machine.nodes,
+        "link": machine.sockets**2,
+    }[NEIGHBOUR_FAMILIES[family].target]
+
+
+def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
+    """What an episode's neighbours are drawn from on ``machine``.
+
+    Raises:
+        UnknownNameError: no such interference.
+        UnsupportedError: the machine has nothing that such a neighbour could take.
+    """
+    if interference not in INTERFERENCE:
+        raise UnknownNameError("interference", interference, INTERFERENCE)
+    draws = INTERFERENCE[interference].draws
+    possible = tuple(draw for draw in draws if possible_targets(draw.family, machine).size)
+    if draws and not possible:
+        raise UnsupportedError(
+            f"interference {interference!r}: {machine.name} has no "
+            f"{NEIGHBOUR_FAMILIES[draws[0].family].target} that it could disturb"
+        )
+    return possible
+
+
 def draw_neighbours(
-    family: str, machine: Machine, rng: np.random.Generator
+    interference: str, machine: Machine, rng: np.random.Generator
 ) -> tuple[Neighbour, ...]:
     """Draws one episode's neighbours.
 
     Args:
-        family: a key of INTERFERENCE.
-        machine: whose worker cores they sit on.
+        interference: a key of INTERFERENCE.
+        machine: what they sit on.
         rng: the only source of chance.
 
     Raises:
-        UnknownNameError: no such family.
+        UnknownNameError: no such interference.
+        UnsupportedError: the machine has nothing that such a neighbour could take.
     """
-    if family not in INTERFERENCE:
-        raise UnknownNameError("interference", family, INTERFERENCE)
-    return INTERFERENCE[family].draw(machine, rng)
+    draws = possible_draws(interference, machine)
+    if draws and INTERFERENCE[interference].one_of:
+        draws = (draws[int(rng.integers(len(draws)))],)
+    return tuple(neighbour for draw in draws for neighbour in _drawn(draw, machine, rng))
+
+
+def _drawn(draw: Draw, machine: Machine, rng: np.random.Generator) -> list[Neighbour]:
+    targets = possible_targets(draw.family, machine)
+    count = int(rng.integers(1, max(1, targets.size // draw.one_in), endpoint=True))
+    chosen = rng.choice(targets, size=count, replace=False)
+    strengths = rng.uniform(*draw.strength, size=count)
+    return [
+        Neighbour(draw.family, int(target), float(strength))
+        for target, strength in zip(chosen, strengths, strict=True)
+    ]
+
+
+def check_neighbours(
+    neighbours: Iterable[Neighbour], machine: Machine, runs: Collection[str], backend: str
+) -> None:
+    """Refuses neighbours that a backend or the machine cannot have.
+
+    Args:
+        neighbours: of an instance.
+        machine: what they sit on.
+        runs: the families that the backend runs.
+        backend: its name, for the error.
+
+    Raises:
+        UnsupportedError: a family that the backend does not run.
+        DescriptionError: a target that the machine does not have.
+    """
+    for neighbour in neighbours:
+        if neighbour.family not in runs:
+            raise UnsupportedError(
+                f"neighbour {neighbour.family!r}: the backend {backend!r} runs only "
+                f"{', '.join(sorted(runs))}"
+            )
+        kind = NEIGHBOUR_FAMILIES[neighbour.family].target
+        count = target_count(neighbour.family, machine)
+        if not 0 <= neighbour.target < count:
+            raise DescriptionError(
+                f"neighbour {neighbour.family!r} on {kind} {neighbour.target}: must lie between 0 "
+                f"and {count - 1} on {machine.name}"
+            )

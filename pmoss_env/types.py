@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.errors import ScheduleError, UnknownNameError
+from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 
 Int32Array = npt.NDArray[np.int32]
 Float32Array = npt.NDArray[np.float32]
@@ -188,18 +188,58 @@ class LoadRegime:
 
 
 @dataclass(frozen=True)
+class NeighbourFamily:
+    """One kind of co-tenant.
+
+    Attributes:
+        name: canonical name.
+        target: what it sits on; a link is numbered from-socket * sockets + to-socket.
+        takes: what its strength is a share of.
+    """
+
+    name: str
+    target: Literal["core", "last-level domain", "node", "link"]
+    takes: str
+
+
+#: The co-tenants, in an order that never changes: datasets store positions.
+NEIGHBOUR_FAMILIES: Mapping[str, NeighbourFamily] = {
+    family.name: family
+    for family in (
+        NeighbourFamily("busy_core", "core", "the core's time"),
+        NeighbourFamily("busy_sibling", "core", "the time of the core's SMT sibling"),
+        NeighbourFamily(
+            "cache_thrash",
+            "last-level domain",
+            "the read bandwidth of the domain's node, streamed through its cache",
+        ),
+        NeighbourFamily("memory_stream", "node", "the node's read bandwidth"),
+        NeighbourFamily("link_stream", "link", "the link's bandwidth"),
+    )
+}
+
+
+@dataclass(frozen=True)
 class Neighbour:
     """A co-tenant of the machine: the unit of the ``interference`` families.
 
     Attributes:
-        family: "busy_core" (a thread that competes for a core's time).
-        core: the core it runs on.
-        share: share of that core's time it takes, in [0, 1).
+        family: a key of NEIGHBOUR_FAMILIES.
+        target: the number of the core, last-level domain, node or link that it sits on.
+        strength: share that it takes of what its family says, in [0, 1).
     """
 
     family: str
-    core: int
-    share: float
+    target: int
+    strength: float
+
+    def __post_init__(self) -> None:
+        if self.family not in NEIGHBOUR_FAMILIES:
+            raise UnknownNameError("neighbour family", self.family, NEIGHBOUR_FAMILIES)
+        if not 0 <= self.strength < 1:
+            raise DescriptionError(
+                f"neighbour {self.family!r}: strength = {self.strength!r}: must lie in [0, 1)"
+            )
 
 
 @dataclass(frozen=True)

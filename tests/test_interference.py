@@ -1,28 +1,82 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pmoss_env.errors import UnknownNameError
-from pmoss_env.interference import BUSY_SHARE, INTERFERENCE, draw_neighbours
+from pmoss_env.backends.native_forms import native_machine, native_neighbours
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.interference import (
+    INTERFERENCE,
+    check_neighbours,
+    draw_neighbours,
+    possible_targets,
+    target_count,
+)
 from pmoss_env.machines import load_machine
+from pmoss_env.types import NEIGHBOUR_FAMILIES, Neighbour
+
+MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
+SINGLE = [name for name in INTERFERENCE if name in NEIGHBOUR_FAMILIES]
 
 
-@pytest.mark.parametrize(("machine", "most"), [("toy", 1), ("milan-nps4", 6), ("skylake-x-8n", 7)])
-def test_busy_cores_are_distinct_workers_within_the_stated_range(machine, most):
+def drawn(interference, machine, seed):
+    return draw_neighbours(interference, machine, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("family", SINGLE)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_neighbours_have_distinct_targets_within_the_stated_ranges(machine, family):
     machine = load_machine(machine)
-    counts, shares = set(), []
+    (draw,) = INTERFERENCE[family].draws
+    targets = possible_targets(family, machine)
+    counts, strengths = set(), []
     for seed in range(300):
-        neighbours = draw_neighbours("busy_core", machine, np.random.default_rng(seed))
-        cores = [neighbour.core for neighbour in neighbours]
-        assert len(set(cores)) == len(cores)
-        assert machine.worker_mask[cores].all()
-        assert {neighbour.family for neighbour in neighbours} == {"busy_core"}
-        counts.add(len(cores))
-        shares += [neighbour.share for neighbour in neighbours]
-    assert counts == set(range(1, most + 1))
-    assert BUSY_SHARE[0] <= min(shares) < BUSY_SHARE[0] + 0.05
-    assert BUSY_SHARE[1] - 0.05 < max(shares) < BUSY_SHARE[1]
+        neighbours = drawn(family, machine, seed)
+        hit = [neighbour.target for neighbour in neighbours]
+        assert len(set(hit)) == len(hit)
+        assert set(hit) <= set(targets.tolist())
+        assert {neighbour.family for neighbour in neighbours} == {family}
+        check_neighbours(neighbours, machine, {family}, "any")
+        counts.add(len(hit))
+        strengths += [neighbour.strength for neighbour in neighbours]
+    assert counts == set(range(1, max(1, targets.size // draw.one_in) + 1))
+    low, high = draw.strength
+    margin = (high - low) / 8
+    assert low <= min(strengths) < low + margin
+    assert high - margin < max(strengths) < high
+
+
+def test_targets_are_what_the_index_uses():
+    machine = load_machine("milan-nps4")
+    assert np.array_equal(possible_targets("busy_core", machine), machine.workers)
+    assert possible_targets("cache_thrash", machine).size == 16
+    assert possible_targets("memory_stream", machine).tolist() == list(range(8))
+    # From socket 0 to 1 and from 1 to 0: no socket has a link to itself.
+    assert possible_targets("link_stream", machine).tolist() == [1, 2]
+    for family in SINGLE:
+        assert possible_targets(family, machine).max() < target_count(family, machine)
+
+
+def test_mixed_has_one_family_per_episode_and_all_has_every_one():
+    machine = load_machine("skylake-x-8n")
+    met = set()
+    for seed in range(60):
+        (family,) = {neighbour.family for neighbour in drawn("mixed", machine, seed)}
+        met.add(family)
+        assert {n.family for n in drawn("all", machine, seed)} == set(SINGLE)
+    assert met == set(SINGLE)
+
+
+def test_a_machine_without_links_has_no_stream_on_one():
+    toy = load_machine("toy")
+    single = replace(toy, socket_of_node=np.zeros_like(toy.socket_of_node))
+    with pytest.raises(UnsupportedError, match="'link_stream': toy has no link"):
+        drawn("link_stream", single, 0)
+    for seed in range(20):
+        for name in ("mixed", "all"):
+            assert "link_stream" not in {n.family for n in drawn(name, single, seed)}
 
 
 def test_none_is_none_and_draws_nothing():
@@ -33,5 +87,48 @@ def test_none_is_none_and_draws_nothing():
 
 def test_families_are_described_and_unknown_ones_refused():
     assert all(name == f.name and f.description for name, f in INTERFERENCE.items())
+    assert all(name == f.name and f.takes for name, f in NEIGHBOUR_FAMILIES.items())
     with pytest.raises(UnknownNameError, match="Did you mean 'busy_core'"):
-        draw_neighbours("busy_cores", load_machine("toy"), np.random.default_rng(0))
+        drawn("busy_cores", load_machine("toy"), 0)
+    with pytest.raises(UnknownNameError, match="neighbour family 'noise'"):
+        Neighbour("noise", 0, 0.5)
+    for strength in (1.0, -0.1, float("nan")):
+        with pytest.raises(DescriptionError, match="strength = "):
+            Neighbour("busy_core", 1, strength)
+
+
+def test_what_a_backend_or_machine_lacks_is_refused_by_name():
+    toy = load_machine("toy")
+    with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'x' runs only busy_c"):
+        check_neighbours([Neighbour("memory_stream", 0, 0.5)], toy, ("busy_core",), "x")
+    for family in NEIGHBOUR_FAMILIES:
+        for target in (-1, target_count(family, toy)):
+            with pytest.raises(DescriptionError, match=f"{family!r} on .* {target}: must lie"):
+                check_neighbours([Neighbour(family, target, 0.5)], toy, NEIGHBOUR_FAMILIES, "x")
+
+
+def test_native_form_is_in_the_machines_own_units():
+    machine = load_machine("milan-nps4")
+    native = native_machine(machine)
+    taken = native_neighbours(
+        [
+            Neighbour("busy_core", 3, 0.5),
+            Neighbour("busy_core", 3, 0.5),
+            Neighbour("busy_sibling", 4, 0.25),
+            Neighbour("cache_thrash", 15, 0.5),
+            Neighbour("memory_stream", 7, 0.2),
+            Neighbour("link_stream", 2, 0.75),
+        ],
+        machine,
+        native,
+    )
+    # A second neighbour takes its share of what the first leaves.
+    assert taken.busy_share[3] == 0.75
+    assert sum(taken.busy_share) == 0.75
+    assert taken.sibling_busy_share[4] == sum(taken.sibling_busy_share) == 0.25
+    node, link = native.dram_gb_per_s[7], native.link_gb_per_s[2]
+    # The last domain is on node 7: what it streams comes from that node's memory, 64 B a line.
+    assert taken.llc_lines_per_ns[15] == sum(taken.llc_lines_per_ns) == 0.5 * node / 64
+    assert taken.dram_gb_per_s[7] == pytest.approx((1 - 0.5 * 0.8) * node)
+    assert sum(taken.dram_gb_per_s) == taken.dram_gb_per_s[7]
+    assert taken.link_gb_per_s == [0, 0, 0.75 * link, 0]

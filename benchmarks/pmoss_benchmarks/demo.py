@@ -336,7 +336,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     title = f"learned placement, {placement.snapshot.throughput:.1f} Mq/s"
     draw_placement(right, machine, placement.schedule, load, title, "share of time busy", 1.0)
     for neighbour in placement.instance.neighbours:
-        row, col = divmod(int(machine.tile_of_core[neighbour.core]), machine.cols)
+        row, col = divmod(int(machine.tile_of_core[neighbour.target]), machine.cols)
         right.plot(col + 0.36, row - 0.36, marker="v", color="#d62728", markersize=6)
     if placement.instance.neighbours:
         right.set_xlabel("red marks: cores that share their time with another program")

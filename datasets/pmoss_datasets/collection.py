@@ -40,7 +40,7 @@ from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
 from pmoss_env.machines import load_machine
 from pmoss_env.processes import die_with_parent
-from pmoss_env.types import COUNTER_NAMES, Schedule
+from pmoss_env.types import COUNTER_NAMES, NEIGHBOUR_FAMILIES, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: progress(done, total) after every episode.
@@ -251,9 +251,6 @@ class _Player:
     ) -> tuple[Episode, tuple[str, ...], dict[str, Any]]:
         self._env.reset(seed=seed)
         env: Any = self._env.unwrapped
-        for neighbour in env.instance.neighbours:
-            if neighbour.family != "busy_core":
-                raise DatasetError(f"neighbour family {neighbour.family!r}: cannot be stored yet")
         machine, order = env.machine, env.order
         schedule = self._plan(env, behaviour, rng)
         actions = machine.tile_of_core[schedule.cores[order]]
@@ -268,12 +265,13 @@ class _Player:
             raise DatasetError(f"seed {seed}: {behaviour.name} chose a tile that is not allowed")
         final = env.final_snapshot()
         snapshot = env.incumbent_snapshot
-        neighbours = env.instance.neighbours
+        neighbours, families = env.instance.neighbours, list(NEIGHBOUR_FAMILIES)
         episode = Episode(
             seed=seed,
             workload_seed=env.instance.workload_seed,
-            neighbour_core=np.array([n.core for n in neighbours], dtype=np.int16),
-            neighbour_share=np.array([n.share for n in neighbours], dtype=np.float64),
+            neighbour_family=np.array([families.index(n.family) for n in neighbours], np.int16),
+            neighbour_target=np.array([n.target for n in neighbours], dtype=np.int16),
+            neighbour_strength=np.array([n.strength for n in neighbours], dtype=np.float64),
             policy=policy,
             order=order.astype(np.int16),
             actions=actions.astype(np.int16),

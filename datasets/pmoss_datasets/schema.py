@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.errors import DatasetError
+from pmoss_env.interference import target_count
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTER_NAMES,
+    NEIGHBOUR_FAMILIES,
     BoolArray,
     Float32Array,
     Float64Array,
@@ -34,7 +36,7 @@ Array = npt.NDArray[Any]
 Int16Array = npt.NDArray[np.int16]
 
 #: Raised by one whenever a reader of the older version could misread the newer one.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 FORMAT = "pmoss-dataset"
 #: ``pmoss/<machine>-<index>-<workload>/<tier>-v<version>``; also a legal Minari id.
 ID_PATTERN = re.compile(r"pmoss/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v\d+")
@@ -62,8 +64,9 @@ class Field:
 FIELDS: tuple[Field, ...] = (
     Field("seed", "", "int64", "1", "seed given to the environment's reset()"),
     Field("workload_seed", "", "int64", "1", "workload instance: which keys are hot"),
-    Field("neighbour_core", "K", "int16", "core", "core of each neighbour, -1 where there is none"),
-    Field("neighbour_share", "K", "float64", "1", "share of that core's time it takes, 0 to 1"),
+    Field("neighbour_family", "K", "int16", "1", "position in NEIGHBOUR_FAMILIES, -1 for none"),
+    Field("neighbour_target", "K", "int16", "1", "number of the core, cache, node or link it has"),
+    Field("neighbour_strength", "K", "float64", "1", "share that it takes, 0 to 1"),
     Field("policy", "", "int16", "1", "behaviour policy: index into metadata policy_names"),
     Field("order", "T", "int16", "slice", "slice placed at each step"),
     Field("actions", "T", "int16", "tile", "core tile chosen at each step"),
@@ -86,6 +89,7 @@ FIELDS: tuple[Field, ...] = (
     Field("final_latency", "L", "float32", "microsecond", "median and 99th percentile"),
 )
 FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
+_FAMILIES = tuple(NEIGHBOUR_FAMILIES)
 #: Latency percentiles kept of a snapshot: p50 and p99.
 LATENCIES = 2
 
@@ -96,8 +100,9 @@ class Episode:
 
     seed: int
     workload_seed: int
-    neighbour_core: Int16Array
-    neighbour_share: Float64Array
+    neighbour_family: Int16Array
+    neighbour_target: Int16Array
+    neighbour_strength: Float64Array
     policy: int
     order: Int16Array
     actions: Int16Array
@@ -137,12 +142,12 @@ class Episode:
     @property
     def instance(self) -> Instance:
         """Workload instance and neighbours."""
-        present = self.neighbour_core >= 0
         neighbours = tuple(
-            Neighbour("busy_core", int(core), float(share))
-            for core, share in zip(
-                self.neighbour_core[present], self.neighbour_share[present], strict=True
+            Neighbour(_FAMILIES[family], int(target), float(strength))
+            for family, target, strength in zip(
+                self.neighbour_family, self.neighbour_target, self.neighbour_strength, strict=True
             )
+            if family >= 0
         )
         return Instance(int(self.workload_seed), neighbours)
 
@@ -248,6 +253,11 @@ class Metadata:
         version = data.get("schema_version")
         if not isinstance(version, int) or version < 1:
             raise DatasetError(f"{where}: schema_version = {version!r}: must be a whole number")
+        if version < SCHEMA_VERSION:
+            raise DatasetError(
+                f"{where}: schema_version = {version}: written by an older version, pmoss-env "
+                f"{data.get('code_version')!r}; collect it again from its recipe"
+            )
         if version > SCHEMA_VERSION:
             raise DatasetError(
                 f"{where}: schema_version = {version}: written by a newer version, pmoss-env "
@@ -310,12 +320,12 @@ def field_shape(field: Field, metadata: Metadata, neighbours: int) -> tuple[int,
 
 def stack(episodes: list[Episode]) -> dict[str, Array]:
     """Episodes as one array per field, axis 0 the episode; pads the neighbours."""
-    most = max((episode.neighbour_core.size for episode in episodes), default=0)
+    most = max((episode.neighbour_family.size for episode in episodes), default=0)
     arrays: dict[str, Array] = {}
     for field in FIELDS:
         rows = [np.asarray(getattr(episode, field.name)) for episode in episodes]
         if field.axes == "K":
-            fill = -1 if field.name == "neighbour_core" else 0
+            fill = -1 if field.name == "neighbour_family" else 0
             rows = [np.pad(row, (0, most - row.size), constant_values=fill) for row in rows]
         shapes = {row.shape for row in rows}
         if len(shapes) > 1:
@@ -346,7 +356,7 @@ def validate(arrays: Mapping[str, Array], metadata: Metadata, machine: Machine) 
         raise DatasetError(
             f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
         )
-    neighbours = arrays["neighbour_core"].shape[-1] if "neighbour_core" in arrays else 0
+    neighbours = arrays["neighbour_family"].shape[-1] if "neighbour_family" in arrays else 0
     for field in FIELDS:
         if field.name not in arrays:
             raise DatasetError(f"{field.name}: is missing")
@@ -408,18 +418,23 @@ def validate(arrays: Mapping[str, Array], metadata: Metadata, machine: Machine) 
     )
     for name in ("seed", "workload_seed"):
         _refuse(arrays[name] < 0, name, arrays[name], "must not be negative")
+    family, strength = arrays["neighbour_family"], arrays["neighbour_strength"]
     _refuse(
-        (arrays["neighbour_core"] >= machine.cores) | (arrays["neighbour_core"] < -1),
-        "neighbour_core",
-        arrays["neighbour_core"],
-        f"is no core of {machine.name}",
+        (family >= len(_FAMILIES)) | (family < -1),
+        "neighbour_family",
+        family,
+        "is no family of neighbours",
     )
+    target = arrays["neighbour_target"]
+    # Family -1, which is none, has the last position.
+    most = np.array([*(target_count(name, machine) for name in _FAMILIES), 1])
     _refuse(
-        arrays["neighbour_share"] >= 1,
-        "neighbour_share",
-        arrays["neighbour_share"],
-        "must lie below 1",
+        (target >= most[family]) | (target < 0),
+        "neighbour_target",
+        target,
+        f"does not exist on {machine.name}",
     )
+    _refuse((strength >= 1) | (strength < 0), "neighbour_strength", strength, "must lie in [0, 1)")
     queries = arrays["incumbent_counters"][..., COUNTER_INDEX["queries"]]
     _refuse(
         (queries.sum(axis=1) <= 0) & (arrays["incumbent_running_ratio"][:, 0] > 0),

@@ -225,7 +225,7 @@ def open_dataset(path: str | Path) -> Dataset:
                     f"{path / METADATA}: differs from what was written with {DATA}: one of the two "
                     "is damaged or was changed"
                 )
-            neighbours = int(file["neighbour_core"].shape[-1])
+            neighbours = int(file["neighbour_family"].shape[-1])
             for field in FIELDS:
                 shape = field_shape(field, metadata, neighbours)
                 if field.name not in file:

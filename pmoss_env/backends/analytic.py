@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from pmoss_env import __version__, _native
-from pmoss_env.backends.native_forms import native_machine, native_workload
-from pmoss_env.errors import BackendError, UnknownNameError
+from pmoss_env.backends.native_forms import native_machine, native_neighbours, native_workload
+from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_NAMES,
@@ -28,14 +28,16 @@ class AnalyticBackend:
     """Implements IncrementalBackend (pmoss_env.backends.base); has no state but its schedule."""
 
     name = "analytic"
+    neighbour_families: tuple[str, ...] = ("busy_core",)
 
     def __init__(self, machine: Machine, workload: Workload, slices: int, load: LoadRegime) -> None:
         self.machine = machine
         self.workload = workload
         self.slices = slices
         self.load = load
+        self._native_machine = native_machine(machine)
         self._model = _native.AnalyticModel(
-            native_machine(machine),
+            self._native_machine,
             load=load.kind,
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
@@ -50,17 +52,9 @@ class AnalyticBackend:
         """Chooses which keys are hot and which neighbours there are; forgets the schedule."""
         if instance == self._instance:
             return
-        busy = np.zeros(self.machine.cores)
-        for neighbour in instance.neighbours:
-            if neighbour.family != "busy_core":
-                raise UnknownNameError("neighbour family", neighbour.family, ("busy_core",))
-            if not 0 <= neighbour.core < self.machine.cores:
-                raise BackendError(
-                    f"neighbour on core {neighbour.core}: {self.machine.name} has "
-                    f"{self.machine.cores} cores"
-                )
-            busy[neighbour.core] = 1 - (1 - busy[neighbour.core]) * (1 - neighbour.share)
-        self._model.set_instance(self._profiler, instance.workload_seed, busy.tolist())
+        check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
+        taken = native_neighbours(instance.neighbours, self.machine, self._native_machine)
+        self._model.set_instance(self._profiler, instance.workload_seed, taken.busy_share)
         self._instance = instance
 
     def place(self, schedule: Schedule) -> float:

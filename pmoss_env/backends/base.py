@@ -21,6 +21,8 @@ class Backend(Protocol):
     workload: Workload
     slices: int
     load: LoadRegime
+    #: Families of neighbours that it can run (pmoss_env.types.NEIGHBOUR_FAMILIES).
+    neighbour_families: tuple[str, ...]
 
     def set_instance(self, instance: Instance) -> None:
         """Chooses which keys are hot and which neighbours there are, for all later calls."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import BackendError, UnsupportedError
+from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_INDEX,
@@ -53,6 +54,7 @@ class HardwareBackend:
     """
 
     name = "hardware"
+    neighbour_families: tuple[str, ...] = ("busy_core",)
 
     def __init__(
         self,
@@ -94,11 +96,7 @@ class HardwareBackend:
 
     def set_instance(self, instance: Instance) -> None:
         """Chooses which keys are hot (the index is loaded anew) and which neighbours spin."""
-        for neighbour in instance.neighbours:
-            if neighbour.family != "busy_core":
-                raise UnknownNameError("neighbour family", neighbour.family, ("busy_core",))
-            if not 0 <= neighbour.core < self.machine.cores:
-                raise ScheduleError(f"neighbour on core {neighbour.core}: no such core here")
+        check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
         if instance.workload_seed != self._instance.workload_seed:
             self._runner = None
         self._instance = instance
@@ -144,7 +142,7 @@ class HardwareBackend:
                 cores=cpu[schedule.cores],
                 worker_cpus=cpu[self.machine.workers].tolist(),
                 router_cpus=routers,
-                busy_cpus=[int(cpu[n.core]) for n in self._instance.neighbours],
+                busy_cpus=[int(cpu[n.target]) for n in self._instance.neighbours],
                 load=self.load.kind,
                 outstanding_per_worker=self.load.outstanding_per_worker,
                 rate_mqs=self.load.offered_mq_per_s,

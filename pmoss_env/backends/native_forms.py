@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.machines import Machine
+from pmoss_env.types import Neighbour
 from pmoss_env.workloads import Workload
 
-_LINES_PER_KIB = 1024 / 64
+_BYTES_PER_LINE = 64
+_LINES_PER_KIB = 1024 / _BYTES_PER_LINE
 
 
 def native_machine(machine: Machine) -> _native.MachineModel:
@@ -44,6 +48,55 @@ def native_machine(machine: Machine) -> _native.MachineModel:
     native.dram_gb_per_s = [value("dram_gb_per_s")] * machine.nodes
     native.link_gb_per_s = [value("link_gb_per_s")] * machine.sockets**2
     return native
+
+
+def native_neighbours(
+    neighbours: Iterable[Neighbour], machine: Machine, native: _native.MachineModel
+) -> _native.Neighbours:
+    """What an instance's neighbours take of ``machine``, in the form of both models.
+
+    Several on one target each take their share of what the others leave. A cache-thrashing
+    neighbour takes the memory bandwidth that it streams, too.
+
+    Args:
+        neighbours: checked by check_neighbours().
+        machine: what they sit on.
+        native: the machine's C++ form, complete.
+    """
+    domains = int(machine.llc_of_core.max()) + 1
+    taken = {
+        "core": np.zeros(machine.cores),
+        "sibling": np.zeros(machine.cores),
+        "node": np.zeros(machine.nodes),
+        "link": np.zeros(machine.sockets**2),
+    }
+
+    def take(what: str, target: int, share: float) -> None:
+        taken[what][target] = 1 - (1 - taken[what][target]) * (1 - share)
+
+    read_gb_per_s = np.asarray(native.dram_gb_per_s)
+    llc_lines_per_ns = np.zeros(domains)
+    for neighbour in neighbours:
+        target, share = neighbour.target, neighbour.strength
+        if neighbour.family == "busy_core":
+            take("core", target, share)
+        elif neighbour.family == "busy_sibling":
+            take("sibling", target, share)
+        elif neighbour.family == "cache_thrash":
+            node = int(machine.node_of_core[np.argmax(machine.llc_of_core == target)])
+            llc_lines_per_ns[target] += share * read_gb_per_s[node] / _BYTES_PER_LINE
+            take("node", node, share)
+        elif neighbour.family == "memory_stream":
+            take("node", target, share)
+        else:
+            take("link", target, share)
+    result = _native.Neighbours()
+    result.busy_share = taken["core"].tolist()
+    result.sibling_busy_share = taken["sibling"].tolist()
+    result.llc_lines_per_ns = llc_lines_per_ns.tolist()
+    result.dram_gb_per_s = (taken["node"] * read_gb_per_s).tolist()
+    result.link_gb_per_s = (taken["link"] * np.asarray(native.link_gb_per_s)).tolist()
+    return result
 
 
 def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:

@@ -7,7 +7,7 @@ import pytest
 
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
-from pmoss_env.errors import BackendError, ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS, Instance, Neighbour, Schedule
 
@@ -153,9 +153,9 @@ def test_bad_schedules_and_neighbours_are_refused() -> None:
         backend.place(Schedule([0] * 64, [0] * 64))
     with pytest.raises(ScheduleError, match="exactly 64"):
         backend.place(load_machine("milan-nps4").local_schedule([2]))
-    with pytest.raises(BackendError, match="neighbour on core 99"):
+    with pytest.raises(DescriptionError, match="neighbour 'busy_core' on core 99: must lie"):
         backend.set_instance(Instance(0, (Neighbour("busy_core", 99, 0.5),)))
-    with pytest.raises(UnknownNameError, match="neighbour family"):
+    with pytest.raises(UnknownNameError, match="neighbour family 'noise'"):
         backend.set_instance(Instance(0, (Neighbour("noise", 3, 0.5),)))
 
 

@@ -10,7 +10,7 @@ import pytest
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.errors import BackendError, ScheduleError, UnsupportedError
+from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnsupportedError
 from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, Instance, Neighbour, Schedule
 
@@ -101,8 +101,10 @@ def test_a_spinning_neighbour_is_started_and_recorded() -> None:
     backend.set_instance(Instance(0, (Neighbour("busy_core", core, 0.5),)))
     snapshot = backend.measure(spread(backend), seed=1)
     assert snapshot.provenance["busy_cpus"] == [int(backend.machine.cpu_of_core[core])]
-    with pytest.raises(ScheduleError, match="neighbour on core 9999"):
+    with pytest.raises(DescriptionError, match="neighbour 'busy_core' on core 9999"):
         backend.set_instance(Instance(0, (Neighbour("busy_core", 9999, 0.5),)))
+    with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'hardware' runs only"):
+        backend.set_instance(Instance(0, (Neighbour("memory_stream", 0, 0.5),)))
     backend.close()
 
 

@@ -36,7 +36,7 @@ class Counting:
     def __init__(self, backend):
         self._backend = backend
         self.calls = 0
-        for name in ("name", "machine", "workload", "slices", "load"):
+        for name in ("name", "machine", "workload", "slices", "load", "neighbour_families"):
             setattr(self, name, getattr(backend, name))
 
     def _counted(self, method, *args, **kwargs):

@@ -139,7 +139,12 @@ def test_any_flipped_byte_gives_a_dataset_error_or_the_same_values(folder, origi
 
 def test_newer_and_foreign_files_are_refused(folder):
     rewrite(folder, lambda data: data.update(schema_version=SCHEMA_VERSION + 1))
-    with pytest.raises(DatasetError, match=r"metadata\.json: schema_version = 2: .*newer"):
+    with pytest.raises(DatasetError, match=r"metadata\.json: schema_version = 3: .*newer"):
+        open_dataset(folder)
+    rewrite(folder, lambda data: data.update(schema_version=SCHEMA_VERSION - 1))
+    with pytest.raises(
+        DatasetError, match=r"metadata\.json: schema_version = 1: .*from its recipe"
+    ):
         open_dataset(folder)
     rewrite(folder, lambda data: data.update(format="minari"))
     with pytest.raises(DatasetError, match=r"metadata\.json: is not the metadata"):
@@ -206,7 +211,9 @@ def test_another_machine_under_the_same_name_is_refused(folder):
         ("actions", [1, 1], r"actions: episodes of different shapes"),
         ("actions", [0.5] * 8, r"episode 1: actions: float64 does not fit int16"),
         ("order", [70000] * 8, r"episode 1: order: a value does not fit int16"),
-        ("neighbour_share", [1.0], r"episode 1"),
+        ("neighbour_strength", [1.0], r"episode 1, entry 0: neighbour_strength = 1.0: must lie in"),
+        ("neighbour_target", [8], r"episode 1, entry 0: neighbour_target = 8: does not exist"),
+        ("neighbour_family", [9], r"episode 1, entry 0: neighbour_family = 9: is no family"),
     ],
 )
 def test_illegal_values_are_never_written(original, tmp_path, name, value, text):

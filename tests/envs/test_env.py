@@ -410,6 +410,11 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
     assert len(seen) > 6
 
 
+def test_interference_that_the_backend_cannot_run_is_refused_when_the_env_is_made():
+    with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'hardware' runs only"):
+        SpatialSchedulingEnv(machine="host", backend="hardware", interference="memory_stream")
+
+
 def test_neighbours_show_in_the_counters_only():
     quiet, busy = (
         SpatialSchedulingEnv(**TOY, incumbent="grouped", interference=family)

@@ -31,7 +31,7 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from pmoss_env.interference import INTERFERENCE, draw_neighbours
+from pmoss_env.interference import INTERFERENCE, draw_neighbours, possible_draws
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, HardwareSnapshot, Instance, Int32Array, Schedule
@@ -140,7 +140,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``slices``: number of key ranges.
     - ``backend``: "analytic" (a model) or "hardware" (this host).
     - ``load``: "closed", "saturated" or "open:<Mq/s>".
-    - ``interference``: "none" or "busy_core" (``pmoss_env.interference.INTERFERENCE``).
+    - ``interference``: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
     - ``observation``: "full" or "paper".
     - ``reward``: see above.
     - ``incumbent``: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
@@ -252,6 +252,12 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             **(backend_options or {}),
         }
         self._backend = make_backend(**self._backend_arguments)
+        for draw in possible_draws(interference, self._machine):
+            if draw.family not in self._backend.neighbour_families:
+                raise UnsupportedError(
+                    f"interference {interference!r} has neighbours {draw.family!r}: the backend "
+                    f"{backend!r} runs only {', '.join(self._backend.neighbour_families)}"
+                )
         self._incremental = self._backend if isinstance(self._backend, IncrementalBackend) else None
         if reward is None:
             reward = "terminal" if self._incremental is None else "improvement"

@@ -185,6 +185,53 @@ class AnalyticModel:
     @property
     def throughput(self) -> float: ...
 
+# native/environment
+class BatchTask:
+    slices: int
+    counters: int
+    meta: int
+    core_of_tile: list[int]
+    node_of_core: list[int]
+    worker_tiles: list[int]
+    nearest: list[int]
+    max_slices_per_core: int
+    measure_every: int
+    pays_improvement: bool
+    full: bool
+
+class EpisodeBatch:
+    def __init__(
+        self,
+        task: BatchTask,
+        models: Sequence[AnalyticModel],
+        *,
+        observations: dict[str, npt.NDArray[Any]],
+        results: dict[str, npt.NDArray[Any]],
+        threads: int,
+    ) -> None: ...
+    def start(
+        self,
+        environment: int,
+        *,
+        counters: npt.NDArray[np.float32],
+        meta: npt.NDArray[np.float32],
+        incumbent_view: npt.NDArray[np.float32] | None,
+        order: npt.NDArray[np.int32],
+        cores: npt.NDArray[np.int32],
+        nodes: npt.NDArray[np.int32],
+        readings: npt.NDArray[np.float64],
+        throughput: float,
+    ) -> None: ...
+    def step(
+        self,
+        actions: npt.NDArray[np.int64],
+        resting: npt.NDArray[np.bool_],
+        *,
+        copy: bool,
+    ) -> dict[str, npt.NDArray[Any]] | None: ...
+    def observe(self) -> dict[str, npt.NDArray[Any]]: ...
+    def placed(self, environment: int) -> npt.NDArray[np.int32]: ...
+
 # native/numa and native/pmu
 def host_topology(root: str = "/") -> dict[str, Any]: ...
 def host_facts(root: str = "/") -> dict[str, str]: ...

@@ -41,5 +41,6 @@ def register_environments() -> None:
             gymnasium.register(
                 id=name,
                 entry_point="pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
+                vector_entry_point="pmoss_env.envs.spatial.vector:SpatialVectorEnv",
                 kwargs=dict(kwargs),
             )

@@ -2,11 +2,10 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <mutex>
 
 #include "analytic/exhaustive.hpp"
-#include "analytic/model.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/shared_model.hpp"
 
 namespace py = pybind11;
 
@@ -87,22 +86,6 @@ Load make_load(const std::string& kind, int outstanding_per_worker, double offer
   return load;
 }
 
-// Calls change the model, so that Python threads take turns. The lock is taken without the GIL and
-// given back before it, or two threads could wait for each other.
-struct SharedModel {
-  SharedModel(const Machine& machine, const Load& load) : model(machine, load) {}
-
-  template <typename Work>
-  auto with(Work work) {
-    const py::gil_scoped_release release;
-    const std::scoped_lock lock(mutex);
-    return work(model);
-  }
-
-  Model model;
-  std::mutex mutex;
-};
-
 }  // namespace
 
 void bind_analytic(py::module_& module) {
@@ -116,11 +99,11 @@ void bind_analytic(py::module_& module) {
           },
           py::arg("seed"), "(slices,) probability that a query starts in each slice.");
 
-  py::class_<SharedModel>(module, "AnalyticModel",
-                          "The analytic model of one machine and load regime.")
+  py::class_<SharedModel, std::shared_ptr<SharedModel>>(
+      module, "AnalyticModel", "The analytic model of one machine and load regime.")
       .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,
                        double offered_mq_per_s) {
-             return std::make_unique<SharedModel>(
+             return std::make_shared<SharedModel>(
                  machine, make_load(load, outstanding_per_worker, offered_mq_per_s));
            }),
            py::arg("machine"), py::kw_only(), py::arg("load") = "closed",

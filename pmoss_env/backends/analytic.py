@@ -57,6 +57,11 @@ class AnalyticBackend:
         self._model.set_instance(self._profiler, instance.workload_seed, taken.busy_share)
         self._instance = instance
 
+    @property
+    def model(self) -> _native.AnalyticModel:
+        """The C++ model, for a native batch to ask."""
+        return self._model
+
     def place(self, schedule: Schedule) -> float:
         """Makes ``schedule`` the current one; returns its throughput in Mq/s."""
         self.machine.check_schedule(schedule, self.slices)

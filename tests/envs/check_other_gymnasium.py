@@ -32,11 +32,13 @@ def check(name: str) -> None:
     assert steps == info["slice_throughput"].size, name
     assert np.isclose(info["slice_throughput"].sum(), info["throughput"]), name
     env.close()
-    envs = gymnasium.make_vec(name, num_envs=2)
-    _, infos = envs.reset(seed=1)
-    assert infos["action_mask"].shape == (2, envs.single_action_space.n), name
-    envs.step(envs.action_space.sample())
-    envs.close()
+    for mode in ("vector_entry_point", "sync"):
+        envs = gymnasium.make_vec(name, num_envs=2, vectorization_mode=mode)
+        _, infos = envs.reset(seed=1)
+        assert infos["action_mask"].shape == (2, envs.single_action_space.n), name
+        assert not any(infos["illegal_actions"]), name
+        envs.step(envs.action_space.sample())
+        envs.close()
 
 
 def main() -> int:

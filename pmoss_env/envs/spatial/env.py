@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from pmoss_env import _native
 from pmoss_env.backends.base import Backend, IncrementalBackend, make_backend
 from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline, slice_load
 from pmoss_env.envs.spatial.observation import (
@@ -22,6 +23,7 @@ from pmoss_env.envs.spatial.observation import (
     ObservationBuilder,
     ObservationMode,
     PositionMask,
+    meta_names,
     placement_order,
 )
 from pmoss_env.errors import (
@@ -34,7 +36,16 @@ from pmoss_env.errors import (
 from pmoss_env.interference import INTERFERENCE, draw_neighbours, possible_draws
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.noise import Noise
-from pmoss_env.types import BoolArray, HardwareSnapshot, Instance, Int32Array, Schedule
+from pmoss_env.types import (
+    COUNTERS,
+    BoolArray,
+    Float32Array,
+    Float64Array,
+    HardwareSnapshot,
+    Instance,
+    Int32Array,
+    Schedule,
+)
 
 Observation = dict[str, npt.NDArray[Any]]
 Reward = Literal["improvement", "slice", "terminal"]
@@ -303,7 +314,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._illegal_actions = 0
         self._throughput = 0.0
         self._measure_seed = 0
-        self._readings: list[float] = []
+        self._readings = np.ones(slices)
         self._read_at = 0
 
     def reset(
@@ -338,9 +349,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         snapshot = self._backend.measure(incumbent, seed=noise_seed)
         # One stream per kind of reading: how often one is read does not shift the others.
         snapshot = Noise(self._noise, (noise_seed, 0)).snapshot(snapshot)
-        self._readings = (
-            Noise(self._noise, (noise_seed, 1)).throughput_factors(self._slices).tolist()
-        )
+        self._readings = Noise(self._noise, (noise_seed, 1)).throughput_factors(self._slices)
         self._read_at = 0
 
         self._incumbent = incumbent
@@ -407,6 +416,49 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             reward = self._throughput if done else 0.0
         return self._builder.observe(self._mask.tiles), reward, done, False, self._info()
 
+    def resume(self, tiles: Int32Array, *, illegal_actions: int, throughput: float) -> None:
+        """Goes to where this episode has come to elsewhere, as in a native batch.
+
+        Args:
+            tiles: (steps,) where its slices went so far.
+            illegal_actions: how many there were.
+            throughput: the latest reading, Mq/s.
+
+        Raises:
+            ResetNeeded: no episode is running.
+        """
+        if not self._running:
+            raise ResetNeeded("no episode is running: call reset() first")
+        steps = tiles.size
+        placed = self._order[:steps]
+        cores = self._machine.core_of_tile[tiles]
+        self._cores[:], self._nodes[:] = self.incumbent.cores, self.incumbent.nodes
+        self._cores[placed], self._nodes[placed] = cores, self._machine.node_of_core[cores]
+        self._builder.resume(tiles)
+        self._mask.resume(tiles)
+        self._step = steps
+        self._tile = int(tiles[-1]) if steps else -1
+        self._illegal_actions = illegal_actions
+        self._throughput = throughput
+        self._read_at = steps - steps % self._measure_every
+
+    def native_task(self) -> _native.BatchTask:
+        """What the steps of every episode depend on, for a native batch."""
+        task = _native.BatchTask()
+        task.slices = self._slices
+        task.counters = len(COUNTERS)
+        task.meta = len(meta_names(self._machine))
+        task.core_of_tile = self._core_of_tile
+        task.node_of_core = self._node_of_core
+        task.worker_tiles = self._machine.worker_tiles.astype(np.uint8).tolist()
+        if self._on_illegal == "remap":
+            task.nearest = _remap_order(self._machine).ravel().tolist()
+        task.max_slices_per_core = self._max_slices_per_core or 0
+        task.measure_every = self._measure_every
+        task.pays_improvement = self._reward == "improvement"
+        task.full = self._observation_mode == "full"
+        return task
+
     def action_masks(self) -> BoolArray:
         """(r * c,) bool, the legal tiles for the next slice; works before reset too."""
         return self._mask.tiles.copy()
@@ -435,6 +487,21 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def observation_mode(self) -> str:
         """The ``observation`` argument: "full" or "paper"."""
         return self._observation_mode
+
+    @property
+    def slice_counters(self) -> Float32Array:
+        """(slices, H) float32: the counters that this episode's observations are made of."""
+        return self._builder.counters
+
+    @property
+    def readings(self) -> Float64Array:
+        """(slices,) float64: the factor of noise of each step's reading of the throughput."""
+        return self._readings.copy()
+
+    @property
+    def backend(self) -> Backend:
+        """The episode's own backend: only to look at. See new_backend()."""
+        return self._backend
 
     @property
     def schedule(self) -> Schedule:
@@ -567,7 +634,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     def _read(self, throughput: float) -> None:
         """Takes a reading of the present schedule; each step has its own, taken or not."""
-        self._throughput = throughput * self._readings[self._step - 1]
+        self._throughput = throughput * float(self._readings[self._step - 1])
         self._read_at = self._step
 
     def _finish(self) -> None:

@@ -112,6 +112,13 @@ class PositionMask:
             self._placed[tile] += 1
             self._mask[tile] = self._placed[tile] < self._most
 
+    def resume(self, tiles: Int32Array) -> None:
+        """Begins an episode after the slices that went on ``tiles``."""
+        self.start()
+        if self._most is not None:
+            self._placed[:] = np.bincount(tiles, minlength=self._placed.size)
+            self._mask &= self._placed < self._most
+
     @property
     def tiles(self) -> BoolArray:
         """(r * c,) bool, the legal tiles for the next slice. A view: copy it to keep it."""
@@ -211,6 +218,19 @@ class ObservationBuilder:
             self._incumbent_view[:] = 0
             tiles = self._machine.tile_of_core[incumbent.cores]
             np.add.at(self._incumbent_view, tiles, self._counters)
+
+    def resume(self, tiles: Int32Array) -> None:
+        """Goes back to the start of the episode and places its first slices on ``tiles``."""
+        self._t = tiles.size
+        self._view_mask[:] = 0
+        self._view_mask[tiles] = 1
+        self._machine_view[:] = 0
+        np.add.at(self._machine_view, tiles, self._counters[self._order[: self._t]])
+
+    @property
+    def counters(self) -> Float32Array:
+        """(slices, H) float32: each slice's counters as observed; 0 where not available."""
+        return self._counters
 
     @property
     def next_slice(self) -> int:

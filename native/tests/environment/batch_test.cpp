@@ -1,0 +1,258 @@
+#include "environment/batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+namespace pmoss::environment {
+namespace {
+
+// Three tiles, the first without a core; two slices in two counters.
+Task small_task() {
+  Task task;
+  task.slices = 2;
+  task.counters = 2;
+  task.meta = 1;
+  task.core_of_tile = {-1, 0, 1};
+  task.node_of_core = {0, 1};
+  task.worker_tiles = {0, 1, 1};
+  task.nearest = {1, 2, 1, 2, 2, 1};
+  return task;
+}
+
+// A schedule's throughput spells out its cores, so that a test sees what was asked.
+class Spelling : public Oracle {
+ public:
+  double place(std::span<const std::int32_t> cores, std::span<const std::int32_t>) override {
+    cores_.assign(cores.begin(), cores.end());
+    return value();
+  }
+  double move(int slice, int core, int node) override {
+    if (core != node) throw std::logic_error("the node of a core has its number here");
+    cores_[static_cast<std::size_t>(slice)] = core;
+    return value();
+  }
+
+ private:
+  double value() const {
+    double sum = 0.0;
+    for (const int core : cores_) sum = 10 * sum + core + 1;
+    return sum;
+  }
+  std::vector<std::int32_t> cores_{0, 0};
+};
+
+struct Arrays {
+  explicit Arrays(std::size_t n) : masks(3 * n), positions(3 * n), rewards(n), throughput(n) {
+    for (auto* counts : {&illegal, &slice, &tile}) counts->assign(n, -7);
+    machine.assign(6 * n, -1.0F);
+    incumbent.assign(6 * n, -1.0F);
+    view.assign(2 * n, -1.0F);
+    meta.assign(n, -1.0F);
+    share.assign(n, -1.0F);
+    ended = std::make_unique<bool[]>(n);
+  }
+  Observations observations() {
+    return {masks.data(), positions.data(), machine.data(),  meta.data(),
+            share.data(), view.data(),      incumbent.data()};
+  }
+  Results results() {
+    return {rewards.data(), ended.get(),  throughput.data(),
+            illegal.data(), slice.data(), tile.data()};
+  }
+  std::vector<std::int8_t> masks, positions;
+  std::vector<float> machine, meta, share, view, incumbent;
+  std::vector<double> rewards, throughput;
+  std::vector<std::int64_t> illegal, slice, tile;
+  std::unique_ptr<bool[]> ended;
+};
+
+std::vector<std::unique_ptr<Oracle>> oracles(std::size_t n) {
+  std::vector<std::unique_ptr<Oracle>> result;
+  for (std::size_t i = 0; i < n; ++i) result.push_back(std::make_unique<Spelling>());
+  return result;
+}
+
+constexpr std::array<float, 4> counters{1.0F, 2.0F, 3.0F, 4.0F};
+constexpr std::array<float, 6> incumbent_view{0.0F, 0.0F, 4.0F, 6.0F, 0.0F, 0.0F};
+constexpr std::array<float, 1> meta{9.0F};
+constexpr std::array<std::int32_t, 2> backwards{1, 0};
+constexpr std::array<std::int32_t, 2> on_first{0, 0};
+constexpr std::array<double, 2> readings{2.0, 1.0};
+
+Start small_start() {
+  Start start;
+  start.counters = counters;
+  start.meta = meta;
+  start.incumbent_view = incumbent_view;
+  start.order = backwards;
+  start.cores = start.nodes = on_first;
+  start.readings = readings;
+  start.throughput = 11.0;
+  return start;
+}
+
+void step(Batch& batch, std::vector<std::int64_t> actions, const Observations* copy = nullptr) {
+  const auto resting = std::make_unique<bool[]>(actions.size());
+  batch.step(actions, {resting.get(), actions.size()}, copy);
+}
+
+TEST(Batch, AnEpisodeByHand) {
+  Arrays now(1), copied(1);
+  Batch batch(small_task(), oracles(1), now.observations(), now.results(), 1);
+  batch.start(0, small_start());
+  EXPECT_EQ(now.masks, (std::vector<std::int8_t>{0, 0, 0}));
+  EXPECT_EQ(now.positions, (std::vector<std::int8_t>{0, 1, 1}));
+  EXPECT_EQ(now.view, (std::vector<float>{3, 4}));  // slice 1 comes first
+  EXPECT_EQ(now.share[0], 0.5F);
+  EXPECT_EQ(now.meta[0], 9.0F);
+  EXPECT_EQ(now.tile[0], -1);
+
+  const Observations to = copied.observations();
+  step(batch, {2}, &to);
+  EXPECT_EQ(now.machine, (std::vector<float>{0, 0, 0, 0, 3, 4}));
+  EXPECT_EQ(now.masks, (std::vector<std::int8_t>{0, 0, 1}));
+  EXPECT_EQ(now.throughput[0], 24.0);  // cores 1 and 2 read as 12, times the reading's 2
+  EXPECT_EQ(now.rewards[0], 13.0);
+  EXPECT_EQ(now.slice[0], 0);
+  EXPECT_EQ(now.tile[0], 2);
+  EXPECT_FALSE(now.ended[0]);
+  EXPECT_EQ(copied.machine, now.machine);
+  EXPECT_EQ(copied.masks, now.masks);
+  EXPECT_EQ(copied.positions, now.positions);
+  EXPECT_EQ(copied.incumbent, now.incumbent);
+  EXPECT_EQ(copied.view, now.view);
+  EXPECT_EQ(copied.meta, now.meta);
+  EXPECT_EQ(copied.share, now.share);
+
+  step(batch, {0});  // no core: the nearest worker is tile 1
+  EXPECT_EQ(now.illegal[0], 1);
+  EXPECT_EQ(now.tile[0], 1);
+  EXPECT_TRUE(now.ended[0]);
+  EXPECT_EQ(now.rewards[0], 0.0);
+  EXPECT_EQ(now.throughput[0], 24.0);
+  EXPECT_EQ(now.slice[0], 2);
+  EXPECT_EQ(now.share[0], 1.0F);
+  EXPECT_EQ(now.view, (std::vector<float>{0, 0}));
+  const auto placed = batch.placed(0);
+  EXPECT_EQ(std::vector<int>(placed.begin(), placed.end()), (std::vector<int>{2, 1}));
+  EXPECT_EQ(copied.masks, (std::vector<std::int8_t>{0, 0, 1})) << "copies stay as they were";
+  EXPECT_THROW(step(batch, {1}), std::invalid_argument);
+}
+
+TEST(Batch, SeldomAskedItPlacesTheWholeSchedule) {
+  Task task = small_task();
+  task.slices = 3;
+  task.measure_every = 2;
+  task.pays_improvement = false;
+  task.full = false;
+  const std::array<float, 6> three{1, 2, 3, 4, 5, 6};
+  const std::array<std::int32_t, 3> order{0, 1, 2}, cores{0, 0, 0};
+  const std::array<double, 3> exact{1.0, 1.0, 1.0};
+  Start start = small_start();
+  start.counters = three;
+  start.incumbent_view = {};
+  start.order = order;
+  start.cores = start.nodes = cores;
+  start.readings = exact;
+  Arrays now(1);
+  Observations observations = now.observations();
+  observations.slice_view = observations.incumbent_view = nullptr;
+  Batch batch(task, oracles(1), observations, now.results(), 1);
+  batch.start(0, start);
+  step(batch, {2});
+  EXPECT_EQ(now.throughput[0], 11.0);
+  step(batch, {1});
+  EXPECT_EQ(now.throughput[0], 211.0);
+  EXPECT_EQ(now.rewards[0], 0.0);
+}
+
+TEST(Batch, AMaskedActionMayEndTheEpisode) {
+  Task task = small_task();
+  task.nearest.clear();
+  task.max_slices_per_core = 1;
+  Arrays now(1);
+  Batch batch(task, oracles(1), now.observations(), now.results(), 1);
+  batch.start(0, small_start());
+  step(batch, {1});
+  EXPECT_EQ(now.positions, (std::vector<std::int8_t>{0, 0, 1}));
+  step(batch, {1});
+  EXPECT_TRUE(now.ended[0]);
+  EXPECT_EQ(now.illegal[0], 1);
+  EXPECT_EQ(batch.placed(0).size(), 1U);
+  EXPECT_EQ(now.slice[0], 0);
+}
+
+TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
+  constexpr std::size_t n = 7;
+  Arrays one(n), other(n);
+  Batch alone(small_task(), oracles(n), one.observations(), one.results(), 1);
+  Batch shared(small_task(), oracles(n), other.observations(), other.results(), 3);
+  std::vector<std::int64_t> actions(n);
+  std::iota(actions.begin(), actions.end(), 0);
+  for (auto& action : actions) action %= 3;
+  for (Batch* batch : {&alone, &shared}) {
+    for (std::size_t i = 0; i < n; ++i) batch->start(i, small_start());
+    std::array<bool, n> resting{};
+    resting[4] = true;
+    batch->step(actions, resting, nullptr);
+    EXPECT_EQ(batch->placed(4).size(), 0U);
+    EXPECT_EQ(batch->placed(5).size(), 1U);
+  }
+  EXPECT_EQ(one.tile[4], -1);
+  EXPECT_EQ(one.rewards[4], 0.0);
+  EXPECT_EQ(one.machine, other.machine);
+  EXPECT_EQ(one.rewards, other.rewards);
+  EXPECT_EQ(one.illegal, other.illegal);
+}
+
+TEST(Batch, RefusesWhatCannotBeAndChangesNothing) {
+  Arrays now(2);
+  Batch batch(small_task(), oracles(2), now.observations(), now.results(), 1);
+  EXPECT_THROW(step(batch, {1, 1}), std::invalid_argument) << "nothing runs yet";
+  batch.start(0, small_start());
+  batch.start(1, small_start());
+  for (const std::vector<std::int64_t>& actions :
+       {std::vector<std::int64_t>{1, 3}, {1, -1}, {1}, {1, 1, 1}}) {
+    EXPECT_THROW(step(batch, actions), std::invalid_argument);
+  }
+  EXPECT_EQ(batch.placed(0).size(), 0U);
+  Start twice = small_start();
+  twice.order = on_first;
+  EXPECT_THROW(batch.start(0, twice), std::invalid_argument);
+  Start shorter = small_start();
+  shorter.readings = std::span(readings).first(1);
+  EXPECT_THROW(batch.start(0, shorter), std::invalid_argument);
+  EXPECT_THROW(batch.start(2, small_start()), std::invalid_argument);
+}
+
+TEST(Batch, RefusesAnImpossibleTask) {
+  const auto refused = [](auto spoil, std::size_t n = 1, int threads = 1) {
+    Task task = small_task();
+    spoil(task);
+    Arrays now(1);
+    EXPECT_THROW(Batch(task, oracles(n), now.observations(), now.results(), threads),
+                 std::invalid_argument);
+  };
+  refused([](Task& task) { task.slices = 0; });
+  refused([](Task& task) { task.measure_every = 0; });
+  refused([](Task& task) { task.worker_tiles = {0, 1}; });
+  refused([](Task& task) { task.worker_tiles = {0, 0, 0}; });
+  refused([](Task& task) { task.worker_tiles = {1, 1, 1}; });
+  refused([](Task& task) { task.core_of_tile[2] = 2; });
+  refused([](Task& task) { task.nearest.pop_back(); });
+  refused([](Task& task) { task.nearest[0] = 3; });
+  refused([](Task& task) {
+    task.slices = 3;
+    task.max_slices_per_core = 1;
+  });
+  refused([](Task&) {}, 0);
+  refused([](Task&) {}, 1, 0);
+}
+
+}  // namespace
+}  // namespace pmoss::environment

@@ -1,0 +1,47 @@
+#include "environment/team.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace pmoss::environment {
+namespace {
+
+TEST(Team, CoversEveryRangeOnce) {
+  for (const int threads : {1, 2, 5}) {
+    Team team(threads);
+    for (std::size_t count = 0; count < 12; ++count) {
+      std::vector<int> seen(count, 0);
+      team.run(count, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) ++seen[i];
+      });
+      EXPECT_EQ(seen, std::vector<int>(count, 1)) << threads << " threads";
+    }
+  }
+}
+
+TEST(Team, WorksInThreadsOfItsOwn) {
+  Team team(3);
+  std::vector<std::thread::id> ids(3);
+  team.run(3, [&](std::size_t begin, std::size_t) { ids[begin] = std::this_thread::get_id(); });
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 3U);
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+}
+
+TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
+  Team team(2);
+  const auto fail = [](std::size_t begin, std::size_t) {
+    if (begin > 0) throw std::runtime_error("part");
+  };
+  EXPECT_THROW(team.run(2, fail), std::runtime_error);
+  int done = 0;
+  team.run(1, [&](std::size_t begin, std::size_t end) { done += static_cast<int>(end - begin); });
+  EXPECT_EQ(done, 1);
+}
+
+TEST(Team, RefusesNoThreads) { EXPECT_THROW(Team(0), std::invalid_argument); }
+
+}  // namespace
+}  // namespace pmoss::environment

@@ -1,0 +1,284 @@
+"""Many episodes of spatial scheduling side by side, stepped in C++ (native/environment)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from pmoss_env import _native
+from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.backends.base import backend_names
+from pmoss_env.envs.spatial.env import Observation, SpatialSchedulingEnv
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnsupportedError
+from pmoss_env.types import BoolArray
+
+#: Gymnasium 1.0 resets at the next step too, but has no word for it.
+_NEXT_STEP = (
+    gymnasium.vector.AutoresetMode.NEXT_STEP
+    if hasattr(gymnasium.vector, "AutoresetMode")
+    else "NextStep"
+)
+
+
+class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray[Any]]):
+    """The vector form of ``SpatialSchedulingEnv`` on the analytic backend.
+
+    ``gymnasium.make_vec("pmoss/SpatialScheduling-v0", num_envs=n)`` makes it. Every
+    sub-environment gives the bits that the single environment gives with the same seed and
+    actions, whatever ``num_envs`` and ``threads``. Observations, rewards, masks and moves of the
+    model are computed in C++ without the interpreter's lock; episodes begin and end in Python.
+
+    An episode that ended is reset by the next call of step(), which ignores that
+    sub-environment's action and pays 0 (``metadata["autoreset_mode"]``: NEXT_STEP).
+
+    Infos follow Gymnasium's convention for vectors: an array per key of the single environment's
+    info, with a row per sub-environment, and under ``"_" + key`` the (num_envs,) bool mask of those
+    who gave it, which are always all of them.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
+        **SpatialSchedulingEnv.metadata,
+        "autoreset_mode": _NEXT_STEP,
+    }
+
+    def __init__(
+        self, num_envs: int = 1, *, threads: int = 1, copy: bool = True, **arguments: Any
+    ) -> None:
+        """Makes the sub-environments.
+
+        Args:
+            num_envs: how many, N.
+            threads: how many native threads step them; the results are the same.
+            copy: True returns fresh observations from every call. False returns the same arrays
+                every time, valid until the next call: a step then writes only what changes.
+            **arguments: of ``SpatialSchedulingEnv``.
+
+        Raises:
+            UnsupportedError: another backend than "analytic".
+            DescriptionError: an impossible value, here or in ``arguments``.
+        """
+        for name, value in (("num_envs", num_envs), ("threads", threads)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+        backend = arguments.get("backend", "analytic")
+        if backend != "analytic" and backend in backend_names():
+            raise UnsupportedError(
+                f"backend = {backend!r}: the native vector environment runs on 'analytic' only; "
+                "give gymnasium.make_vec() vectorization_mode='sync'"
+            )
+        self.num_envs = num_envs
+        self._envs = [SpatialSchedulingEnv(**arguments) for _ in range(num_envs)]
+        first = self._envs[0]
+        self.render_mode = first.render_mode
+        self.single_observation_space = first.observation_space
+        self.single_action_space = first.action_space
+        self.observation_space = cast(
+            gymnasium.Space[Observation], batch_space(first.observation_space, num_envs)
+        )
+        self.action_space = cast(
+            gymnasium.Space[npt.NDArray[np.int64]], batch_space(first.action_space, num_envs)
+        )
+        self._copy = copy
+        self._tiles = first.machine.tiles
+        self._raises = arguments.get("on_illegal") == "raise"
+        self._state: Observation = {
+            key: np.zeros((num_envs, *cast(tuple[int, ...], space.shape)), space.dtype)
+            for key, space in cast(gymnasium.spaces.Dict, first.observation_space).items()
+        }
+        self._masks = self._state["position_mask"].reshape(num_envs, self._tiles)
+        self._masks[:] = first.action_masks()
+        self._results: dict[str, npt.NDArray[Any]] = {
+            "rewards": np.zeros(num_envs),
+            "ended": np.zeros(num_envs, dtype=np.bool_),
+            "throughput": np.zeros(num_envs),
+            "illegal_actions": np.zeros(num_envs, dtype=np.int64),
+            "slice": np.zeros(num_envs, dtype=np.int64),
+            "tile": np.zeros(num_envs, dtype=np.int64),
+        }
+        self._incumbent_throughput = np.zeros(num_envs)
+        # Read-only, so that they can be handed out again and again.
+        self._no_shares = np.zeros((num_envs, first.slices))
+        self._given = np.ones(num_envs, dtype=np.bool_)
+        for values in (self._no_shares, self._given):
+            values.setflags(write=False)
+        self._batch = _native.EpisodeBatch(
+            first.native_task(),
+            [cast(AnalyticBackend, env.backend).model for env in self._envs],
+            observations=self._state,
+            results=self._results,
+            threads=threads,
+        )
+        self._running = False
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode in every sub-environment.
+
+        Args:
+            seed: None, one for each sub-environment, or one number for seed, seed + 1, ...
+            options: of every sub-environment.
+
+        Raises:
+            DescriptionError: a wrong number of seeds.
+        """
+        if seed is None or isinstance(seed, (int, np.integer)):
+            seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise DescriptionError(
+                f"seed: {len(seeds)} were given for {self.num_envs} sub-environments"
+            )
+        self._running = False
+        for i, one in enumerate(seeds):
+            self._start(i, one, options)
+        self._running = True
+        observations = self._batch.observe() if self._copy else dict(self._state)
+        return observations, self._infos(self._no_shares)
+
+    def step(
+        self, actions: npt.NDArray[np.int64]
+    ) -> tuple[Observation, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
+        """Takes one action in every sub-environment; starts a new episode where one has ended.
+
+        Args:
+            actions: (num_envs,) whole numbers, the tile of each.
+
+        Raises:
+            IllegalActionError: actions of another shape or type, no such tile, or a masked one with
+                ``on_illegal="raise"``; no sub-environment has moved then.
+            ResetNeeded: before reset, or after close.
+        """
+        if not self._running:
+            raise ResetNeeded("no episode is running: call reset() first")
+        resting = self._results["ended"].copy()
+        tiles = self._checked(actions, resting)
+        for i in np.flatnonzero(resting):
+            self._start(int(i))
+        observations = self._batch.step(tiles, resting, copy=self._copy)
+        ended = np.flatnonzero(self._results["ended"])
+        shares = self._no_shares
+        if ended.size:
+            shares = np.zeros(shares.shape)
+            for i in ended:
+                shares[i] = self._finish(int(i), int(tiles[i]))
+        return (
+            dict(self._state) if observations is None else observations,
+            self._results["rewards"].copy(),
+            self._results["ended"].copy(),
+            np.zeros(self.num_envs, dtype=np.bool_),
+            self._infos(shares),
+        )
+
+    def action_masks(self) -> BoolArray:
+        """(num_envs, r * c) bool, the legal tiles for the next slices; works before reset too."""
+        return self._masks.astype(np.bool_)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The result of a method, or the value of an attribute, of every sub-environment.
+
+        They have then come to where the batch is. Stepping or resetting them from here would part
+        them from it.
+        """
+        for i in range(self.num_envs):
+            self._catch_up(i)
+        values = [getattr(env, name) for env in self._envs]
+        return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
+
+    def render(self) -> tuple[Any, ...]:
+        """What each sub-environment renders."""
+        return self.call("render")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the sub-environments."""
+        self._running = False
+        for env in self._envs:
+            env.close()
+
+    def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
+        tiles = np.ascontiguousarray(actions)
+        if tiles.shape != (self.num_envs,) or not np.issubdtype(tiles.dtype, np.integer):
+            raise IllegalActionError(
+                f"actions of shape {tiles.shape} and type {tiles.dtype}: must be "
+                f"({self.num_envs},) whole numbers"
+            )
+        outside = (tiles < 0) | (tiles >= self._tiles)
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise IllegalActionError(
+                f"action {tiles[i]} of sub-environment {i}: tiles are 0 to {self._tiles - 1}"
+            )
+        if self._raises:
+            masked = (self._masks[np.arange(self.num_envs), tiles] == 0) & ~resting
+            if masked.any():
+                i = int(np.argmax(masked))
+                raise IllegalActionError(
+                    f"action {tiles[i]} of sub-environment {i}: the position mask forbids this "
+                    "tile; see infos['action_mask']"
+                )
+        return tiles.astype(np.int64, copy=False)
+
+    def _start(
+        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> None:
+        env = self._envs[i]
+        observation, info = env.reset(seed=seed, options=options)
+        self._incumbent_throughput[i] = info["incumbent_throughput"]
+        self._batch.start(
+            i,
+            counters=env.slice_counters,
+            meta=observation["meta"],
+            incumbent_view=observation.get("incumbent_view"),
+            order=env.order,
+            cores=env.incumbent.cores,
+            nodes=env.incumbent.nodes,
+            readings=env.readings,
+            throughput=info["throughput"],
+        )
+
+    def _finish(self, i: int, action: int) -> npt.NDArray[np.float64]:
+        """Lets the sub-environment itself take the last step; returns what its slices served."""
+        env = self._envs[i]
+        placed = self._batch.placed(i)
+        illegal = int(self._results["illegal_actions"][i])
+        if placed.size == env.slices:
+            placed, action = placed[:-1], int(placed[-1])
+        else:
+            illegal -= 1
+        env.resume(
+            placed, illegal_actions=illegal, throughput=float(self._results["throughput"][i])
+        )
+        _, self._results["rewards"][i], _, _, info = env.step(action)
+        self._results["throughput"][i] = info["throughput"]
+        return cast(npt.NDArray[np.float64], info["slice_throughput"])
+
+    def _catch_up(self, i: int) -> None:
+        if self._running and not self._results["ended"][i]:
+            self._envs[i].resume(
+                self._batch.placed(i),
+                illegal_actions=int(self._results["illegal_actions"][i]),
+                throughput=float(self._results["throughput"][i]),
+            )
+
+    def _infos(self, shares: npt.NDArray[np.float64]) -> dict[str, Any]:
+        infos = {
+            "action_mask": self._masks.copy(),
+            "illegal_actions": self._results["illegal_actions"].copy(),
+            "throughput": self._results["throughput"].copy(),
+            "incumbent_throughput": self._incumbent_throughput.copy(),
+            "slice": self._results["slice"].copy(),
+            "tile": self._results["tile"].copy(),
+            "slice_throughput": shares,
+        }
+        return {**infos, **{f"_{key}": self._given for key in infos}}

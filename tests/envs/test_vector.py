@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.envs.spatial.vector import SpatialVectorEnv
+from pmoss_env.errors import (
+    DescriptionError,
+    IllegalActionError,
+    UnknownNameError,
+    UnsupportedError,
+)
+
+TOY = {"machine": "toy", "workload": "ycsb-a", "slices": 8}
+STEP_MODE = getattr(gymnasium.vector, "AutoresetMode", None)
+
+
+def same(rows, expected, i):
+    """Row i of a batch has the bits of a single environment's values."""
+    assert set(rows) == set(expected)
+    for key, value in expected.items():
+        row, value = np.asarray(rows[key][i]), np.asarray(value)
+        assert row.dtype == value.dtype, key
+        assert row.shape == value.shape, key
+        assert row.tobytes() == value.tobytes(), key
+
+
+def plain(infos):
+    """The values of a batch's infos; each must come with its mask, all True."""
+    keys = [key for key in infos if not key.startswith("_")]
+    assert set(infos) == {*keys, *(f"_{key}" for key in keys)}
+    assert all(infos[f"_{key}"].dtype == np.bool_ and infos[f"_{key}"].all() for key in keys)
+    return {key: infos[key] for key in keys}
+
+
+def follow(envs, singles, seeds, draw, steps):
+    """Plays a batch and single environments side by side; returns how many episodes ended."""
+    observations, infos = envs.reset(seed=seeds)
+    if isinstance(seeds, int):
+        seeds = [seeds + i for i in range(len(singles))]
+    for i, (env, seed) in enumerate(zip(singles, seeds, strict=True)):
+        observation, info = env.reset(seed=seed)
+        same(observations, observation, i)
+        same(plain(infos), info, i)
+    over = [False] * len(singles)
+    ended = 0
+    for t in range(steps):
+        actions = draw(t, infos["action_mask"])
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        assert observations in envs.observation_space
+        assert rewards.dtype == np.float64
+        assert (terminated.dtype, truncated.dtype) == (np.bool_, np.bool_)
+        assert not truncated.any()
+        assert np.array_equal(envs.action_masks(), infos["action_mask"].astype(bool))
+        for i, env in enumerate(singles):
+            if over[i]:
+                observation, info = env.reset()
+                reward, over[i] = 0.0, False
+            else:
+                observation, reward, over[i], _, info = env.step(actions[i])
+            same(observations, observation, i)
+            same(plain(infos), info, i)
+            assert (rewards[i], terminated[i]) == (reward, over[i])
+            ended += over[i]
+    return ended
+
+
+def any_tile(seed):
+    rng = np.random.default_rng(seed)
+    return lambda t, masks: rng.integers(masks.shape[1], size=masks.shape[0])
+
+
+def legal_tile(seed):
+    rng = np.random.default_rng(seed)
+
+    def draw(t, masks):
+        return np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
+
+    return draw
+
+
+VARIANTS = [
+    {},
+    {"observation": "paper"},
+    {"reward": "slice"},
+    {"reward": "terminal"},
+    {"reward": "terminal", "measure_every": 8},
+    {"reward": "improvement", "measure_every": 3},
+    {"order": "load"},
+    {"noise": 1.0},
+    {"noise": 1.0, "measure_every": 3},
+    {"interference": "busy_core"},
+    {"load": "saturated"},
+    {"load": "open:3"},
+    {"constraints": {"max_slices_per_core": 2}},
+    {"on_illegal": "terminate"},
+    {"on_illegal": "terminate", "noise": 1.0, "reward": "terminal"},
+    {"on_illegal": "terminate", "measure_every": 2},
+    {"incumbent": "random", "workload_seed": 5},
+    {
+        "order": "load",
+        "noise": 0.5,
+        "interference": "busy_core",
+        "constraints": {"max_slices_per_core": 2},
+    },
+]
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_every_row_has_the_bits_of_the_single_environment(variant, copy):
+    arguments = {**TOY, **variant}
+    envs = SpatialVectorEnv(3, copy=copy, **arguments)
+    singles = [SpatialSchedulingEnv(**arguments) for _ in range(3)]
+    # Illegal actions among them: 2 of 8 tiles are no workers.
+    ended = follow(envs, singles, 11, any_tile(1), 40)
+    assert ended >= 3 * 4
+    envs.close()
+
+
+@pytest.mark.parametrize("machine", ["skylake-x-8n", "milan-nps4"])
+def test_on_a_server_too(machine):
+    arguments = {"machine": machine, "slices": 64, "order": "load", "interference": "busy_core"}
+    envs = SpatialVectorEnv(2, threads=2, **arguments)
+    singles = [SpatialSchedulingEnv(**arguments) for _ in range(2)]
+    assert follow(envs, singles, [7, 3], any_tile(2), 70) == 2
+
+
+def test_on_raise_nothing_moves():
+    envs = SpatialVectorEnv(2, on_illegal="raise", **TOY)
+    singles = [SpatialSchedulingEnv(on_illegal="raise", **TOY) for _ in range(2)]
+    envs.reset(seed=0)
+    with pytest.raises(IllegalActionError, match="action 4 of sub-environment 1"):
+        envs.step(np.array([1, 4]))
+    assert envs.call("schedule") == envs.call("incumbent")
+    # A masked action of a sub-environment that only resets is ignored.
+    assert follow(envs, singles, 5, legal_tile(3), 8) == 2
+    envs.step(np.array([4, 4]))
+
+
+@pytest.mark.parametrize(("num_envs", "threads"), [(1, 1), (5, 2), (5, 3), (2, 8)])
+def test_neither_number_nor_threads_change_the_bits(num_envs, threads):
+    envs = SpatialVectorEnv(num_envs, threads=threads, noise=1.0, **TOY)
+    singles = [SpatialSchedulingEnv(noise=1.0, **TOY) for _ in range(num_envs)]
+    assert follow(envs, singles, 21, any_tile(4), 20) == 2 * num_envs
+
+
+def test_gymnasium_makes_it_and_declares_its_autoreset():
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, threads=2)
+    assert isinstance(envs.unwrapped, SpatialVectorEnv)
+    assert envs.spec.kwargs["vectorization_mode"] == "vector_entry_point"
+    expected = STEP_MODE.NEXT_STEP if STEP_MODE else "NextStep"
+    assert envs.metadata["autoreset_mode"] == expected
+    assert envs.num_envs == 3
+    assert envs.single_action_space == gymnasium.spaces.Discrete(8)
+    assert envs.action_space.shape == (3,)
+    observations, _ = envs.reset(seed=1)
+    assert observations in envs.observation_space
+    assert envs.observation_space["machine_view"].shape == (3, 2, 4, 21)
+    envs.step(envs.action_space.sample())
+    envs.close()
+
+
+def test_it_agrees_with_gymnasiums_own_vector_environment():
+    native = gymnasium.make_vec("pmoss/toy-v0", num_envs=3)
+    synchronous = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, vectorization_mode="sync")
+    assert native.observation_space == synchronous.observation_space
+    assert native.action_space == synchronous.action_space
+    steps = [native.reset(seed=9), synchronous.reset(seed=9)]
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        for one, other in zip(*steps, strict=True):
+            if isinstance(one, dict):
+                assert set(one) == set(other)
+                assert all(one[key].dtype == other[key].dtype for key in one)
+                assert all(one[key].tobytes() == other[key].tobytes() for key in one)
+            else:
+                assert one.dtype == other.dtype
+                assert one.tobytes() == other.tobytes()
+        actions = rng.integers(8, size=3)
+        steps = [native.step(actions), synchronous.step(actions)]
+
+
+def test_seeds_decide_and_generators_go_on():
+    one, other = (SpatialVectorEnv(2, **TOY) for _ in range(2))
+    first, _ = one.reset(seed=[4, None])
+    again, _ = other.reset(seed=np.int64(4))
+    assert first["machine_view"].shape[0] == 2
+    assert np.array_equal(first["incumbent_view"][0], again["incumbent_view"][0])
+    assert not np.array_equal(first["incumbent_view"][1], again["incumbent_view"][1])
+    one.reset(seed=3)
+    other.reset(seed=3)
+    for _ in range(2):
+        a, b = one.reset()[0], other.reset()[0]
+        assert all(a[key].tobytes() == b[key].tobytes() for key in a)
+
+
+def test_an_incumbent_can_be_given_to_all():
+    envs = SpatialVectorEnv(2, **TOY)
+    _, infos = envs.reset(seed=0, options={"incumbent": [1] * 8})
+    assert infos["incumbent_throughput"][0] == infos["throughput"][0]
+    assert all((schedule.cores == 1).all() for schedule in envs.call("incumbent"))
+    with pytest.raises(UnknownNameError, match="reset_mask"):
+        envs.reset(options={"reset_mask": np.array([True, False])})
+
+
+def test_copies_are_fresh_and_the_others_are_the_same():
+    fresh = SpatialVectorEnv(2, **TOY)
+    first, _ = fresh.reset(seed=0)
+    kept = {key: rows.copy() for key, rows in first.items()}
+    held = [first]
+    for _ in range(12):
+        observations, *_ = fresh.step(np.array([1, 2]))
+        for rows in observations.values():
+            assert not any(np.shares_memory(rows, old) for o in held for old in o.values())
+            rows[...] = 1  # what a user writes there harms nobody
+        held.append(observations)
+    assert all(first[key].tobytes() == kept[key].tobytes() for key in kept)
+
+    shared = SpatialVectorEnv(2, copy=False, **TOY)
+    first, _ = shared.reset(seed=0)
+    for _ in range(12):
+        observations, *_ = shared.step(np.array([1, 2]))
+        assert all(np.shares_memory(observations[key], first[key]) for key in first)
+
+
+def test_memory_goes_back_when_the_last_array_does():
+    envs = SpatialVectorEnv(2, **TOY)
+    observations, _ = envs.reset(seed=0)
+    # A part of an observation keeps it: what is fresh never lies there.
+    row = observations["machine_view"][0]
+    row[...] = 7
+    at = observations["meta"].ctypes.data
+    del observations
+    others = [envs.step(np.array([1, 2]))[0] for _ in range(8)]
+    assert (row == 7).all()
+    assert at not in {o["meta"].ctypes.data for o in others}
+    # Observations outlive their environment.
+    kept = others[-1]["machine_view"].copy()
+    envs.close()
+    del envs
+    gc.collect()
+    assert np.array_equal(others[-1]["machine_view"], kept)
+
+
+def test_nothing_leaks():
+    envs = SpatialVectorEnv(2, threads=2, **TOY)
+    envs.reset(seed=0)
+    reference = weakref.ref(envs)
+    envs.close()
+    del envs
+    gc.collect()
+    assert reference() is None
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    envs = SpatialVectorEnv(64, copy=True, **TOY)
+    envs.reset(seed=0)
+    actions = np.ones(64, dtype=np.int64)
+    for t in range(600):
+        envs.step(actions)
+        if t == 100:
+            before = resident()
+    # 500 steps deliver 60 MB of observations.
+    assert resident() - before < 8e6
+
+
+def test_sub_environments_catch_up_to_be_asked():
+    envs = SpatialVectorEnv(2, render_mode="ansi", order="load", **TOY)
+    single = SpatialSchedulingEnv(order="load", render_mode="ansi", **TOY)
+    envs.reset(seed=6)
+    single.reset(seed=7)
+    for t in range(8):
+        action = 1 + t % 3
+        envs.step(np.array([1, action]))
+        single.step(action)
+        assert envs.render()[1] == single.render()
+        assert envs.call("schedule")[1] == single.schedule
+        assert np.array_equal(envs.call("action_masks")[1], single.action_masks())
+    assert envs.call("final_snapshot")[1].throughput == single.final_snapshot().throughput
+    # Asking changed nothing.
+    assert not envs.step(np.array([1, 1]))[2].any()
+
+
+def test_masks_are_known_before_reset():
+    envs = SpatialVectorEnv(2, **TOY)
+    masks = envs.action_masks()
+    assert masks.dtype == np.bool_
+    assert np.array_equal(masks[1], SpatialSchedulingEnv(**TOY).action_masks())
+
+
+BAD_ACTIONS = [
+    (np.array([1, 8]), "action 8 of sub-environment 1"),
+    (np.array([-1, 1]), "action -1 of sub-environment 0"),
+    (np.array([1]), "shape"),
+    (np.array([[1, 1]]), "shape"),
+    (np.array([1.0, 1.0]), "float64"),
+    (1, "shape"),
+]
+
+
+@pytest.mark.parametrize(("actions", "words"), BAD_ACTIONS)
+def test_bad_actions_are_refused_before_anything_moves(actions, words):
+    envs = SpatialVectorEnv(2, **TOY)
+    envs.reset(seed=0)
+    with pytest.raises(IllegalActionError, match=words):
+        envs.step(actions)
+    assert envs.call("schedule") == envs.call("incumbent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"num_envs": 0}, DescriptionError, "num_envs = 0"),
+        ({"num_envs": 2.0}, DescriptionError, "num_envs = 2.0"),
+        ({"threads": 0}, DescriptionError, "threads = 0"),
+        ({"threads": True}, DescriptionError, "threads = True"),
+        ({"backend": "hardware"}, UnsupportedError, "vectorization_mode='sync'"),
+        ({"backend": "quantum"}, UnknownNameError, "quantum"),
+        ({"order": "random"}, UnknownNameError, "random"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(arguments, error, words):
+    with pytest.raises(error, match=words):
+        SpatialVectorEnv(**{"num_envs": 2, **TOY, **arguments})
+
+
+def test_no_step_before_reset_or_after_close():
+    envs = SpatialVectorEnv(2, **TOY)
+    with pytest.raises(ResetNeeded):
+        envs.step(np.array([1, 1]))
+    envs.reset(seed=0)
+    with pytest.raises(DescriptionError, match="3 were given for 2"):
+        envs.reset(seed=[1, 2, 3])
+    envs.step(np.array([1, 1]))
+    envs.close()
+    envs.close()
+    assert envs.closed
+    with pytest.raises(ResetNeeded):
+        envs.step(np.array([1, 1]))
+
+
+def test_other_threads_run_while_it_steps():
+    envs = SpatialVectorEnv(8, machine="skylake-x-8n", threads=2)
+    envs.reset(seed=0)
+    progress = []
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            progress.append(None)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    for _ in range(5):
+        envs.step(np.full(8, np.flatnonzero(envs.action_masks()[0])[0]))
+    stop.set()
+    counter.join()
+    assert progress
+
+
+def test_a_training_loop_with_masks():
+    """As in CleanRL: a storage of fixed size, episode statistics, and next-step resets."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=4, copy=False)
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
+    size = sum(np.prod(space.shape) for space in envs.single_observation_space.values())
+
+    def flat(observations):
+        return torch.cat([torch.tensor(o).float().flatten(1) for o in observations.values()], 1)
+
+    policy = torch.nn.Linear(int(size), 8)
+    optimiser = torch.optim.Adam(policy.parameters(), 1e-3)
+    observations, infos = envs.reset(seed=1)
+    returns = []
+    for _ in range(2):
+        losses = []
+        for _ in range(18):
+            logits = policy(flat(observations))
+            logits[~torch.tensor(infos["action_mask"], dtype=torch.bool)] = -torch.inf
+            choice = torch.distributions.Categorical(logits=logits)
+            actions = choice.sample()
+            observations, rewards, _, _, infos = envs.step(actions.numpy())
+            assert not infos["illegal_actions"].any()
+            losses.append(-(choice.log_prob(actions) * torch.tensor(rewards)).mean())
+            if "episode" in infos:
+                returns.append(infos["episode"]["r"][infos["_episode"]])
+        optimiser.zero_grad()
+        torch.stack(losses).sum().backward()
+        optimiser.step()
+    assert len(returns) == 4
+    gain = infos["throughput"] - infos["incumbent_throughput"]
+    assert np.isfinite(np.concatenate(returns)).all()
+    assert np.isfinite(gain).all()

@@ -7,11 +7,13 @@ from pmoss_env.envs.spatial.observation import (
     meta_names,
     placement_order,
 )
+from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 
 __all__ = [
     "ObservationBuilder",
     "PositionMask",
     "SpatialSchedulingEnv",
+    "SpatialVectorEnv",
     "meta_names",
     "placement_order",
 ]

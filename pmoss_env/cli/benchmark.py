@@ -22,7 +22,9 @@ def benchmark() -> None:
 def performance(
     only: Annotated[
         list[str] | None,
-        typer.Option(help="environment, decision-transformer or index; repeatable."),
+        typer.Option(
+            help="environment, vector-environment, decision-transformer or index; repeatable."
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,
     keys: Annotated[int, typer.Option(help="Records in the index.")] = 30_000_000,

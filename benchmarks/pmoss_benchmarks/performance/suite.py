@@ -8,12 +8,14 @@ from typing import Any
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
+from pmoss_benchmarks.performance.vector_environment import measure_vector_environment
 from pmoss_benchmarks.report import Figure
 from pmoss_env.errors import UnknownNameError
 
 #: What can be measured; each gives its figures.
 PARTS: dict[str, Callable[..., list[Figure]]] = {
     "environment": measure_environment,
+    "vector-environment": measure_vector_environment,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,
 }

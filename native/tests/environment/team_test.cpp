@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -36,9 +37,9 @@ TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
     if (begin > 0) throw std::runtime_error("part");
   };
   EXPECT_THROW(team.run(2, fail), std::runtime_error);
-  int done = 0;
-  team.run(1, [&](std::size_t begin, std::size_t end) { done += static_cast<int>(end - begin); });
-  EXPECT_EQ(done, 1);
+  std::atomic<std::size_t> done = 0;
+  team.run(1, [&](std::size_t begin, std::size_t end) { done += end - begin; });
+  EXPECT_EQ(done, 1U);
 }
 
 TEST(Team, RefusesNoThreads) { EXPECT_THROW(Team(0), std::invalid_argument); }

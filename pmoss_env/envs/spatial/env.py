@@ -655,7 +655,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         else:
             shares = self._final_snapshot.slice_throughput[self._order]
         return {
-            "action_mask": self._mask.tiles.astype(np.int8),
+            "action_mask": self._mask.tiles.view(np.int8).copy(),
             "illegal_actions": self._illegal_actions,
             "throughput": self._throughput,
             "incumbent_throughput": self._incumbent_snapshot.throughput,

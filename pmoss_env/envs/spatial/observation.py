@@ -160,9 +160,14 @@ class ObservationBuilder:
         self._meta[-len(facts) :] = facts
         self._counters: Float32Array = np.zeros((slices, len(COUNTERS)), dtype=np.float32)
         self._nothing: Float32Array = np.zeros(len(COUNTERS), dtype=np.float32)
-        self._view_mask = np.zeros(machine.tiles, dtype=np.int8)
-        self._machine_view = np.zeros((machine.tiles, len(COUNTERS)), dtype=np.float32)
-        self._incumbent_view = np.zeros((machine.tiles, len(COUNTERS)), dtype=np.float32)
+        # What is shown, and the same memory tile by tile.
+        self._view_masks = np.zeros(self._grid, dtype=np.int8)
+        self._machine_views = np.zeros(self._views, dtype=np.float32)
+        self._incumbent_views = np.zeros(self._views, dtype=np.float32)
+        self._view_mask = self._view_masks.reshape(machine.tiles)
+        self._machine_view = self._machine_views.reshape(machine.tiles, len(COUNTERS))
+        self._incumbent_view = self._incumbent_views.reshape(machine.tiles, len(COUNTERS))
+        self._positions = (np.arange(slices + 1) / slices).astype(np.float32)[:, None]
         self._order: list[int] = []
         self._t = 0
 
@@ -210,7 +215,7 @@ class ObservationBuilder:
         ):
             if available and name in self._offcore_index:
                 self._meta[self._offcore_index[name]] = value
-        self._order = [int(slice_) for slice_ in order]
+        self._order = order.tolist()
         self._t = 0
         self._view_mask[:] = 0
         self._machine_view[:] = 0
@@ -261,15 +266,15 @@ class ObservationBuilder:
         """
         next_slice = self.next_slice
         observation: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
-            "view_mask": self._view_mask.reshape(self._grid).copy(),
-            "position_mask": position_mask.reshape(self._grid).astype(np.int8),
-            "machine_view": self._machine_view.reshape(self._views).copy(),
+            "view_mask": self._view_masks.copy(),
+            "position_mask": position_mask.view(np.int8).reshape(self._grid).copy(),
+            "machine_view": self._machine_views.copy(),
             "meta": self._meta.copy(),
-            "slice": np.array([next_slice / self._slices], dtype=np.float32),
+            "slice": self._positions[next_slice].copy(),
         }
         if self._full:
             done = next_slice == self._slices
             row = self._nothing if done else self._counters[next_slice]
             observation["slice_view"] = row.copy()
-            observation["incumbent_view"] = self._incumbent_view.reshape(self._views).copy()
+            observation["incumbent_view"] = self._incumbent_views.copy()
         return observation

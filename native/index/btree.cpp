@@ -8,16 +8,21 @@
 #include <stdexcept>
 #include <string>
 
+#include "index/btree_slice.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss {
 
 using index_detail::kernels;
 using index_detail::leaf_capacity;
+using index_detail::line_bytes;
 using index_detail::no_key;
 using index_detail::Node;
 using index_detail::racy_load;
 using index_detail::racy_store;
+using index_detail::searches;
+using index_detail::Traced;
+using index_detail::Untraced;
 
 namespace {
 
@@ -41,28 +46,28 @@ std::uint32_t checked_slices(std::uint32_t slices) {
   return slices;
 }
 
-void copy_words(const std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
+template <class Tracer>
+void copy_words(const std::uint64_t* from, std::size_t n, std::uint64_t* to,
+                Tracer tracer) noexcept {
+  tracer.reads_ahead(from, n * sizeof *from);
   for (std::size_t i = 0; i < n; ++i) to[i] = racy_load(from[i]);
 }
 
-void move_words(std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
+template <class Tracer>
+void move_words(std::uint64_t* from, std::size_t n, std::uint64_t* to, Tracer tracer) noexcept {
+  tracer.reads_ahead(from, n * sizeof *from);
+  tracer.writes(to, n * sizeof *to);
   for (std::size_t i = 0; i < n; ++i) racy_store(to[i], from[i]);
 }
 
 }  // namespace
-
-struct alignas(64) BTree::Slice {
-  explicit Slice(bool huge_pages) : arena(huge_pages) {}
-  SliceArena arena;
-  std::atomic<std::uint64_t> size{0};
-};
 
 BTree::BTree(const Options& options)
     : slices_(checked_slices(options.slices)), roots_(options.slices) {
   slice_.reserve(slices_);
   for (std::uint32_t s = 0; s < slices_; ++s) {
     slice_.push_back(std::make_unique<Slice>(options.huge_pages));
-    roots_[s].store(new_node(s, 0), std::memory_order_release);
+    roots_[s].store(new_node(s, 0, Untraced{}), std::memory_order_release);
     // The first leaf of a slice stays its first leaf: a split makes a new leaf on the right.
     if (s > 0) racy_store(roots_[s - 1].load()->next, Node::as_word(roots_[s].load()));
   }
@@ -70,14 +75,21 @@ BTree::BTree(const Options& options)
 
 BTree::~BTree() = default;
 
-Node* BTree::new_node(std::uint32_t slice, unsigned level) {
+template <class Tracer>
+Node* BTree::new_node(std::uint32_t slice, unsigned level, Tracer tracer) {
   Node* const node = ::new (slice_[slice]->arena.allocate(sizeof(Node))) Node{};
-  node->initialise(level);
+  tracer.writes(node, sizeof *node);
+  node->initialise(level, tracer);
   return node;
 }
 
 bool BTree::lookup(std::uint64_t key, std::uint64_t& value) const noexcept {
-  return kernels().lookup(roots_[slice_of_key(key, slices_)], key, value);
+  return kernels().lookup(roots_[slice_of_key(key, slices_)], key, value, Untraced{});
+}
+
+bool BTree::lookup(std::uint64_t key, std::uint64_t& value, TouchLog& log) const noexcept {
+  const auto& search = searches<Traced>();
+  return search.lookup(roots_[slice_of_key(key, slices_)], key, value, Traced(log));
 }
 
 std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,
@@ -86,37 +98,52 @@ std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::u
 }
 
 bool BTree::insert(std::uint64_t key, std::uint64_t value) {
+  return insert_with(key, value, Untraced{});
+}
+
+bool BTree::insert(std::uint64_t key, std::uint64_t value, TouchLog& log) {
+  return insert_with(key, value, Traced(log));
+}
+
+template <class Tracer>
+bool BTree::insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer) {
   const std::uint32_t slice = slice_of_key(key, slices_);
   auto& root = roots_[slice];
-  const auto& search = kernels();
+  const auto& search = searches<Tracer>();
   for (Backoff backoff;; backoff.pause()) {
     Node* parent = nullptr;
     std::uint64_t parent_version = 0;
+    tracer.reads(&root, sizeof root);
     Node* node = root.load(std::memory_order_acquire);
+    tracer.reads(node, line_bytes);
     std::uint64_t version = node->read_begin();
     if (root.load(std::memory_order_acquire) != node) continue;
     for (;;) {
       if (node->safe_count() == leaf_capacity) {
         // Full nodes are split on the way down, so that a split never climbs: the parent, which was
         // not full when it was passed, has room.
-        split_if_unchanged(slice, *node, version, parent, parent_version, key);
+        split_if_unchanged(slice, *node, version, parent, parent_version, key, tracer);
         break;
       }
       if (racy_load(node->level) == 0) {
-        const unsigned position = search.lower_bound_to_write(*node, key);
+        const unsigned position = search.lower_bound_to_write(*node, key, tracer);
         if (!node->lock(version)) break;
+        tracer.locks(node, line_bytes);
         const NodeLock lock(*node);
         if (position < node->count && node->keys[position] == key) {
+          tracer.writes(node->words + position, sizeof value);
           racy_store(node->words[position], value);
           return false;
         }
-        node->insert_at(position, key, value);
+        node->insert_at(position, key, value, tracer);
         slice_[slice]->size.fetch_add(1, std::memory_order_relaxed);
         return true;
       }
-      const unsigned position = search.lower_bound(*node, key);
+      const unsigned position = search.lower_bound(*node, key, tracer);
+      tracer.reads_ahead(node->words + position, sizeof *node->words);
       Node* const child = Node::as_node(racy_load(node->words[position]));
       if (!node->read_valid(version)) break;
+      tracer.reads(child, line_bytes);
       const std::uint64_t child_version = child->read_begin();
       if (!node->read_valid(version)) break;
       parent = node;
@@ -129,53 +156,59 @@ bool BTree::insert(std::uint64_t key, std::uint64_t value) {
 
 /// Splits a full node, unless it or its parent have changed since their versions were read. A node
 /// without a parent is a root and gets a new one.
+template <class Tracer>
 void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t version, Node* parent,
-                               std::uint64_t parent_version, std::uint64_t key) {
+                               std::uint64_t parent_version, std::uint64_t key, Tracer tracer) {
   std::optional<NodeLock> parent_lock;
   if (parent != nullptr) {
     if (!parent->lock(parent_version)) return;
+    tracer.locks(parent, line_bytes);
     parent_lock.emplace(*parent);
   }
   if (!node.lock(version)) return;
+  tracer.locks(&node, line_bytes);
   const NodeLock lock(node);
   if (parent == nullptr && roots_[slice].load(std::memory_order_acquire) != &node) return;
 
   const unsigned level = node.level;
   const unsigned count = node.count;
   // All memory first: from here on nothing can fail.
-  Node* const root = parent == nullptr ? new_node(slice, level + 1) : nullptr;
-  Node* const right = new_node(slice, level);
+  Node* const root = parent == nullptr ? new_node(slice, level + 1, tracer) : nullptr;
+  Node* const right = new_node(slice, level, tracer);
 
   // Ascending inserts would leave every node half empty if cut in the middle.
   const bool appends = level == 0 && key > node.keys[count - 1];
   const unsigned kept = appends ? count - 1 : count / 2 + 1;
   const std::uint64_t separator = node.keys[kept - 1];
   if (level == 0) {
-    move_words(node.keys + kept, count - kept, right->keys);
-    move_words(node.words + kept, count - kept, right->words);
+    move_words(node.keys + kept, count - kept, right->keys, tracer);
+    move_words(node.words + kept, count - kept, right->words, tracer);
     racy_store(right->count, static_cast<std::uint16_t>(count - kept));
     racy_store(right->next, node.next);
+    tracer.writes(node.keys + kept, (count - kept) * sizeof *node.keys);
     for (unsigned i = kept; i < count; ++i) racy_store(node.keys[i], no_key);
     racy_store(node.count, static_cast<std::uint16_t>(kept));
     racy_store(node.next, Node::as_word(right));
   } else {
     // The separator moves up; the child to its left becomes the last one of the left node.
-    move_words(node.keys + kept, count - kept, right->keys);
-    move_words(node.words + kept, count - kept + 1, right->words);
+    move_words(node.keys + kept, count - kept, right->keys, tracer);
+    move_words(node.words + kept, count - kept + 1, right->words, tracer);
     racy_store(right->count, static_cast<std::uint16_t>(count - kept));
     std::fill(right->words + (count - kept + 1), std::end(right->words), node.words[count]);
+    tracer.writes(node.keys + kept - 1, (count - kept + 1) * sizeof *node.keys);
     for (unsigned i = kept - 1; i < count; ++i) racy_store(node.keys[i], no_key);
     racy_store(node.count, static_cast<std::uint16_t>(kept - 1));
   }
-  right->fit_samples();
-  node.fit_samples();
+  right->fit_samples(tracer);
+  node.fit_samples(tracer);
 
   if (parent != nullptr) {
-    const unsigned position = kernels().lower_bound(*parent, separator);
-    parent->insert_at(position, separator, Node::as_word(right));
+    const unsigned position = searches<Tracer>().lower_bound(*parent, separator, tracer);
+    parent->insert_at(position, separator, Node::as_word(right), tracer);
   } else {
     std::fill(std::begin(root->words), std::end(root->words), Node::as_word(&node));
-    root->insert_at(0, separator, Node::as_word(right));
+    root->insert_at(0, separator, Node::as_word(right), tracer);
+    tracer.writes(&roots_[slice], sizeof roots_[slice]);
     roots_[slice].store(root, std::memory_order_release);
   }
 }
@@ -196,38 +229,57 @@ std::size_t BTree::insert_batch(const std::uint64_t* keys, const std::uint64_t* 
 }
 
 bool BTree::update(std::uint64_t key, std::uint64_t value) noexcept {
-  const auto& search = kernels();
+  return update_with(key, value, Untraced{});
+}
+
+bool BTree::update(std::uint64_t key, std::uint64_t value, TouchLog& log) noexcept {
+  return update_with(key, value, Traced(log));
+}
+
+template <class Tracer>
+bool BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) noexcept {
+  const auto& search = searches<Tracer>();
   for (Backoff backoff;; backoff.pause()) {
     std::uint64_t version;
-    Node* const leaf = search.find_leaf(roots_[slice_of_key(key, slices_)], key, version);
-    const unsigned position = search.lower_bound(*leaf, key);
+    Node* const leaf = search.find_leaf(roots_[slice_of_key(key, slices_)], key, version, tracer);
+    const unsigned position = search.lower_bound(*leaf, key, tracer);
     const bool present = position < leaf->safe_count() && racy_load(leaf->keys[position]) == key;
     if (!present) {
       if (leaf->read_valid(version)) return false;
       continue;
     }
     if (!leaf->lock(version)) continue;
+    tracer.locks(leaf, line_bytes);
     const NodeLock lock(*leaf);
+    tracer.writes(leaf->words + position, sizeof value);
     racy_store(leaf->words[position], value);
     return true;
   }
 }
 
-bool BTree::erase(std::uint64_t key) noexcept {
-  const auto& search = kernels();
+bool BTree::erase(std::uint64_t key) noexcept { return erase_with(key, Untraced{}); }
+
+bool BTree::erase(std::uint64_t key, TouchLog& log) noexcept {
+  return erase_with(key, Traced(log));
+}
+
+template <class Tracer>
+bool BTree::erase_with(std::uint64_t key, Tracer tracer) noexcept {
+  const auto& search = searches<Tracer>();
   const std::uint32_t slice = slice_of_key(key, slices_);
   for (Backoff backoff;; backoff.pause()) {
     std::uint64_t version;
-    Node* const leaf = search.find_leaf(roots_[slice], key, version);
-    const unsigned position = search.lower_bound(*leaf, key);
+    Node* const leaf = search.find_leaf(roots_[slice], key, version, tracer);
+    const unsigned position = search.lower_bound(*leaf, key, tracer);
     const bool present = position < leaf->safe_count() && racy_load(leaf->keys[position]) == key;
     if (!present) {
       if (leaf->read_valid(version)) return false;
       continue;
     }
     if (!leaf->lock(version)) continue;
+    tracer.locks(leaf, line_bytes);
     const NodeLock lock(*leaf);
-    leaf->erase_at(position);
+    leaf->erase_at(position, tracer);
     slice_[slice]->size.fetch_sub(1, std::memory_order_relaxed);
     return true;
   }
@@ -235,24 +287,38 @@ bool BTree::erase(std::uint64_t key) noexcept {
 
 std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                         std::uint64_t* values) const noexcept {
+  return scan_with(first, limit, keys, values, Untraced{});
+}
+
+std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                        std::uint64_t* values, TouchLog& log) const noexcept {
+  return scan_with(first, limit, keys, values, Traced(log));
+}
+
+template <class Tracer>
+std::size_t BTree::scan_with(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                             std::uint64_t* values, Tracer tracer) const noexcept {
   if (limit == 0) return 0;
-  const auto& search = kernels();
+  const auto& search = searches<Tracer>();
   std::uint64_t version;
-  const Node* leaf = search.find_leaf(roots_[slice_of_key(first, slices_)], first, version);
+  const Node* leaf = search.find_leaf(roots_[slice_of_key(first, slices_)], first, version, tracer);
   std::size_t done = 0;
   // The left end of a leaf never changes: what a split takes away is in the leaves to the right.
   // So a leaf that changed while it was read can be read again, and once the link to the next leaf
   // has been read together with the entries, nothing lies between the two.
   for (;;) {
     // Not only in the first leaf: `first` itself may have been split off to the right.
-    const unsigned from = done == 0 ? search.lower_bound(*leaf, first) : 0;
+    const unsigned from = done == 0 ? search.lower_bound(*leaf, first, tracer) : 0;
     const unsigned count = leaf->safe_count();
     const std::uint64_t next = racy_load(leaf->next);
     const std::size_t there = count > from ? count - from : 0;
     const std::size_t n = std::min(there, limit - done);
-    if (n == there && next != 0) __builtin_prefetch(Node::as_node(next));
-    if (keys != nullptr) copy_words(leaf->keys + from, n, keys + done);
-    if (values != nullptr) copy_words(leaf->words + from, n, values + done);
+    if (n == there && next != 0) {
+      tracer.reads_ahead(Node::as_node(next), line_bytes);
+      __builtin_prefetch(Node::as_node(next));
+    }
+    if (keys != nullptr) copy_words(leaf->keys + from, n, keys + done, tracer);
+    if (values != nullptr) copy_words(leaf->words + from, n, values + done, tracer);
     if (!leaf->read_valid(version)) {
       version = leaf->read_begin();
       continue;
@@ -264,6 +330,8 @@ std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* k
   }
 }
 
+template Node* BTree::new_node(std::uint32_t slice, unsigned level, Untraced tracer);
+
 std::uint64_t BTree::size() const noexcept {
   std::uint64_t sum = 0;
   for (const auto& slice : slice_) sum += slice->size.load(std::memory_order_relaxed);
@@ -272,6 +340,14 @@ std::uint64_t BTree::size() const noexcept {
 
 std::uint64_t BTree::slice_size(std::uint32_t slice) const {
   return slice_.at(slice)->size.load(std::memory_order_relaxed);
+}
+
+unsigned BTree::height(std::uint32_t slice) const {
+  return racy_load(roots_.at(slice).load(std::memory_order_acquire)->level) + 1u;
+}
+
+ChunkView BTree::root_table() const noexcept {
+  return {reinterpret_cast<std::uintptr_t>(roots_.data()), roots_.size() * sizeof roots_[0]};
 }
 
 const SliceArena& BTree::arena(std::uint32_t slice) const { return slice_.at(slice)->arena; }

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "index/arena.hpp"
+#include "index/line_allocator.hpp"
 #include "index/search.hpp"
+#include "index/tracer.hpp"
 
 namespace pmoss {
 
@@ -61,25 +64,63 @@ class BTree {
   std::size_t lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,
                            bool* found) const noexcept;
 
+  /// Fills an empty tree with ascending keys, as full as a long stream of inserts in random order
+  /// leaves it: a node's fill is 1 / (2 - u) with u uniform in [0, 1), whose mean is ln 2. The
+  /// draws are those of `seed`. No other thread may use the tree meanwhile. Throws
+  /// std::invalid_argument if the keys are not ascending or repeat or the values are not as many,
+  /// std::logic_error if the tree is not new, and std::bad_alloc, after which the tree must not be
+  /// used.
+  void bulk_load(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values,
+                 std::uint64_t seed);
+
   /// Number of keys; exact when no writer is active.
   std::uint64_t size() const noexcept;
   std::uint64_t slice_size(std::uint32_t slice) const;
   std::uint32_t slices() const noexcept { return slices_; }
 
+  /// Levels of a slice's tree: 1 while it is a single leaf. Throws std::out_of_range.
+  unsigned height(std::uint32_t slice) const;
+
   /// Where the nodes of a slice lie. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
+
+  // --- the same operations, which also log the cache lines that they touch ---
+
+  bool lookup(std::uint64_t key, std::uint64_t& value, TouchLog& log) const noexcept;
+  bool insert(std::uint64_t key, std::uint64_t value, TouchLog& log);
+  bool update(std::uint64_t key, std::uint64_t value, TouchLog& log) noexcept;
+  bool erase(std::uint64_t key, TouchLog& log) noexcept;
+  std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                   std::uint64_t* values, TouchLog& log) const noexcept;
+
+  /// Where the roots of the slices lie side by side: the memory that every operation reads first.
+  ChunkView root_table() const noexcept;
 
  private:
   struct Slice;
 
-  index_detail::Node* new_node(std::uint32_t slice, unsigned level);
+  template <class Tracer>
+  bool insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer);
+  template <class Tracer>
+  bool update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) noexcept;
+  template <class Tracer>
+  bool erase_with(std::uint64_t key, Tracer tracer) noexcept;
+  template <class Tracer>
+  std::size_t scan_with(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                        std::uint64_t* values, Tracer tracer) const noexcept;
+
+  void load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
+                  std::span<const std::uint64_t> values, std::uint64_t seed);
+  template <class Tracer>
+  index_detail::Node* new_node(std::uint32_t slice, unsigned level, Tracer tracer);
+  template <class Tracer>
   void split_if_unchanged(std::uint32_t slice, index_detail::Node& node, std::uint64_t version,
                           index_detail::Node* parent, std::uint64_t parent_version,
-                          std::uint64_t key);
+                          std::uint64_t key, Tracer tracer);
 
   std::uint32_t slices_;
-  std::vector<index_detail::Root>
-      roots_;  // apart from Slice: dense, so that lookups find it cached
+  // Apart from Slice: dense, so that lookups find it cached.
+  std::vector<index_detail::Root, LineAllocator<index_detail::Root>> roots_;
   std::vector<std::unique_ptr<Slice>> slice_;
 };
 

@@ -28,9 +28,10 @@ extern "C" void __tsan_release(void* address);
 
 namespace pmoss::index_detail {
 
-inline constexpr unsigned leaf_capacity = 255;           // P-MOSS's leaf size
-inline constexpr unsigned group_keys = 8;                // keys in one cache line
-inline constexpr unsigned groups = 32;                   // cache lines of keys in a node
+inline constexpr unsigned leaf_capacity = 255;  // P-MOSS's leaf size
+inline constexpr unsigned group_keys = 8;       // keys in one cache line
+inline constexpr unsigned groups = 32;          // cache lines of keys in a node
+inline constexpr unsigned line_bytes = 64;
 inline constexpr unsigned slots = 256;                   // group_keys * groups
 inline constexpr std::uint32_t sample_max = 0x7fffffff;  // signed compares must work
 inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
@@ -140,7 +141,10 @@ struct alignas(64) Node {
   }
 
   /// Brings the samples of some lines up to date with their keys.
-  void set_samples(unsigned first_group, unsigned end_group) noexcept {
+  template <class Tracer>
+  void set_samples(unsigned first_group, unsigned end_group, Tracer tracer) noexcept {
+    tracer.reads_ahead(keys + first_group * group_keys, (end_group - first_group) * line_bytes);
+    tracer.writes(samples + first_group, (end_group - first_group) * sizeof *samples);
     for (unsigned group = first_group; group < end_group; ++group) {
       racy_store(samples[group], sample_of(keys[group * group_keys + group_keys - 1]));
     }
@@ -148,7 +152,9 @@ struct alignas(64) Node {
 
   /// Fits the samples to the keys that are there, with as much room again on both sides, so that
   /// ascending or descending inserts call for a new fit only each time the range has doubled.
-  void fit_samples() noexcept {
+  template <class Tracer>
+  void fit_samples(Tracer tracer) noexcept {
+    tracer.writes(this, line_bytes);
     const std::uint64_t low = count > 0 ? keys[0] : 0;
     const std::uint64_t high = count > 0 ? keys[count - 1] : 0;
     const std::uint64_t span = high - low;
@@ -157,7 +163,7 @@ struct alignas(64) Node {
     const int bits = static_cast<int>(std::bit_width(to - from));
     racy_store(base, from);
     racy_store(shift, static_cast<std::uint8_t>(std::max(bits - 31, 0)));
-    set_samples(0, groups);
+    set_samples(0, groups, tracer);
   }
 
   /// Opens a gap at `position` in an array of which `used` entries are in use.
@@ -178,34 +184,43 @@ struct alignas(64) Node {
   }
 
   /// Adds a key at its sorted `position`; `word` goes beside it, or behind it in an inner node.
-  void insert_at(unsigned position, std::uint64_t key, std::uint64_t word) noexcept {
+  template <class Tracer>
+  void insert_at(unsigned position, std::uint64_t key, std::uint64_t word, Tracer tracer) noexcept {
     const unsigned inner = level > 0 ? 1 : 0;
+    tracer.writes(keys + position, (count + 1u - position) * sizeof *keys);
+    tracer.writes(words + position + inner, (count + 1u - position) * sizeof *words);
+    tracer.writes(this, line_bytes);
     open_gap(keys, position, count);
     open_gap(words, position + inner, count + inner);
     racy_store(keys[position], key);
     racy_store(words[position + inner], word);
     racy_store(count, static_cast<std::uint16_t>(count + 1));
     if (covers(key)) {
-      set_samples(position / group_keys, count / group_keys);
+      set_samples(position / group_keys, count / group_keys, tracer);
     } else {
-      fit_samples();
+      fit_samples(tracer);
     }
   }
 
   /// Takes the entry at `position` out of a leaf.
-  void erase_at(unsigned position) noexcept {
+  template <class Tracer>
+  void erase_at(unsigned position, Tracer tracer) noexcept {
+    tracer.writes(keys + position, (count - position) * sizeof *keys);
+    tracer.writes(words + position, (count - position) * sizeof *words);
+    tracer.writes(this, line_bytes);
     close_gap(keys, position, count);
     close_gap(words, position, count);
     racy_store(keys[count - 1u], no_key);
     racy_store(count, static_cast<std::uint16_t>(count - 1));
-    set_samples(position / group_keys, count / group_keys + 1);
+    set_samples(position / group_keys, count / group_keys + 1, tracer);
   }
 
   /// Makes a value-initialised node an empty one. It must not be published yet.
-  void initialise(unsigned node_level) noexcept {
+  template <class Tracer>
+  void initialise(unsigned node_level, Tracer tracer) noexcept {
     racy_store(level, static_cast<std::uint8_t>(node_level));
     for (auto& key : keys) racy_store(key, no_key);
-    fit_samples();
+    fit_samples(tracer);
 #if PMOSS_TSAN
     __tsan_release(this);  // see as_node()
 #endif

@@ -22,12 +22,14 @@ namespace {
 /// The lower bound behind line `group`, all of whose keys are below `key`. Binary, so that keys too
 /// close together for the samples cost no more than in an ordinary node. The last slot of a node
 /// is never in use, so the result is a valid slot.
-[[gnu::noinline]] unsigned search_behind(const Node& node, std::uint64_t key,
-                                         unsigned group) noexcept {
+template <class Tracer>
+[[gnu::noinline]] unsigned search_behind(const Node& node, std::uint64_t key, unsigned group,
+                                         Tracer tracer) noexcept {
   unsigned first = (group + 1) * group_keys;
   unsigned last = slots - 1;
   while (first < last) {
     const unsigned middle = (first + last) / 2;
+    tracer.reads(node.keys + middle, sizeof key);
     if (racy_load(node.keys[middle]) < key) {
       first = middle + 1;
     } else {
@@ -142,15 +144,18 @@ PMOSS_TARGET inline unsigned line_equal(const std::uint64_t* keys, std::uint64_t
 #endif  // PMOSS_X86_SIMD
 
 constexpr SearchKernels scalar_kernels = {
-    Isa::scalar,       scalar::lower_bound, scalar::lower_bound_to_write,
-    scalar::find_leaf, scalar::lookup,      scalar::lookup_batch};
+    {scalar::lower_bound, scalar::lower_bound_to_write, scalar::find_leaf, scalar::lookup},
+    Isa::scalar,
+    scalar::lookup_batch};
 #if PMOSS_X86_SIMD
 constexpr SearchKernels avx2_kernels = {
-    Isa::avx2,       avx2::lower_bound, avx2::lower_bound_to_write,
-    avx2::find_leaf, avx2::lookup,      avx2::lookup_batch};
+    {avx2::lower_bound, avx2::lower_bound_to_write, avx2::find_leaf, avx2::lookup},
+    Isa::avx2,
+    avx2::lookup_batch};
 constexpr SearchKernels avx512_kernels = {
-    Isa::avx512,       avx512::lower_bound, avx512::lower_bound_to_write,
-    avx512::find_leaf, avx512::lookup,      avx512::lookup_batch};
+    {avx512::lower_bound, avx512::lower_bound_to_write, avx512::find_leaf, avx512::lookup},
+    Isa::avx512,
+    avx512::lookup_batch};
 #endif
 
 /// Null if the processor or the build has no such kernels.
@@ -176,6 +181,10 @@ const SearchKernels* find_kernels(Isa isa) noexcept {
 }
 
 }  // namespace
+
+// Wider ones touch the same lines.
+const Searches<Traced> traced_searches = {scalar::lower_bound, scalar::lower_bound_to_write,
+                                          scalar::find_leaf, scalar::lookup};
 
 // Usable, if slow, before the initialisation below has run.
 constinit std::atomic<const SearchKernels*> chosen_kernels{&scalar_kernels};

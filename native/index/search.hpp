@@ -4,8 +4,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "index/node.hpp"
+#include "index/tracer.hpp"
 
 namespace pmoss {
 
@@ -26,16 +28,22 @@ namespace index_detail {
 /// The roots of the slices, indexed by slice.
 using Root = std::atomic<Node*>;
 
-/// What a lookup does, in one instruction set.
-struct SearchKernels {
-  Isa isa;
+/// The searches that report to a tracer what they read.
+template <class Tracer>
+struct Searches {
   /// Number of keys in the node below `key`; may be anything up to slots - 1 if the node changes.
-  unsigned (*lower_bound)(const Node& node, std::uint64_t key) noexcept;
+  unsigned (*lower_bound)(const Node& node, std::uint64_t key, Tracer tracer) noexcept;
   /// The same, and fetches what an insert at that place is about to move.
-  unsigned (*lower_bound_to_write)(const Node& node, std::uint64_t key) noexcept;
+  unsigned (*lower_bound_to_write)(const Node& node, std::uint64_t key, Tracer tracer) noexcept;
   /// The leaf for `key`, and the version at which it was.
-  Node* (*find_leaf)(const Root& root, std::uint64_t key, std::uint64_t& version) noexcept;
-  bool (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value) noexcept;
+  Node* (*find_leaf)(const Root& root, std::uint64_t key, std::uint64_t& version,
+                     Tracer tracer) noexcept;
+  bool (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value, Tracer tracer) noexcept;
+};
+
+/// What a lookup does, in one instruction set.
+struct SearchKernels : Searches<Untraced> {
+  Isa isa;
   /// Many lookups whose cache misses overlap; returns the number of keys found.
   std::size_t (*lookup_batch)(const Root* roots, std::uint32_t slices, const std::uint64_t* keys,
                               std::size_t n, std::uint64_t* values, bool* found) noexcept;
@@ -46,6 +54,17 @@ extern std::atomic<const SearchKernels*> chosen_kernels;
 /// The kernels in use. Never null.
 inline const SearchKernels& kernels() noexcept {
   return *chosen_kernels.load(std::memory_order_relaxed);
+}
+
+extern const Searches<Traced> traced_searches;
+
+template <class Tracer>
+inline const Searches<Tracer>& searches() noexcept {
+  if constexpr (std::is_same_v<Tracer, Untraced>) {
+    return kernels();
+  } else {
+    return traced_searches;
+  }
 }
 
 }  // namespace index_detail

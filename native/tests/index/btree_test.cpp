@@ -321,16 +321,17 @@ TEST(BTree, AllInstructionSetsFindTheSamePositions) {
   // more closely, on any content of a node.
   using index_detail::kernels;
   using index_detail::leaf_capacity;
+  using index_detail::Untraced;
   Random random(8);
   for (const auto& set : key_sets()) {
     for (int trial = 0; trial < 40; ++trial) {
       const auto node = std::make_unique<index_detail::Node>();
-      node->initialise(0);
+      node->initialise(0, Untraced{});
       std::set<std::uint64_t> keys;
       for (std::uint64_t i = random.below(leaf_capacity + 1); i > 0; --i) {
         keys.insert(set.draw(random));
       }
-      for (const std::uint64_t key : keys) node->insert_at(node->count, key, 0);
+      for (const std::uint64_t key : keys) node->insert_at(node->count, key, 0, Untraced{});
       for (int probe = 0; probe < 300; ++probe) {
         std::uint64_t key = set.draw(random);
         if (probe % 3 == 0 && !keys.empty()) {
@@ -340,7 +341,8 @@ TEST(BTree, AllInstructionSetsFindTheSamePositions) {
             std::lower_bound(node->keys, node->keys + node->count, key) - node->keys);
         for (const Isa isa : supported_isas()) {
           const UseIsa use(isa);
-          ASSERT_EQ(kernels().lower_bound(*node, key), expected) << set.name << " " << key;
+          ASSERT_EQ(kernels().lower_bound(*node, key, Untraced{}), expected)
+              << set.name << " " << key;
         }
       }
     }

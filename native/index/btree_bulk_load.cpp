@@ -1,0 +1,125 @@
+// Building the tree from sorted keys: leaves from left to right, then one level above the other.
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "index/btree.hpp"
+#include "index/btree_slice.hpp"
+#include "workload/keyspace.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss {
+namespace {
+
+using index_detail::leaf_capacity;
+using index_detail::Node;
+using index_detail::Untraced;
+
+constexpr std::size_t child_capacity = leaf_capacity + 1;
+
+/// How many of the `left` entries go into the next node. Only a slice's one node on a level may be
+/// less than half full.
+std::size_t draw_entries(Random& random, std::size_t left, std::size_t capacity) {
+  if (left <= capacity) return left;
+  const double fill = 1.0 / (2.0 - random.uniform());
+  const auto drawn = static_cast<std::size_t>(fill * static_cast<double>(capacity));
+  return left - drawn < capacity / 2 ? left / 2 : drawn;
+}
+
+void check(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values) {
+  if (keys.size() != values.size()) {
+    throw std::invalid_argument("there are " + std::to_string(values.size()) + " values for " +
+                                std::to_string(keys.size()) + " keys; each key needs one");
+  }
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    if (keys[i - 1] < keys[i]) continue;
+    const bool repeats = keys[i - 1] == keys[i];
+    throw std::invalid_argument("key " + std::to_string(keys[i]) + " at position " +
+                                std::to_string(i) + (repeats ? " repeats" : " is smaller than") +
+                                " the one before it; keys must ascend");
+  }
+}
+
+/// Nodes of one level from left to right, each with the largest key below it.
+struct Level {
+  std::vector<Node*> nodes;
+  std::vector<std::uint64_t> last_keys;
+};
+
+}  // namespace
+
+void BTree::bulk_load(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values,
+                      std::uint64_t seed) {
+  check(keys, values);
+  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+    if (slice_size(slice) != 0 || arena(slice).nodes() != 1) {
+      throw std::logic_error("slice " + std::to_string(slice) + " has been used, with " +
+                             std::to_string(slice_size(slice)) +
+                             " keys left; only a new tree can be loaded");
+    }
+  }
+  std::size_t begin = 0;
+  for (std::uint32_t slice = 0; slice < slices_ && begin < keys.size(); ++slice) {
+    std::size_t end = keys.size();
+    if (slice + 1 < slices_) {
+      const auto first_of_next =
+          std::lower_bound(keys.begin() + static_cast<std::ptrdiff_t>(begin), keys.end(),
+                           first_key_of_slice(slice + 1, slices_));
+      end = static_cast<std::size_t>(first_of_next - keys.begin());
+    }
+    load_slice(slice, keys.subspan(begin, end - begin), values.subspan(begin, end - begin),
+               mix64(mix64(seed) + slice));
+    begin = end;
+  }
+}
+
+void BTree::load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
+                       std::span<const std::uint64_t> values, std::uint64_t seed) {
+  if (keys.empty()) return;
+  Random random(seed);
+  Level level;
+  // The leaf that is there stays the first one: the slice on the left points to it.
+  Node* node = roots_[slice].load(std::memory_order_relaxed);
+  const std::uint64_t next_slice = node->next;
+  for (std::size_t done = 0; done < keys.size();) {
+    const std::size_t n = draw_entries(random, keys.size() - done, leaf_capacity);
+    if (done > 0) {
+      Node* const right = new_node(slice, 0, Untraced{});
+      node->next = Node::as_word(right);
+      node = right;
+    }
+    std::copy_n(keys.begin() + static_cast<std::ptrdiff_t>(done), n, node->keys);
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(done), n, node->words);
+    node->count = static_cast<std::uint16_t>(n);
+    node->fit_samples(Untraced{});
+    done += n;
+    level.nodes.push_back(node);
+    level.last_keys.push_back(keys[done - 1]);
+  }
+  node->next = next_slice;
+
+  for (unsigned height = 1; level.nodes.size() > 1; ++height) {
+    Level above;
+    for (std::size_t done = 0; done < level.nodes.size();) {
+      const std::size_t n = draw_entries(random, level.nodes.size() - done, child_capacity);
+      node = new_node(slice, height, Untraced{});
+      for (std::size_t i = 0; i < n; ++i) node->words[i] = Node::as_word(level.nodes[done + i]);
+      std::fill(node->words + n, std::end(node->words), node->words[n - 1]);
+      // The last child has no key of its own: it takes all above the others.
+      for (std::size_t i = 0; i + 1 < n; ++i) node->keys[i] = level.last_keys[done + i];
+      node->count = static_cast<std::uint16_t>(n - 1);
+      node->fit_samples(Untraced{});
+      done += n;
+      above.nodes.push_back(node);
+      above.last_keys.push_back(level.last_keys[done - 1]);
+    }
+    level = std::move(above);
+  }
+  slice_[slice]->size.store(keys.size(), std::memory_order_relaxed);
+  roots_[slice].store(level.nodes.front(), std::memory_order_release);
+}
+
+}  // namespace pmoss

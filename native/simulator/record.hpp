@@ -1,0 +1,23 @@
+// Recording what the index code touches while it serves a workload.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "simulator/trace.hpp"
+#include "workload/generator.hpp"
+
+namespace pmoss::simulator {
+
+/// Builds the B+-tree of the instance `spec.seed`, as full as random inserts leave it, runs
+/// `options.queries` operations on it and frees it. A query runs on the core of its key's slice; a
+/// scan on that of any slice that it reads from, drawn with the seed. The same arguments give the
+/// same bits in every process.
+///
+/// Throws std::invalid_argument before anything large is allocated if an argument is impossible, if
+/// the tree would not fit into the memory that is available, or if its lines are too many for a
+/// trace; later, if one scan touches more lines than a trace can count.
+std::shared_ptr<const Trace> record_btree(const WorkloadSpec& spec, std::uint32_t slices,
+                                          const TraceOptions& options);
+
+}  // namespace pmoss::simulator

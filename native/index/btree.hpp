@@ -114,9 +114,10 @@ class BTree {
   template <class Tracer>
   index_detail::Node* new_node(std::uint32_t slice, unsigned level, Tracer tracer);
   template <class Tracer>
-  void split_if_unchanged(std::uint32_t slice, index_detail::Node& node, std::uint64_t version,
-                          index_detail::Node* parent, std::uint64_t parent_version,
-                          std::uint64_t key, Tracer tracer);
+  [[gnu::noinline]] void split_if_unchanged(std::uint32_t slice, index_detail::Node& node,
+                                            std::uint64_t version, index_detail::Node* parent,
+                                            std::uint64_t parent_version, std::uint64_t key,
+                                            Tracer tracer);
 
   std::uint32_t slices_;
   // Apart from Slice: dense, so that lookups find it cached.

@@ -53,6 +53,16 @@ REWARDS = ("improvement", "slice", "terminal")
 ON_ILLEGAL = ("remap", "terminate", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
+#: What info holds, at reset and at every step.
+INFO_KEYS = (
+    "action_mask",
+    "illegal_actions",
+    "throughput",
+    "incumbent_throughput",
+    "slice",
+    "tile",
+    "slice_throughput",
+)
 #: Seeds drawn per episode lie below this, so that JSON keeps them exact.
 SEEDS = 2**53
 

@@ -15,7 +15,7 @@ from gymnasium.vector.utils import batch_space
 from pmoss_env import _native
 from pmoss_env.backends.analytic import AnalyticBackend
 from pmoss_env.backends.base import backend_names
-from pmoss_env.envs.spatial.env import Observation, SpatialSchedulingEnv
+from pmoss_env.envs.spatial.env import INFO_KEYS, Observation, SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnsupportedError
 from pmoss_env.types import BoolArray
 
@@ -105,9 +105,10 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         self._incumbent_throughput = np.zeros(num_envs)
         # Read-only, so that they can be handed out again and again.
         self._no_shares = np.zeros((num_envs, first.slices))
-        self._given = np.ones(num_envs, dtype=np.bool_)
-        for values in (self._no_shares, self._given):
+        everybody = np.ones(num_envs, dtype=np.bool_)
+        for values in (self._no_shares, everybody):
             values.setflags(write=False)
+        self._given = {f"_{key}": everybody for key in INFO_KEYS}
         self._batch = _native.EpisodeBatch(
             first.native_task(),
             [cast(AnalyticBackend, env.backend).model for env in self._envs],
@@ -164,10 +165,10 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             raise ResetNeeded("no episode is running: call reset() first")
         resting = self._results["ended"].copy()
         tiles = self._checked(actions, resting)
-        for i in np.flatnonzero(resting):
+        for i in resting.nonzero()[0]:
             self._start(int(i))
         observations = self._batch.step(tiles, resting, copy=self._copy)
-        ended = np.flatnonzero(self._results["ended"])
+        ended = self._results["ended"].nonzero()[0]
         shares = self._no_shares
         if ended.size:
             shares = np.zeros(shares.shape)
@@ -207,17 +208,19 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             env.close()
 
     def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
-        tiles = np.ascontiguousarray(actions)
-        if tiles.shape != (self.num_envs,) or not np.issubdtype(tiles.dtype, np.integer):
+        given = np.ascontiguousarray(actions)
+        if given.shape != (self.num_envs,) or given.dtype.kind not in "iu":
             raise IllegalActionError(
-                f"actions of shape {tiles.shape} and type {tiles.dtype}: must be "
+                f"actions of shape {given.shape} and type {given.dtype}: must be "
                 f"({self.num_envs},) whole numbers"
             )
-        outside = (tiles < 0) | (tiles >= self._tiles)
-        if outside.any():
-            i = int(np.argmax(outside))
+        tiles: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
+        # A negative number is a huge one here.
+        unsigned = tiles.view(np.uint64)
+        if unsigned.max() >= self._tiles:
+            i = int(np.argmax(unsigned >= self._tiles))
             raise IllegalActionError(
-                f"action {tiles[i]} of sub-environment {i}: tiles are 0 to {self._tiles - 1}"
+                f"action {given[i]} of sub-environment {i}: tiles are 0 to {self._tiles - 1}"
             )
         if self._raises:
             masked = (self._masks[np.arange(self.num_envs), tiles] == 0) & ~resting
@@ -227,7 +230,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
                     f"action {tiles[i]} of sub-environment {i}: the position mask forbids this "
                     "tile; see infos['action_mask']"
                 )
-        return tiles.astype(np.int64, copy=False)
+        return tiles
 
     def _start(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
@@ -272,7 +275,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             )
 
     def _infos(self, shares: npt.NDArray[np.float64]) -> dict[str, Any]:
-        infos = {
+        return {
             "action_mask": self._masks.copy(),
             "illegal_actions": self._results["illegal_actions"].copy(),
             "throughput": self._results["throughput"].copy(),
@@ -280,5 +283,5 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             "slice": self._results["slice"].copy(),
             "tile": self._results["tile"].copy(),
             "slice_throughput": shares,
+            **self._given,
         }
-        return {**infos, **{f"_{key}": self._given for key in infos}}

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,7 @@
 #include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/portable_math.hpp"
+#include "workload/sorted_key_file.hpp"
 #include "workload/zipf.hpp"
 
 namespace py = pybind11;
@@ -22,29 +24,74 @@ namespace {
 Distribution distribution_of(const std::string& name) {
   if (name == "uniform") return Distribution::uniform;
   if (name == "zipf") return Distribution::zipf;
-  throw std::invalid_argument("distribution is '" + name + "'; it must be 'uniform' or 'zipf'");
+  if (name == "hot_range") return Distribution::hot_range;
+  throw std::invalid_argument("distribution is '" + name +
+                              "'; it must be 'uniform', 'zipf' or 'hot_range'");
 }
 
 const char* name_of(Distribution distribution) {
-  return distribution == Distribution::zipf ? "zipf" : "uniform";
+  switch (distribution) {
+    case Distribution::zipf:
+      return "zipf";
+    case Distribution::hot_range:
+      return "hot_range";
+    case Distribution::uniform:
+      break;
+  }
+  return "uniform";
+}
+
+const char* name_of(KeySpace::Kind kind) {
+  switch (kind) {
+    case KeySpace::Kind::clustered:
+      return "clustered";
+    case KeySpace::Kind::file:
+      return "file";
+    case KeySpace::Kind::scattered:
+      break;
+  }
+  return "scattered";
+}
+
+KeySpace key_space_of(const std::string& name, std::shared_ptr<SortedKeyFile> keys) {
+  if (name == "scattered") return {KeySpace::Kind::scattered};
+  if (name == "clustered") return {KeySpace::Kind::clustered};
+  if (name == "file") return {KeySpace::Kind::file, std::move(keys)};
+  throw std::invalid_argument("key_space is '" + name +
+                              "'; it must be 'scattered', 'clustered' or 'file'");
 }
 
 WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                        const std::string& distribution, double theta, std::uint64_t zipf_items,
-                       std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed) {
-  const WorkloadSpec spec{
-      lookup, insert,     scan,    update,          distribution_of(distribution),
-      theta,  zipf_items, records, max_scan_length, seed};
+                       std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed,
+                       const std::string& key_space, std::shared_ptr<SortedKeyFile> keys,
+                       double hot_share, double hot_fraction, double drift) {
+  const WorkloadSpec spec{lookup,
+                          insert,
+                          scan,
+                          update,
+                          distribution_of(distribution),
+                          theta,
+                          zipf_items,
+                          records,
+                          max_scan_length,
+                          seed,
+                          key_space_of(key_space, std::move(keys)),
+                          hot_share,
+                          hot_fraction,
+                          drift};
   validate(spec);
   return spec;
 }
 
 py::str describe(const WorkloadSpec& spec) {
-  return py::str(
-             "WorkloadSpec(lookup={}, insert={}, scan={}, update={}, distribution='{}', theta={}, "
-             "zipf_items={}, records={}, max_scan_length={}, seed={})")
-      .format(spec.lookup, spec.insert, spec.scan, spec.update, name_of(spec.distribution),
-              spec.theta, spec.zipf_items, spec.records, spec.max_scan_length, spec.seed);
+  return py::
+      str("WorkloadSpec(lookup={}, insert={}, scan={}, update={}, distribution='{}', theta={}, "
+          "zipf_items={}, records={}, max_scan_length={}, seed={}, key_space='{}', hot_share={}, "
+          "hot_fraction={}, drift={})")
+          .format(spec.lookup, spec.insert, spec.scan, spec.update, name_of(spec.distribution),
+                  spec.theta, spec.zipf_items, spec.records, spec.max_scan_length, spec.seed,
+                  name_of(spec.space.kind), spec.hot_share, spec.hot_fraction, spec.drift);
 }
 
 py::dict draw(OperationGenerator& generator, py::ssize_t n) {
@@ -82,6 +129,12 @@ void check_slices(std::uint32_t slices) {
 void bind_workload(py::module_& module) {
   module.attr("OPERATION_KINDS") = py::make_tuple("lookup", "insert", "scan", "update");
 
+  py::class_<SortedKeyFile, std::shared_ptr<SortedKeyFile>>(
+      module, "SortedKeyFile", "Keys from a file in the format of the SOSD benchmark.")
+      .def(py::init<const std::string&>(), py::arg("path"),
+           py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("size", &SortedKeyFile::size);
+
   const WorkloadSpec standard;
   py::class_<WorkloadSpec>(module, "WorkloadSpec",
                            "A mix of operations and the distribution of their keys.")
@@ -91,7 +144,10 @@ void bind_workload(py::module_& module) {
            py::arg("distribution") = name_of(standard.distribution),
            py::arg("theta") = standard.theta, py::arg("zipf_items") = standard.zipf_items,
            py::arg("records") = standard.records,
-           py::arg("max_scan_length") = standard.max_scan_length, py::arg("seed") = standard.seed)
+           py::arg("max_scan_length") = standard.max_scan_length, py::arg("seed") = standard.seed,
+           py::arg("key_space") = name_of(standard.space.kind), py::arg("keys") = nullptr,
+           py::arg("hot_share") = standard.hot_share,
+           py::arg("hot_fraction") = standard.hot_fraction, py::arg("drift") = standard.drift)
       .def_readonly("lookup", &WorkloadSpec::lookup)
       .def_readonly("insert", &WorkloadSpec::insert)
       .def_readonly("scan", &WorkloadSpec::scan)
@@ -103,6 +159,33 @@ void bind_workload(py::module_& module) {
       .def_readonly("records", &WorkloadSpec::records)
       .def_readonly("max_scan_length", &WorkloadSpec::max_scan_length)
       .def_readonly("seed", &WorkloadSpec::seed)
+      .def_property_readonly("key_space",
+                             [](const WorkloadSpec& spec) { return name_of(spec.space.kind); })
+      .def_readonly("hot_share", &WorkloadSpec::hot_share)
+      .def_readonly("hot_fraction", &WorkloadSpec::hot_fraction)
+      .def_readonly("drift", &WorkloadSpec::drift)
+      .def(
+          "keys_of_records",
+          [](const WorkloadSpec& spec, const py::object& records) {
+            return map_integers<std::uint64_t>(records, [&spec](std::uint64_t record) {
+              return spec.space.key(record, spec.seed);
+            });
+          },
+          py::arg("record"), "The keys of records in this instance.")
+      .def(
+          "record_shares",
+          [](const WorkloadSpec& spec, std::uint32_t slices) {
+            check_slices(slices);
+            return record_shares(spec.space, slices);
+          },
+          py::arg("slices"), "Share of the records that each slice holds, in expectation.")
+      .def(
+          "hot_range_shares",
+          [](const WorkloadSpec& spec, std::uint32_t slices) {
+            check_slices(slices);
+            return hot_range_shares(spec, slices);
+          },
+          py::arg("slices"), "Share of the hot range's choices that fall on each slice.")
       .def("__repr__", &describe);
 
   py::class_<OperationGenerator>(module, "OperationGenerator",

@@ -275,7 +275,7 @@ void Runner::load(const Progress& progress) {
           counts[number].done.store(done, std::memory_order_relaxed);
           if (control.phase() == Phase::abort) return;
         }
-        const std::uint64_t key = key_of_record(record, spec_.seed);
+        const std::uint64_t key = spec_.space.key(record, spec_.seed);
         const std::uint32_t slice = slice_of_key(key, slices);
         if (slice < first || slice >= last) continue;
         index_.insert(key, key);

@@ -1,11 +1,12 @@
 // Drawing operations: first the kind, then the record, then the length of a scan.
 #include "workload/generator.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
-#include "workload/keyspace.hpp"
+#include "workload/sorted_key_file.hpp"
 
 namespace pmoss {
 namespace {
@@ -19,7 +20,36 @@ void check_fraction(const char* name, double value) {
   if (!(value >= 0.0 && value <= 1.0)) refuse(name, std::to_string(value), "lie in [0, 1]");
 }
 
+constexpr double whole_range = 0x1.0p64;
+
 }  // namespace
+
+HotRange hot_range(const WorkloadSpec& spec, std::uint64_t choices) noexcept {
+  const double moved = spec.drift * static_cast<double>(choices) * 1e-6;
+  const double turn = moved - std::floor(moved);
+  // Not mix64(seed) itself, which scatters the records.
+  return {mix64(mix64(spec.seed) + 1) + static_cast<std::uint64_t>(turn * 0x1.0p63) * 2,
+          static_cast<std::uint64_t>(spec.hot_fraction * whole_range)};
+}
+
+std::vector<double> hot_range_shares(const WorkloadSpec& spec, std::uint32_t slices) {
+  const HotRange range = hot_range(spec, 0);
+  const double first = static_cast<double>(range.first) / whole_range;
+  const double end = first + spec.hot_fraction;
+  std::vector<double> shares = record_shares(spec.space, slices);
+  double below = 0.0;
+  for (double& share : shares) {
+    const double from = below;
+    below += share;
+    // The range may go round the end of the key space.
+    double covered = 0.0;
+    for (const double turn : {0.0, 1.0}) {
+      covered += std::max(0.0, std::min(below + turn, end) - std::max(from + turn, first));
+    }
+    share = covered / spec.hot_fraction;
+  }
+  return shares;
+}
 
 void validate(const WorkloadSpec& spec) {
   check_fraction("lookup", spec.lookup);
@@ -31,6 +61,16 @@ void validate(const WorkloadSpec& spec) {
     refuse("lookup + insert + scan + update", std::to_string(sum), "be 1");
   }
   if (spec.records == 0) refuse("records", "0", "be at least 1");
+  if (spec.space.kind == KeySpace::Kind::file) {
+    if (spec.space.keys == nullptr) refuse("key space", "a file without keys", "have keys");
+    if (spec.records > spec.space.keys->size()) {
+      refuse("records", std::to_string(spec.records),
+             "be at most the " + std::to_string(spec.space.keys->size()) +
+                 " different keys of the key file");
+    }
+  } else if (spec.records >= std::uint64_t{1} << 39) {
+    refuse("records", std::to_string(spec.records), "be below 2^39");
+  }
   if (spec.scan > 0.0 && spec.max_scan_length == 0) {
     refuse("max_scan_length", "0", "be at least 1 when there are scans");
   }
@@ -46,9 +86,24 @@ void validate(const WorkloadSpec& spec) {
                "lie in 1 .. " + std::to_string(ZipfSampler::max_items));
       }
       break;
+    case Distribution::hot_range:
+      check_fraction("hot_share", spec.hot_share);
+      // Below one in 10,000 finding a record in the range takes too long.
+      if (!(spec.hot_fraction >= 1e-4 && spec.hot_fraction <= 0.5)) {
+        refuse("hot_fraction", std::to_string(spec.hot_fraction), "lie in [0.0001, 0.5]");
+      }
+      if (spec.hot_fraction * static_cast<double>(spec.records) < 100.0) {
+        refuse("hot_fraction * records",
+               std::to_string(spec.hot_fraction * static_cast<double>(spec.records)),
+               "be at least 100");
+      }
+      if (!(spec.drift >= 0.0 && spec.drift <= 1e6)) {
+        refuse("drift", std::to_string(spec.drift), "lie in [0, 1e6]");
+      }
+      break;
     default:
       refuse("distribution", std::to_string(static_cast<int>(spec.distribution)),
-             "be uniform or zipf");
+             "be uniform, zipf or hot_range");
   }
 }
 
@@ -74,7 +129,19 @@ OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t s
   below_update_ = (spec.lookup + spec.insert + spec.scan) / sum;
 }
 
+std::uint64_t OperationGenerator::choose_in_hot_range() noexcept {
+  const HotRange range = hot_range(spec_, choices_++);
+  if (random_.uniform() >= spec_.hot_share) return random_.below(spec_.records);
+  // Bounded, although a range of at least 100 expected records is found long before.
+  for (int attempt = 0; attempt < 10'000'000; ++attempt) {
+    const std::uint64_t record = random_.below(spec_.records);
+    if (range.holds(spec_.space.position(record, spec_.seed))) return record;
+  }
+  return 0;
+}
+
 std::uint64_t OperationGenerator::choose_record() noexcept {
+  if (spec_.distribution == Distribution::hot_range) return choose_in_hot_range();
   if (!zipf_) return random_.below(spec_.records);
   const std::uint64_t rank = (*zipf_)(random_);
   return rank < spec_.records ? rank : scale64(mix64(rank), spec_.records);
@@ -85,11 +152,11 @@ Operation OperationGenerator::next() noexcept {
   Operation operation{};
   if (kind >= below_insert_ && kind < below_scan_) {
     operation.kind = Operation::Kind::insert;
-    operation.key = key_of_record(next_insert_, spec_.seed);
+    operation.key = spec_.space.key(next_insert_, spec_.seed);
     next_insert_ += insert_stride_;
     return operation;
   }
-  operation.key = key_of_record(choose_record(), spec_.seed);
+  operation.key = spec_.space.key(choose_record(), spec_.seed);
   if (kind < below_insert_) {
     operation.kind = Operation::Kind::lookup;
   } else if (kind < below_update_) {

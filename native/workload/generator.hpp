@@ -3,14 +3,20 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "workload/keyspace.hpp"
 #include "workload/random.hpp"
 #include "workload/zipf.hpp"
 
 namespace pmoss {
 
 /// How reads, scans and updates choose their record.
-enum class Distribution : std::uint8_t { uniform, zipf };
+enum class Distribution : std::uint8_t {
+  uniform,
+  zipf,       ///< scrambled: hot records lie anywhere
+  hot_range,  ///< neighbouring records are hot, all others are alike
+};
 
 /// One workload. The four fractions add up to 1. With `zipf`, ranks are drawn over `zipf_items` and
 /// those that are no record are scattered over the records: YCSB's scrambled Zipf, whose constant
@@ -26,7 +32,24 @@ struct WorkloadSpec {
   std::uint64_t records = 30'000'000;
   std::uint32_t max_scan_length = 100;
   std::uint64_t seed = 0;  ///< the instance: decides which keys exist and which of them are hot
+  KeySpace space = {};
+  double hot_share = 0.9;      ///< hot_range: share of the choices that fall into the hot range
+  double hot_fraction = 0.05;  ///< hot_range: share of the records in it
+  double drift = 0.0;  ///< hot_range: by what share of the records it moves per 10^6 choices
 };
+
+/// The hot range of an instance after some choices: `width` positions (KeySpace::position) from
+/// `first` on, round the end.
+struct HotRange {
+  std::uint64_t first;
+  std::uint64_t width;
+
+  bool holds(std::uint64_t position) const noexcept { return position - first < width; }
+};
+HotRange hot_range(const WorkloadSpec& spec, std::uint64_t choices) noexcept;
+
+/// Share of the hot range's choices that fall on each slice, before it has drifted.
+std::vector<double> hot_range_shares(const WorkloadSpec& spec, std::uint32_t slices);
 
 /// Throws std::invalid_argument, naming the value and what is right, when the spec makes no sense.
 void validate(const WorkloadSpec& spec);
@@ -54,12 +77,14 @@ class OperationGenerator {
 
  private:
   std::uint64_t choose_record() noexcept;
+  std::uint64_t choose_in_hot_range() noexcept;
 
   WorkloadSpec spec_;
   Random random_;
   std::optional<ZipfSampler> zipf_;
   std::uint64_t next_insert_;
   std::uint64_t insert_stride_;
+  std::uint64_t choices_ = 0;
   double below_insert_;  // the fractions, summed up in the order of Operation::Kind
   double below_scan_;
   double below_update_;

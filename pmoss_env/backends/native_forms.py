@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
 from pmoss_env import _native
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Neighbour
-from pmoss_env.workloads import Workload
+from pmoss_env.workloads import SOSD, Workload
 
 _BYTES_PER_LINE = 64
 _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
@@ -100,16 +102,35 @@ def native_neighbours(
 
 
 def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
-    """The C++ form of a workload description and instance seed."""
-    return _native.WorkloadSpec(
-        lookup=workload.lookup,
-        insert=workload.insert,
-        scan=workload.scan,
-        update=workload.update,
-        distribution=workload.distribution,
-        theta=workload.theta,
-        zipf_items=workload.zipf_items,
-        records=workload.records,
-        max_scan_length=workload.max_scan_length,
-        seed=seed,
-    )
+    """The C++ form of a workload description and instance seed.
+
+    Raises:
+        DescriptionError: a key file that cannot be used, or more records than it holds.
+    """
+    path = workload.keys.removeprefix(SOSD) if workload.keys.startswith(SOSD) else None
+    try:
+        return _native.WorkloadSpec(
+            lookup=workload.lookup,
+            insert=workload.insert,
+            scan=workload.scan,
+            update=workload.update,
+            distribution=workload.distribution,
+            theta=workload.theta,
+            zipf_items=workload.zipf_items,
+            records=workload.records,
+            max_scan_length=workload.max_scan_length,
+            seed=seed,
+            key_space=workload.keys if path is None else "file",
+            keys=None if path is None else _sorted_keys(path),
+            hot_share=workload.hot_share,
+            hot_fraction=workload.hot_fraction,
+            drift=workload.drift,
+        )
+    except ValueError as error:
+        raise DescriptionError(f"workload {workload.name!r}: {error}") from error
+
+
+@lru_cache(maxsize=4)
+def _sorted_keys(path: str) -> _native.SortedKeyFile:
+    """The keys of a file, checked once per process."""
+    return _native.SortedKeyFile(path)

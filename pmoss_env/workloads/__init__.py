@@ -1,6 +1,6 @@
 """Workloads as data: what queries an index gets."""
 
 from pmoss_env.workloads.catalog import load_workload, workload_names
-from pmoss_env.workloads.description import Workload
+from pmoss_env.workloads.description import KEY_SPACES, SOSD, Workload
 
-__all__ = ["Workload", "load_workload", "workload_names"]
+__all__ = ["KEY_SPACES", "SOSD", "Workload", "load_workload", "workload_names"]

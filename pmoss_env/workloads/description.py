@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,10 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 
 FRACTIONS = ("lookup", "insert", "scan", "update")
-DISTRIBUTIONS = ("uniform", "zipf")
+DISTRIBUTIONS = ("uniform", "zipf", "hot_range")
+#: Key spaces without a file; "sosd:<path>" takes the keys of a file.
+KEY_SPACES = ("scattered", "clustered")
+SOSD = "sosd:"
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,22 @@ class Workload:
         insert: share of inserts of fresh, uniform keys.
         scan: share of range scans.
         update: share of updates of existing keys.
-        distribution: how existing keys are chosen, "uniform" or "zipf" (scrambled).
+        distribution: how existing keys are chosen: "uniform", "zipf" (scrambled: hot keys lie
+            anywhere) or "hot_range" (neighbouring keys are hot).
         theta: exponent of the Zipf distribution.
         zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
             the hottest key gets 3.78 % of the draws.
         records: records in the index at the start.
         max_scan_length: a scan's length is uniform in 1 to this, in entries.
+        keys: the key space: "scattered" (uniform), "clustered" (clusters within clusters, as in map
+            data; synthetic) or "sosd:<path>", a file in the format of the SOSD benchmark (a count
+            and that many ascending keys, 64-bit, little-endian). Slices are key ranges of equal
+            width, so that they differ in size where keys are not uniform, and may be empty.
+        hot_share: of "hot_range": share of the choices that fall into the hot range.
+        hot_fraction: of "hot_range": share of the records in it.
+        drift: of "hot_range": by what share of the records the range moves per million choices. On
+            the analytic backend it stays where the workload instance begins.
+        index: the kind of index that the workload is for.
     """
 
     name: str
@@ -47,6 +60,11 @@ class Workload:
     zipf_items: int
     records: int
     max_scan_length: int
+    keys: str = "scattered"
+    hot_share: float = 0.9
+    hot_fraction: float = 0.05
+    drift: float = 0.0
+    index: str = "btree"
 
     def __post_init__(self) -> None:
         shares = [getattr(self, name) for name in FRACTIONS]
@@ -61,6 +79,16 @@ class Workload:
             )
         if not 0 < self.theta <= 10:
             raise DescriptionError(f"theta = {self.theta}: must lie in (0, 10]")
+        if self.keys not in KEY_SPACES and not self.keys.startswith(SOSD):
+            raise DescriptionError(
+                f"keys = {self.keys!r}: must be one of {KEY_SPACES} or {SOSD}<path>"
+            )
+        if not 0 <= self.hot_share <= 1:
+            raise DescriptionError(f"hot_share = {self.hot_share}: must lie in [0, 1]")
+        if not 1e-4 <= self.hot_fraction <= 0.5:
+            raise DescriptionError(f"hot_fraction = {self.hot_fraction}: must lie in [0.0001, 0.5]")
+        if not 0 <= self.drift <= 1e6:
+            raise DescriptionError(f"drift = {self.drift}: must lie in [0, 1e6]")
         for name in ("zipf_items", "records", "max_scan_length"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
@@ -80,7 +108,7 @@ class Workload:
                 raise DescriptionError(f"{key}: unknown; known are {', '.join(known)}")
             if not isinstance(value, known[key]) or isinstance(value, bool):
                 raise DescriptionError(f"{key} = {value!r}: has the wrong type")
-        for key in known:
-            if key not in data:
-                raise DescriptionError(f"{key}: is missing")
+        for field in fields(cls):
+            if field.name not in data and field.default is MISSING:
+                raise DescriptionError(f"{field.name}: is missing")
         return cls(**data)

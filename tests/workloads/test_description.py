@@ -33,6 +33,10 @@ def test_unknown_workload_is_named() -> None:
         ({"theta": 0.0}, "theta = 0.0"),
         ({"records": 0}, "records = 0"),
         ({"max_scan_length": 0}, "max_scan_length = 0"),
+        ({"keys": "dense"}, "keys = 'dense'"),
+        ({"hot_share": 1.5}, "hot_share = 1.5"),
+        ({"hot_fraction": 0.0}, "hot_fraction = 0.0"),
+        ({"drift": -1.0}, r"drift = -1\.0"),
     ],
 )
 def test_impossible_values_are_refused(change: dict[str, object], complaint: str) -> None:

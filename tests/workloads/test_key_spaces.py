@@ -1,0 +1,128 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_env import _native
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.errors import DescriptionError
+from pmoss_env.workloads import load_workload
+
+RECORDS = np.arange(200_000, dtype=np.uint64)
+
+
+def write_keys(path: Path, keys: list[int] | np.ndarray, count: int | None = None) -> str:
+    words = np.asarray(keys, dtype=np.uint64)
+    count = words.size if count is None else count
+    np.concatenate([np.array([count], dtype=np.uint64), words]).tofile(path)
+    return f"sosd:{path}"
+
+
+def slices_of(keys: np.ndarray, slices: int) -> np.ndarray:
+    counts = np.bincount(_native.slice_of_key(keys, slices), minlength=slices)
+    return counts / keys.size
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("name", ["ycsb-a", "osm-a"])
+def test_records_have_distinct_keys_and_slices_their_shares(name: str, seed: int) -> None:
+    spec = native_workload(load_workload(name), seed)
+    keys = spec.keys_of_records(RECORDS)
+    assert np.unique(keys).size == keys.size
+    shares = np.array(spec.record_shares(64))
+    assert shares.sum() == pytest.approx(1.0)
+    counted = slices_of(keys, 64)
+    # Four standard deviations of a count.
+    assert np.all(np.abs(counted - shares) <= 4 * np.sqrt(shares / keys.size) + 2 / keys.size)
+
+
+def test_clustered_slices_differ_widely_and_are_the_same_for_all_seeds() -> None:
+    first, second = (
+        np.array(native_workload(load_workload("osm-a"), seed).record_shares(256))
+        for seed in (0, 1)
+    )
+    assert np.array_equal(first, second)
+    assert first.max() > 8 / 256
+    assert first.min() < 0.1 / 256
+
+
+def test_scattered_keys_are_those_of_key_of_record() -> None:
+    spec = native_workload(load_workload("ycsb-a"), 5)
+    assert np.array_equal(
+        spec.keys_of_records(RECORDS[:100]), _native.key_of_record(RECORDS[:100], 5)
+    )
+
+
+@pytest.mark.parametrize("name", ["hot-range", "osm-a"])
+def test_a_hot_range_gets_its_share_of_the_choices(name: str) -> None:
+    workload = replace(
+        load_workload(name), distribution="hot_range", lookup=1.0, insert=0.0, records=100_000
+    )
+    spec = native_workload(workload, 3)
+    drawn = _native.OperationGenerator(spec, 1).draw(200_000)["key"]
+    expected = 0.9 * np.array(spec.hot_range_shares(64)) + 0.1 * np.array(spec.record_shares(64))
+    assert expected.sum() == pytest.approx(1.0)
+    assert np.abs(slices_of(drawn, 64) - expected).max() < 0.01
+
+
+def test_a_hot_range_is_contiguous_and_another_for_another_seed() -> None:
+    shares = np.array(native_workload(load_workload("hot-range"), 3).hot_range_shares(256))
+    hot = np.flatnonzero(shares)
+    assert 12 <= hot.size <= 15
+    gaps = np.diff(hot)
+    assert (gaps > 1).sum() <= 1  # round the end
+    other = np.array(native_workload(load_workload("hot-range"), 4).hot_range_shares(256))
+    assert not np.array_equal(shares, other)
+
+
+def test_a_drifting_range_moves_on() -> None:
+    workload = replace(load_workload("hot-range-drift"), records=100_000, drift=1.0, hot_share=1.0)
+    drawn = _native.OperationGenerator(native_workload(workload, 0), 0).draw(500_001)["key"]
+    start, end = (drawn[part].astype(float) / 2**64 for part in (slice(0, 500), slice(-500, None)))
+    moved = (np.median(end) - np.median(start)) % 1.0
+    assert moved == pytest.approx(0.5, abs=0.03)
+
+
+def test_keys_of_a_file_keep_their_order_and_fill_the_range(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    keys = np.unique(rng.integers(10**6, 10**9, 50_000, dtype=np.uint64))
+    name = write_keys(tmp_path / "keys", np.sort(np.concatenate([keys, keys[:10]])))
+    workload = replace(load_workload("lookups"), keys=name, records=40_000)
+    spec = native_workload(workload, 1)
+    assert _native.SortedKeyFile(name.removeprefix("sosd:")).size == keys.size
+    all_records = spec.keys_of_records(np.arange(keys.size, dtype=np.uint64))
+    stretched = np.sort(all_records)
+    assert stretched[0] == 0
+    assert stretched[-1] >= 2**63
+    scale = (stretched[1:] // (keys[1:] - keys[0])).astype(np.uint64)
+    assert np.unique(scale).size == 1
+    counted = slices_of(all_records, 16)
+    assert np.abs(counted - np.array(spec.record_shares(16))).max() < 1e-12
+    drawn = _native.OperationGenerator(spec, 0).draw(1000)["key"]
+    assert np.isin(drawn, all_records[:40_000]).all()
+
+
+@pytest.mark.parametrize(
+    ("keys", "count", "complaint"),
+    [
+        ([3, 2, 5], None, "key 1 is 2, below the one before it"),
+        ([1, 2, 3], 4, "announces 4 keys but holds 3"),
+        ([7, 7], None, "at least 2 different keys"),
+        ([1, 2], None, "records is 40000; it must be at most the 2"),
+    ],
+)
+def test_bad_key_files_are_refused(
+    tmp_path: Path, keys: list[int], count: int | None, complaint: str
+) -> None:
+    name = write_keys(tmp_path / "bad", keys, count)
+    workload = replace(load_workload("lookups"), keys=name, records=40_000)
+    with pytest.raises(DescriptionError, match=complaint):
+        native_workload(workload)
+
+
+def test_truncated_and_missing_key_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "cut").write_bytes(b"\x01\x00\x00")
+    for path, complaint in ((tmp_path / "cut", "3 bytes"), (tmp_path / "none", "cannot be opened")):
+        with pytest.raises(DescriptionError, match=complaint):
+            native_workload(replace(load_workload("lookups"), keys=f"sosd:{path}"))

@@ -61,7 +61,10 @@ def test_inserts_are_fresh_records():
         ({"records": 0}, "records is 0; it must be at least 1"),
         ({"distribution": "zipf", "theta": 0.0}, "theta is 0.000000"),
         ({"distribution": "zipf", "zipf_items": 0}, "zipf_items is 0"),
-        ({"distribution": "normal"}, "distribution is 'normal'; it must be 'uniform', 'zipf' or 'hot_range'"),
+        (
+            {"distribution": "normal"},
+            "distribution is 'normal'; it must be 'uniform', 'zipf' or 'hot_range'",
+        ),
     ],
 )
 def test_a_wrong_spec_is_refused_with_what_is_right(arguments, complaint):

@@ -159,7 +159,7 @@ std::shared_ptr<const Trace> record_btree(const WorkloadSpec& spec, std::uint32_
   {
     std::vector<std::uint64_t> keys(spec.records);
     for (std::uint64_t record = 0; record < spec.records; ++record) {
-      keys[record] = key_of_record(record, spec.seed);
+      keys[record] = spec.space.key(record, spec.seed);
     }
     sort_keys(keys);
     tree.bulk_load(keys, keys, spec.seed);

@@ -19,7 +19,6 @@ from pmoss_env.errors import (
 )
 
 TOY = {"machine": "toy", "workload": "ycsb-a", "slices": 8}
-STEP_MODE = getattr(gymnasium.vector, "AutoresetMode", None)
 
 
 def same(rows, expected, i):
@@ -156,8 +155,7 @@ def test_gymnasium_makes_it_and_declares_its_autoreset():
     envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, threads=2)
     assert isinstance(envs.unwrapped, SpatialVectorEnv)
     assert envs.spec.kwargs["vectorization_mode"] == "vector_entry_point"
-    expected = STEP_MODE.NEXT_STEP if STEP_MODE else "NextStep"
-    assert envs.metadata["autoreset_mode"] == expected
+    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
     assert envs.num_envs == 3
     assert envs.single_action_space == gymnasium.spaces.Discrete(8)
     assert envs.action_space.shape == (3,)
@@ -168,22 +166,42 @@ def test_gymnasium_makes_it_and_declares_its_autoreset():
     envs.close()
 
 
-def test_it_agrees_with_gymnasiums_own_vector_environment():
-    native = gymnasium.make_vec("pmoss/toy-v0", num_envs=3)
-    synchronous = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, vectorization_mode="sync")
+def alike(one, other):
+    """The same structure and the same bits."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert set(one) == set(other)
+        for key in one:
+            alike(one[key], other[key])
+    elif isinstance(one, np.ndarray) and one.dtype == object:
+        for a, b in zip(one, other, strict=True):
+            alike(a, b)
+    elif one is not None:
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("on_illegal", ["remap", "terminate"])
+def test_it_agrees_with_gymnasiums_own_vector_environment(mode, copy, on_illegal):
+    arguments = {"num_envs": 3, "on_illegal": on_illegal}
+    native = gymnasium.make_vec("pmoss/toy-v0", **arguments, copy=copy, autoreset_mode=mode)
+    synchronous = gymnasium.make_vec(
+        "pmoss/toy-v0",
+        **arguments,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": mode},
+    )
     assert native.observation_space == synchronous.observation_space
     assert native.action_space == synchronous.action_space
+    assert native.metadata["autoreset_mode"] == synchronous.metadata["autoreset_mode"]
     steps = [native.reset(seed=9), synchronous.reset(seed=9)]
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for _ in range(30):
         for one, other in zip(*steps, strict=True):
-            if isinstance(one, dict):
-                assert set(one) == set(other)
-                assert all(one[key].dtype == other[key].dtype for key in one)
-                assert all(one[key].tobytes() == other[key].tobytes() for key in one)
-            else:
-                assert one.dtype == other.dtype
-                assert one.tobytes() == other.tobytes()
+            alike(one, other)
         actions = rng.integers(8, size=3)
         steps = [native.step(actions), synchronous.step(actions)]
 
@@ -327,6 +345,7 @@ def test_bad_actions_are_refused_before_anything_moves(actions, words):
         ({"backend": "hardware"}, UnsupportedError, "vectorization_mode='sync'"),
         ({"backend": "quantum"}, UnknownNameError, "quantum"),
         ({"order": "random"}, UnknownNameError, "random"),
+        ({"autoreset_mode": "Disabled"}, UnknownNameError, "Disabled"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments, error, words):

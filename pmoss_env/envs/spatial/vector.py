@@ -16,15 +16,16 @@ from pmoss_env import _native
 from pmoss_env.backends.analytic import AnalyticBackend
 from pmoss_env.backends.base import backend_names
 from pmoss_env.envs.spatial.env import INFO_KEYS, Observation, SpatialSchedulingEnv
-from pmoss_env.errors import DescriptionError, IllegalActionError, UnsupportedError
+from pmoss_env.errors import (
+    DescriptionError,
+    IllegalActionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from pmoss_env.types import BoolArray
 
-#: Gymnasium 1.0 resets at the next step too, but has no word for it.
-_NEXT_STEP = (
-    gymnasium.vector.AutoresetMode.NEXT_STEP
-    if hasattr(gymnasium.vector, "AutoresetMode")
-    else "NextStep"
-)
+#: The modes of Gymnasium's AutoresetMode that are known here; Gymnasium 1.0 has no such words yet.
+NEXT_STEP, SAME_STEP = AUTORESET_MODES = ("NextStep", "SameStep")
 
 
 class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray[Any]]):
@@ -36,20 +37,23 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
     model are computed in C++ without the interpreter's lock; episodes begin and end in Python.
 
     An episode that ended is reset by the next call of step(), which ignores that
-    sub-environment's action and pays 0 (``metadata["autoreset_mode"]``: NEXT_STEP).
+    sub-environment's action and pays 0. With ``autoreset_mode="SameStep"`` the call that ends an
+    episode resets it too: it returns the new episode's observation and info, and the old one's in
+    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` says which.
 
     Infos follow Gymnasium's convention for vectors: an array per key of the single environment's
     info, with a row per sub-environment, and under ``"_" + key`` the (num_envs,) bool mask of those
     who gave it, which are always all of them.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
-        **SpatialSchedulingEnv.metadata,
-        "autoreset_mode": _NEXT_STEP,
-    }
-
     def __init__(
-        self, num_envs: int = 1, *, threads: int = 1, copy: bool = True, **arguments: Any
+        self,
+        num_envs: int = 1,
+        *,
+        threads: int = 1,
+        copy: bool = True,
+        autoreset_mode: str = NEXT_STEP,
+        **arguments: Any,
     ) -> None:
         """Makes the sub-environments.
 
@@ -58,15 +62,20 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             threads: how many native threads step them; the results are the same.
             copy: True returns fresh observations from every call. False returns the same arrays
                 every time, valid until the next call: a step then writes only what changes.
+            autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
             **arguments: of ``SpatialSchedulingEnv``.
 
         Raises:
             UnsupportedError: another backend than "analytic".
+            UnknownNameError: another autoreset mode.
             DescriptionError: an impossible value, here or in ``arguments``.
         """
         for name, value in (("num_envs", num_envs), ("threads", threads)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+        autoreset_mode = getattr(autoreset_mode, "value", autoreset_mode)
+        if autoreset_mode not in AUTORESET_MODES:
+            raise UnknownNameError("autoreset_mode", autoreset_mode, AUTORESET_MODES)
         backend = arguments.get("backend", "analytic")
         if backend != "analytic" and backend in backend_names():
             raise UnsupportedError(
@@ -74,6 +83,12 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
                 "give gymnasium.make_vec() vectorization_mode='sync'"
             )
         self.num_envs = num_envs
+        modes = getattr(gymnasium.vector, "AutoresetMode", str)
+        self.metadata = {
+            **SpatialSchedulingEnv.metadata,
+            "autoreset_mode": modes(autoreset_mode),
+        }
+        self._same_step = autoreset_mode == SAME_STEP
         self._envs = [SpatialSchedulingEnv(**arguments) for _ in range(num_envs)]
         first = self._envs[0]
         self.render_mode = first.render_mode
@@ -165,36 +180,45 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             raise ResetNeeded("no episode is running: call reset() first")
         resting = self._results["ended"].copy()
         tiles = self._checked(actions, resting)
-        for i in resting.nonzero()[0]:
-            self._start(int(i))
-        observations = self._batch.step(tiles, resting, copy=self._copy)
-        ended = self._results["ended"].nonzero()[0]
+        for i in resting.nonzero()[0].tolist():
+            self._start(i)
+        copies = self._batch.step(tiles, resting, copy=self._copy)
+        ended = self._results["ended"].nonzero()[0].tolist()
+        finals = {i: self._finish(i, int(tiles[i])) for i in ended}
+        rewards, terminated = self._results["rewards"].copy(), self._results["ended"].copy()
         shares = self._no_shares
-        if ended.size:
+        final: dict[str, Any] = {}
+        if self._same_step and finals:
+            final = self._final_infos(finals, terminated)
+            for i in finals:
+                self._start(i)
+                for key, rows in (copies or {}).items():
+                    rows[i] = self._state[key][i]
+        elif finals:
             shares = np.zeros(shares.shape)
-            for i in ended:
-                shares[i] = self._finish(int(i), int(tiles[i]))
+            for i, (_, info) in finals.items():
+                shares[i] = info["slice_throughput"]
         return (
-            dict(self._state) if observations is None else observations,
-            self._results["rewards"].copy(),
-            self._results["ended"].copy(),
+            dict(self._state) if copies is None else copies,
+            rewards,
+            terminated,
             np.zeros(self.num_envs, dtype=np.bool_),
-            self._infos(shares),
+            {**self._infos(shares), **final},
         )
 
     def action_masks(self) -> BoolArray:
         """(num_envs, r * c) bool, the legal tiles for the next slices; works before reset too."""
         return self._masks.astype(np.bool_)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The result of a method, or the value of an attribute, of every sub-environment.
-
-        They have then come to where the batch is. Stepping or resetting them from here would part
-        them from it.
-        """
+    def sub_environments(self) -> tuple[SpatialSchedulingEnv, ...]:
+        """Every sub-environment, come to where the batch is: only to look at."""
         for i in range(self.num_envs):
             self._catch_up(i)
-        values = [getattr(env, name) for env in self._envs]
+        return tuple(self._envs)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The result of a method, or the value of an attribute, of every sub-environment."""
+        values = [getattr(env, name) for env in self.sub_environments()]
         return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
 
     def render(self) -> tuple[Any, ...]:
@@ -250,8 +274,8 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             throughput=info["throughput"],
         )
 
-    def _finish(self, i: int, action: int) -> npt.NDArray[np.float64]:
-        """Lets the sub-environment itself take the last step; returns what its slices served."""
+    def _finish(self, i: int, action: int) -> tuple[Observation, dict[str, Any]]:
+        """Lets the sub-environment itself take the last step; its observation and info."""
         env = self._envs[i]
         placed = self._batch.placed(i)
         illegal = int(self._results["illegal_actions"][i])
@@ -262,9 +286,25 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         env.resume(
             placed, illegal_actions=illegal, throughput=float(self._results["throughput"][i])
         )
-        _, self._results["rewards"][i], _, _, info = env.step(action)
+        observation, self._results["rewards"][i], _, _, info = env.step(action)
         self._results["throughput"][i] = info["throughput"]
-        return cast(npt.NDArray[np.float64], info["slice_throughput"])
+        return observation, info
+
+    def _final_infos(
+        self, finals: dict[int, tuple[Observation, dict[str, Any]]], ended: BoolArray
+    ) -> dict[str, Any]:
+        """How episodes ended that have been followed by others already."""
+        observations = np.full(self.num_envs, None, dtype=object)
+        infos: dict[str, Any] = {}
+        for i, (observation, info) in finals.items():
+            observations[i] = observation
+            infos = self._add_info(infos, info, i)
+        return {
+            "final_obs": observations,
+            "_final_obs": ended.copy(),
+            "final_info": infos,
+            "_final_info": ended.copy(),
+        }
 
     def _catch_up(self, i: int) -> None:
         if self._running and not self._results["ended"][i]:

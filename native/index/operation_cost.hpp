@@ -1,4 +1,16 @@
-// What an operation on the B+-tree costs the processor besides waiting for memory.
+// What a query on the B+-tree costs the processor besides waiting for memory.
+//
+// Fitted to counts by callgrind 3.19 of the AVX2 code (bench/operation_cost.cpp has the command):
+//
+//   instructions in the tree   1 level   2 levels   3 levels
+//   lookup                          89        141        193
+//   update                         138        186        234
+//   insert, 27 lines written       586        673        716
+//   scan of 50 entries                        517        566   (100: 840, 400: 2476)
+//   insert into small leaves: 277 with 7.6 lines written, 339 with 10.5, 411 with 15.4
+//
+// Mispredictions per operation by callgrind's predictor: lookup and update 0.0, insert 4.5, scan of
+// 1 .. 100 entries 4.5 and of 400 entries 11.5. The fits are within 5 % of these instructions.
 #pragma once
 
 namespace pmoss {
@@ -8,19 +20,27 @@ struct OperationCost {
   double branch_misses;
 };
 
-/// `levels` of the tree that are passed, 1 for a single leaf.
-constexpr OperationCost lookup_cost(double levels) noexcept { return {200.0 + 45.0 * levels, 1.0}; }
-
-constexpr OperationCost update_cost(double levels) noexcept { return {220.0 + 45.0 * levels, 1.0}; }
-
-/// `written_lines`: cache lines that change, those of the entries moved and of splits included.
-constexpr OperationCost insert_cost(double levels, double written_lines) noexcept {
-  return {260.0 + 45.0 * levels + 8.0 * written_lines, 2.0};
+/// What a worker adds to each query: taking it from the queue, telling its kind, accounting for it
+/// (callgrind of runtime::Runner with full queues: 85 instructions in Worker::run() and 45 in
+/// account()). Guessing the commonest kind is wrong for all others; `largest_share` is its share.
+constexpr OperationCost worker_cost(double largest_share) noexcept {
+  return {130.0, 1.0 - largest_share};
 }
 
-/// `entries` read, with keys and values, from `leaves` leaves.
-constexpr OperationCost scan_cost(double levels, double entries, double leaves) noexcept {
-  return {200.0 + 45.0 * levels + 4.0 * entries + 40.0 * leaves, 1.0 + leaves};
+/// `levels` of the tree that are passed, 1 for a single leaf.
+constexpr OperationCost lookup_cost(double levels) noexcept { return {37.0 + 52.0 * levels, 0.0}; }
+
+constexpr OperationCost update_cost(double levels) noexcept { return {90.0 + 48.0 * levels, 0.0}; }
+
+/// `written_lines`: cache lines that change. Those are the lines of the keys and values moved, the
+/// node's head, its samples, and where a node splits those of both halves and of the parent.
+constexpr OperationCost insert_cost(double levels, double written_lines) noexcept {
+  return {113.0 + 65.0 * levels + 15.0 * written_lines, 4.5};
+}
+
+/// `entries` copied out, keys and values, and each value used once by the worker (5 instructions).
+constexpr OperationCost scan_cost(double levels, double entries) noexcept {
+  return {138.0 + 52.0 * levels + (5.5 + 5.0) * entries, 3.6 + 0.018 * entries};
 }
 
 }  // namespace pmoss

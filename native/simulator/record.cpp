@@ -60,6 +60,12 @@ void check_size(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptio
                  "lower records or queries, or raise line_sampling");
 }
 
+/// Entries that one scan may find.
+std::size_t longest_scan(const WorkloadSpec& spec, const TraceOptions& options) {
+  if (spec.scan == 0.0) return 0;
+  return std::min<std::uint64_t>(spec.max_scan_length, spec.records + options.queries);
+}
+
 /// Runs operations on the tree and tells the builder of each.
 class Recorder {
  public:
@@ -68,8 +74,9 @@ class Recorder {
         slices_(slices),
         generator_(spec, options.seed, spec.records, 1),
         routing_(mix64(mix64(~spec.seed) + options.seed)),
-        keys_(spec.max_scan_length),
-        values_(spec.max_scan_length),
+        worker_(worker_cost(std::max({spec.lookup, spec.insert, spec.scan, spec.update}))),
+        keys_(longest_scan(spec, options)),
+        values_(keys_.size()),
         builder_(
             slices, options,
             [&tree](std::uint32_t slice) -> const SliceArena& { return tree.arena(slice); },
@@ -123,8 +130,7 @@ class Recorder {
       case Operation::Kind::scan: {
         const std::size_t found =
             tree_.scan(operation.key, operation.scan_length, keys_.data(), values_.data(), log_);
-        const auto entries = static_cast<double>(found);
-        cost = scan_cost(levels, entries, 1.0 + entries / keys_per_leaf);
+        cost = scan_cost(levels, static_cast<double>(found));
         if (found > 0) {
           const std::uint32_t last = slice_of_key(keys_[found - 1], slices_);
           if (last > slice) {
@@ -134,14 +140,16 @@ class Recorder {
         break;
       }
     }
-    builder_.add(log_, {slice, static_cast<std::uint8_t>(operation.kind), cost.instructions,
-                        cost.branch_misses});
+    builder_.add(log_, {slice, static_cast<std::uint8_t>(operation.kind),
+                        worker_.instructions + cost.instructions,
+                        worker_.branch_misses + cost.branch_misses});
   }
 
   BTree& tree_;
   std::uint32_t slices_;
   OperationGenerator generator_;
-  Random routing_;
+  Random routing_;  // of scans
+  OperationCost worker_;
   TouchLog log_;
   std::vector<std::uint64_t> keys_, values_;
   TraceBuilder builder_;

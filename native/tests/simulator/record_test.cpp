@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -15,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "index/node.hpp"
+#include "index/operation_cost.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss::simulator {
@@ -269,6 +271,46 @@ TEST(RecordBTree, IsTheSameBitsEachTimeAndAnotherForAnotherSeed) {
   EXPECT_EQ(record(1, 2), record(1, 2));
   EXPECT_NE(record(1, 2), record(1, 3));
   EXPECT_NE(record(1, 2), record(2, 2));
+}
+
+TEST(RecordBTreeDeathTest, IsTheSameBitsInAnotherProcess) {
+  // A new process with the tree at other addresses, not a copy of this one.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto own = digest(*record_btree(mixed(), 16, options(20'000, 4, 2)));
+  EXPECT_EXIT(
+      {
+        const auto trace = record_btree(mixed(), 16, options(20'000, 4, 2));
+        std::fprintf(stderr, "digest %llu.", static_cast<unsigned long long>(digest(*trace)));
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "digest " + std::to_string(own) + "\\.");
+}
+
+TEST(RecordBTree, RefusesScansThatATraceCannotCount) {
+  WorkloadSpec spec;
+  spec.lookup = 0.0;
+  spec.scan = 1.0;
+  spec.records = 400'000;
+  spec.max_scan_length = 4'000'000'000;
+  EXPECT_THROW(record_btree(spec, 4, options(10)), std::invalid_argument);
+  spec.max_scan_length = 100'000;
+  EXPECT_EQ(record_btree(spec, 4, options(10))->size(), 10u);
+}
+
+TEST(RecordBTree, StatesTheInstructionsOfEachKind) {
+  const auto trace = record_btree(mixed(), 8, options(5'000));  // two levels, largest share 0.4
+  for (std::size_t i = 0; i < trace->size(); ++i) {
+    const TracedQuery& q = trace->queries[i];
+    if (static_cast<Kind>(q.kind) == Kind::lookup) {
+      ASSERT_EQ(q.instructions, worker_cost(0.4).instructions + lookup_cost(2).instructions);
+      ASSERT_FLOAT_EQ(q.branch_misses, 0.6f);
+    } else if (static_cast<Kind>(q.kind) == Kind::insert && locks_of(*trace, i) == 1) {
+      ASSERT_EQ(q.instructions,
+                worker_cost(0.4).instructions + insert_cost(2, q.writes).instructions);
+    } else if (static_cast<Kind>(q.kind) == Kind::scan) {
+      ASSERT_GT(q.instructions, worker_cost(0.4).instructions + scan_cost(2, 0).instructions);
+    }
+  }
 }
 
 std::string refusal(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options) {

@@ -8,7 +8,7 @@ namespace pmoss::simulator {
 namespace {
 
 constexpr std::size_t few = 96;  // comparing is faster than counting digits
-constexpr std::size_t many = std::size_t{1} << 20;
+constexpr std::size_t many = 4096;
 
 void sort_digits(std::uint64_t* keys, std::uint64_t* other, std::size_t n, unsigned low_bits,
                  bool into_other);

@@ -32,13 +32,30 @@ def check(name: str) -> None:
     assert steps == info["slice_throughput"].size, name
     assert np.isclose(info["slice_throughput"].sum(), info["throughput"]), name
     env.close()
-    for mode in ("vector_entry_point", "sync"):
-        envs = gymnasium.make_vec(name, num_envs=2, vectorization_mode=mode)
-        _, infos = envs.reset(seed=1)
-        assert infos["action_mask"].shape == (2, envs.single_action_space.n), name
-        assert not any(infos["illegal_actions"]), name
-        envs.step(envs.action_space.sample())
-        envs.close()
+    check_vectors(name, steps + 1)
+
+
+def check_vectors(name: str, steps: int) -> None:
+    """Plays the native vector environment beside Gymnasium's own, over the first resets."""
+    native, own = (
+        gymnasium.make_vec(name, num_envs=2, vectorization_mode=mode)
+        for mode in ("vector_entry_point", "sync")
+    )
+    assert str(native.metadata["autoreset_mode"]).lower().replace("_", "").endswith("nextstep")
+    results = [native.reset(seed=1), own.reset(seed=1)]
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        for one, other in zip(*results, strict=True):
+            if not isinstance(one, dict):
+                one, other = {"": one}, {"": other}
+            assert set(one) == set(other), name
+            for key in one:
+                assert one[key].dtype == other[key].dtype, (name, key)
+                assert one[key].tobytes() == other[key].tobytes(), (name, key)
+        actions = rng.integers(native.single_action_space.n, size=2)
+        results = [native.step(actions), own.step(actions)]
+    native.close()
+    own.close()
 
 
 def main() -> int:

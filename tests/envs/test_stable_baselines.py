@@ -67,6 +67,16 @@ def test_ppo_learns_on_it():
     envs.close()
 
 
+def test_maskable_ppo_never_leaves_its_masks():
+    contrib = pytest.importorskip("sb3_contrib")
+    envs = SpatialVecEnv(4, on_illegal="raise", **TOY)
+    model = contrib.MaskablePPO(
+        "MultiInputPolicy", envs, n_steps=16, batch_size=32, n_epochs=1, seed=0
+    )
+    model.learn(128)
+    assert model.num_timesteps == 128
+
+
 def test_masks_are_found_as_sb3_contrib_looks_for_them():
     envs = SpatialVecEnv(2, **TOY)
     assert envs.has_attr("action_masks")

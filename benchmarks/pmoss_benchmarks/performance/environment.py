@@ -11,7 +11,7 @@ import numpy as np
 from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_env.backends import IncrementalBackend, make_backend
 
-STEP_GOAL_US = 100.0
+STEP_GOAL_US = 40.0
 STEPS = 256
 
 

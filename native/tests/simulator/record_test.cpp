@@ -330,7 +330,7 @@ TEST(RecordBTree, RefusesBeforeItAllocates) {
   EXPECT_NE(refusal(spec, 4, options(10, 0)).find("line_sampling is 0"), std::string::npos);
   EXPECT_NE(refusal(spec, 4, options(10, 1, 0)).find("page_sampling is 0"), std::string::npos);
   WorkloadSpec large = spec;
-  large.records = 1'000'000'000'000;
+  large.records = 500'000'000'000;
   EXPECT_NE(refusal(large, 4, options(10, 1'000'000)).find("lower records"), std::string::npos);
   EXPECT_NE(refusal(large, 4, options(10)).find("line_sampling"), std::string::npos);
   WorkloadSpec lookups;

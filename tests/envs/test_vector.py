@@ -247,6 +247,7 @@ def test_copies_are_fresh_and_the_others_are_the_same():
     for _ in range(12):
         observations, *_ = shared.step(np.array([1, 2]))
         assert all(np.shares_memory(observations[key], first[key]) for key in first)
+        assert not any(rows.flags.writeable for rows in observations.values())
 
 
 def test_memory_goes_back_when_the_last_array_does():

@@ -60,8 +60,8 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         Args:
             num_envs: how many, N.
             threads: how many native threads step them; the results are the same.
-            copy: True returns fresh observations from every call. False returns the same arrays
-                every time, valid until the next call: a step then writes only what changes.
+            copy: True returns fresh observations from every call. False returns the same read-only
+                arrays every time, valid until the next call: a step then writes what changes.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
             **arguments: of ``SpatialSchedulingEnv``.
 
@@ -107,6 +107,9 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             key: np.zeros((num_envs, *cast(tuple[int, ...], space.shape)), space.dtype)
             for key, space in cast(gymnasium.spaces.Dict, first.observation_space).items()
         }
+        self._shown = {key: rows.view() for key, rows in self._state.items()}
+        for rows in self._shown.values():
+            rows.setflags(write=False)
         self._masks = self._state["position_mask"].reshape(num_envs, self._tiles)
         self._masks[:] = first.action_masks()
         self._results: dict[str, npt.NDArray[Any]] = {
@@ -160,7 +163,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         for i, one in enumerate(seeds):
             self._start(i, one, options)
         self._running = True
-        observations = self._batch.observe() if self._copy else dict(self._state)
+        observations = self._batch.observe() if self._copy else dict(self._shown)
         return observations, self._infos(self._no_shares)
 
     def step(
@@ -199,7 +202,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             for i, (_, info) in finals.items():
                 shares[i] = info["slice_throughput"]
         return (
-            dict(self._state) if copies is None else copies,
+            dict(self._shown) if copies is None else copies,
             rewards,
             terminated,
             np.zeros(self.num_envs, dtype=np.bool_),

@@ -8,6 +8,7 @@ all times the strength.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -42,7 +43,12 @@ class Noise:
         if not 0 <= strength < float("inf"):
             raise DescriptionError(f"noise = {strength!r}: must be a finite number from 0 up")
         self._strength = float(strength)
-        self._rng = np.random.default_rng(seed)
+        self._seed = seed
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        # Made when it is drawn from: without noise nobody does, and every episode has streams.
+        return np.random.default_rng(self._seed)
 
     def _factors(self, variation: Float64Array | float, uniforms: Float64Array) -> Float64Array:
         deviation = np.zeros(uniforms.shape[1:])

@@ -166,7 +166,6 @@ class ObservationBuilder:
         self._incumbent_views = np.zeros(self._views, dtype=np.float32)
         self._view_mask = self._view_masks.reshape(machine.tiles)
         self._machine_view = self._machine_views.reshape(machine.tiles, len(COUNTERS))
-        self._incumbent_view = self._incumbent_views.reshape(machine.tiles, len(COUNTERS))
         self._positions = (np.arange(slices + 1) / slices).astype(np.float32)[:, None]
         self._order: list[int] = []
         self._t = 0
@@ -220,9 +219,9 @@ class ObservationBuilder:
         self._view_mask[:] = 0
         self._machine_view[:] = 0
         if self._full:
-            self._incumbent_view[:] = 0
+            self._incumbent_views[:] = 0
             tiles = self._machine.tile_of_core[incumbent.cores]
-            np.add.at(self._incumbent_view, tiles, self._counters)
+            _add_rows(self._incumbent_views, tiles, self._counters)
 
     def resume(self, tiles: Int32Array) -> None:
         """Goes back to the start of the episode and places its first slices on ``tiles``."""
@@ -230,7 +229,7 @@ class ObservationBuilder:
         self._view_mask[:] = 0
         self._view_mask[tiles] = 1
         self._machine_view[:] = 0
-        np.add.at(self._machine_view, tiles, self._counters[self._order[: self._t]])
+        _add_rows(self._machine_views, tiles, self._counters[self._order[: self._t]])
 
     @property
     def counters(self) -> Float32Array:
@@ -278,3 +277,10 @@ class ObservationBuilder:
             observation["slice_view"] = row.copy()
             observation["incumbent_view"] = self._incumbent_views.copy()
         return observation
+
+
+def _add_rows(views: Float32Array, tiles: Int32Array, rows: Float32Array) -> None:
+    """Adds row after row to the views of ``tiles``; number by number NumPy is much faster at it."""
+    width = rows.shape[1]
+    where = tiles[:, None] * width + np.arange(width)
+    np.add.at(views.reshape(-1), where.ravel(), rows.ravel())

@@ -29,7 +29,8 @@ class Touch {
 
   constexpr std::uint32_t line() const noexcept { return bits_ & (max_lines - 1); }
   constexpr bool writes() const noexcept { return (bits_ & 1U << 31) != 0; }
-  /// Part of a run of lines that the processor fetches ahead; else the next touch waits for it.
+  /// Part of a run of lines that the processor fetches ahead, fetched beside a line that is waited
+  /// for, or stored to; else the next touch waits for it.
   constexpr bool streams() const noexcept { return (bits_ & 1U << 30) != 0; }
   /// A write that takes a node's lock (the version word).
   constexpr bool locks() const noexcept { return (bits_ & 1U << 29) != 0; }
@@ -38,7 +39,8 @@ class Touch {
   std::uint32_t bits_;
 };
 
-/// One query. The counts are of all touches, recorded or not.
+/// One query. The counts are of all touches, recorded or not. A line is touched when the query
+/// first reads it and when it first writes it; what a first-level cache serves then is no touch.
 struct TracedQuery {
   std::uint64_t first_touch;  ///< in touches; the next query's is its end
   std::uint64_t first_page;   ///< in page_touches
@@ -61,7 +63,10 @@ struct Trace {
 
   // Per recorded line and per recorded page.
   std::vector<std::uint16_t> slice_of_line;
-  std::vector<std::uint32_t> address_page_of_line;  ///< number of its page in the whole index
+  /// Number of its 4 KiB page in the whole index; 512 of them in a row are a 2 MiB page, which
+  /// belongs to one slice. The table of the slices' roots comes last, its lines with the first
+  /// slice that each holds the root of.
+  std::vector<std::uint32_t> address_page_of_line;
   std::vector<std::uint16_t> slice_of_page;
   std::vector<std::uint32_t> address_page_of_page;
   // Per slice.

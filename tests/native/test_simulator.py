@@ -7,8 +7,8 @@ from pmoss_env import _native
 from pmoss_env._native import WorkloadSpec, record_btree
 
 
-def workload(**changes: float) -> WorkloadSpec:
-    return WorkloadSpec(lookup=0.5, insert=0.5, distribution="zipf", records=100_000, **changes)  # type: ignore[arg-type]
+def workload(seed: int = 0) -> WorkloadSpec:
+    return WorkloadSpec(lookup=0.5, insert=0.5, distribution="zipf", records=100_000, seed=seed)
 
 
 def test_a_trace_says_what_it_holds() -> None:

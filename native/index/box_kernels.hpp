@@ -1,0 +1,30 @@
+// Which boxes of a node a rectangle touches, in several instruction sets.
+#pragma once
+
+#include <cstdint>
+
+#include "index/search.hpp"
+#include "workload/points.hpp"
+
+namespace pmoss::index_detail {
+
+/// Numbers in a cache line; arrays of coordinates begin at one and fill whole ones.
+inline constexpr unsigned line_coordinates = 16;
+
+/// Arrays of the four sides of boxes. For points, the low and the high sides are the same arrays.
+struct Boxes {
+  const std::uint32_t* x_low;
+  const std::uint32_t* y_low;
+  const std::uint32_t* x_high;
+  const std::uint32_t* y_high;
+};
+
+/// Bit i is set if box i, of the first `n` rounded up to whole lines, n up to 64, shares at least a
+/// point with the rectangle.
+using BoxKernel = std::uint64_t (*)(const Boxes& boxes, unsigned n,
+                                    const Rectangle& range) noexcept;
+
+/// The one for the instruction set that set_search_isa() has chosen.
+BoxKernel box_kernel() noexcept;
+
+}  // namespace pmoss::index_detail

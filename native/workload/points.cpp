@@ -1,0 +1,158 @@
+#include "workload/points.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace pmoss {
+namespace {
+
+constexpr std::uint64_t data_seed = 0x4f534d2d4e45;  // any: the data set is one and the same
+constexpr int cascade_levels = 12;
+constexpr int empty_levels = 4;
+constexpr double plane_width = 4294967296.0;
+
+/// How the quarters of a square share its points; `square` is a number of its own for each.
+std::array<std::uint32_t, 4> weights(std::uint64_t square, int level) {
+  const std::uint64_t hash = mix64(square ^ mix64(data_seed));
+  std::array<std::uint32_t, 4> result;
+  for (unsigned i = 0; i < 4; ++i) {
+    const auto draw = static_cast<std::uint32_t>(hash >> (16 * i) & 0xff);
+    const bool empty = level < empty_levels && (hash >> (16 * i + 8) & 15) == 0;
+    result[i] = empty ? 0 : (draw + 64) * (draw + 64);
+  }
+  if (result[0] + result[1] + result[2] + result[3] == 0) result[hash >> 14 & 3] = 1;
+  return result;
+}
+
+Point clustered_point(std::uint64_t hash) {
+  std::uint32_t x = 0;
+  std::uint32_t y = 0;
+  std::uint64_t square = 1;
+  for (int level = 0; level < cascade_levels; ++level) {
+    const auto weight = weights(square, level);
+    hash = mix64(hash);
+    std::uint64_t left =
+        scale64(hash, std::uint64_t{weight[0]} + weight[1] + weight[2] + weight[3]);
+    unsigned quarter = 0;
+    while (left >= weight[quarter]) left -= weight[quarter++];
+    x = x << 1 | (quarter & 1);
+    y = y << 1 | quarter >> 1;
+    square = square << 2 | quarter;
+  }
+  hash = mix64(hash);
+  constexpr int rest = 32 - cascade_levels;
+  const auto low = static_cast<std::uint32_t>(hash >> (64 - rest));
+  const auto high = static_cast<std::uint32_t>(hash & ((std::uint64_t{1} << rest) - 1));
+  return {x << rest | low, y << rest | high};
+}
+
+std::uint32_t clamped(double coordinate) {
+  return static_cast<std::uint32_t>(std::clamp(coordinate, 0.0, plane_width - 1.0));
+}
+
+Rectangle square_around(Point centre, double half) {
+  return {clamped(centre.x - half), clamped(centre.y - half), clamped(centre.x + half),
+          clamped(centre.y + half)};
+}
+
+}  // namespace
+
+Grid grid_of(std::uint32_t slices) {
+  if (slices < 1 || slices > 65536) {
+    throw std::invalid_argument("slices is " + std::to_string(slices) +
+                                "; it must lie in 1 .. 65536");
+  }
+  auto rows = static_cast<std::uint32_t>(std::sqrt(static_cast<double>(slices)));
+  while (slices % rows != 0) --rows;
+  return {rows, slices / rows};
+}
+
+Point point_of_record(KeySpace::Kind kind, std::uint64_t record) {
+  const std::uint64_t hash = mix64(record + mix64(data_seed));
+  switch (kind) {
+    case KeySpace::Kind::scattered:
+      return {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(hash)};
+    case KeySpace::Kind::clustered:
+      return clustered_point(hash);
+    default:
+      throw std::invalid_argument(
+          "the key space is a file of keys; points are scattered or clustered");
+  }
+}
+
+Rectangle hot_region(const WorkloadSpec& spec) {
+  constexpr std::size_t samples = 8192;
+  Random random(mix64(spec.seed));
+  const auto draw = [&] { return point_of_record(spec.space.kind, random.below(spec.records)); };
+  const Point centre = draw();
+  std::vector<std::uint32_t> distances(samples);
+  for (auto& distance : distances) {
+    const Point point = draw();
+    distance = std::max(std::max(point.x, centre.x) - std::min(point.x, centre.x),
+                        std::max(point.y, centre.y) - std::min(point.y, centre.y));
+  }
+  const auto wanted = distances.begin() + static_cast<std::ptrdiff_t>(spec.hot_fraction * samples);
+  std::nth_element(distances.begin(), wanted, distances.end());
+  return square_around(centre, *wanted);
+}
+
+void validate_points(const WorkloadSpec& spec) {
+  validate(spec);
+  if (spec.update != 0.0) {
+    throw std::invalid_argument("update is " + std::to_string(spec.update) +
+                                "; it must be 0, for points do not move");
+  }
+  if (spec.space.kind == KeySpace::Kind::file) point_of_record(spec.space.kind, 0);
+  if (spec.distribution == Distribution::hot_range) {
+    if (spec.hot_fraction < 0.01) {
+      throw std::invalid_argument("hot_fraction is " + std::to_string(spec.hot_fraction) +
+                                  "; for points it must be at least 0.01");
+    }
+    if (spec.drift != 0.0) {
+      throw std::invalid_argument("drift is " + std::to_string(spec.drift) +
+                                  "; it must be 0, for a hot region stays where it is");
+    }
+  }
+}
+
+PointGenerator::PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed)
+    : spec_(spec),
+      random_(mix64(mix64(spec.seed) + stream_seed)),
+      next_insert_(spec.records),
+      side_(plane_width / std::sqrt(static_cast<double>(spec.records))) {
+  validate_points(spec);
+  if (spec.distribution == Distribution::zipf) zipf_.emplace(spec.zipf_items, spec.theta);
+  if (spec.distribution == Distribution::hot_range) hot_ = hot_region(spec);
+}
+
+std::uint64_t PointGenerator::choose_record() {
+  if (zipf_) {
+    // Which records are hot depends on the instance.
+    return scale64(mix64((*zipf_)(random_) + mix64(spec_.seed)), spec_.records);
+  }
+  std::uint64_t record = random_.below(spec_.records);
+  if (hot_ && random_.uniform() < spec_.hot_share) {
+    // The record in the middle is one of them, so this ends.
+    while (!hot_->contains(point_of_record(spec_.space.kind, record))) {
+      record = random_.below(spec_.records);
+    }
+  }
+  return record;
+}
+
+PointOperation PointGenerator::next() {
+  const double draw = random_.uniform();
+  const bool inserts = draw < spec_.insert;
+  const std::uint64_t record = inserts ? next_insert_++ : choose_record();
+  const Point point = point_of_record(spec_.space.kind, record);
+  const Rectangle place = {point.x, point.y, point.x, point.y};
+  if (inserts) return {Operation::Kind::insert, place, record};
+  if (draw >= spec_.insert + spec_.scan) return {Operation::Kind::lookup, place, record};
+  const double points = 1.0 + static_cast<double>(random_.below(spec_.max_scan_length));
+  return {Operation::Kind::scan, square_around(point, 0.5 * side_ * std::sqrt(points)), record};
+}
+
+}  // namespace pmoss

@@ -1,0 +1,107 @@
+// Points in the plane and the queries on them: the two-dimensional counterpart of keyspace.hpp and
+// generator.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "workload/generator.hpp"
+#include "workload/keyspace.hpp"
+#include "workload/random.hpp"
+#include "workload/zipf.hpp"
+
+namespace pmoss {
+
+/// Coordinates are whole numbers of 32 bits, so that comparing them is exact. OpenStreetMap stores
+/// its own in the same width, in units of 1e-7 degrees.
+struct Point {
+  std::uint32_t x;
+  std::uint32_t y;
+  bool operator==(const Point&) const = default;
+};
+
+/// All four borders belong to it.
+struct Rectangle {
+  std::uint32_t x_low;
+  std::uint32_t y_low;
+  std::uint32_t x_high;
+  std::uint32_t y_high;
+  bool operator==(const Rectangle&) const = default;
+
+  constexpr bool contains(Point point) const noexcept {
+    return point.x >= x_low && point.x <= x_high && point.y >= y_low && point.y <= y_high;
+  }
+  constexpr bool contains(const Rectangle& other) const noexcept {
+    return other.x_low >= x_low && other.x_high <= x_high && other.y_low >= y_low &&
+           other.y_high <= y_high;
+  }
+};
+
+/// Cuts the plane into cells of equal width and height, one for each slice of an index: slice
+/// row * columns + column.
+struct Grid {
+  std::uint32_t rows = 16;
+  std::uint32_t columns = 16;
+
+  constexpr std::uint32_t slices() const noexcept { return rows * columns; }
+  constexpr std::uint32_t row_of(std::uint32_t y) const noexcept {
+    return static_cast<std::uint32_t>(std::uint64_t{y} * rows >> 32);
+  }
+  constexpr std::uint32_t column_of(std::uint32_t x) const noexcept {
+    return static_cast<std::uint32_t>(std::uint64_t{x} * columns >> 32);
+  }
+  constexpr std::uint32_t slice_of(Point point) const noexcept {
+    return row_of(point.y) * columns + column_of(point.x);
+  }
+};
+
+/// The grid for a number of slices: square where that number is, else as near to it as it divides.
+/// Throws std::invalid_argument unless slices lie in 1 .. 65536.
+Grid grid_of(std::uint32_t slices);
+
+/// Where a record lies; the same in all workload instances, as a data set from the world is.
+/// `scattered` is uniform. `clustered` is synthetic and stands in for OpenStreetMap's US Northeast:
+/// a random multiplicative cascade, that is, the plane is halved both ways twelve times over, and
+/// each time the four quarters share the points in proportions drawn at random, one quarter in
+/// sixteen getting none at the four coarsest levels (sea). Throws std::invalid_argument for `file`.
+Point point_of_record(KeySpace::Kind kind, std::uint64_t record);
+
+/// The hot region of an instance: a square around one of its records, cut at the borders, that
+/// holds about `hot_fraction` of all records.
+Rectangle hot_region(const WorkloadSpec& spec);
+
+/// Throws std::invalid_argument, naming the value and what is right, when the spec makes no sense
+/// for points.
+void validate_points(const WorkloadSpec& spec);
+
+struct PointOperation {
+  Operation::Kind kind;
+  Rectangle range;       ///< of a scan; of a lookup or an insert the point alone
+  std::uint64_t record;  ///< that an insert adds, or around which a range lies
+};
+
+/// Draws the operations of one client from a WorkloadSpec, read as follows. A scan is a square
+/// centred on an existing record, so that the load follows the density of the points; it has the
+/// area that holds n points on average over the whole plane, n uniform in 1 .. max_scan_length. A
+/// lookup asks for the points at a record's place. An insert adds the next record. The distribution
+/// says which record: any, one of Zipf's, or with the probability hot_share one in hot_region().
+class PointGenerator {
+ public:
+  /// Throws std::invalid_argument like validate_points().
+  PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed);
+
+  PointOperation next();
+
+ private:
+  std::uint64_t choose_record();
+
+  WorkloadSpec spec_;
+  Random random_;
+  std::optional<ZipfSampler> zipf_;
+  std::optional<Rectangle> hot_;
+  std::uint64_t next_insert_;
+  double side_;  // of the square that holds one point on average
+};
+
+}  // namespace pmoss

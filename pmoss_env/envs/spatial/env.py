@@ -180,6 +180,12 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     constraints that allow no schedule, ``UnsupportedError`` for what the backend cannot do, and
     ``DescriptionError`` for any other impossible value.
 
+    ## Vector Form
+
+    On the analytic backend ``gymnasium.make_vec`` gives ``SpatialVectorEnv``
+    (``pmoss_env.envs.spatial.vector``), whose steps run in C++ with the same bits; on the others,
+    ask it for ``vectorization_mode="sync"`` or ``"async"``.
+
     ## References
 
     Rayhan and Aref, P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level

@@ -165,7 +165,7 @@ class ObservationBuilder:
         self._machine_views = np.zeros(self._views, dtype=np.float32)
         self._incumbent_views = np.zeros(self._views, dtype=np.float32)
         self._view_mask = self._view_masks.reshape(machine.tiles)
-        self._machine_view = self._machine_views.reshape(machine.tiles, len(COUNTERS))
+        self._machine_rows = list(self._machine_views.reshape(machine.tiles, len(COUNTERS)))
         self._positions = (np.arange(slices + 1) / slices).astype(np.float32)[:, None]
         self._order: list[int] = []
         self._t = 0
@@ -217,7 +217,7 @@ class ObservationBuilder:
         self._order = order.tolist()
         self._t = 0
         self._view_mask[:] = 0
-        self._machine_view[:] = 0
+        self._machine_views[:] = 0
         if self._full:
             self._incumbent_views[:] = 0
             tiles = self._machine.tile_of_core[incumbent.cores]
@@ -228,7 +228,7 @@ class ObservationBuilder:
         self._t = tiles.size
         self._view_mask[:] = 0
         self._view_mask[tiles] = 1
-        self._machine_view[:] = 0
+        self._machine_views[:] = 0
         _add_rows(self._machine_views, tiles, self._counters[self._order[: self._t]])
 
     @property
@@ -252,7 +252,8 @@ class ObservationBuilder:
         if not 0 <= tile < self._view_mask.size:
             raise ScheduleError(f"tile {tile} does not exist: there are {self._view_mask.size}")
         self._view_mask[tile] = 1
-        self._machine_view[tile] += self._counters[self._order[self._t]]
+        row = self._machine_rows[tile]
+        np.add(row, self._counters[self._order[self._t]], out=row)
         self._t += 1
 
     def observe(self, position_mask: BoolArray) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:

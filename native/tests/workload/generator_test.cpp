@@ -107,6 +107,80 @@ TEST(OperationGenerator, ZipfReadsFitScrambledZipf) {
   testing::expect_fit(observed, probabilities);
 }
 
+TEST(OperationGenerator, HotRangesFitTheirShares) {
+  for (const auto kind : {KeySpace::Kind::scattered, KeySpace::Kind::clustered}) {
+    WorkloadSpec spec;
+    spec.distribution = Distribution::hot_range;
+    spec.space.kind = kind;
+    spec.records = 20'000;
+    spec.hot_share = 0.8;
+    spec.hot_fraction = 0.1;
+    spec.seed = 9;
+    // Brute force: which records lie in the range.
+    std::unordered_map<std::uint64_t, std::size_t> record_of;
+    const HotRange range = hot_range(spec, 0);
+    std::vector<bool> hot(spec.records);
+    std::size_t inside = 0;
+    for (std::size_t r = 0; r < spec.records; ++r) {
+      record_of[spec.space.key(r, spec.seed)] = r;
+      hot[r] = range.holds(spec.space.position(r, spec.seed));
+      inside += hot[r] ? 1 : 0;
+    }
+    EXPECT_NEAR(static_cast<double>(inside), 2000.0, 5.0 * std::sqrt(1800.0));
+    std::vector<double> probabilities(spec.records);
+    for (std::size_t r = 0; r < spec.records; ++r) {
+      probabilities[r] = 0.2 / 20'000.0 + (hot[r] ? 0.8 / static_cast<double>(inside) : 0.0);
+    }
+    std::vector<std::uint64_t> observed(spec.records);
+    for (const auto& operation : draw(spec, 1'000'000)) ++observed[record_of.at(operation.key)];
+    testing::expect_fit(observed, probabilities);
+  }
+}
+
+TEST(OperationGenerator, SharesOfTheHotRangeAgreeWithACount) {
+  WorkloadSpec spec;
+  spec.distribution = Distribution::hot_range;
+  spec.records = 400'000;
+  spec.hot_fraction = 0.2;
+  for (const auto kind : {KeySpace::Kind::scattered, KeySpace::Kind::clustered}) {
+    spec.space.kind = kind;
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {  // some of these ranges go round the end
+      spec.seed = seed;
+      const HotRange range = hot_range(spec, 0);
+      std::vector<double> counted(48);
+      double inside = 0.0;
+      for (std::uint64_t r = 0; r < spec.records; ++r) {
+        if (!range.holds(spec.space.position(r, seed))) continue;
+        counted[slice_of_key(spec.space.key(r, seed), 48)] += 1.0;
+        inside += 1.0;
+      }
+      const std::vector<double> shares = hot_range_shares(spec, 48);
+      double total = 0.0;
+      for (std::size_t slice = 0; slice < 48; ++slice) {
+        const double p = shares[slice];
+        total += p;
+        ASSERT_NEAR(counted[slice] / inside, p, 5.0 * std::sqrt(p / inside) + 5.0 / inside);
+      }
+      EXPECT_NEAR(total, 1.0, 1e-9);
+    }
+  }
+}
+
+TEST(OperationGenerator, AHotRangeDriftsAtItsSpeedAndComesRound) {
+  WorkloadSpec spec;
+  spec.distribution = Distribution::hot_range;
+  spec.drift = 0.25;
+  const auto moved = [&](std::uint64_t choices) {
+    const std::uint64_t by = hot_range(spec, choices).first - hot_range(spec, 0).first;
+    return static_cast<double>(by) * 0x1.0p-64;
+  };
+  EXPECT_NEAR(moved(1'000'000), 0.25, 1e-12);
+  EXPECT_NEAR(moved(3'000'000), 0.75, 1e-12);
+  EXPECT_NEAR(moved(5'000'000), 0.25, 1e-12);
+  spec.drift = 0.0;
+  EXPECT_EQ(moved(5'000'000), 0.0);
+}
+
 TEST(OperationGenerator, HottestKeyHasYcsbsShare) {
   WorkloadSpec spec;
   spec.distribution = Distribution::zipf;
@@ -234,6 +308,28 @@ TEST(WorkloadSpec, ComplaintsNameTheValueAndWhatIsRight) {
   spec.theta = 0.99;
   spec.zipf_items = 0;
   EXPECT_NE(complaint_of(spec).find("zipf_items is 0"), std::string::npos);
+
+  spec = {};
+  spec.records = std::uint64_t{1} << 39;
+  EXPECT_NE(complaint_of(spec).find("records is 549755813888"), std::string::npos);
+  spec = {};
+  spec.space.kind = KeySpace::Kind::file;
+  EXPECT_NE(complaint_of(spec).find("a file without keys"), std::string::npos);
+
+  spec = {};
+  spec.distribution = Distribution::hot_range;
+  spec.hot_share = 1.1;
+  EXPECT_NE(complaint_of(spec).find("hot_share is 1.1"), std::string::npos);
+  spec.hot_share = 0.9;
+  spec.hot_fraction = 0.7;
+  EXPECT_NE(complaint_of(spec).find("hot_fraction is 0.7"), std::string::npos);
+  spec.hot_fraction = 0.01;
+  spec.records = 1000;
+  EXPECT_NE(complaint_of(spec).find("hot_fraction * records is 10.0"), std::string::npos);
+  spec = {};
+  spec.distribution = Distribution::hot_range;
+  spec.drift = -1.0;
+  EXPECT_NE(complaint_of(spec).find("drift is -1.0"), std::string::npos);
 
   spec = {};
   spec.distribution = static_cast<Distribution>(7);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "tests/workload/chi_square.hpp"
@@ -86,6 +87,76 @@ TEST(Keyspace, ConsecutiveRecordsScatterOverTheSlices) {
       ++observed[slice_of_key(key_of_record(record, seed), 256)];
     }
     testing::expect_uniform(observed);
+  }
+}
+
+TEST(ClusteredKeys, AreDistinctAndAscendWithTheirPositions) {
+  const KeySpace space{KeySpace::Kind::clustered};
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> records;
+  for (std::uint64_t record = 0; record < 300'000; ++record) {
+    const std::uint64_t position = space.position(record, 4);
+    records.emplace_back(position, space.key(record, 4));
+    ASSERT_EQ(records.back().second, space.key_at(position));
+  }
+  std::sort(records.begin(), records.end());
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    ASSERT_LT(records[i - 1].first, records[i].first);
+    ASSERT_LT(records[i - 1].second, records[i].second);
+  }
+}
+
+TEST(ClusteredKeys, NeighbouringPositionsKeepDistinctKeysEverywhere) {
+  const KeySpace space{KeySpace::Kind::clustered};
+  constexpr std::uint64_t step = std::uint64_t{1} << 24;  // positions have 40 bits
+  Random random(7);
+  for (int i = 0; i < 200'000; ++i) {
+    const std::uint64_t position = (random.next() >> 24) << 24;
+    if (position > last_key - step) continue;
+    ASSERT_LT(space.key_at(position), space.key_at(position + step));
+  }
+}
+
+TEST(ClusteredKeys, FillTheSlicesAsTheirSharesSay) {
+  const KeySpace space{KeySpace::Kind::clustered};
+  constexpr std::uint32_t slices = 256;
+  const std::vector<double> shares = record_shares(space, slices);
+  // Slices too small for the test of fit are counted together.
+  constexpr std::uint64_t records = 2'000'000;
+  std::vector<std::uint64_t> counts(slices);
+  for (std::uint64_t record = 0; record < records; ++record) {
+    ++counts[slice_of_key(space.key(record, 1), slices)];
+  }
+  std::vector<std::uint64_t> observed{0};
+  std::vector<double> probabilities{0.0};
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    if (shares[slice] * static_cast<double>(records) < 100.0) {
+      observed[0] += counts[slice];
+      probabilities[0] += shares[slice];
+    } else {
+      observed.push_back(counts[slice]);
+      probabilities.push_back(shares[slice]);
+    }
+  }
+  if (probabilities[0] * static_cast<double>(records) < 100.0) {
+    observed.back() += observed[0];
+    probabilities.back() += probabilities[0];
+    observed.erase(observed.begin());
+    probabilities.erase(probabilities.begin());
+  }
+  testing::expect_fit(observed, probabilities);
+}
+
+TEST(KeySpace, ShareBelowAscendsFromNoneToAll) {
+  for (const KeySpace& space :
+       {KeySpace{KeySpace::Kind::scattered}, KeySpace{KeySpace::Kind::clustered}}) {
+    EXPECT_EQ(space.share_below(0), 0.0);
+    EXPECT_NEAR(space.share_below(last_key), 1.0, 1e-9);
+    double below = 0.0;
+    for (std::uint64_t i = 0; i < 100'000; ++i) {
+      const double share = space.share_below(i * (last_key / 100'000));
+      ASSERT_GE(share, below);
+      below = share;
+    }
   }
 }
 

@@ -18,38 +18,65 @@ _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
 
 
 def native_machine(machine: Machine) -> _native.MachineModel:
-    """The C++ form of a machine description; DescriptionError if a parameter is missing."""
+    """The C++ form of a machine description, completed.
+
+    Raises:
+        DescriptionError: a parameter is missing, or the core refuses a value.
+    """
+    distances = machine.distances
+    value = machine.parameter
     native = _native.MachineModel()
     native.node_of_core = machine.node_of_core.tolist()
     native.llc_of_core = machine.llc_of_core.tolist()
+    native.physical_of_core = machine.physical_of_core.tolist()
     native.is_worker = machine.worker_mask.astype(np.uint8).tolist()
     native.socket_of_node = machine.socket_of_node.tolist()
-    value = machine.parameter
+    native.routers = max(1, machine.role_of_core.count("router"))
     for name in [
         "clock_ghz",
         "instructions_per_cycle",
         "branch_miss_cycles",
         "mlp_dependent",
         "mlp_streaming",
-        "llc_victim_share",
+        "l2_ns",
         "llc_ns",
+        "llc_victim_share",
+        "dtlb_pages",
         "tlb_pages",
+        "tlb_ns",
         "page_walk_ns",
         "page_bytes",
+        "dispatch_ns",
     ]:
         setattr(native, name, value(name))
-    curve = _native.LatencyCurve(value("curve_a"), value("curve_b"), value("curve_c"))
-    native.dram_curve = native.link_curve = curve
+    if "smt_share" in machine.parameters:
+        native.smt_share = value("smt_share")
     native.l2_lines = value("l2_kib") * _LINES_PER_KIB
+    native.l2_ways = int(value("l2_ways"))
     native.llc_lines = value("llc_kib") * _LINES_PER_KIB
+    native.llc_ways = int(value("llc_ways"))
+    native.llc_inclusive = bool(value("llc_inclusive"))
     native.llc_at_home_cluster = bool(value("llc_at_home_cluster"))
-    same_socket = machine.socket_of_node[:, None] == machine.socket_of_node[None, :]
-    latency = np.where(same_socket, value("dram_same_socket_ns"), value("dram_other_socket_ns"))
-    np.fill_diagonal(latency, value("dram_local_ns"))
-    native.dram_ns = latency.ravel().tolist()
-    native.dram_gb_per_s = [value("dram_gb_per_s")] * machine.nodes
-    native.link_gb_per_s = [value("link_gb_per_s")] * machine.sockets**2
+    native.modified_ns = distances.modified_ns.ravel().tolist()
+    native.dram_ns = distances.dram_ns.ravel().tolist()
+    native.dram_gb_per_s = distances.per_node("dram_gb_per_s").tolist()
+    native.dram_write_gb_per_s = distances.per_node("dram_write_gb_per_s").tolist()
+    native.dram_curve = _curve(machine, "curve")
+    native.link_gb_per_s = distances.link_gb_per_s.ravel().tolist()
+    native.next_socket = distances.next_socket.ravel().tolist()
+    if machine.sockets > 1:
+        native.modified_home_reader_ns = value("modified_home_reader_ns")
+        native.link_curve = _curve(machine, "link_curve")
+    try:
+        native.complete()
+    except ValueError as error:
+        raise DescriptionError(f"machine {machine.name!r}: {error}") from error
     return native
+
+
+def _curve(machine: Machine, name: str) -> _native.LatencyCurve:
+    a, b, c = (machine.parameter(f"{name}_{letter}") for letter in "abc")
+    return _native.LatencyCurve(a, b, c)
 
 
 def native_neighbours(

@@ -1,6 +1,7 @@
 """Machines as data: descriptions of servers, each value with its source."""
 
 from pmoss_env.machines.catalog import load_machine, machine_names
-from pmoss_env.machines.description import Machine, Parameter
+from pmoss_env.machines.description import Machine
+from pmoss_env.machines.parameters import Parameter
 
 __all__ = ["Machine", "Parameter", "load_machine", "machine_names"]

@@ -2,6 +2,8 @@
 
 Read from TOML (``presets/*.toml``). Every performance parameter is a table
 ``{ value, unit, source, confidence }``, so that nobody has to guess where a number comes from.
+topology.py tells the keys of ``[topology]`` and ``[roles]``, parameters.py the parameters, and
+distances.py which of them a topology needs.
 """
 
 from __future__ import annotations
@@ -16,50 +18,10 @@ import numpy as np
 
 from pmoss_env.errors import DescriptionError, ScheduleError
 from pmoss_env.files import read_toml
+from pmoss_env.machines.distances import Distances
+from pmoss_env.machines.parameters import Parameter, read_parameters
+from pmoss_env.machines.topology import read_topology
 from pmoss_env.types import BoolArray, Int32Array, Schedule, whole_numbers
-
-CONFIDENCES = ("high", "medium", "low")
-#: Parameters of the analytic model and their units; a machine that lacks one cannot be modelled.
-MODEL_PARAMETERS: Mapping[str, str] = {
-    "clock_ghz": "GHz",
-    "instructions_per_cycle": "instructions/cycle",
-    "branch_miss_cycles": "cycles",
-    "mlp_dependent": "misses",
-    "mlp_streaming": "misses",
-    "l2_kib": "KiB",
-    "llc_kib": "KiB",
-    "llc_ns": "ns",
-    "llc_victim_share": "share",
-    "llc_at_home_cluster": "flag",
-    "dram_local_ns": "ns",
-    "dram_same_socket_ns": "ns",
-    "dram_other_socket_ns": "ns",
-    "dram_gb_per_s": "GB/s",
-    "link_gb_per_s": "GB/s",
-    "curve_a": "1",
-    "curve_b": "1",
-    "curve_c": "1",
-    "tlb_pages": "pages",
-    "page_walk_ns": "ns",
-    "page_bytes": "B",
-}
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One measured or published value of a machine.
-
-    Attributes:
-        value: the number.
-        unit: its unit.
-        source: where it comes from.
-        confidence: "high", "medium" or "low".
-    """
-
-    value: float
-    unit: str
-    source: str
-    confidence: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +36,10 @@ class Machine:
         cpu_of_core: (C,) the operating system's CPU number of each core.
         node_of_core: (C,) int32.
         llc_of_core: (C,) int32, last-level cache domain.
+        physical_of_core: (C,) int32; hardware threads of one physical core have the same number.
         tile_of_core: (C,) int32, cell row * cols + col of each core; cells without a core exist.
         role_of_core: (C,) "worker", "router", "sweeper" or "other".
-        socket_of_node: (N,) int32.
+        socket_of_node: (N,) int32; a node may have memory and no cores.
         parameters: performance parameters by name; empty for a machine that is only measured.
         memory_channels_per_node: count, 0 if unknown.
     """
@@ -88,6 +51,7 @@ class Machine:
     cpu_of_core: Int32Array
     node_of_core: Int32Array
     llc_of_core: Int32Array
+    physical_of_core: Int32Array
     tile_of_core: Int32Array
     role_of_core: tuple[str, ...]
     socket_of_node: Int32Array
@@ -195,12 +159,24 @@ class Machine:
             )
 
     def parameter(self, name: str) -> float:
-        """The value of a performance parameter; raises DescriptionError if it is missing."""
+        """The value of a parameter that is one number; DescriptionError if it is missing."""
         if name not in self.parameters:
             raise DescriptionError(
                 f"machine {self.name!r} has no parameter {name!r}: it can be measured, not modelled"
             )
-        return self.parameters[name].value
+        value = self.parameters[name].value
+        if not isinstance(value, float):
+            raise DescriptionError(f"machine {self.name!r}: parameter {name!r} is not one number")
+        return value
+
+    @cached_property
+    def distances(self) -> Distances:
+        """Latencies, bandwidths and routes as matrices; DescriptionError without parameters."""
+        if not self.parameters:
+            raise DescriptionError(
+                f"machine {self.name!r} has no parameters: it can be measured, not modelled"
+            )
+        return Distances(self)
 
     @classmethod
     def from_toml(cls, path: Path) -> Machine:
@@ -209,89 +185,29 @@ class Machine:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Machine:
-        """Builds a machine from the contents of a machine file.
-
-        ``[topology]`` gives sockets, nodes_per_socket, cores_per_node, cores_per_llc, grid;
-        ``[roles]`` gives, by role, the core numbers inside each node; cores are numbered node by
-        node.
-        """
-        topology = _table(data, "topology")
-        roles = _table(data, "roles")
-        sockets = _count(topology, "topology.sockets")
-        nodes_per_socket = _count(topology, "topology.nodes_per_socket")
-        cores_per_node = _count(topology, "topology.cores_per_node")
-        cores_per_llc = _count(topology, "topology.cores_per_llc")
-        nodes = sockets * nodes_per_socket
-        cores = nodes * cores_per_node
-        grid = topology.get("grid")
-        if not (isinstance(grid, list) and len(grid) == 2 and all(_is_count(v) for v in grid)):
-            raise DescriptionError(f"topology.grid = {grid!r}: must be [rows, columns]")
-        rows, cols = grid
-        if rows * cols < cores:
-            raise DescriptionError(f"topology.grid = {grid}: has fewer tiles than {cores} cores")
-        if cores % cores_per_llc:
-            raise DescriptionError(
-                f"topology.cores_per_llc = {cores_per_llc}: must divide the {cores} cores"
-            )
-        role_of_local = ["other"] * cores_per_node
-        for role, locals_ in roles.items():
-            if role not in ("worker", "router", "sweeper"):
-                raise DescriptionError(f"roles.{role}: must be worker, router or sweeper")
-            for local in locals_:
-                if not isinstance(local, int) or not 0 <= local < cores_per_node:
-                    raise DescriptionError(
-                        f"roles.{role}: core {local!r} is not in 0 to {cores_per_node - 1}"
-                    )
-                if role_of_local[local] != "other":
-                    raise DescriptionError(f"roles.{role}: core {local} has two roles")
-                role_of_local[local] = role
-        if "worker" not in role_of_local:
-            raise DescriptionError("roles.worker: must name at least one core of each node")
-        core = np.arange(cores, dtype=np.int32)
-        return cls(
-            name=_text(data, "name"),
-            description=_text(data, "description"),
-            rows=rows,
-            cols=cols,
+        """Builds a machine from the contents of a machine file, ``tomllib.load()``."""
+        for key in data:
+            if key not in ("name", "description", "topology", "roles", "parameters"):
+                raise DescriptionError(
+                    f"{key}: unknown; a machine has name, description, "
+                    "[topology], [roles] and [parameters]"
+                )
+        name, description = _text(data, "name"), _text(data, "description")
+        topology = read_topology(_table(data, "topology"), _table(data, "roles"))
+        parameters = _table(data, "parameters")
+        if not parameters:
+            raise DescriptionError("[parameters]: is empty")
+        core = np.arange(topology.node_of_core.size, dtype=np.int32)
+        machine = cls(
+            name=name,
+            description=description,
             cpu_of_core=core,
-            node_of_core=core // np.int32(cores_per_node),
-            llc_of_core=core // np.int32(cores_per_llc),
             tile_of_core=core,
-            role_of_core=tuple(role_of_local) * nodes,
-            socket_of_node=np.arange(nodes, dtype=np.int32) // np.int32(nodes_per_socket),
-            parameters=_parameters(data),
-            memory_channels_per_node=int(topology.get("memory_channels_per_node", 0)),
+            parameters=read_parameters(parameters),
+            **vars(topology),
         )
-
-
-def _parameters(data: Mapping[str, Any]) -> dict[str, Parameter]:
-    result = {}
-    for name, entry in _table(data, "parameters").items():
-        key = f"parameters.{name}"
-        if name not in MODEL_PARAMETERS:
-            raise DescriptionError(f"{key}: unknown; known are {', '.join(MODEL_PARAMETERS)}")
-        if not isinstance(entry, dict) or set(entry) != {"value", "unit", "source", "confidence"}:
-            raise DescriptionError(f"{key}: must have exactly value, unit, source and confidence")
-        if isinstance(entry["value"], str) or not np.isfinite(entry["value"]):
-            raise DescriptionError(f"{key}.value = {entry['value']!r}: must be a finite number")
-        if entry["unit"] != MODEL_PARAMETERS[name]:
-            raise DescriptionError(
-                f"{key}.unit = {entry['unit']!r}: must be {MODEL_PARAMETERS[name]!r}"
-            )
-        if entry["confidence"] not in CONFIDENCES:
-            raise DescriptionError(
-                f"{key}.confidence = {entry['confidence']!r}: must be one of {CONFIDENCES}"
-            )
-        minimum = 0.0 if name.startswith(("curve", "llc_", "branch", "page_walk")) else 1e-9
-        if entry["value"] < minimum:
-            raise DescriptionError(f"{key}.value = {entry['value']}: must be positive")
-        result[name] = Parameter(
-            float(entry["value"]), entry["unit"], entry["source"], entry["confidence"]
-        )
-    missing = [name for name in MODEL_PARAMETERS if name not in result]
-    if missing:
-        raise DescriptionError(f"parameters.{missing[0]}: is missing")
-    return result
+        _ = machine.distances  # finds what is missing or does not fit
+        return machine
 
 
 def _table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -305,18 +221,6 @@ def _text(data: Mapping[str, Any], key: str) -> str:
     value = data.get(key)
     if not isinstance(value, str) or not value:
         raise DescriptionError(f"{key} = {value!r}: must be a text")
-    return value
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _count(table: Mapping[str, Any], key: str) -> int:
-    value = table.get(key.rpartition(".")[2])
-    if not _is_count(value):
-        raise DescriptionError(f"{key} = {value!r}: must be a whole number above 0")
-    assert isinstance(value, int)
     return value
 
 

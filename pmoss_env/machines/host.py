@@ -29,6 +29,8 @@ def describe_host(root: str = "/") -> Machine:
     node_ids = sorted({cpu["node"] for cpu in cpus})
     node_of = {node: i for i, node in enumerate(node_ids)}
     llc_of = {llc: i for i, llc in enumerate(sorted({cpu["llc"] for cpu in cpus}))}
+    first_sibling = {cpu["id"]: min(cpu["siblings"]) for cpu in cpus}
+    physical_of = {cpu: i for i, cpu in enumerate(sorted(set(first_sibling.values())))}
     package_of = {p: i for i, p in enumerate(sorted({cpu["package"] for cpu in cpus}))}
     cpus.sort(key=lambda cpu: (node_of[cpu["node"]], cpu["id"]))
     node = np.array([node_of[cpu["node"]] for cpu in cpus], dtype=np.int32)
@@ -57,6 +59,9 @@ def describe_host(root: str = "/") -> Machine:
         cpu_of_core=np.array([cpu["id"] for cpu in cpus], dtype=np.int32),
         node_of_core=node,
         llc_of_core=np.array([llc_of[cpu["llc"]] for cpu in cpus], dtype=np.int32),
+        physical_of_core=np.array(
+            [physical_of[first_sibling[cpu["id"]]] for cpu in cpus], dtype=np.int32
+        ),
         tile_of_core=tile.astype(np.int32),
         role_of_core=roles,
         socket_of_node=socket_of_node,

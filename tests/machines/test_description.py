@@ -94,7 +94,7 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     path.write_text("name = ")
     with pytest.raises(DescriptionError, match=r"mine.toml: is not valid TOML"):
         load_machine(str(path))
-    path.write_text('name = "x"')
+    path.write_text('name = "x"\ndescription = "y"')
     with pytest.raises(DescriptionError, match=r"mine.toml: \[topology\]: is missing"):
         load_machine(str(path))
 

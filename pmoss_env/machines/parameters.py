@@ -1,0 +1,164 @@
+"""Performance parameters of a machine: which there are, in which unit, and what is possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pmoss_env.errors import DescriptionError
+
+CONFIDENCES = ("high", "medium", "low")
+
+Value = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One measured or published value of a machine.
+
+    Attributes:
+        value: the number; a list or a matrix where the parameter may be one.
+        unit: its unit.
+        source: where it comes from.
+        confidence: "high", "medium" or "low".
+    """
+
+    value: Value
+    unit: str
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a parameter may be.
+
+    Attributes:
+        unit: its unit.
+        least: the smallest possible value.
+        most: the largest possible value.
+        whole: whether it is a whole number.
+        forms: "number", "list" (one per node) and "matrix", the forms it may take.
+    """
+
+    unit: str
+    least: float = 1e-9
+    most: float = math.inf
+    whole: bool = False
+    forms: tuple[str, ...] = ("number",)
+
+
+_NS = Kind("ns")
+_NOT_NEGATIVE_NS = Kind("ns", least=0.0)
+_COEFFICIENT = Kind("1", least=0.0)
+_EXPONENT = Kind("1", most=50.0)
+_FLAG = Kind("flag", least=0.0, most=1.0, whole=True)
+_WAYS = Kind("ways", least=1.0, whole=True)
+_NODE_BANDWIDTH = Kind("GB/s", forms=("number", "list"))
+
+#: Every parameter. Which of them a machine needs depends on its topology (distances.py). Latencies
+#: are idle; "beyond L1" means what a touch waits that the first level does not hold.
+PARAMETERS: Mapping[str, Kind] = {
+    "clock_ghz": Kind("GHz"),
+    "instructions_per_cycle": Kind("instructions/cycle"),
+    "branch_miss_cycles": Kind("cycles", least=0.0),
+    "mlp_dependent": Kind("misses"),  # overlapped where each waits for the one before
+    "mlp_streaming": Kind("misses"),
+    "smt_share": Kind("share", most=1.0),  # speed while the sibling is busy, of that alone
+    "l2_kib": Kind("KiB"),  # per physical core
+    "l2_ways": _WAYS,
+    "l2_ns": _NOT_NEGATIVE_NS,  # beyond L1
+    "llc_kib": Kind("KiB"),  # per last-level domain
+    "llc_ways": _WAYS,
+    "llc_ns": _NS,
+    "llc_inclusive": _FLAG,  # 1: holds a copy of all that the L2s hold; 0: takes what they evict
+    "llc_victim_share": Kind("share", least=0.0, most=1.0),  # of the L2s, adds to its capacity
+    "llc_at_home_cluster": _FLAG,  # 1: sub-NUMA clusters cache the lines of their own memory
+    # A line that another core modified: in the reader's last-level domain, ...
+    "modified_same_llc_ns": _NS,
+    "modified_same_socket_ns": _NS,
+    "modified_other_socket_ns": _NS,
+    "modified_two_hops_ns": _NS,
+    "modified_ns": Kind("ns", forms=("matrix",)),  # ... or [reader's domain][owner's domain]
+    "modified_home_reader_ns": _NOT_NEGATIVE_NS,  # added where its home is the reader's socket
+    "dram_local_ns": _NS,
+    "dram_same_socket_ns": _NS,
+    "dram_other_socket_ns": _NS,
+    "dram_two_hops_ns": _NS,
+    "dram_ns": Kind("ns", forms=("matrix",)),  # [core's node][memory's node], instead of classes
+    "dram_gb_per_s": _NODE_BANDWIDTH,  # per node, reading
+    "dram_write_gb_per_s": _NODE_BANDWIDTH,  # per node, writing
+    "curve_a": _COEFFICIENT,  # of memory: loaded / idle latency = 1 + a u + b u^c / (1.02 - u)
+    "curve_b": _COEFFICIENT,
+    "curve_c": _EXPONENT,
+    # Per direction of a link; one number where every two sockets are joined, else a matrix
+    # [from socket][to socket] with 0 where no link is.
+    "link_gb_per_s": Kind("GB/s", least=0.0, forms=("number", "matrix")),
+    "link_curve_a": _COEFFICIENT,
+    "link_curve_b": _COEFFICIENT,
+    "link_curve_c": _EXPONENT,
+    "dtlb_pages": Kind("pages", least=0.0, whole=True),
+    "tlb_pages": Kind("pages", least=1.0, whole=True),
+    "tlb_ns": _NOT_NEGATIVE_NS,
+    "page_walk_ns": _NOT_NEGATIVE_NS,
+    "page_bytes": Kind("B", least=64.0, whole=True),
+    "dispatch_ns": _NOT_NEGATIVE_NS,  # what a router takes to hand out a query
+}
+
+
+def read_parameters(entries: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The parameters of a machine file's ``[parameters]`` table, each possible by itself.
+
+    Raises:
+        DescriptionError: names the key, the value and what would be right.
+    """
+    result = {}
+    for name, entry in entries.items():
+        key = f"parameters.{name}"
+        if name not in PARAMETERS:
+            raise DescriptionError(f"{key}: unknown; known are {', '.join(PARAMETERS)}")
+        kind = PARAMETERS[name]
+        if not isinstance(entry, dict) or set(entry) != {"value", "unit", "source", "confidence"}:
+            raise DescriptionError(f"{key}: must have exactly value, unit, source and confidence")
+        if entry["unit"] != kind.unit:
+            raise DescriptionError(f"{key}.unit = {entry['unit']!r}: must be {kind.unit!r}")
+        if not isinstance(entry["source"], str) or not entry["source"].strip():
+            raise DescriptionError(f"{key}.source = {entry['source']!r}: must say where it is from")
+        if entry["confidence"] not in CONFIDENCES:
+            raise DescriptionError(
+                f"{key}.confidence = {entry['confidence']!r}: must be one of {CONFIDENCES}"
+            )
+        value = _value(f"{key}.value", entry["value"], kind)
+        result[name] = Parameter(value, kind.unit, entry["source"], entry["confidence"])
+    return result
+
+
+def _value(key: str, value: Any, kind: Kind) -> Value:
+    form = "number"
+    if isinstance(value, list):
+        form = "matrix" if value and all(isinstance(row, list) for row in value) else "list"
+    if form not in kind.forms:
+        raise DescriptionError(f"{key} = {value!r}: must be a {' or a '.join(kind.forms)}")
+    if form == "number":
+        return _number(key, value, kind)
+    if form == "list":
+        return tuple(_number(f"{key}[{i}]", v, kind) for i, v in enumerate(value))
+    return tuple(
+        tuple(_number(f"{key}[{i}][{j}]", v, kind) for j, v in enumerate(row))
+        for i, row in enumerate(value)
+    )
+
+
+def _number(key: str, value: Any, kind: Kind) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DescriptionError(f"{key} = {value!r}: must be a finite number")
+    if kind.whole and value != int(value):
+        raise DescriptionError(f"{key} = {value!r}: must be a whole number")
+    if value < kind.least:
+        right = "positive" if kind.least == 1e-9 else f"at least {kind.least:g}"
+        raise DescriptionError(f"{key} = {value!r}: must be {right}")
+    if value > kind.most:
+        raise DescriptionError(f"{key} = {value!r}: must be at most {kind.most:g}")
+    return float(value)

@@ -30,17 +30,13 @@ def measure_vector_environment(rounds: int = 7, **_: Any) -> list[Figure]:
     share, step = _against_memcpy(rounds)
     figures = [share, step]
     for arguments, words in ((QUIET, "model asked once"), (IMPROVEMENT, "improvement reward")):
-        ratios = [
-            sync / native
-            for native, sync in zip(
-                _whole_episodes(NATIVE, arguments, rounds),
-                _whole_episodes(SYNC, arguments, rounds),
-                strict=True,
-            )
-        ]
-        note = f"CPU time, whole episodes of {FEW} environments with their resets"
         figures.append(
-            Figure.of(f"vector environment / SyncVectorEnv, {words}", "x", ratios, note=note)
+            Figure.of(
+                f"vector environment / SyncVectorEnv, {words}",
+                "x",
+                _against_sync(arguments, rounds),
+                note=f"CPU time, whole episodes of {FEW} environments with their resets",
+            )
         )
     return figures
 
@@ -82,13 +78,19 @@ def _against_memcpy(rounds: int) -> tuple[Figure, Figure]:
     )
 
 
-def _whole_episodes(mode: str, arguments: dict[str, Any], rounds: int) -> list[float]:
-    envs = gymnasium.make_vec(
-        "pmoss/SpatialScheduling-v0", FEW, vectorization_mode=mode, **arguments
+def _against_sync(arguments: dict[str, Any], rounds: int) -> list[float]:
+    native, sync = (
+        gymnasium.make_vec("pmoss/SpatialScheduling-v0", FEW, vectorization_mode=mode, **arguments)
+        for mode in (NATIVE, SYNC)
     )
-    seconds = seconds_of(_episodes(envs), rounds)
-    envs.close()
-    return seconds
+    works = [_episodes(envs) for envs in (sync, native)]
+    ratios = []
+    for _ in range(rounds):
+        (slow,), (fast,) = (seconds_of(work, 1) for work in works)
+        ratios.append(slow / fast)
+    native.close()
+    sync.close()
+    return ratios
 
 
 def _episodes(envs: VectorEnv[Any, Any, Any]) -> Callable[[], None]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.machines.catalog import PRESETS
@@ -125,3 +127,87 @@ def test_cores_count_only_where_queries_are_routed_by_them() -> None:
     lopsided.check_schedule(Schedule([1, 1], [0, 1], "any"), 2)
     with pytest.raises(ScheduleError, match="slice 1 is routed to the workers of node 1"):
         lopsided.check_schedule(Schedule([1, 1], [0, 1], "node"), 2)
+
+
+@pytest.mark.parametrize("name", [n for n in machine_names() if n != "host"])
+def test_the_models_take_every_preset(name: str) -> None:
+    native_machine(load_machine(name)).complete()
+    backend = make_backend("analytic", machine=name, workload="ycsb-a", slices=32)
+    workers = backend.machine.workers
+    schedule = backend.machine.local_schedule(workers[np.arange(32) % workers.size])
+    assert backend.measure(schedule, seed=0).throughput > 0
+
+
+def test_sandy_bridge_has_diagonals_and_siblings_at_work() -> None:
+    machine = load_machine("sandy-bridge")
+    ways = machine.distances
+    assert ways.hops.tolist() == [[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 1], [1, 2, 1, 0]]
+    assert ways.next_socket[[0, 1, 2, 3], [2, 3, 0, 1]].tolist() == [1, 2, 3, 0]  # around the ring
+    assert ways.dram_ns[0].tolist() == [95, 165, 230, 165]
+    assert len(machine.workers) == 40
+    _, at_work = np.unique(machine.physical_of_core[machine.workers], return_counts=True)
+    assert sorted(at_work.tolist()) == [1] * 24 + [2] * 8
+
+
+def test_optane_is_two_nodes_without_cores() -> None:
+    machine = load_machine("xeon-6240m-optane")
+    assert np.bincount(machine.node_of_core, minlength=4).tolist() == [18, 18, 0, 0]
+    native = native_machine(machine)
+    assert native.dram_ns[2] == 305
+    assert native.dram_write_gb_per_s[2:] == pytest.approx([9.2, 9.2])
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "complaint"),
+    [
+        ("topology", "cores_per_node", [4, 0], "node 1 has no cores: list it in"),
+        ("topology", "memory_only", [1], None),
+        ("topology", "memory_only", [2], "must list nodes between 0 and 1"),
+        ("topology", "memory_only", [0, 1], "leaves no node with cores"),
+        ("topology", "cores_per_llc", 8, "last-level cache 0 spans sockets 0 and 1"),
+        ("topology", "socket_of_node", [0, 1], "topology.sockets: cannot be given beside"),
+        ("topology", "threads_per_core", 3, "must divide the 4 cores of node 0"),
+        ("topology", "physical_of_core", [0, 1, 2, 3, 0, 4, 5, 6], "physical core 0 spans nodes"),
+        ("topology", "physical_of_core", [0, 1], "has 2 entries: must be 8"),
+        ("topology", "physical_of_core", [0, 9, 1, 2, 3, 4, 5, 6], "without gaps"),
+        ("topology", "speed", 1, "topology.speed: unknown"),
+        ("roles", "worker", [], "must name at least one core"),
+        ("roles", "worker", [[1], [1], [1]], "has 3 lists"),
+        ("l2_ways", "value", 7, "l2_ways.value = 7: must divide the 4096 lines"),
+        ("l2_kib", "value", 768, "with 16 ways has 768 sets: must be a power of two"),
+        ("llc_kib", "value", 2047.5, "llc_ways.value = 16: must divide"),
+        ("llc_inclusive", "value", 1, "must be 0 where llc_inclusive is 1"),
+        ("llc_inclusive", "value", 2, "must be at most 1"),
+        ("l2_ways", "value", 1.5, "must be a whole number"),
+        ("page_bytes", "value", 5000, "must be a power of two"),
+        ("clock_ghz", "value", True, "must be a finite number"),
+        ("clock_ghz", "value", [2.0, 3.0], "must be a number"),
+        ("clock_ghz", "source", " ", "must say where it is from"),
+        ("dram_gb_per_s", "value", [46.0], "has 1 entries"),
+        ("link_gb_per_s", "value", [[0, 17], [17, 0], [1, 1]], "is 3 x 2: must be 2 x 2"),
+        ("link_gb_per_s", "value", [[0, 17], [17]], "is ragged: must be 2 x 2"),
+        ("link_gb_per_s", "value", [[0, 0], [17, 0]], "no links lead from socket 0 to socket 1"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    toy: dict[str, Any], table: str, key: str, value: object, complaint: str | None
+) -> None:
+    (toy if table in toy else toy["parameters"])[table][key] = value
+    if complaint is None:
+        assert Machine.from_dict(toy).cores == 4
+        return
+    with pytest.raises(DescriptionError, match=complaint):
+        Machine.from_dict(toy)
+
+
+def test_a_latency_matrix_must_fit_and_stand_alone(toy: dict[str, Any]) -> None:
+    toy["parameters"]["dram_ns"] = {**toy["parameters"]["dram_local_ns"], "value": [[80, 90]]}
+    with pytest.raises(DescriptionError, match=r"dram_local_ns: cannot be given beside"):
+        Machine.from_dict(toy)
+    for name in ("local", "same_socket", "other_socket"):
+        del toy["parameters"][f"dram_{name}_ns"]
+    with pytest.raises(DescriptionError, match=r"dram_ns.value: is 1 x 2: must be 2 x 2"):
+        Machine.from_dict(toy)
+    toy["parameters"]["dram_ns"]["value"] = [[80, 0], [90, 80]]
+    with pytest.raises(DescriptionError, match=r"dram_ns.value\[0\]\[1\] = 0: must be positive"):
+        Machine.from_dict(toy)

@@ -1,0 +1,125 @@
+"""Made-up machines for studies of generalisation: plausible, always valid, the same per seed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.machines.description import Machine
+from pmoss_env.machines.parameters import PARAMETERS
+
+#: What load_machine() takes: "random:7".
+PREFIX = "random:"
+
+
+def random_machine(seed: int) -> Machine:
+    """A server drawn by ``seed``, with the name "random:<seed>".
+
+    Drawn, each independently and evenly over the range (latencies and bandwidths of servers that
+    were sold between 2012 and 2023 lie in it):
+
+    - 1, 2 or 4 sockets, 1, 2 or 4 nodes each but at most 8 nodes; 4 to 16 cores per node, all but
+      two of them workers; four sockets are joined all to all or in a ring;
+    - a last-level cache per node or per half of it, of 1 to 4 MiB per core, which takes what the L2
+      evicts or, where the L2 is small, includes it; an L2 of 256 KiB to 2 MiB;
+    - clock 2.2 to 3.6 GHz; memory at 75 to 130 ns, 1.05 to 1.25 times that from another node of the
+      socket, 1.5 to 2.1 times per link crossed; 2 to 6 GB/s per core reading, half to 0.8 of that
+      writing; links of 8 to 40 GB/s.
+
+    Args:
+        seed: 0 or more.
+    """
+    rng = np.random.default_rng([seed, 0x6D616368])
+
+    def between(low: float, high: float) -> float:
+        return round(float(rng.uniform(low, high)), 3)
+
+    def one_of(*values: int) -> int:
+        return int(rng.choice(values))
+
+    sockets = one_of(1, 2, 4)
+    nodes_per_socket = one_of(1, 2, 4) if sockets < 4 else one_of(1, 2)
+    nodes = sockets * nodes_per_socket
+    cores = one_of(4, 6, 8, 10, 12, 14, 16)
+    per_llc = cores // one_of(1, 2)
+    l2_kib = one_of(256, 512, 1024, 2048)
+    inclusive = l2_kib == 256
+    clock = between(2.2, 3.6)
+    llc_ns = between(11, 30)
+    local = between(75, 130)
+    near = local * between(1.05, 1.25)
+    hop = local * between(1.5, 2.1)
+    modified = llc_ns + between(5, 25)
+    read = cores * between(2, 6)
+    link = between(8, 40)
+    ring = sockets == 4 and one_of(0, 1) == 1
+    values: dict[str, Any] = {
+        "clock_ghz": clock,
+        "instructions_per_cycle": between(1.8, 2.6),
+        "branch_miss_cycles": between(12, 20),
+        "mlp_dependent": between(1.15, 1.6),
+        "mlp_streaming": between(4, 9),
+        "l2_kib": l2_kib,
+        "l2_ways": 8,
+        "l2_ns": 9 / clock,
+        "llc_kib": per_llc * 1024 * one_of(1, 2, 4),
+        "llc_ways": 16,
+        "llc_ns": llc_ns,
+        "llc_inclusive": int(inclusive),
+        "llc_victim_share": 0.0 if inclusive else between(0.4, 0.8),
+        "llc_at_home_cluster": int(nodes_per_socket > 1 and per_llc == cores and one_of(0, 1)),
+        "modified_same_llc_ns": modified,
+        "modified_same_socket_ns": modified * between(1.2, 3),
+        "modified_other_socket_ns": hop * between(0.8, 1.1),
+        "modified_home_reader_ns": between(0, 60),
+        "dram_local_ns": local,
+        "dram_same_socket_ns": near,
+        "dram_other_socket_ns": hop,
+        "dram_gb_per_s": read,
+        "dram_write_gb_per_s": read * between(0.5, 0.8),
+        "curve_a": between(0.2, 0.55),
+        "curve_b": between(0.005, 0.1),
+        "curve_c": one_of(2, 12),
+        "link_gb_per_s": link,
+        "link_curve_a": between(0.15, 0.3),
+        "link_curve_b": between(0.02, 0.1),
+        "link_curve_c": 1.5,
+        "dtlb_pages": 64,
+        "tlb_pages": one_of(512, 1024, 1536, 2048),
+        "tlb_ns": 8 / clock,
+        "page_walk_ns": between(10, 25),
+        "page_bytes": 4096,
+        "dispatch_ns": between(100, 10_000),
+    }
+    if ring:
+        values["link_gb_per_s"] = [
+            [link if abs(a - b) in (1, 3) else 0.0 for b in range(4)] for a in range(4)
+        ]
+        values["dram_two_hops_ns"] = 2 * hop - local
+        values["modified_two_hops_ns"] = values["modified_other_socket_ns"] + hop - local
+    return Machine.from_dict(
+        {
+            "name": f"{PREFIX}{seed}",
+            "description": f"made up from seed {seed}: {sockets} sockets, {nodes} nodes, "
+            f"{nodes * cores} cores, {nodes * (cores - 2)} workers",
+            "topology": {
+                "sockets": sockets,
+                "nodes_per_socket": nodes_per_socket,
+                "cores_per_node": cores,
+                "cores_per_llc": per_llc,
+                "grid": [nodes, cores] if nodes > 1 else [2, math.ceil(cores / 2)],
+            },
+            "roles": {"router": [0], "sweeper": [1], "worker": list(range(2, cores))},
+            "parameters": {
+                name: {
+                    "value": value,
+                    "unit": PARAMETERS[name].unit,
+                    "source": f"made up, seed {seed}",
+                    "confidence": "low",
+                }
+                for name, value in values.items()
+            },
+        }
+    )

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.errors import UnknownNameError
+from pmoss_env.machines import load_machine, random_machine
+
+
+@given(st.integers(0, 2**63 - 1))
+@settings(deadline=None, max_examples=60)
+def test_every_seed_gives_a_machine_that_the_models_accept(seed: int) -> None:
+    machine = random_machine(seed)
+    native_machine(machine).complete()
+    assert machine.name == f"random:{seed}"
+    assert len(machine.workers) == machine.cores - 2 * machine.nodes >= 2
+    far = machine.distances.dram_ns
+    assert np.array_equal(far, far.T)
+    assert (far >= far.diagonal()[:, None]).all()  # nothing is nearer than the own memory
+
+
+def test_the_same_seed_gives_the_same_machine_and_others_differ() -> None:
+    first, again = random_machine(7), random_machine(7)
+    assert first.parameters == again.parameters
+    assert first.node_of_core.tolist() == again.node_of_core.tolist()
+    assert len({random_machine(seed).parameter("dram_local_ns") for seed in range(20)}) > 15
+    assert {random_machine(seed).sockets for seed in range(40)} == {1, 2, 4}
+    assert any(random_machine(seed).distances.hops.max() == 2 for seed in range(40))
+
+
+def test_an_environment_takes_one_by_name() -> None:
+    assert load_machine("random:3").parameters == random_machine(3).parameters
+    backend = make_backend("analytic", machine="random:3", workload="ycsb-a", slices=16)
+    assert backend.measure(backend.machine.local_schedule([2] * 16), seed=0).throughput > 0
+
+
+@pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random:1.5"])
+def test_a_seed_that_is_no_whole_number_is_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=name):
+        load_machine(name)

@@ -130,7 +130,8 @@ OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t s
 }
 
 std::uint64_t OperationGenerator::choose_in_hot_range() noexcept {
-  const HotRange range = hot_range(spec_, choices_++);
+  // The other clients, whose number is the stride, have chosen about as often.
+  const HotRange range = hot_range(spec_, choices_++ * insert_stride_);
   if (random_.uniform() >= spec_.hot_share) return random_.below(spec_.records);
   // Bounded, although a range of at least 100 expected records is found long before.
   for (int attempt = 0; attempt < 10'000'000; ++attempt) {

@@ -35,7 +35,8 @@ struct WorkloadSpec {
   KeySpace space = {};
   double hot_share = 0.9;      ///< hot_range: share of the choices that fall into the hot range
   double hot_fraction = 0.05;  ///< hot_range: share of the records in it
-  double drift = 0.0;  ///< hot_range: by what share of the records it moves per 10^6 choices
+  /// hot_range: by what share of the records it moves per 10^6 choices of all clients together.
+  double drift = 0.0;
 };
 
 /// The hot range of an instance after some choices: `width` positions (KeySpace::position) from
@@ -63,7 +64,8 @@ struct Operation {
 };
 
 /// Draws the operations of one client. Streams with different seeds are independent, and clients
-/// with the same `insert_stride` and different `first_insert_record` never insert the same key.
+/// with the same `insert_stride`, which is their number, and different `first_insert_record` never
+/// insert the same key.
 class OperationGenerator {
  public:
   /// Inserts take the records first_insert_record, first_insert_record + insert_stride, ...; the

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pmoss_env.cli.console import console, table
+
+if TYPE_CHECKING:
+    from pmoss_env.workloads import Workload
 
 
 def machines(
@@ -42,10 +45,19 @@ def machines(
     )
 
 
-def workloads() -> None:
-    """List the workloads: operation mix, key distribution and size."""
+def workloads(
+    name: Annotated[str | None, typer.Argument(help="Show this workload in full.")] = None,
+    slices: Annotated[int, typer.Option(help="Key ranges to count records of.", min=1)] = 256,
+) -> None:
+    """List the workloads, or show one with the sizes of its slices.
+
+    Example: pmoss workloads osm-a --slices 64
+    """
     from pmoss_env.workloads import load_workload, workload_names
 
+    if name is not None:
+        _workload(load_workload(name), slices)
+        return
     rows = []
     for name in workload_names():
         w = load_workload(name)
@@ -54,10 +66,26 @@ def workloads() -> None:
             for kind in ("lookup", "insert", "scan", "update")
             if (share := getattr(w, kind)) > 0
         )
-        keys = f"zipf {w.theta:g}" if w.distribution == "zipf" else w.distribution
-        rows.append((name, mix, keys, f"{w.records:,}", w.source))
-    columns = ["name", "operations", "keys", ">records", "source"]
+        choice = f"zipf {w.theta:g}" if w.distribution == "zipf" else w.distribution
+        rows.append((name, mix, choice, w.keys, f"{w.records:,}", w.source))
+    columns = ["name", "operations", "choice", "keys", ">records", "source"]
     console.print(table("Workloads", columns, rows))
+
+
+def _workload(workload: Workload, slices: int) -> None:
+    """Prints every value of a workload and how its records fall on the slices."""
+    from dataclasses import fields
+
+    from pmoss_env.backends.native_forms import native_workload
+
+    shares = native_workload(workload).record_shares(slices)
+    rows = [(field.name, str(getattr(workload, field.name))) for field in fields(workload)]
+    console.print(table("Workload", ["field", "value"], rows))
+    sizes = sorted(share * workload.records for share in shares)
+    console.print(
+        f"{slices} slices of equal width hold {sizes[0]:,.0f} to {sizes[-1]:,.0f} records, "
+        f"the middle one {sizes[len(sizes) // 2]:,.0f}; {sizes.count(0.0)} are empty"
+    )
 
 
 def envs() -> None:

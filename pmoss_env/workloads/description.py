@@ -27,7 +27,7 @@ class Workload:
         description: one line for people.
         source: the paper's section or the file it stands for.
         lookup: share of point lookups of existing keys, 0 to 1; the four shares sum to 1.
-        insert: share of inserts of fresh, uniform keys.
+        insert: share of inserts of fresh keys, spread over the key space as the loaded ones are.
         scan: share of range scans.
         update: share of updates of existing keys.
         distribution: how existing keys are chosen: "uniform", "zipf" (scrambled: hot keys lie
@@ -43,8 +43,9 @@ class Workload:
             width, so that they differ in size where keys are not uniform, and may be empty.
         hot_share: of "hot_range": share of the choices that fall into the hot range.
         hot_fraction: of "hot_range": share of the records in it.
-        drift: of "hot_range": by what share of the records the range moves per million choices. On
-            the analytic backend it stays where the workload instance begins.
+        drift: of "hot_range": by what share of the records the range moves per million choices of
+            all clients together. On the analytic backend, which knows no time, it stays where the
+            workload instance begins: an episode is one phase of the drift.
         index: the kind of index that the workload is for.
     """
 

@@ -47,6 +47,7 @@ def test_catalogues_list_what_there_is() -> None:
         assert name in machines
     assert "engineering estimate" in " ".join(pmoss("machines", "milan-nps4").split())
     assert "ycsb-a" in pmoss("workloads")
+    assert "0 are empty" in pmoss("workloads", "osm-a", "--slices", "64")
     assert "pmoss/toy-v0" in pmoss("envs")
 
 

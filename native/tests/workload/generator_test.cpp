@@ -181,6 +181,19 @@ TEST(OperationGenerator, AHotRangeDriftsAtItsSpeedAndComesRound) {
   EXPECT_EQ(moved(5'000'000), 0.0);
 }
 
+TEST(OperationGenerator, ManyClientsMoveTheHotRangeTogether) {
+  WorkloadSpec spec;
+  spec.distribution = Distribution::hot_range;
+  spec.records = 50'000;
+  spec.hot_share = 1.0;
+  spec.drift = 50.0;
+  constexpr std::uint64_t clients = 10;
+  OperationGenerator generator(spec, 0, spec.records, clients);
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(hot_range(spec, i * clients).holds(generator.next().key));
+  }
+}
+
 TEST(OperationGenerator, HottestKeyHasYcsbsShare) {
   WorkloadSpec spec;
   spec.distribution = Distribution::zipf;

@@ -1,13 +1,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError
 from pmoss_env.workloads import load_workload
+from pmoss_env.workloads.catalog import PRESETS
 
 RECORDS = np.arange(200_000, dtype=np.uint64)
 
@@ -126,3 +130,35 @@ def test_truncated_and_missing_key_files_are_refused(tmp_path: Path) -> None:
     for path, complaint in ((tmp_path / "cut", "3 bytes"), (tmp_path / "none", "cannot be opened")):
         with pytest.raises(DescriptionError, match=complaint):
             native_workload(replace(load_workload("lookups"), keys=f"sosd:{path}"))
+
+
+@given(
+    keys=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=60, unique=True),
+    slices=st.integers(1, 300),
+    seed=st.integers(0, 2**64 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_file_gives_each_key_once_and_exact_slices(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[int], slices: int, seed: int
+) -> None:
+    name = write_keys(tmp_path_factory.mktemp("keys") / "any", sorted(keys))
+    spec = native_workload(replace(load_workload("lookups"), keys=name, records=len(keys)), seed)
+    got = spec.keys_of_records(np.arange(len(keys), dtype=np.uint64))
+    assert np.unique(got).size == len(keys)
+    assert slices_of(got, slices) == pytest.approx(np.array(spec.record_shares(slices)), abs=1e-12)
+
+
+def test_slices_without_records_are_played_like_all_others(tmp_path: Path) -> None:
+    name = write_keys(tmp_path / "keys", [*range(50_000), 10**9])
+    text = (PRESETS / "lookups.toml").read_text().replace("30000000", "50001")
+    (tmp_path / "gaps.toml").write_text(f'{text}keys = "{name}"\n')
+    env = gymnasium.make(
+        "pmoss/toy-v0", workload=str(tmp_path / "gaps.toml"), disable_env_checker=True
+    )
+    _, info = env.reset(seed=0)
+    done = False
+    while not done:
+        action = int(np.flatnonzero(info["action_mask"])[0])
+        _, reward, terminated, truncated, info = env.step(action)
+        assert np.isfinite(reward)
+        done = terminated or truncated

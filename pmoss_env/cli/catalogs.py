@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,10 +38,20 @@ def machines(
             "Parameters",
             ["name", ">value", "unit", "confidence", "source"],
             [
-                (key, f"{p.value:g}", p.unit, p.confidence, p.source)
+                (key, _value(p.value), p.unit, p.confidence, p.source)
                 for key, p in machine.parameters.items()
             ],
         )
+    )
+
+
+def _value(value: float | tuple[Any, ...]) -> str:
+    """A number, the entries of a list, or a matrix with one row per line."""
+    if not isinstance(value, tuple):
+        return f"{value:g}"
+    rows = isinstance(value[0], tuple)
+    return ("\n" if rows else ", ").join(
+        " ".join(f"{v:g}" for v in row) if rows else f"{row:g}" for row in value
     )
 
 

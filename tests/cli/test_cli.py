@@ -46,6 +46,8 @@ def test_catalogues_list_what_there_is() -> None:
     for name in ("skylake-x-8n", "milan-nps4", "toy", "host"):
         assert name in machines
     assert "engineering estimate" in " ".join(pmoss("machines", "milan-nps4").split())
+    shown = pmoss("machines", "xeon-6240m-optane")
+    assert "80.8 140.4 305 366" in shown and "87.42, 87.42, 26.4, 26.4" in shown
     assert "ycsb-a" in pmoss("workloads")
     assert "0 are empty" in pmoss("workloads", "osm-a", "--slices", "64")
     assert "pmoss/toy-v0" in pmoss("envs")

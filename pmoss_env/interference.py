@@ -17,7 +17,7 @@ import numpy as np
 
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
-from pmoss_env.types import NEIGHBOUR_FAMILIES, Int32Array, Neighbour
+from pmoss_env.types import NEIGHBOUR_FAMILIES, BoolArray, Int32Array, Neighbour
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Interference:
 
 _SINGLE = (
     (Draw("busy_core", (0.3, 0.7), 8), "worker cores lose 30 to 70 % of their time to a thread"),
+    (Draw("busy_sibling", (0.5, 0.9), 8), "worker cores share their units with a busy SMT sibling"),
     (
         Draw("cache_thrash", (0.1, 0.4), 4),
         "last-level caches are swept by a stream of 10 to 40 % of their memory's bandwidth",
@@ -83,13 +84,25 @@ def possible_targets(family: str, machine: Machine) -> Int32Array:
     """(n,) int32: where on ``machine`` a neighbour of ``family`` can disturb the index."""
     if family == "busy_core":
         return machine.workers
+    if family == "busy_sibling":
+        return _with_free_sibling(machine)
     if family == "cache_thrash":
         return np.unique(machine.llc_of_core[machine.workers])
     if family == "memory_stream":
         return np.unique(machine.node_of_core[machine.workers])
-    if family == "link_stream":
-        return np.flatnonzero(~np.eye(machine.sockets, dtype=np.bool_)).astype(np.int32)
-    return np.zeros(0, dtype=np.int32)
+    links = ~np.eye(machine.sockets, dtype=np.bool_)
+    if machine.parameters:
+        links &= machine.distances.link_gb_per_s > 0
+    return np.flatnonzero(links).astype(np.int32)
+
+
+def _with_free_sibling(machine: Machine) -> Int32Array:
+    """The workers of a machine with SMT whose sibling serves no queries."""
+    if "smt_share" not in machine.parameters:
+        return np.zeros(0, dtype=np.int32)
+    physical = machine.physical_of_core[machine.workers]
+    alone: BoolArray = np.bincount(physical)[physical] == 1
+    return machine.workers[alone]
 
 
 def target_count(family: str, machine: Machine) -> int:

@@ -17,7 +17,7 @@ from pmoss_env.interference import (
 from pmoss_env.machines import load_machine
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Neighbour
 
-MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
+MACHINES = ("toy", "milan-nps4", "skylake-x-8n", "sandy-bridge")
 SINGLE = [name for name in INTERFERENCE if name in NEIGHBOUR_FAMILIES]
 
 
@@ -57,6 +57,19 @@ def test_targets_are_what_the_index_uses():
     assert possible_targets("link_stream", machine).tolist() == [1, 2]
     for family in SINGLE:
         assert possible_targets(family, machine).max() < target_count(family, machine)
+
+
+def test_a_busy_sibling_takes_smt_and_no_second_worker():
+    sandy = load_machine("sandy-bridge")
+    alone = possible_targets("busy_sibling", sandy)
+    # 10 workers per node: on 2 physical cores both hardware threads work, on 6 one does.
+    assert alone.size == 4 * 6
+    for core in alone:
+        siblings = np.flatnonzero(sandy.physical_of_core == sandy.physical_of_core[core])
+        assert sandy.worker_mask[siblings].sum() == 1
+    grace = load_machine("grace-hopper")
+    with pytest.raises(UnsupportedError, match="'busy_sibling': grace-hopper has no core"):
+        drawn("busy_sibling", grace, 0)
 
 
 def test_mixed_has_one_family_per_episode_and_all_has_every_one():

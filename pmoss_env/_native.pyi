@@ -155,6 +155,38 @@ def record_btree(
     seed: int = 0,
 ) -> Trace: ...
 
+class SimulatedServer:
+    def __init__(
+        self,
+        machine: MachineModel,
+        *,
+        load: str = "closed",
+        outstanding_per_worker: int = 32,
+        offered_mq_per_s: float = 0.0,
+        warmup_share: float = 0.5,
+        epoch_us: float = 25.0,
+        dispatch: str = "ideal",
+        numa_balancing: bool = False,
+    ) -> None: ...
+    def set_instance(
+        self,
+        trace: Trace,
+        *,
+        busy_share: Sequence[float] = ...,
+        sibling_busy_share: Sequence[float] = ...,
+        llc_lines_per_ns: Sequence[float] = ...,
+        dram_gb_per_s: Sequence[float] = ...,
+        link_gb_per_s: Sequence[float] = ...,
+    ) -> None: ...
+    def run(
+        self,
+        cores: npt.NDArray[np.int32],
+        nodes: npt.NDArray[np.int32],
+        routing: str = "core",
+        data: str = "slice",
+        seed: int = 0,
+    ) -> ModelSnapshot: ...
+
 # native/analytic
 class LatencyCurve:
     a: float

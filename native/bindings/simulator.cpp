@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
 
 #include "bindings/bindings.hpp"
+#include "bindings/model_types.hpp"
 #include "simulator/record.hpp"
+#include "simulator/server.hpp"
 
 namespace py = pybind11;
 
@@ -29,6 +34,92 @@ py::array_t<double> shares(const Trace& trace) {
   for (std::size_t i = 0; i < trace.size(); ++i) share[trace.queries[i].slice] += 1.0;
   for (std::uint32_t s = 0; s < trace.slices; ++s) share[s] /= static_cast<double>(trace.size());
   return result;
+}
+
+// Runs change the server's state, so that Python threads take turns. The lock is taken without the
+// GIL and given back before it, or two threads could wait for each other.
+struct SharedServer {
+  simulator::Server server;
+  std::mutex mutex;
+
+  template <typename Work>
+  auto with(Work work) {
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex);
+    return work(server);
+  }
+};
+
+Routing routing_named(const std::string& name) {
+  if (name == "core") return Routing::core;
+  if (name == "node") return Routing::node;
+  if (name == "any") return Routing::any;
+  throw std::invalid_argument("routing '" + name + "': must be core, node or any");
+}
+
+DataPlacement data_named(const std::string& name) {
+  if (name == "slice") return DataPlacement::slice;
+  if (name == "interleaved") return DataPlacement::interleaved;
+  if (name == "first_touch") return DataPlacement::first_touch;
+  throw std::invalid_argument("data '" + name + "': must be slice, interleaved or first_touch");
+}
+
+simulator::ServerOptions::Dispatch dispatch_named(const std::string& name) {
+  if (name == "ideal") return simulator::ServerOptions::Dispatch::ideal;
+  if (name == "modelled") return simulator::ServerOptions::Dispatch::modelled;
+  throw std::invalid_argument("dispatch '" + name + "': must be ideal or modelled");
+}
+
+void bind_server(py::module_& module) {
+  const simulator::ServerOptions standard;
+  py::class_<SharedServer>(module, "SimulatedServer",
+                           "A machine on which a trace is executed under a schedule.")
+      .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,
+                       double offered_mq_per_s, double warmup_share, double epoch_us,
+                       const std::string& dispatch, bool numa_balancing) {
+             simulator::ServerOptions options;
+             options.warmup_share = warmup_share;
+             options.epoch_us = epoch_us;
+             options.dispatch = dispatch_named(dispatch);
+             options.numa_balancing = numa_balancing;
+             return std::make_unique<SharedServer>(simulator::Server(
+                 machine, make_load(load, outstanding_per_worker, offered_mq_per_s), options));
+           }),
+           py::arg("machine"), py::kw_only(), py::arg("load") = "closed",
+           py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0,
+           py::arg("warmup_share") = standard.warmup_share, py::arg("epoch_us") = standard.epoch_us,
+           py::arg("dispatch") = "ideal", py::arg("numa_balancing") = standard.numa_balancing)
+      .def(
+          "set_instance",
+          [](SharedServer& shared, const std::shared_ptr<Trace>& trace,
+             std::vector<double> busy_share, std::vector<double> sibling_busy_share,
+             std::vector<double> llc_lines_per_ns, std::vector<double> dram_gb_per_s,
+             std::vector<double> link_gb_per_s) {
+            Neighbours neighbours{std::move(busy_share), std::move(sibling_busy_share),
+                                  std::move(llc_lines_per_ns), std::move(dram_gb_per_s),
+                                  std::move(link_gb_per_s)};
+            shared.with([&](simulator::Server& server) {
+              server.set_instance(trace, std::move(neighbours));
+            });
+          },
+          py::arg("trace"), py::kw_only(), py::arg("busy_share") = std::vector<double>{},
+          py::arg("sibling_busy_share") = std::vector<double>{},
+          py::arg("llc_lines_per_ns") = std::vector<double>{},
+          py::arg("dram_gb_per_s") = std::vector<double>{},
+          py::arg("link_gb_per_s") = std::vector<double>{},
+          "Takes a trace and the co-tenants of the machine; none where a list is empty.")
+      .def(
+          "run",
+          [](SharedServer& shared, const Places& cores, const Places& nodes,
+             const std::string& routing, const std::string& data, std::uint64_t seed) {
+            const Placement placement{view(cores), view(nodes), routing_named(routing),
+                                      data_named(data)};
+            return to_dict(shared.with(
+                [&](simulator::Server& server) { return server.run(placement, seed); }));
+          },
+          py::arg("cores").noconvert(), py::arg("nodes").noconvert(), py::arg("routing") = "core",
+          py::arg("data") = "slice", py::arg("seed") = 0,
+          "Executes the trace once; the result depends on the arguments alone.");
 }
 
 }  // namespace
@@ -76,6 +167,8 @@ void bind_simulator(py::module_& module) {
       py::arg("page_sampling") = standard.page_sampling, py::arg("seed") = standard.seed,
       "Builds the B+-tree of the workload's instance, runs queries on it and tells what they "
       "touched.");
+
+  bind_server(module);
 }
 
 }  // namespace pmoss::bindings

@@ -9,10 +9,10 @@
 #include "index/btree.hpp"
 #include "pmu/counters.hpp"
 #include "runtime/control.hpp"
-#include "runtime/histogram.hpp"
 #include "runtime/item.hpp"
 #include "runtime/spsc_ring.hpp"
 #include "runtime/window.hpp"
+#include "workload/histogram.hpp"
 
 namespace pmoss::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/histogram.hpp"
+#include "workload/histogram.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,9 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/clock.hpp"
 #include "workload/random.hpp"
 
-namespace pmoss::runtime {
+namespace pmoss {
 namespace {
 
 TEST(Histogram, QuantilesAreCloseToTheSortedValues) {
@@ -45,13 +44,5 @@ TEST(Histogram, SmallValuesAreExactAndTheLargestFits) {
   EXPECT_NEAR(histogram.quantile(0.99), 0x1p64, 0x1p59);
 }
 
-TEST(Clock, GoesForwardAtAPlausibleRate) {
-  const std::uint64_t first = Clock::ticks();
-  const double ns_per_tick = Clock::ns_per_tick();
-  EXPECT_GT(Clock::ticks(), first);
-  EXPECT_GT(ns_per_tick, 0.05);
-  EXPECT_LT(ns_per_tick, 1000.0);
-}
-
 }  // namespace
-}  // namespace pmoss::runtime
+}  // namespace pmoss

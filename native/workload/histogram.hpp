@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pmoss::runtime {
+namespace pmoss {
 
 /// 32 buckets per power of two: a quantile is off by at most 1.6 %.
 class Histogram {
@@ -55,4 +55,4 @@ class Histogram {
   std::array<std::uint64_t, buckets> counts_{};
 };
 
-}  // namespace pmoss::runtime
+}  // namespace pmoss

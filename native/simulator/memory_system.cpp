@@ -1,0 +1,215 @@
+#include "simulator/memory_system.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace pmoss::simulator {
+namespace {
+
+std::size_t physical_cores_of(const Machine& machine) {
+  std::vector<int> numbers = machine.physical_of_core;
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  if (numbers.size() > CoreSet::capacity) {
+    throw std::invalid_argument("physical cores = " + std::to_string(numbers.size()) +
+                                ": the simulator holds at most " +
+                                std::to_string(CoreSet::capacity));
+  }
+  return numbers.size();
+}
+
+std::size_t domains_of(const Machine& machine) {
+  const auto domains = static_cast<std::size_t>(machine.llc_domains());
+  if (domains > LineState::max_domains) {
+    throw std::invalid_argument("last-level domains = " + std::to_string(domains) +
+                                ": the simulator holds at most " +
+                                std::to_string(LineState::max_domains));
+  }
+  return domains;
+}
+
+template <typename Visit>
+void for_each_bit(std::uint64_t bits, Visit visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::size_t>(std::countr_zero(bits)));
+}
+
+template <typename Visit>
+void for_each(const CoreSet& set, Visit visit) {
+  for_each_bit(set.words[0], visit);
+  for_each_bit(set.words[1], [&](std::size_t core) { visit(core + 64); });
+}
+
+}  // namespace
+
+MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
+    : nodes_(static_cast<std::size_t>(machine.nodes())),
+      domains_(domains_of(machine)),
+      physical_cores_(physical_cores_of(machine)),
+      inclusive_(machine.llc_inclusive),
+      llc_extra_ns_(std::max(0.0, machine.llc_ns - machine.l2_ns)),
+      l2_ns_(machine.l2_ns),
+      home_reader_ns_(machine.modified_home_reader_ns),
+      physical_of_(machine.node_of_core.size()),
+      node_of_physical_(physical_cores_),
+      own_domain_(physical_cores_),
+      socket_of_node_(machine.socket_of_node.begin(), machine.socket_of_node.end()),
+      socket_of_domain_(domains_),
+      domain_of_(physical_cores_ * nodes_),
+      l2s_of_(domains_ * nodes_),
+      modified_ns_(machine.modified_ns),
+      l2_(physical_cores_, CacheShape::of(machine.l2_lines / line_sampling, machine.l2_ways)),
+      llc_(domains_, CacheShape::of(machine.llc_lines / line_sampling, machine.llc_ways)),
+      contention_(machine) {
+  std::map<int, std::size_t> number_of;
+  for (std::size_t thread = 0; thread < physical_of_.size(); ++thread) {
+    const auto [it, is_new] =
+        number_of.try_emplace(machine.physical_of_core[thread], number_of.size());
+    const std::size_t physical = it->second;
+    physical_of_[thread] = physical;
+    if (!is_new) continue;
+    node_of_physical_[physical] = static_cast<std::size_t>(machine.node_of_core[thread]);
+    own_domain_[physical] = static_cast<std::size_t>(machine.llc_of_core[thread]);
+    socket_of_domain_[own_domain_[physical]] = socket_of_node_[node_of_physical_[physical]];
+    for (std::size_t home = 0; home < nodes_; ++home) {
+      const auto domain = static_cast<std::size_t>(
+          machine.llc_of(static_cast<int>(thread), static_cast<int>(home)));
+      domain_of_[physical * nodes_ + home] = domain;
+      CoreSet& l2s = l2s_of_[domain * nodes_ + home];
+      l2s = l2s | CoreSet::of(physical);
+    }
+  }
+}
+
+void MemorySystem::reset(std::span<const std::uint8_t> home_of_line, const Neighbours& neighbours) {
+  l2_.clear();
+  llc_.clear();
+  contention_.reset(neighbours);
+  lines_.assign(home_of_line.size(), LineState{});
+  for (std::size_t line = 0; line < home_of_line.size(); ++line) {
+    lines_[line].home = home_of_line[line];
+  }
+  next_foreign_ = 0;
+}
+
+Served MemorySystem::read(std::size_t thread, std::uint32_t line) noexcept {
+  return fetch(thread, line, false);
+}
+
+Served MemorySystem::write(std::size_t thread, std::uint32_t line) noexcept {
+  Served served = fetch(thread, line, true);
+  const double others_ns = invalidate_others(physical_of_[thread], line);
+  if (others_ns > served.ns + served.dram_ns) {
+    served.ns = others_ns;
+    served.dram_ns = 0.0;
+  }
+  LineState& state = lines_[line];
+  state.modified = static_cast<std::int16_t>(domain_of(physical_of_[thread], state.home));
+  return served;
+}
+
+void MemorySystem::pollute(std::size_t domain, std::uint64_t lines) noexcept {
+  for (; lines > 0; --lines) {
+    const std::uint32_t out = llc_.insert(domain, first_foreign + next_foreign_);
+    next_foreign_ = (next_foreign_ + 1) % first_foreign;
+    left_domain(domain, out);
+  }
+}
+
+Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept {
+  const std::size_t physical = physical_of_[thread];
+  if (l2_.touch(physical, line)) return {Served::By::l2, 0.0, 0.0};
+  LineState& state = lines_[line];
+  const std::size_t home = state.home;
+  const std::size_t domain = domain_of(physical, home);
+  const std::size_t node = node_of_physical_[physical];
+  Served served{Served::By::domain, llc_extra_ns_, 0.0};
+  bool domain_holds = llc_.touch(domain, line);
+  if (domain_holds && !inclusive_) {
+    llc_.erase(domain, line);
+    state.domains &= ~(std::uint64_t{1} << domain);
+  } else if (domain_holds || !(state.sharers & l2s_of(domain, home)).empty()) {
+    // The domain itself or another L2 of it.
+  } else if (state.modified >= 0) {
+    const auto owner = static_cast<std::size_t>(state.modified);
+    const std::size_t from = socket_of_domain_[owner];
+    const std::size_t to = socket_of_node_[node];
+    double ns = modified_ns_[own_domain_[physical] * domains_ + owner];
+    if (socket_of_node_[home] == to && from != to) ns += home_reader_ns_;
+    served = {Served::By::modified_elsewhere, std::max(0.0, ns - l2_ns_), 0.0};
+    contention_.move(from, to);
+    if (!writes) {
+      contention_.write(home, from);
+      state.modified = LineState::clean;
+    }
+  } else {
+    served = {Served::By::memory, -l2_ns_, contention_.dram_ns(node, home)};
+    contention_.read(home, socket_of_node_[node]);
+  }
+  if (inclusive_ && !domain_holds) insert_into_domain(domain, line);
+  insert_into_l2(physical, line);
+  return served;
+}
+
+double MemorySystem::invalidate_others(std::size_t physical, std::uint32_t line) noexcept {
+  LineState& state = lines_[line];
+  const std::size_t home = state.home;
+  const std::size_t domain = domain_of(physical, home);
+  const CoreSet own = CoreSet::of(physical);
+  const std::uint64_t own_domain = std::uint64_t{1} << domain;
+  double slowest = 0.0;
+  const auto wait_for = [&](std::size_t holder) {
+    const double ns = holder == domain
+                          ? llc_extra_ns_
+                          : modified_ns_[own_domain_[physical] * domains_ + holder] - l2_ns_;
+    slowest = std::max(slowest, ns);
+  };
+  for_each(state.sharers.without(own), [&](std::size_t other) {
+    l2_.erase(other, line);
+    wait_for(domain_of(other, home));
+  });
+  state.sharers = own;
+  for_each_bit(state.domains & ~own_domain, [&](std::size_t other) {
+    llc_.erase(other, line);
+    wait_for(other);
+  });
+  state.domains &= own_domain;
+  return slowest;
+}
+
+void MemorySystem::insert_into_l2(std::size_t physical, std::uint32_t line) noexcept {
+  const std::uint32_t out = l2_.insert(physical, line);
+  lines_[line].sharers = lines_[line].sharers | CoreSet::of(physical);
+  if (out == SetAssociativeCache::none) return;
+  LineState& state = lines_[out];
+  state.sharers = state.sharers.without(CoreSet::of(physical));
+  const std::size_t domain = domain_of(physical, state.home);
+  if (!inclusive_ && (state.domains >> domain & 1) == 0) insert_into_domain(domain, out);
+}
+
+void MemorySystem::insert_into_domain(std::size_t domain, std::uint32_t line) noexcept {
+  const std::uint32_t out = llc_.insert(domain, line);
+  lines_[line].domains |= std::uint64_t{1} << domain;
+  left_domain(domain, out);
+}
+
+void MemorySystem::left_domain(std::size_t domain, std::uint32_t line) noexcept {
+  if (line >= first_foreign) return;  // also where nothing had to go
+  LineState& state = lines_[line];
+  state.domains &= ~(std::uint64_t{1} << domain);
+  const CoreSet l2s = state.sharers & l2s_of(domain, state.home);
+  if (inclusive_) {
+    for_each(l2s, [&](std::size_t core) { l2_.erase(core, line); });
+    state.sharers = state.sharers.without(l2s);
+  } else if (!l2s.empty()) {
+    return;
+  }
+  if (state.modified == static_cast<std::int16_t>(domain)) {
+    contention_.write(state.home, socket_of_domain_[domain]);
+    state.modified = LineState::clean;
+  }
+}
+
+}  // namespace pmoss::simulator

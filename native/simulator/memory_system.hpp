@@ -1,0 +1,86 @@
+// The caches of all cores, the coherence between them, and the memory behind.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "simulator/contention.hpp"
+#include "simulator/directory.hpp"
+#include "simulator/set_associative_cache.hpp"
+
+namespace pmoss::simulator {
+
+/// One touch, and who served it.
+struct Served {
+  enum class By : std::uint8_t { l2, domain, modified_elsewhere, memory };
+  By by;
+  double ns;       ///< latency as far as it is beyond the L2, without the load of memory and links
+  double dram_ns;  ///< latency of memory under load; 0 unless memory set the latency
+};
+
+/// Private L2 caches (one per physical core, shared by its hardware threads) and last-level
+/// domains with exact LRU, shrunk to the 1 of `line_sampling` lines that is recorded. The first
+/// level is not modelled: its hits are part of the time that instructions take.
+///
+/// A line is clean, or modified in one domain. Reading a line that is modified in another domain
+/// writes it back to its home (MESI); writing takes it over. A victim domain takes what its L2s
+/// evict, and a hit moves the line to the L2; an inclusive one holds all that its L2s hold. Dirty
+/// lines are written back when the last copy leaves their domain.
+class MemorySystem {
+ public:
+  /// Throws std::invalid_argument for more physical cores or domains than the directory can hold.
+  MemorySystem(const Machine& machine, std::uint32_t line_sampling);
+
+  /// Empties everything; line i has its home at node home_of_line[i].
+  void reset(std::span<const std::uint8_t> home_of_line, const Neighbours& neighbours);
+
+  Served read(std::size_t thread, std::uint32_t line) noexcept;
+  /// What is waited for is the slower of the line itself and the invalidation of other copies.
+  Served write(std::size_t thread, std::uint32_t line) noexcept;
+
+  /// Brings `lines` into a domain that nobody uses again.
+  void pollute(std::size_t domain, std::uint64_t lines) noexcept;
+
+  std::size_t physical_cores() const noexcept { return physical_cores_; }
+  std::size_t physical_of(std::size_t thread) const noexcept { return physical_of_[thread]; }
+  LineState& state(std::uint32_t line) noexcept { return lines_[line]; }
+  Contention& contention() noexcept { return contention_; }
+  const Contention& contention() const noexcept { return contention_; }
+
+ private:
+  std::size_t domain_of(std::size_t physical, std::size_t home) const noexcept {
+    return domain_of_[physical * nodes_ + home];
+  }
+  const CoreSet& l2s_of(std::size_t domain, std::size_t home) const noexcept {
+    return l2s_of_[domain * nodes_ + home];
+  }
+  Served fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept;
+  double invalidate_others(std::size_t physical, std::uint32_t line) noexcept;
+  void insert_into_l2(std::size_t physical, std::uint32_t line) noexcept;
+  void insert_into_domain(std::size_t domain, std::uint32_t line) noexcept;
+  void left_domain(std::size_t domain, std::uint32_t line) noexcept;
+
+  // Numbers from here on belong to neighbours' lines.
+  static constexpr std::uint32_t first_foreign = std::uint32_t{1} << 30;
+
+  std::size_t nodes_, domains_, physical_cores_ = 0;
+  bool inclusive_;
+  double llc_extra_ns_, l2_ns_, home_reader_ns_;
+  std::vector<std::size_t> physical_of_;       // of each hardware thread, without gaps
+  std::vector<std::size_t> node_of_physical_;  //
+  std::vector<std::size_t> own_domain_;        // of each physical core, for memory of its own node
+  std::vector<std::size_t> socket_of_node_, socket_of_domain_;
+  std::vector<std::size_t> domain_of_;  // [physical core][home]
+  std::vector<CoreSet> l2s_of_;         // [domain][home]: whose lines the domain caches
+  std::vector<double> modified_ns_;     // [reader's domain][owner's domain]
+  SetAssociativeCache l2_, llc_;
+  Contention contention_;
+  std::vector<LineState> lines_;
+  std::uint32_t next_foreign_ = 0;
+};
+
+}  // namespace pmoss::simulator

@@ -1,0 +1,64 @@
+// The simulated server: a machine on which a recorded trace is executed under a schedule.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "machine/load.hpp"
+#include "machine/machine.hpp"
+#include "machine/neighbours.hpp"
+#include "machine/placement.hpp"
+#include "machine/snapshot.hpp"
+#include "simulator/trace.hpp"
+
+namespace pmoss::simulator {
+
+struct ServerOptions {
+  enum class Dispatch : std::uint8_t {
+    ideal,     ///< a query is at its worker at once
+    modelled,  ///< the machine's routers hand out queries in turn, dispatch_ns for each
+  };
+
+  double warmup_share = 0.5;  ///< of the trace: warms caches and queues, and is not measured
+  double epoch_us = 25.0;     ///< simulated time after which latencies follow the traffic
+  Dispatch dispatch = Dispatch::ideal;
+
+  /// Linux's automatic NUMA balancing. Where pages were placed by first touch, each has moved to
+  /// the node of one of those that access it, by a hash, except a share that stays; and hint faults
+  /// take time of the workers. Interleaved pages and pages bound to their slice's node are exempt.
+  bool numa_balancing = false;
+  double balancing_stay_share = 0.25;
+  double hint_faults_per_us = 0.065;  ///< of the whole process: 256 MB/s of 4 KiB pages
+  double hint_fault_ns = 2000.0;
+
+  /// Throws std::invalid_argument that names the value and what would be right.
+  void validate() const;
+};
+
+/// Executes a trace once from beginning to end and measures what follows the warm-up. The result of
+/// run() depends on its arguments alone. Closed load starts with all queries in the queues; a
+/// saturated worker always has the next query of those that are routed to it (and, with modelled
+/// dispatch, the routers never rest); queries of an open load that find as many queries in the
+/// system as the trace has are lost. Latencies are response times; for saturated load, those of a
+/// queue of `outstanding_per_worker`.
+class Server {
+ public:
+  /// Throws std::invalid_argument.
+  Server(Machine machine, Load load, ServerOptions options = {});
+  ~Server();
+  Server(Server&&) noexcept;
+  Server& operator=(Server&&) noexcept;
+
+  /// Throws std::invalid_argument for a trace without queries or neighbours of a wrong shape.
+  void set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours = {});
+
+  /// `placement.nodes` is for every slice; so is `placement.cores` where the routing is by core.
+  /// Throws std::invalid_argument, and std::logic_error before set_instance().
+  Snapshot run(const Placement& placement, std::uint64_t seed);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace pmoss::simulator

@@ -1,0 +1,274 @@
+// The simulated server against closed forms, on traces made by hand.
+#include "simulator/server.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "analytic/small_machine.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss::simulator {
+namespace {
+
+constexpr double line_bytes = 64.0;
+
+struct Shape {
+  std::uint32_t slices = 1;
+  std::size_t queries = 20'000;
+  std::uint32_t lines_per_slice = 1000;
+  std::uint16_t touches = 10;
+  std::uint32_t instructions = 400;
+  bool writes = false, streams = false, shared_lines = false;
+};
+
+// Query i is of slice i mod slices and touches the next lines of the slice, one after the other.
+std::shared_ptr<Trace> trace_of(const Shape& shape) {
+  auto trace = std::make_shared<Trace>();
+  trace->slices = shape.slices;
+  const std::uint32_t sets = shape.shared_lines ? 1 : shape.slices;
+  for (std::uint32_t line = 0; line < sets * shape.lines_per_slice; ++line) {
+    trace->slice_of_line.push_back(static_cast<std::uint16_t>(line / shape.lines_per_slice));
+    trace->address_page_of_line.push_back(line / 64);
+  }
+  std::vector<std::uint32_t> next(shape.slices, 0);
+  for (std::size_t i = 0; i <= shape.queries; ++i) {
+    TracedQuery query{};
+    query.first_touch = trace->touches.size();
+    query.slice = static_cast<std::uint16_t>(i % shape.slices);
+    query.instructions = shape.instructions;
+    (shape.streams ? query.streaming : query.dependent) = shape.touches;
+    trace->queries.push_back(query);
+    if (i == shape.queries) break;
+    std::uint32_t& at = next[shape.shared_lines ? 0 : query.slice];
+    for (int t = 0; t < shape.touches; ++t) {
+      const std::uint32_t base = shape.shared_lines ? 0 : query.slice * shape.lines_per_slice;
+      trace->touches.emplace_back(base + at, shape.writes, shape.streams, false);
+      at = (at + 1) % shape.lines_per_slice;
+    }
+  }
+  trace->bytes_of_slice.assign(shape.slices, 0);
+  return trace;
+}
+
+// Eight cores on four nodes, two sockets; small caches, no load on memory counts.
+Machine flat_machine() {
+  Machine m = small_machine();
+  m.l2_ns = 5.0;
+  m.l2_lines = 256;
+  m.llc_lines = 4096;
+  m.llc_ns = 20.0;
+  m.dram_curve = m.link_curve = {0.0, 0.0, 1.0};
+  m.dram_gb_per_s.assign(4, 1e6);
+  m.link_gb_per_s.assign(4, 1e6);
+  m.modified_ns.assign(16, 60.0);
+  return m;
+}
+
+Snapshot run(const Machine& machine, const std::shared_ptr<Trace>& trace,
+             const std::vector<std::int32_t>& cores, const std::vector<std::int32_t>& nodes,
+             Load load = {}, Routing routing = Routing::core, ServerOptions options = {},
+             const Neighbours& neighbours = {}) {
+  Server server(machine, load, options);
+  server.set_instance(trace, neighbours);
+  return server.run({cores, nodes, routing, DataPlacement::slice}, 1);
+}
+
+constexpr double cpu_ns = 100.0;  // 400 instructions at 2 per cycle and 2 GHz
+
+TEST(Server, AChaseTakesTheLatencyOfEachLevel) {
+  const auto chase_ns = [](std::uint32_t lines, std::int32_t node) {
+    const auto trace = trace_of({.lines_per_slice = lines});
+    const double x = run(flat_machine(), trace, {0}, {node}).throughput;
+    return (1e3 / x - cpu_ns) / 10.0;
+  };
+  EXPECT_NEAR(chase_ns(128, 0), 5.0, 1e-6) << "L2";
+  EXPECT_NEAR(chase_ns(2000, 0), 20.0, 0.05) << "last level";
+  EXPECT_NEAR(chase_ns(40'000, 0), 80.0, 0.4) << "own memory";
+  EXPECT_NEAR(chase_ns(40'000, 1), 150.0, 0.8) << "same socket";
+  EXPECT_NEAR(chase_ns(40'000, 3), 150.0, 0.8) << "other socket";
+}
+
+TEST(Server, ALineModifiedElsewhereTakesItsClassLatency) {
+  // Two slices write the same few lines, from cores of two domains.
+  const auto trace =
+      trace_of({.slices = 2, .lines_per_slice = 90, .writes = true, .shared_lines = true});
+  Load load;
+  load.outstanding_per_worker = 1;
+  Machine machine = flat_machine();
+  std::fill(machine.is_worker.begin(), machine.is_worker.end(), std::uint8_t{0});
+  machine.is_worker[0] = machine.is_worker[2] = 1;
+  // The lines come round every nine queries: it is the other core that wrote them last.
+  const Snapshot s = run(machine, trace, {0, 2}, {0, 0}, load);
+  double write_misses = 0.0;
+  for (const SliceRates& slice : s.slices) write_misses += slice.llc_write_misses;
+  EXPECT_GT(write_misses / s.throughput, 4.0);
+  EXPECT_LE(write_misses / s.throughput, 10.0);
+  const double l3_ns = (s.slices[0].cycles_l3_miss + s.slices[1].cycles_l3_miss) / 2.0;
+  EXPECT_NEAR(l3_ns / write_misses, 60.0 - 5.0, 0.01);
+}
+
+TEST(Server, ClosedLoadIsBoundByTheBusiestCore) {
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 10, .touches = 1});
+  const double service_ns = cpu_ns + 5.0;
+  const double even =
+      run(flat_machine(), trace, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}).throughput;
+  EXPECT_NEAR(even, 8.0 * 1e3 / service_ns, 0.01 * even);
+  const double two_on_one =
+      run(flat_machine(), trace, {0, 0, 2, 3, 4, 5, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}).throughput;
+  EXPECT_NEAR(two_on_one, 4.0 * 1e3 / service_ns, 0.01 * two_on_one);
+}
+
+TEST(Server, SaturatedThroughputIsTheSumOfPaces) {
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 10, .touches = 1});
+  Load load;
+  load.kind = Load::Kind::saturated;
+  const double x =
+      run(flat_machine(), trace, {0, 0, 2, 2, 4, 4, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}, load)
+          .throughput;
+  EXPECT_NEAR(x, 5.0 * 1e3 / (cpu_ns + 5.0), 0.01 * x);
+}
+
+TEST(Server, LittlesLawHolds) {
+  const auto trace = trace_of({.lines_per_slice = 10, .touches = 1});
+  Load load;
+  load.outstanding_per_worker = 4;
+  const Snapshot s = run(flat_machine(), trace, {3}, {1}, load);
+  EXPECT_NEAR(s.throughput * s.latency_p50_us, 8.0 * 4.0, 0.02 * 32.0);
+}
+
+TEST(Server, AnOpenLoadIsServedAsOffered) {
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 10, .touches = 1});
+  Load load;
+  load.kind = Load::Kind::open;
+  load.offered_mq_per_s = 40.0;
+  const std::vector<std::int32_t> cores{0, 1, 2, 3, 4, 5, 6, 7}, nodes{0, 0, 1, 1, 2, 2, 3, 3};
+  EXPECT_NEAR(run(flat_machine(), trace, cores, nodes, load).throughput, 40.0, 1.0);
+  load.offered_mq_per_s = 1000.0;
+  EXPECT_NEAR(run(flat_machine(), trace, cores, nodes, load).throughput, 8e3 / 105.0, 1.0);
+}
+
+TEST(Server, RoutersBoundTheThroughputWhereTheyAreModelled) {
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 10, .touches = 1});
+  Machine machine = flat_machine();
+  machine.routers = 2;
+  machine.dispatch_ns = 200.0;
+  ServerOptions options;
+  options.dispatch = ServerOptions::Dispatch::modelled;
+  for (const auto kind : {Load::Kind::closed, Load::Kind::saturated}) {
+    Load load;
+    load.kind = kind;
+    const double x = run(machine, trace, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}, load,
+                         Routing::core, options)
+                         .throughput;
+    EXPECT_NEAR(x, 10.0, 0.02);
+  }
+}
+
+TEST(Server, StreamsSaturateMemoryAndLinksAtTheirBandwidth) {
+  Shape shape{.slices = 8, .queries = 80'000, .lines_per_slice = 20'000, .instructions = 40};
+  shape.streams = true;
+  const auto trace = trace_of(shape);
+  Machine machine = flat_machine();
+  machine.dram_gb_per_s.assign(4, 5.0);
+  const std::vector<std::int32_t> cores{0, 1, 2, 3, 4, 5, 6, 7};
+  Snapshot s = run(machine, trace, cores, {1, 1, 1, 1, 1, 1, 1, 1});
+  EXPECT_NEAR(s.read_gb_per_s[1], 5.0, 0.15);
+  EXPECT_NEAR(s.throughput * 10.0 * line_bytes * 1e-3, s.read_gb_per_s[1], 0.05);
+  machine = flat_machine();
+  machine.link_gb_per_s.assign(4, 3.0);
+  s = run(machine, trace, {0, 1, 2, 3, 0, 1, 2, 3}, {2, 2, 2, 2, 3, 3, 3, 3});
+  EXPECT_NEAR(s.link_gb_per_s[2], 3.0, 0.1);  // from socket 1 to socket 0
+  EXPECT_EQ(s.link_gb_per_s[1], 0.0);
+
+  shape.writes = true;
+  machine = flat_machine();
+  machine.dram_gb_per_s.assign(4, 6.0);
+  machine.dram_write_gb_per_s.assign(4, 3.0);
+  s = run(machine, trace_of(shape), cores, {1, 1, 1, 1, 1, 1, 1, 1});
+  EXPECT_NEAR(s.read_gb_per_s[1], s.write_gb_per_s[1], 0.1);
+  EXPECT_NEAR(s.read_gb_per_s[1] / 6.0 + s.write_gb_per_s[1] / 3.0, 1.0, 0.04);
+}
+
+TEST(Server, MoreBandwidthNeverLowersThroughput) {
+  Shape shape{.slices = 8, .queries = 40'000, .lines_per_slice = 20'000, .instructions = 40};
+  shape.streams = true;
+  const auto trace = trace_of(shape);
+  double before = 0.0;
+  for (const double gb_per_s : {2.0, 4.0, 8.0, 16.0, 32.0}) {
+    Machine machine = flat_machine();
+    machine.dram_curve = {0.45, 0.1, 12.0};
+    machine.dram_gb_per_s.assign(4, gb_per_s);
+    const double x =
+        run(machine, trace, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0, 0, 0}).throughput;
+    EXPECT_GT(x, before * 0.99) << gb_per_s;
+    before = x;
+  }
+}
+
+TEST(Server, RelabelledNodesChangeNothing) {
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 3000});
+  const double a =
+      run(flat_machine(), trace, {0, 0, 2, 3, 4, 5, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}).throughput;
+  const double b =
+      run(flat_machine(), trace, {4, 4, 6, 7, 0, 1, 2, 3}, {2, 2, 3, 3, 0, 0, 1, 1}).throughput;
+  EXPECT_NEAR(a, b, 1e-3 * a);
+}
+
+TEST(Server, NeighboursTakeTimeAndHardwareThreadsShare) {
+  const auto trace = trace_of({.lines_per_slice = 10, .touches = 1});
+  const double alone = run(flat_machine(), trace, {0}, {0}).throughput;
+  Neighbours busy;
+  busy.busy_share.assign(8, 0.5);
+  EXPECT_NEAR(run(flat_machine(), trace, {0}, {0}, {}, Routing::core, {}, busy).throughput,
+              alone / 2.0, 0.01 * alone);
+  Machine machine = flat_machine();
+  machine.physical_of_core = {0, 0, 1, 1, 2, 2, 3, 3};
+  machine.smt_share = 0.6;
+  const auto two = trace_of({.slices = 2, .lines_per_slice = 10, .touches = 1});
+  EXPECT_NEAR(run(machine, two, {0, 1}, {0, 0}).throughput, 1.2 * alone, 0.02 * alone);
+  EXPECT_NEAR(run(machine, two, {0, 2}, {0, 0}).throughput, 2.0 * alone, 0.02 * alone);
+}
+
+TEST(Server, TheSameArgumentsGiveTheSameBitsWhateverRanBefore) {
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 3000, .writes = true});
+  Server server(flat_machine(), {});
+  server.set_instance(trace);
+  const std::vector<std::int32_t> cores{0, 1, 2, 3, 4, 5, 6, 7}, other{7, 7, 7, 0, 0, 0, 1, 1};
+  const std::vector<std::int32_t> nodes{0, 0, 1, 1, 2, 2, 3, 3};
+  const Snapshot first = server.run({cores, nodes, Routing::any, DataPlacement::interleaved}, 5);
+  server.run({other, nodes, Routing::core, DataPlacement::slice}, 6);
+  const Snapshot again = server.run({cores, nodes, Routing::any, DataPlacement::interleaved}, 5);
+  EXPECT_EQ(first.throughput, again.throughput);
+  EXPECT_EQ(first.latency_p99_us, again.latency_p99_us);
+  EXPECT_EQ(first.link_gb_per_s, again.link_gb_per_s);
+  EXPECT_EQ(first.slices[3].cycles, again.slices[3].cycles);
+}
+
+TEST(Server, RefusesWhatMakesNoSense) {
+  Server server(flat_machine(), {});
+  const std::vector<std::int32_t> one{0}, two{0, 0}, far{8}, nowhere{4};
+  EXPECT_THROW(server.run({one, one}, 0), std::logic_error);
+  EXPECT_THROW(server.set_instance(std::make_shared<Trace>()), std::invalid_argument);
+  EXPECT_THROW(server.set_instance(trace_of({}), {{0.5}, {}, {}, {}, {}}), std::invalid_argument);
+  server.set_instance(trace_of({}));
+  EXPECT_THROW(server.run({one, two}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({two, one}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({far, one}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({one, nowhere}, 0), std::invalid_argument);
+  Machine large = flat_machine();
+  for (int core = 8; core < 129; ++core) {
+    large.node_of_core.push_back(0);
+    large.llc_of_core.push_back(0);
+    large.is_worker.push_back(1);
+  }
+  EXPECT_THROW(Server(large, {}), std::invalid_argument);
+  ServerOptions options;
+  options.warmup_share = 1.0;
+  EXPECT_THROW(Server(flat_machine(), {}, options), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace pmoss::simulator

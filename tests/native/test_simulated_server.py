@@ -1,0 +1,65 @@
+"""The simulated server as Python sees it; native/tests/simulator has the proofs."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pmoss_env._native import SimulatedServer, WorkloadSpec, record_btree
+from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.machines import load_machine
+
+SLICES = 16
+TRACE = record_btree(WorkloadSpec(records=50_000), SLICES, queries=20_000, line_sampling=1)
+TOY = load_machine("toy")
+WORKERS = np.flatnonzero(np.asarray(native_machine(TOY).is_worker)).astype(np.int32)
+NODES = np.asarray(native_machine(TOY).node_of_core, dtype=np.int32)
+
+
+def server(**options: Any) -> SimulatedServer:
+    made = SimulatedServer(native_machine(TOY), **options)
+    made.set_instance(TRACE)
+    return made
+
+
+def test_a_run_gives_the_same_snapshot_from_every_thread() -> None:
+    made = server()
+    cores = WORKERS[np.arange(SLICES) % WORKERS.size]
+    nodes = NODES[cores]
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: made.run(cores, nodes, seed=3), range(4)))
+    first = runs[0]
+    assert first["throughput"] > 0
+    assert first["counters"]["queries"].sum() == pytest.approx(first["throughput"])
+    for other in runs[1:]:
+        assert other["throughput"] == first["throughput"]
+        np.testing.assert_array_equal(other["counters"]["cycles"], first["counters"]["cycles"])
+
+
+def test_one_core_for_all_is_slower_than_all_cores() -> None:
+    made = server()
+    spread = WORKERS[np.arange(SLICES) % WORKERS.size]
+    alone = np.full(SLICES, WORKERS[0], dtype=np.int32)
+    assert (
+        made.run(spread, NODES[spread])["throughput"]
+        > 1.5 * (made.run(alone, NODES[alone])["throughput"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"routing": "near"}, "routing 'near'"),
+        ({"data": "near"}, "data 'near'"),
+        ({"nodes": np.zeros(3, dtype=np.int32)}, "length of nodes = 3"),
+        ({"cores": np.full(SLICES, 999, dtype=np.int32)}, "core of a slice = 999"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
+    zeros = np.zeros(SLICES, dtype=np.int32)
+    arguments = {"cores": zeros + WORKERS[0], "nodes": zeros, **change}
+    with pytest.raises(ValueError, match=message):
+        server().run(**arguments)
+    with pytest.raises(ValueError, match="dispatch 'fast'"):
+        server(dispatch="fast")

@@ -154,6 +154,15 @@ def record_btree(
     page_sampling: int = 8,
     seed: int = 0,
 ) -> Trace: ...
+def record_rtree(
+    workload: WorkloadSpec,
+    slices: int,
+    *,
+    queries: int = 2_000_000,
+    line_sampling: int = 64,
+    page_sampling: int = 8,
+    seed: int = 0,
+) -> Trace: ...
 
 class SimulatedServer:
     def __init__(

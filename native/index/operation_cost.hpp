@@ -1,4 +1,4 @@
-// What a query on the B+-tree costs the processor besides waiting for memory.
+// What a query on the B+-tree or the R-tree costs the processor besides waiting for memory.
 //
 // Fitted to counts by callgrind 3.19 of the AVX2 code (bench/operation_cost.cpp has the command):
 //
@@ -11,7 +11,24 @@
 //
 // Mispredictions per operation by callgrind's predictor: lookup and update 0.0, insert 4.5, scan of
 // 1 .. 100 entries 4.5 and of 400 entries 11.5. The fits are within 5 % of these instructions.
+//
+// For the R-tree (fanout 50, AVX2; bench/rtree_cost.cpp has the command):
+//
+//   nodes visited by a range     3.8     6.0     8.0     9.3    16.4
+//   points found                   8      14      50      67     250
+//   instructions                1108    1793    2795    3427    7772
+//   mispredictions               7.6    14.7    19.9    23.4    38.4
+//
+//   levels passed by an insert     2       3       3       4       4
+//   lines written                5.2     5.3     6.7     5.8     6.1
+//   instructions                1193    1974    2834    3544    4289
+//   mispredictions               4.6     9.1    18.9    17.3    18.6
+//
+// The fits are within 5 % of a range's instructions and 20 % of an insert's, which choose one of
+// more or fewer children at each level.
 #pragma once
+
+#include <algorithm>
 
 namespace pmoss {
 
@@ -41,6 +58,17 @@ constexpr OperationCost insert_cost(double levels, double written_lines) noexcep
 /// `entries` copied out, keys and values, and each value used once by the worker (5 instructions).
 constexpr OperationCost scan_cost(double levels, double entries) noexcept {
   return {138.0 + 52.0 * levels + (5.5 + 5.0) * entries, 3.6 + 0.018 * entries};
+}
+
+/// A range of the R-tree: `nodes` visited in all cells that it overlaps, `points` found, each value
+/// copied out and used once by the worker.
+constexpr OperationCost range_cost(double nodes, double points) noexcept {
+  return {270.0 * nodes + (13.2 + 5.0) * points, 2.4 * nodes};
+}
+
+/// An insert into the R-tree, splits of nodes included; `written_lines` as in insert_cost().
+constexpr OperationCost point_insert_cost(double levels, double written_lines) noexcept {
+  return {std::max(1100.0 * levels + 450.0 * written_lines - 3340.0, 300.0), 6.0 * levels - 6.0};
 }
 
 }  // namespace pmoss

@@ -58,11 +58,11 @@ class RTree {
   /// Adds a point. Throws std::bad_alloc, and then the point is not there.
   void insert(Point point, std::uint64_t value);
 
-  /// Fills an empty tree, nodes to the share `fill` of the fanout, 0.4 to 1 (sort-tile-recursive:
-  /// Leutenegger, Lopez and Edgington, ICDE 1997). No other thread may use the tree meanwhile.
-  /// Throws std::invalid_argument for another fill or if the values are not as many as the points,
-  /// std::logic_error if the tree is not empty, and std::bad_alloc, after which the tree must not
-  /// be used.
+  /// Fills an empty tree, nodes to the share `fill` of the fanout, 0.4 to 1, on average; below 1
+  /// some are fuller than others (sort-tile-recursive: Leutenegger, Lopez and Edgington, ICDE
+  /// 1997). No other thread may use the tree meanwhile. Throws std::invalid_argument for another
+  /// fill or if the values are not as many as the points, std::logic_error if the tree is not
+  /// empty, and std::bad_alloc, after which the tree must not be used.
   void bulk_load(std::span<const Point> points, std::span<const std::uint64_t> values,
                  double fill = 1.0);
 

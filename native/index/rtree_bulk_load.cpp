@@ -9,6 +9,7 @@
 #include "index/rtree_node.hpp"
 #include "index/rtree_slice.hpp"
 #include "index/rtree_split.hpp"
+#include "workload/random.hpp"
 
 namespace pmoss {
 
@@ -39,13 +40,24 @@ RTreeEntry as_entry(const LoadedPoint& p) {
 }
 RTreeEntry as_entry(const RTreeEntry& e) { return e; }
 
-/// Cuts `entries` into equally full tiles of at most `most` and calls `take(tile)` for each: slabs
-/// of columns, each cut into rows.
+/// Cuts `entries` into tiles of `most` entries or a few less on average and calls `take(tile)` for
+/// each: slabs of columns, each cut into rows. As far as the fanout and the least that a split
+/// leaves allow, tiles get different numbers of entries, as inserts would have it; otherwise all
+/// leaves would be full at the same time.
 template <class Entry, class Take>
-void tile(std::span<Entry> entries, std::size_t most, Take take) {
+void tile(std::span<Entry> entries, std::size_t most, std::size_t fanout, Take take) {
   const std::size_t tiles = (entries.size() + most - 1) / most;
   const auto slabs = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(tiles))));
-  const auto start = [&](std::size_t t) { return t * entries.size() / tiles; };
+  const std::size_t mean = entries.size() / tiles;
+  const std::size_t least = fanout * 2 / 5;
+  // Both ends of a tile move by up to half of the room, and the mean may be one more.
+  const std::size_t room =
+      std::min(fanout - std::min(mean + 1, fanout), mean - std::min(mean, least));
+  const auto start = [&](std::size_t t) {
+    const std::size_t even = t * entries.size() / tiles;
+    if (t == 0 || t == tiles) return even;
+    return even - room / 2 + scale64(mix64(t), room / 2 * 2 + 1);
+  };
   const auto first_of_slab = [&](std::size_t s) { return s * tiles / slabs; };
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return by_x(a) < by_x(b); });
@@ -67,7 +79,7 @@ struct RTree::Loader {
   template <class Entry>
   std::vector<RTreeEntry> pack(std::uint32_t slice, unsigned level, std::span<Entry> entries) {
     std::vector<RTreeEntry> nodes;
-    tile(entries, most, [&](std::span<Entry> part) {
+    tile(entries, most, tree.fanout_, [&](std::span<Entry> part) {
       Node* const node = tree.new_node(slice, level);
       for (const Entry& entry : part) {
         const RTreeEntry plain = as_entry(entry);

@@ -16,6 +16,7 @@ DISTRIBUTIONS = ("uniform", "zipf", "hot_range")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
+INDEXES = ("btree", "rtree")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Workload:
         zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
             the hottest key gets 3.78 % of the draws.
         records: records in the index at the start.
-        max_scan_length: a scan's length is uniform in 1 to this, in entries.
+        max_scan_length: a scan's length is uniform in 1 to this, in entries. On points it is the
+            number that a square of its area holds on average over the whole plane; around a point
+            of clustered data it finds more.
         keys: the key space: "scattered" (uniform), "clustered" (clusters within clusters, as in map
             data; synthetic) or "sosd:<path>", a file in the format of the SOSD benchmark (a count
             and that many ascending keys, 64-bit, little-endian). Slices are key ranges of equal
@@ -46,7 +49,10 @@ class Workload:
         drift: of "hot_range": by what share of the records the range moves per million choices of
             all clients together. On the analytic backend, which knows no time, it stays where the
             workload instance begins: an episode is one phase of the drift.
-        index: the kind of index that the workload is for.
+        index: the kind of index that the workload is for: "btree" or "rtree". The records of an
+            R-tree are points in the plane, the same in every instance; "clustered" ones stand in
+            for OpenStreetMap's US Northeast and are synthetic. Scans are square ranges, centred on
+            records; the hot range is a square region; slices are the cells of a grid.
     """
 
     name: str
@@ -93,6 +99,25 @@ class Workload:
         for name in ("zipf_items", "records", "max_scan_length"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        if self.index not in INDEXES:
+            raise DescriptionError(f"index = {self.index!r}: must be one of {INDEXES}")
+        if self.index == "rtree":
+            self._check_points()
+
+    def _check_points(self) -> None:
+        """What native/workload/points.hpp cannot do."""
+        if self.update != 0:
+            raise DescriptionError(f"update = {self.update}: must be 0, for points do not move")
+        if self.keys not in KEY_SPACES:
+            raise DescriptionError(
+                f"keys = {self.keys!r}: of an R-tree's points must be one of {KEY_SPACES}"
+            )
+        if self.distribution == "hot_range" and self.hot_fraction < 0.01:
+            raise DescriptionError(
+                f"hot_fraction = {self.hot_fraction}: of an R-tree's points must be at least 0.01"
+            )
+        if self.drift != 0:
+            raise DescriptionError(f"drift = {self.drift}: must be 0, for hot regions stay")
 
     @classmethod
     def from_toml(cls, path: Path) -> Workload:

@@ -1,0 +1,148 @@
+#include "simulator/record_rtree.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "index/operation_cost.hpp"
+#include "index/rtree.hpp"
+#include "index/rtree_node.hpp"
+#include "simulator/available_memory.hpp"
+#include "simulator/trace_builder.hpp"
+
+namespace pmoss::simulator {
+namespace {
+
+using index_detail::RTreeNode;
+
+constexpr double fill = 0.7;  // of nodes that were split and refilled in random order
+constexpr double huge_page_bytes = SliceArena::chunk_bytes;
+
+std::uint32_t fanout() { return RTree::Options{}.fanout; }
+
+/// Bytes of the nodes once all queries have run.
+double tree_bytes(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options) {
+  const double points =
+      static_cast<double>(spec.records) + spec.insert * static_cast<double>(options.queries);
+  const unsigned stride = RTreeNode::stride_of(fanout());
+  const double leaves = points / (fanout() * fill);
+  return leaves * static_cast<double>(RTreeNode::bytes(0, stride)) +
+         (0.04 * leaves + 2.0 * slices) * static_cast<double>(RTreeNode::bytes(1, stride));
+}
+
+/// Whether a slice fills enough of a huge page to ask for these.
+bool suits_huge_pages(double bytes, std::uint32_t slices) {
+  return bytes / slices >= huge_page_bytes / 2;
+}
+
+void check_size(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options) {
+  const double bytes = tree_bytes(spec, slices, options);
+  const double lines = bytes / 64.0 / options.line_sampling;
+  if (lines > Touch::max_lines) {
+    throw std::invalid_argument(
+        "line_sampling is " + std::to_string(options.line_sampling) + ", which leaves " +
+        std::to_string(static_cast<std::uint64_t>(lines)) + " lines of " +
+        std::to_string(spec.records) + " records; a trace can tell apart " +
+        std::to_string(Touch::max_lines) + ": set line_sampling to at least " +
+        std::to_string(static_cast<std::uint64_t>(std::ceil(bytes / 64.0 / Touch::max_lines))));
+  }
+  // The points and their values, and these once more while they are sorted.
+  const double points = 2.0 * 16.0 * static_cast<double>(spec.records);
+  const double paging = (suits_huge_pages(bytes, slices) ? huge_page_bytes : 4096.0) * slices;
+  const double per_query = sizeof(TracedQuery) + 150.0 * sizeof(Touch) / options.line_sampling +
+                           30.0 * sizeof(std::uint32_t) / options.page_sampling;
+  const double needed =
+      points + bytes + paging + lines * 16.0 + static_cast<double>(options.queries) * per_query;
+  require_memory(needed,
+                 "recording " + std::to_string(options.queries) + " queries on " +
+                     std::to_string(spec.records) + " records",
+                 "lower records or queries, or raise line_sampling");
+}
+
+void load(RTree& tree, const WorkloadSpec& spec) {
+  std::vector<Point> points(spec.records);
+  std::vector<std::uint64_t> values(spec.records);
+  for (std::uint64_t record = 0; record < spec.records; ++record) {
+    points[record] = point_of_record(spec.space.kind, record);
+    values[record] = record;
+  }
+  tree.bulk_load(points, values, fill);
+}
+
+/// Runs operations on the tree and tells the builder of each.
+class Recorder {
+ public:
+  Recorder(const WorkloadSpec& spec, const TraceOptions& options, RTree& tree)
+      : tree_(tree),
+        worker_(worker_cost(std::max({spec.lookup, spec.insert, spec.scan}))),
+        generator_(spec, options.seed),
+        routing_(mix64(mix64(~spec.seed) + options.seed)),
+        builder_(
+            tree.slices(), options,
+            [&tree](std::uint32_t slice) -> const SliceArena& { return tree.arena(slice); },
+            tree.root_table()) {}
+
+  Trace record(std::uint64_t queries) {
+    for (std::uint64_t i = 0; i < queries; ++i) run(generator_.next());
+    return builder_.finish();
+  }
+
+ private:
+  void run(const PointOperation& operation) {
+    log_.clear();
+    const Rectangle& range = operation.range;
+    OperationCost cost{};
+    if (operation.kind == Operation::Kind::insert) {
+      const Point point = {range.x_low, range.y_low};
+      const double levels = std::max(tree_.height(tree_.grid().slice_of(point)), 1U);
+      tree_.insert(point, operation.record, log_);
+      const auto written = std::count_if(log_.entries().begin(), log_.entries().end(),
+                                         [](TouchLog::Entry entry) { return entry.writes(); });
+      cost = point_insert_cost(levels, static_cast<double>(written));
+    } else {
+      values_.clear();
+      const RTree::Work work = tree_.find(range, values_, log_);
+      cost = range_cost(static_cast<double>(work.nodes), static_cast<double>(work.points));
+    }
+    builder_.add(log_, {choose_slice(range), static_cast<std::uint8_t>(operation.kind),
+                        cost.instructions + worker_.instructions,
+                        cost.branch_misses + worker_.branch_misses});
+  }
+
+  /// One of the cells that a range overlaps.
+  std::uint32_t choose_slice(const Rectangle& range) {
+    const Grid& grid = tree_.grid();
+    const std::uint32_t row = grid.row_of(range.y_low);
+    const std::uint32_t column = grid.column_of(range.x_low);
+    const std::uint64_t rows = grid.row_of(range.y_high) - row + std::uint64_t{1};
+    const std::uint64_t columns = grid.column_of(range.x_high) - column + std::uint64_t{1};
+    const std::uint64_t cell = rows * columns > 1 ? routing_.below(rows * columns) : 0;
+    return static_cast<std::uint32_t>((row + cell / columns) * grid.columns + column +
+                                      cell % columns);
+  }
+
+  RTree& tree_;
+  OperationCost worker_;
+  PointGenerator generator_;
+  Random routing_;
+  TouchLog log_;
+  std::vector<std::uint64_t> values_;
+  TraceBuilder builder_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Trace> record_rtree(const WorkloadSpec& spec, std::uint32_t slices,
+                                          const TraceOptions& options) {
+  validate_points(spec);
+  validate(options, slices);
+  check_size(spec, slices, options);
+  RTree tree({.grid = grid_of(slices),
+              .huge_pages = suits_huge_pages(tree_bytes(spec, slices, options), slices)});
+  load(tree, spec);
+  return std::make_shared<const Trace>(Recorder(spec, options, tree).record(options.queries));
+}
+
+}  // namespace pmoss::simulator

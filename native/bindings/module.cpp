@@ -5,6 +5,7 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_workload(module);
   pmoss::bindings::bind_machine(module);
   pmoss::bindings::bind_index(module);
+  pmoss::bindings::bind_rtree(module);
   pmoss::bindings::bind_simulator(module);
   pmoss::bindings::bind_analytic(module);
   pmoss::bindings::bind_environment(module);

@@ -103,6 +103,10 @@ def make_backend(
         machine = load_machine(machine)
     if isinstance(workload, str):
         workload = load_workload(workload)
+    if workload.index != index:
+        raise UnsupportedError(
+            f"index = {index!r}: the workload {workload.name!r} is for index={workload.index!r}"
+        )
     if not 1 <= slices <= 65536:
         raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")
     regime = LoadRegime.parse(load)

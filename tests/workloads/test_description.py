@@ -44,6 +44,27 @@ def test_impossible_values_are_refused(change: dict[str, object], complaint: str
         replace(load_workload("ycsb-a"), **change)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"index": "trie"}, "index = 'trie'"),
+        ({"scan": 0.5, "update": 0.5}, r"update = 0\.5: must be 0"),
+        ({"keys": "sosd:osm"}, "keys = 'sosd:osm'"),
+        ({"distribution": "hot_range", "hot_fraction": 0.001}, r"hot_fraction = 0\.001"),
+        ({"drift": 0.1}, r"drift = 0\.1"),
+    ],
+)
+def test_what_points_cannot_do_is_refused(change: dict[str, object], complaint: str) -> None:
+    with pytest.raises(DescriptionError, match=complaint):
+        replace(load_workload("rtree-ranges"), **change)  # type: ignore[arg-type]
+
+
+def test_the_r_tree_workload_is_the_papers() -> None:
+    workload = load_workload("rtree-ranges")
+    assert (workload.index, workload.scan, workload.distribution) == ("rtree", 1.0, "uniform")
+    assert workload.records == 50_000_000
+
+
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     with pytest.raises(DescriptionError, match=r"mine.toml: cannot be read"):

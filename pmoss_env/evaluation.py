@@ -36,7 +36,7 @@ from pmoss_env.errors import (
 )
 from pmoss_env.files import write_atomically
 from pmoss_env.registration import NAMESPACE
-from pmoss_env.types import Float64Array, Int8Array, Int32Array
+from pmoss_env.types import Float64Array, Instance, Int8Array, Int32Array, Schedule
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
 #: Repetitions of the bootstrap, and the interval it gives.
@@ -179,13 +179,14 @@ def evaluate(
             first episode.
         seeds: non-negative, at least five for a table.
         episodes_per_seed: each with its own workload instance, neighbours and incumbent.
-        search_budget: model evaluations of the search that defines a score of 100.
+        search_budget: model evaluations of the search that defines a score of 100; it asks the
+            analytic model where the environment's backend cannot be asked after every move.
         random_schedules: how many define a score of 0.
         progress: called with (episodes done, episodes in all) after each.
         env_id: a registered id.
 
     Raises:
-        UnsupportedError: a backend that cannot be searched.
+        UnsupportedError: a machine that cannot be searched because it has no model.
         DescriptionError: no seeds, episodes, schedules or policies; or an argument that the
             environment does not have.
         UnknownNameError: no such environment.
@@ -200,7 +201,7 @@ def evaluate(
         if count < 1:
             raise DescriptionError(f"{name} = {count}: must be at least 1")
     env = _make(env_id, env_kwargs)
-    backend: Backend | None = None
+    judge: _Judge | None = None
     rows: list[EpisodeResult] = []
     total = len(policies) * len(seeds) * episodes_per_seed
     try:
@@ -215,13 +216,13 @@ def evaluate(
             for episode in range(episodes_per_seed):
                 env_seed = episode_seed(seed, episode)
                 env.reset(seed=env_seed)
-                if backend is None:
-                    backend = env.new_backend()
-                backend.set_instance(env.instance)
-                low, high = _reference(env, backend, env_seed, search_budget, random_schedules)
+                if judge is None:
+                    judge = _Judge(env)
+                judge.set_instance(env.instance)
+                low, high = judge.reference(env, env_seed, search_budget, random_schedules)
                 for name, policy in of_seed.items():
-                    actions, info, seconds = rollout(env, policy, env_seed, backend)
-                    final = backend.measure(env.schedule, seed=0).throughput
+                    actions, info, seconds = rollout(env, policy, env_seed, judge.searchable)
+                    final = judge.throughput(env.schedule)
                     rows.append(
                         EpisodeResult(
                             policy=name,
@@ -242,8 +243,8 @@ def evaluate(
                         progress(len(rows), total)
     finally:
         env.close()
-        if backend is not None:
-            backend.close()
+        if judge is not None:
+            judge.close()
     return Evaluation(env_id, dict(env_kwargs), search_budget, random_schedules, rows)
 
 
@@ -292,18 +293,42 @@ def rollout(
     return actions, info, seconds
 
 
-def _reference(
-    env: SpatialSchedulingEnv, backend: Backend, seed: int, budget: int, schedules: int
-) -> tuple[float, float]:
-    """Throughputs of the present episode that score 0 and 100."""
-    if not isinstance(backend, IncrementalBackend):
-        raise UnsupportedError(
-            f"scores need a backend that can be searched, such as 'analytic', not {backend.name!r}"
+class _Judge:
+    """Scores schedules by a backend of the environment's kind, and has one that can be searched."""
+
+    def __init__(self, env: SpatialSchedulingEnv) -> None:
+        self._backend = env.new_backend()
+        self.searchable = (
+            self._backend
+            if isinstance(self._backend, IncrementalBackend)
+            else env.new_searchable_backend()
         )
-    context = env.context(np.random.default_rng((seed, 0)), backend)
-    drawn = [backend.place(random(context)) for _ in range(schedules)]
-    context = env.context(np.random.default_rng((seed, 1)), backend)
-    return float(np.mean(drawn)), local_search(context, budget).throughput
+
+    def set_instance(self, instance: Instance) -> None:
+        self._backend.set_instance(instance)
+        self.searchable.set_instance(instance)
+
+    def throughput(self, schedule: Schedule) -> float:
+        """Of the present instance, Mq/s."""
+        if self._backend is self.searchable:
+            return self.searchable.place(schedule)
+        return self._backend.measure(schedule, seed=0).throughput
+
+    def reference(
+        self, env: SpatialSchedulingEnv, seed: int, budget: int, schedules: int
+    ) -> tuple[float, float]:
+        """Throughputs of the present episode that score 0 and 100."""
+        context = env.context(np.random.default_rng((seed, 0)), self.searchable)
+        drawn = [self.throughput(random(context)) for _ in range(schedules)]
+        context = env.context(np.random.default_rng((seed, 1)), self.searchable)
+        found = local_search(context, budget)
+        if self._backend is self.searchable:
+            return float(np.mean(drawn)), found.throughput
+        return float(np.mean(drawn)), self.throughput(found.schedule)
+
+    def close(self) -> None:
+        self._backend.close()
+        self.searchable.close()
 
 
 def _score(final: float, low: float, high: float) -> float | None:
@@ -537,20 +562,20 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
     """
     header, rows = read_results(path)
     env = _make(header["env_id"], header["env_kwargs"])
-    backend: Backend | None = None
+    judge: _Judge | None = None
     references: dict[int, tuple[float, float]] = {}
     mismatches = _unequal_episodes(rows)
     try:
         for number, row in enumerate(rows, 1):
             env_seed = episode_seed(row.seed, row.episode)
             _, info = env.reset(seed=env_seed)
-            if backend is None:
+            if judge is None:
                 _must_repeat(env)
-                backend = env.new_backend()
-            backend.set_instance(env.instance)
+                judge = _Judge(env)
+            judge.set_instance(env.instance)
             if env_seed not in references:
-                references[env_seed] = _reference(
-                    env, backend, env_seed, header["search_budget"], header["random_schedules"]
+                references[env_seed] = judge.reference(
+                    env, env_seed, header["search_budget"], header["random_schedules"]
                 )
             low, high = references[env_seed]
             now: dict[str, Any] = {
@@ -571,7 +596,7 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
                     mismatches.append(f"{where}: {len(row.actions)} actions do not end the episode")
                 now["throughput"] = info["throughput"]
                 now["illegal_actions"] = info["illegal_actions"]
-                now["score"] = _score(backend.measure(env.schedule, seed=0).throughput, low, high)
+                now["score"] = _score(judge.throughput(env.schedule), low, high)
             mismatches += [
                 f"{where}: {name}: recorded {getattr(row, name)!r}, now {value!r}"
                 for name, value in now.items()
@@ -581,8 +606,8 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
                 progress(number, len(rows))
     finally:
         env.close()
-        if backend is not None:
-            backend.close()
+        if judge is not None:
+            judge.close()
     return Replay(len(rows), tuple(mismatches))
 
 

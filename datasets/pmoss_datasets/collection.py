@@ -303,7 +303,7 @@ class _Player:
     def _backend(self, env: Any) -> Backend:
         """A backend of its own for search, so that the episode's stays as the episode left it."""
         if self._search_backend is None:
-            self._search_backend = env.new_backend()
+            self._search_backend = env.new_searchable_backend()
         self._search_backend.set_instance(env.instance)
         return self._search_backend
 

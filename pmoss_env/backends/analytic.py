@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from pmoss_env import __version__, _native
+from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours, native_workload
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
-    COUNTER_NAMES,
-    COUNTERS,
     Float64Array,
     HardwareSnapshot,
     Instance,
@@ -45,7 +44,6 @@ class AnalyticBackend:
         self._profiler = _native.BTreeProfiler(native_workload(workload), slices)
         self._instance: Instance | None = None
         self._node_of_core = machine.node_of_core.tolist()
-        self._links = np.flatnonzero(~np.eye(machine.sockets, dtype=np.bool_))
         self.set_instance(Instance())
 
     def set_instance(self, instance: Instance) -> None:
@@ -83,28 +81,11 @@ class AnalyticBackend:
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """The model's snapshot of ``schedule``; the model has no noise, so ``seed`` is recorded."""
         self.place(schedule)
-        raw = self._model.snapshot()
-        counters = np.zeros((self.slices, len(COUNTERS)))
-        available = np.zeros(len(COUNTERS), dtype=np.bool_)
-        for i, name in enumerate(COUNTER_NAMES):
-            if name in raw["counters"]:
-                counters[:, i] = raw["counters"][name]
-                available[i] = True
-        links = np.asarray(raw["link_gb_per_s"])[self._links]
-        offcore = np.concatenate([raw["read_gb_per_s"], raw["write_gb_per_s"], links])
-        return HardwareSnapshot(
-            throughput=float(raw["throughput"]),
-            slice_throughput=counters[:, 0].copy(),
-            slice_counters=counters,
-            counters_available=available,
-            running_ratio=available.astype(np.float64),
-            offcore=offcore,
-            offcore_names=self.machine.offcore_names,
-            offcore_available=np.ones(offcore.size, dtype=np.bool_),
-            latency_p50_us=float(raw["latency_p50_us"]),
-            latency_p99_us=float(raw["latency_p99_us"]),
-            load=str(self.load),
-            provenance={"backend": self.name, "version": __version__, "seed": seed},
+        return model_snapshot(
+            self._model.snapshot(),
+            self.machine,
+            self.load,
+            {"backend": self.name, "version": __version__, "seed": seed},
         )
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Protocol, runtime_checkable
 
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
@@ -68,7 +69,7 @@ class IncrementalBackend(Backend, Protocol):
 
 def backend_names() -> list[str]:
     """Names that make_backend() knows."""
-    return ["analytic", "hardware"]
+    return ["analytic", "simulated", "hardware"]
 
 
 def make_backend(
@@ -84,16 +85,17 @@ def make_backend(
     """Makes a backend.
 
     Args:
-        name: "analytic" or "hardware".
+        name: "analytic", "simulated" or "hardware".
         machine: a catalogue name, a path, or a description.
         workload: a catalogue name, a path, or a description.
         index: "btree".
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated" or "open:<Mq/s>".
-        **options: of the backend, e.g. ``seconds`` of a hardware measurement.
+        **options: of the backend's class, e.g. ``seconds`` of a hardware measurement.
 
     Raises:
         UnknownNameError: a name that is in no catalogue.
+        UnsupportedError: an option that the backend does not take.
     """
     if name not in backend_names():
         raise UnknownNameError("backend", name, backend_names())
@@ -110,12 +112,29 @@ def make_backend(
     if not 1 <= slices <= 65536:
         raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")
     regime = LoadRegime.parse(load)
+    kind = _kind(name)
+    known = inspect.signature(kind).parameters.values()
+    takes = [option.name for option in known if option.kind is option.KEYWORD_ONLY]
+    for option in options:
+        if option not in takes:
+            raise UnsupportedError(
+                f"the {name} backend takes no option {option!r}; "
+                f"it takes {', '.join(takes) or 'none'}"
+            )
+    backend: Backend = kind(machine, workload, slices, regime, **options)
+    return backend
+
+
+def _kind(name: str) -> type[Any]:
+    """The class of a backend; each is imported when it is asked for."""
     if name == "analytic":
         from pmoss_env.backends.analytic import AnalyticBackend
 
-        if options:
-            raise UnsupportedError(f"the analytic backend takes no option {sorted(options)[0]!r}")
-        return AnalyticBackend(machine, workload, slices, regime)
+        return AnalyticBackend
+    if name == "simulated":
+        from pmoss_env.backends.simulated import SimulatedBackend
+
+        return SimulatedBackend
     from pmoss_env.backends.hardware import HardwareBackend
 
-    return HardwareBackend(machine, workload, slices, regime, **options)
+    return HardwareBackend

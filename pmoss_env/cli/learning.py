@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from pmoss_env.cli.console import Stages, console, progress_bar, table
 from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
 
 if TYPE_CHECKING:
     from pmoss_env.evaluation import Summary
@@ -91,7 +91,7 @@ def collect(
     chosen = (
         Recipe.from_toml(recipe)
         if recipe
-        else Recipe(env=_pairs(env), tier=tier, episodes=episodes, seed=seed)
+        else Recipe(env=pairs(env), tier=tier, episodes=episodes, seed=seed)
     )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:
@@ -140,7 +140,7 @@ def train(
         pmoss_agents.load(out)
         if resume
         else pmoss_agents.make(
-            agent or "decision-transformer", config_file=config, **_pairs(changes)
+            agent or "decision-transformer", config_file=config, **pairs(changes)
         )
     )
     with progress_bar("training") as progress:
@@ -165,6 +165,7 @@ def evaluate(
     budget: Annotated[
         int, typer.Option(help="Evaluations of local search, also of score 100.")
     ] = 2000,
+    schedules: Annotated[int, typer.Option(help="Random schedules of score 0, per episode.")] = 100,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
@@ -177,7 +178,7 @@ def evaluate(
     from pmoss_env.evaluation import SchedulePolicy, aggregate, write_results
     from pmoss_env.evaluation import evaluate as run
 
-    kwargs = _pairs(env)
+    kwargs = pairs(env)
     names = [*baseline, *(path.stem for path in checkpoint or [])]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise DescriptionError(
@@ -200,6 +201,7 @@ def evaluate(
             range(101, 101 + seeds),
             episodes_per_seed=episodes,
             search_budget=budget,
+            random_schedules=schedules,
             progress=progress,
         )
     _print_summaries(aggregate(evaluation.rows), f"{seeds} seeds x {episodes} incumbents")
@@ -249,16 +251,3 @@ def _print_summaries(summaries: Sequence[Summary], title: str, emphasised: str =
     console.print(table(title, columns, rows))
     illegal = sum(s.illegal_actions for s in summaries)
     console.print(f"ms: per decision. Illegal actions: {illegal}.")
-
-
-def _pairs(pairs: Sequence[str] | None) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for pair in pairs or []:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise typer.BadParameter(f"{pair!r}: must be key=value")
-        try:
-            result[key] = json.loads(text)
-        except json.JSONDecodeError:
-            result[key] = text
-    return result

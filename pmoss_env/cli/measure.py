@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pmoss_env.cli.console import console, progress_bar, table
+from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.pairs import pairs
 
 
 def measure(
@@ -16,13 +17,20 @@ def measure(
             "--schedule", "-s", help="A baseline, such as grouped, os-default or lpt; repeatable."
         ),
     ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
-    backend: Annotated[str, typer.Option(help="hardware or analytic.")] = "hardware",
+    backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
     machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
     workload: Annotated[str, typer.Option(help="A name from `pmoss workloads`.")] = "ycsb-a",
     slices: Annotated[int, typer.Option(help="Key ranges.")] = 256,
     load: Annotated[str, typer.Option(help="closed, saturated or open:<Mq/s>.")] = "closed",
     records: Annotated[
-        int | None, typer.Option(help="Records in the index (hardware; default 1,000,000).")
+        int | None,
+        typer.Option(help="Records in the index (hardware: 1,000,000; simulated: the workload's)."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", "-o", help="key=value of the backend, as dispatch=modelled; repeatable."
+        ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
     seed: Annotated[int, typer.Option(help="Seed of the schedules and the measurement.")] = 0,
@@ -30,26 +38,28 @@ def measure(
     """Measure schedules of an index and print throughput, latency and counters.
 
     Example: pmoss measure -s grouped -s lpt --records 2000000
+    Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     """
     from pmoss_env.backends import make_backend
-    from pmoss_env.errors import DescriptionError
     from pmoss_env.measuring import measure_schedules
 
-    if records is not None and backend != "hardware":
-        raise DescriptionError(f"--records {records}: is for --backend hardware only")
-    options: dict[str, Any] = {}
-    with progress_bar("loading the index") as progress:
+    arguments = pairs(options)
+    if records is not None:
+        arguments["records"] = records
+    with Stages() as progress:
         if backend == "hardware":
-            size = 1_000_000 if records is None else records
-            options = {
-                "records": size,
-                "seconds": seconds,
-                "progress": lambda done: progress(done, size),
-            }
+            size = arguments.setdefault("records", 1_000_000)
+            arguments.setdefault("seconds", seconds)
+            arguments["progress"] = lambda done: progress("loading the index", done, size)
         subject = make_backend(
-            backend, machine=machine, workload=workload, slices=slices, load=load, **options
+            backend, machine=machine, workload=workload, slices=slices, load=load, **arguments
         )
-        snapshots = measure_schedules(subject, schedule, seed=seed)
+        snapshots = measure_schedules(
+            subject,
+            schedule,
+            seed=seed,
+            progress=lambda done, total: progress("measuring", done, total),
+        )
     console.print(
         table(
             f"{subject.machine.description}, {workload}, load {load}",

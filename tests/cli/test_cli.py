@@ -76,7 +76,7 @@ def test_doctor_judges_every_event() -> None:
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
         (["measure", "--records", "0"], "records"),
-        (["measure", "--backend", "analytic", "--records", "9"], "--records 9: is for"),
+        (["measure", "--backend", "analytic", "--records", "9"], "takes no option 'records'"),
         (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
         (["evaluate", "{tmp}/lpt.npz"], "more than one policy is named 'lpt': "),
         (["evaluate", "{tmp}/a/dt.npz", "{tmp}/b/dt.npz"], "more than one policy is named 'dt': "),

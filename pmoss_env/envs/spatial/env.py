@@ -159,7 +159,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``index``: "btree".
     - ``workload``: a name of the workload catalogue or a path to a workload file.
     - ``slices``: number of key ranges.
-    - ``backend``: "analytic" (a model) or "hardware" (this host).
+    - ``backend``: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a
+      model of the machine's caches and memories, about a second) or "hardware" (this host).
     - ``load``: "closed", "saturated" or "open:<Mq/s>".
     - ``interference``: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
     - ``observation``: "full" or "paper".
@@ -561,6 +562,30 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         backend = make_backend(**self._backend_arguments)
         backend.set_instance(self.instance)
         return backend
+
+    def new_searchable_backend(self) -> IncrementalBackend:
+        """A fresh backend that can be searched, set to this episode's instance.
+
+        Of the episode's kind where that can be asked after every move, else the analytic model of
+        the same machine and workload: the model proposes, the episode's backend measures. The
+        caller closes it.
+
+        Raises:
+            UnsupportedError: the machine has no parameters to model it by.
+        """
+        self._need_episode()
+        arguments = self._backend_arguments
+        if self._incremental is None:
+            if not self._machine.parameters:
+                raise UnsupportedError(
+                    f"machine {self._machine.name!r} has no model: a search needs a backend that "
+                    "can be asked after every move, such as 'analytic'"
+                )
+            described = {name: arguments[name] for name in ("machine", "index", "slices", "load")}
+            arguments = {**described, "name": "analytic", "workload": self._backend.workload}
+        backend = make_backend(**arguments)
+        backend.set_instance(self.instance)
+        return cast(IncrementalBackend, backend)
 
     def render(self) -> Any:
         """The present schedule as text ("ansi") or as an (height, width, 3) uint8 image."""

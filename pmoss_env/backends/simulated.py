@@ -1,0 +1,224 @@
+"""The simulated backend: the index code's own memory accesses on a model of the machine.
+
+The index code that runs on hardware is run once per workload instance and its accesses are recorded
+(native/simulator); every schedule is then measured by executing the record on a model of the
+machine's caches, coherence, address translation, memories and links.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+
+from pmoss_env import __version__, _native
+from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.backends.native_forms import native_machine, native_neighbours, native_workload
+from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
+from pmoss_env.interference import check_neighbours
+from pmoss_env.machines import Machine
+from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, LoadRegime, Schedule
+from pmoss_env.workloads import Workload
+
+DISPATCH = ("ideal", "modelled")
+#: Recordings kept: an episode's own, and that of a second backend user such as a search.
+KEPT_TRACES = 2
+#: Work that takes longer than this is reported, in seconds.
+REPORT_AFTER = 2.0
+
+T = TypeVar("T")
+
+
+class SimulatedBackend:
+    """Implements Backend (pmoss_env.backends.base) for machines that have parameters.
+
+    The accesses are recorded at the first measurement of an instance. The same arguments and seed
+    give the same bits.
+
+    Args:
+        machine: what is simulated.
+        workload: what the index gets.
+        slices: number of key ranges.
+        load: how queries are offered.
+        records: records in the index, instead of the workload's.
+        queries: queries recorded per instance and executed by each measurement; the first half
+            warms the caches.
+        line_sampling: 1 cache line in this many is simulated, in caches that are as much smaller.
+        page_sampling: likewise for pages.
+        dispatch: "ideal" (a query is at its worker at once) or "modelled" (routers hand out the
+            queries, ``dispatch_ns`` of the machine for each).
+        numa_balancing: whether the operating system has moved pages that it placed itself.
+        progress: called about twice a second with (what is done, seconds so far) while work takes
+            longer than two seconds.
+
+    Raises:
+        DescriptionError: an impossible option, or a machine without parameters.
+        UnknownNameError: another dispatch.
+    """
+
+    name = "simulated"
+    neighbour_families: tuple[str, ...] = tuple(NEIGHBOUR_FAMILIES)
+
+    def __init__(
+        self,
+        machine: Machine,
+        workload: Workload,
+        slices: int,
+        load: LoadRegime,
+        *,
+        records: int | None = None,
+        queries: int = 2_000_000,
+        line_sampling: int = 64,
+        page_sampling: int = 8,
+        dispatch: str = "ideal",
+        numa_balancing: bool = False,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> None:
+        for name, value in (
+            ("queries", queries),
+            ("line_sampling", line_sampling),
+            ("page_sampling", page_sampling),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
+        if dispatch not in DISPATCH:
+            raise UnknownNameError("dispatch", dispatch, DISPATCH)
+        if not isinstance(numa_balancing, bool):
+            raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
+        self.machine = machine
+        self.workload = (
+            workload if records is None else dataclasses.replace(workload, records=records)
+        )
+        self.slices = slices
+        self.load = load
+        self.queries = queries
+        self.line_sampling = line_sampling
+        self.page_sampling = page_sampling
+        self.dispatch = dispatch
+        self.numa_balancing = numa_balancing
+        self._progress = progress
+        self._native_machine = native_machine(machine)
+        self._server: _native.SimulatedServer | None = None
+        self._traces: OrderedDict[int, _native.Trace] = OrderedDict()
+        self._instance = Instance()
+
+    def set_instance(self, instance: Instance) -> None:
+        """Chooses which keys are hot and which neighbours there are."""
+        check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
+        if instance != self._instance:
+            self._instance = instance
+            self._server = None
+
+    def trace(self) -> _native.Trace:
+        """What the index touches under the present workload instance; recorded if need be.
+
+        Raises:
+            BackendError: it would not fit into memory, for instance; nothing was allocated.
+        """
+        seed = self._instance.workload_seed
+        if seed not in self._traces:
+            workload = native_workload(self.workload, seed)
+            while len(self._traces) >= KEPT_TRACES:
+                self._traces.popitem(last=False)
+            self._traces[seed] = self._reported(
+                f"recording {self.queries:,} queries on {self.workload.records:,} records",
+                lambda: _native.record_btree(
+                    workload,
+                    self.slices,
+                    queries=self.queries,
+                    line_sampling=self.line_sampling,
+                    page_sampling=self.page_sampling,
+                ),
+            )
+        self._traces.move_to_end(seed)
+        return self._traces[seed]
+
+    def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
+        """Executes the instance's queries under ``schedule``.
+
+        Raises:
+            ScheduleError: the machine cannot run the schedule.
+            BackendError: the instance cannot be recorded, or not be simulated on this machine.
+        """
+        self.machine.check_schedule(schedule, self.slices)
+        server = self._loaded_server()
+        raw = self._reported(
+            f"simulating {self.queries:,} queries",
+            lambda: server.run(
+                schedule.cores, schedule.nodes, schedule.routing, schedule.data, seed
+            ),
+        )
+        return model_snapshot(
+            raw,
+            self.machine,
+            self.load,
+            {
+                "backend": self.name,
+                "version": __version__,
+                "seed": seed,
+                "records": self.workload.records,
+                "queries": self.queries,
+                "line_sampling": self.line_sampling,
+                "page_sampling": self.page_sampling,
+                "dispatch": self.dispatch,
+                "numa_balancing": self.numa_balancing,
+            },
+        )
+
+    def close(self) -> None:
+        """Frees the recordings."""
+        self._server = None
+        self._traces.clear()
+
+    def _loaded_server(self) -> _native.SimulatedServer:
+        if self._server is None:
+            trace = self.trace()
+            taken = native_neighbours(self._instance.neighbours, self.machine, self._native_machine)
+            try:
+                server = _native.SimulatedServer(
+                    self._native_machine,
+                    load=self.load.kind,
+                    outstanding_per_worker=self.load.outstanding_per_worker,
+                    offered_mq_per_s=self.load.offered_mq_per_s,
+                    dispatch=self.dispatch,
+                    numa_balancing=self.numa_balancing,
+                )
+                server.set_instance(
+                    trace,
+                    busy_share=taken.busy_share,
+                    sibling_busy_share=taken.sibling_busy_share,
+                    llc_lines_per_ns=taken.llc_lines_per_ns,
+                    dram_gb_per_s=taken.dram_gb_per_s,
+                    link_gb_per_s=taken.link_gb_per_s,
+                )
+            except (ValueError, MemoryError) as error:
+                raise BackendError(f"cannot simulate {self.machine.name}: {error}") from error
+            self._server = server
+        return self._server
+
+    def _reported(self, what: str, work: Callable[[], T]) -> T:
+        """Runs native work beside this thread, which can be interrupted and reports progress."""
+        results: list[T] = []
+        errors: list[Exception] = []
+        done = threading.Event()
+
+        def run() -> None:
+            try:
+                results.append(work())
+            except Exception as error:
+                errors.append(error)
+            finally:
+                done.set()
+
+        began = time.monotonic()
+        threading.Thread(target=run, daemon=True).start()
+        while not done.wait(0.5):
+            seconds = time.monotonic() - began
+            if self._progress is not None and seconds > REPORT_AFTER:
+                self._progress(what, seconds)
+        if errors:
+            raise BackendError(f"{what}: {errors[0]}") from errors[0]
+        return results[0]

@@ -1,0 +1,241 @@
+"""The simulated backend, on small recordings. What the simulator computes is tested in C++."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends import Backend, IncrementalBackend, make_backend
+from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
+from pmoss_env.errors import (
+    BackendError,
+    DescriptionError,
+    ScheduleError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from pmoss_env.interference import INTERFERENCE, draw_neighbours
+from pmoss_env.machines import load_machine
+from pmoss_env.types import NEIGHBOUR_FAMILIES, Instance, Neighbour, Schedule
+
+SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
+
+
+def make(machine="toy", slices=16, workload="ycsb-a", load="closed", **options):
+    return make_backend(
+        "simulated",
+        machine=machine,
+        workload=workload,
+        slices=slices,
+        load=load,
+        **{**SMALL, **options},
+    )
+
+
+def schedule_of(backend, name="spread"):
+    context = Context(backend.machine, backend.slices, rng=np.random.default_rng(1))
+    return make_baseline(name, shared=True)(context)
+
+
+@pytest.fixture(scope="module")
+def backend():
+    return make()
+
+
+def test_it_measures_and_cannot_be_asked_after_every_move(backend):
+    assert isinstance(backend, Backend)
+    assert not isinstance(backend, IncrementalBackend)
+
+
+@pytest.mark.parametrize("load", ["closed", "saturated", "open:1"])
+def test_its_snapshots_have_the_form_of_the_analytic_ones(load):
+    backend = make(load=load)
+    model = make_backend("analytic", machine="toy", workload="ycsb-a", slices=16, load=load)
+    here, there = (b.measure(schedule_of(b), seed=3) for b in (backend, model))
+    assert np.array_equal(here.counters_available, there.counters_available)
+    assert np.array_equal(here.offcore_available, there.offcore_available)
+    assert here.offcore_names == there.offcore_names
+    assert here.load == there.load == load
+    for name in ("slice_throughput", "slice_counters", "running_ratio", "offcore"):
+        one, other = getattr(here, name), getattr(there, name)
+        assert one.shape == other.shape
+        assert one.dtype == other.dtype == np.float64
+        assert np.isfinite(one).all()
+        assert (one >= 0).all()
+    assert here.slice_throughput.sum() == pytest.approx(here.throughput)
+    assert here.provenance["backend"] == "simulated"
+    assert here.provenance["seed"] == 3
+    assert here.provenance["queries"] == SMALL["queries"]
+    # The same units: a core is busy for at most all of the time.
+    assert here.counter("elapsed_us").sum() <= 1.01 * backend.machine.workers.size
+    assert 0 < here.latency_p50_us <= here.latency_p99_us
+
+
+def test_every_schedule_of_the_paper_runs(backend):
+    for name in ("grouped", "spread", "mixed", "random", *SHARED_BASELINES):
+        snapshot = backend.measure(schedule_of(backend, name), seed=0)
+        assert snapshot.throughput > 0
+
+
+def test_shared_schedules_use_the_memory_that_they_say():
+    backend = make(records=200_000)
+    nodes = backend.machine.nodes
+    reads = {}
+    for name in ("os-default", "os-interleave", "shared-everything", "shared-nothing-node"):
+        snapshot = backend.measure(schedule_of(backend, name), seed=0)
+        reads[name] = snapshot.offcore[:nodes]
+        remote = snapshot.counter("remote_dram").sum()
+        assert (remote > 0) == (name != "shared-nothing-node")
+    assert reads["os-default"][0] > 0
+    assert reads["os-default"][1] == 0
+    for name in ("os-interleave", "shared-everything"):
+        assert reads[name][1] == pytest.approx(reads[name][0], rel=0.5)
+
+
+def test_a_measurement_repeats_and_follows_its_seed(backend):
+    schedule = schedule_of(backend, "shared-everything")
+    one, again, other = (backend.measure(schedule, seed=seed) for seed in (1, 1, 2))
+    assert one.throughput == again.throughput
+    assert np.array_equal(one.slice_counters, again.slice_counters)
+    assert one.throughput != other.throughput
+
+
+def test_same_bits_in_other_processes():
+    program = (
+        "from pmoss_env.backends import make_backend\n"
+        "from pmoss_env.types import Instance, Neighbour\n"
+        f"b = make_backend('simulated', machine='toy', workload='ycsb-a', slices=16, **{SMALL})\n"
+        "b.set_instance(Instance(5, (Neighbour('busy_core', 1, 0.5),)))\n"
+        "s = b.machine.local_schedule([1, 2, 3, 5, 6, 7, 1, 2] * 2)\n"
+        "m = b.measure(s, seed=7)\n"
+        "print(m.throughput.hex(), m.slice_counters.tobytes().hex())\n"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+        for _ in range(2)
+    ]
+    assert runs[0] == runs[1]
+    backend = make()
+    backend.set_instance(Instance(5, (Neighbour("busy_core", 1, 0.5),)))
+    ours = backend.measure(backend.machine.local_schedule([1, 2, 3, 5, 6, 7, 1, 2] * 2), seed=7)
+    assert runs[0].split()[0] == ours.throughput.hex()
+    assert bytes.fromhex(runs[0].split()[1]) == ours.slice_counters.tobytes()
+
+
+def test_an_instance_says_which_keys_are_hot_and_is_recorded_once(monkeypatch):
+    from pmoss_env import _native
+
+    backend, recorded = make(queries=5_000), []
+    record = _native.record_btree
+
+    def counted(workload, *args, **kwargs):
+        recorded.append(workload.seed)
+        return record(workload, *args, **kwargs)
+
+    monkeypatch.setattr(_native, "record_btree", counted)
+    hottest = {}
+    for seed in (1, 2, 1, 2, 3, 4, 1):
+        backend.set_instance(Instance(seed))
+        snapshot = backend.measure(schedule_of(backend), seed=0)
+        hot = int(snapshot.slice_throughput.argmax())
+        assert hottest.setdefault(seed, hot) == hot
+    assert recorded == [1, 2, 3, 4, 1]  # the two latest are kept
+    assert len(set(hottest.values())) > 1
+
+
+@pytest.mark.parametrize("name", ["busy_core", "cache_thrash", "memory_stream", "link_stream"])
+def test_interference_shows_in_the_counters_and_nowhere_else(name):
+    backend = make("skylake-x-8n", 64, load="saturated", records=400_000, queries=60_000)
+    schedule = schedule_of(backend, "grouped")
+    remote = Schedule(schedule.cores, (schedule.nodes + 2) % 8)
+    quiet = backend.measure(remote, seed=0)
+    neighbours = draw_neighbours(name, backend.machine, np.random.default_rng(2))
+    backend.set_instance(Instance(0, neighbours))
+    noisy = backend.measure(remote, seed=0)
+    # What the neighbours are is written nowhere.
+    assert noisy.provenance == quiet.provenance
+    assert noisy.offcore_names == quiet.offcore_names
+    shown = noisy.counter("elapsed_us") / noisy.counter("queries")
+    before = quiet.counter("elapsed_us") / quiet.counter("queries")
+    assert np.nanmax(shown / before) > 1.01
+    assert noisy.throughput < quiet.throughput
+
+
+def test_every_family_is_run():
+    backend = make("sandy-bridge", 64, records=100_000)
+    assert set(backend.neighbour_families) == set(NEIGHBOUR_FAMILIES)
+    for name in INTERFERENCE:
+        neighbours = draw_neighbours(name, backend.machine, np.random.default_rng(0))
+        backend.set_instance(Instance(0, neighbours))
+        assert backend.measure(schedule_of(backend), seed=0).throughput > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"queries": 0}, DescriptionError, "queries = 0"),
+        ({"line_sampling": 1.5}, DescriptionError, "line_sampling = 1.5"),
+        ({"page_sampling": True}, DescriptionError, "page_sampling = True"),
+        ({"records": 0}, DescriptionError, "records = 0"),
+        ({"numa_balancing": 1}, DescriptionError, "numa_balancing = 1"),
+        ({"dispatch": "ideel"}, UnknownNameError, "Did you mean 'ideal'"),
+        ({"seconds": 1}, UnsupportedError, "takes no option 'seconds'; it takes records, queries"),
+        ({"machine": "host"}, DescriptionError, "no parameters"),
+    ],
+)
+def test_impossible_options_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        make(**options)
+
+
+def test_what_cannot_be_run_is_refused(backend):
+    with pytest.raises(ScheduleError, match="exactly 16"):
+        backend.measure(backend.machine.local_schedule([1]), seed=0)
+    with pytest.raises(DescriptionError, match="on core 99"):
+        backend.set_instance(Instance(0, (Neighbour("busy_core", 99, 0.5),)))
+    huge = make(records=10**10, line_sampling=64)
+    with pytest.raises(BackendError, match=r"records needs about .* GiB of memory"):
+        huge.measure(schedule_of(huge), seed=0)
+
+
+def test_options_are_written_down(backend):
+    options = {"dispatch": "modelled", "numa_balancing": True}
+    provenance = make(**options).measure(schedule_of(backend), seed=0).provenance
+    assert {name: provenance[name] for name in (*SMALL, *options)} == {**SMALL, **options}
+
+
+def test_long_work_is_reported(monkeypatch):
+    monkeypatch.setattr("pmoss_env.backends.simulated.REPORT_AFTER", 0.0)
+    told = []
+    backend = make(
+        records=3_000_000, queries=3_000_000, progress=lambda what, seconds: told.append(what)
+    )
+    backend.trace()
+    assert set(told) == {"recording 3,000,000 queries on 3,000,000 records"}
+
+
+def test_closing_frees_and_repeats():
+    backend = make()
+    first = backend.measure(schedule_of(backend), seed=0).throughput
+    backend.close()
+    backend.close()
+    assert backend.measure(schedule_of(backend), seed=0).throughput == first
+
+
+def test_sharing_workers_costs_throughput_as_in_the_paper():
+    # P-MOSS, section 7.2: shared everything below shared nothing per node below per thread.
+    machine = load_machine("skylake-x-8n")
+    backend = make(
+        machine, 256, load="saturated", records=3_000_000, queries=400_000, line_sampling=16
+    )
+    throughput = {
+        name: backend.measure(schedule_of(backend, name), seed=0).throughput
+        for name in ("shared-everything", "shared-nothing-node", "grouped", "spread")
+    }
+    per_thread = min(throughput["grouped"], throughput["spread"])
+    assert throughput["shared-everything"] < throughput["shared-nothing-node"] < per_thread

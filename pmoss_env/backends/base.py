@@ -10,7 +10,8 @@ from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
 from pmoss_env.workloads import Workload, load_workload
 
-INDEXES = ("btree",)
+#: Kinds of index, and the backends that can run each.
+INDEXES = {"btree": ("analytic", "simulated", "hardware"), "rtree": ("simulated",)}
 
 
 @runtime_checkable
@@ -88,19 +89,23 @@ def make_backend(
         name: "analytic", "simulated" or "hardware".
         machine: a catalogue name, a path, or a description.
         workload: a catalogue name, a path, or a description.
-        index: "btree".
+        index: "btree", or "rtree" (simulated only), as the workload has it.
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated" or "open:<Mq/s>".
         **options: of the backend's class, e.g. ``seconds`` of a hardware measurement.
 
     Raises:
         UnknownNameError: a name that is in no catalogue.
-        UnsupportedError: an option that the backend does not take.
+        UnsupportedError: an option or an index that the backend does not take.
     """
     if name not in backend_names():
         raise UnknownNameError("backend", name, backend_names())
     if index not in INDEXES:
-        raise UnknownNameError("index", index, INDEXES)
+        raise UnknownNameError("index", index, list(INDEXES))
+    if name not in INDEXES[index]:
+        raise UnsupportedError(
+            f"the {name} backend cannot run index={index!r}; {', '.join(INDEXES[index])} can"
+        )
     if isinstance(machine, str):
         machine = load_machine(machine)
     if isinstance(workload, str):

@@ -121,11 +121,13 @@ class SimulatedBackend:
         seed = self._instance.workload_seed
         if seed not in self._traces:
             workload = native_workload(self.workload, seed)
+            points = self.workload.index == "rtree"
+            record = _native.record_rtree if points else _native.record_btree
             while len(self._traces) >= KEPT_TRACES:
                 self._traces.popitem(last=False)
             self._traces[seed] = self._reported(
                 f"recording {self.queries:,} queries on {self.workload.records:,} records",
-                lambda: _native.record_btree(
+                lambda: record(
                     workload,
                     self.slices,
                     queries=self.queries,

@@ -11,6 +11,7 @@ import numpy as np
 from pmoss_env import __version__, _native
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours, native_workload
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
@@ -63,6 +64,11 @@ class AnalyticBackend:
     def place(self, schedule: Schedule) -> float:
         """Makes ``schedule`` the current one; returns its throughput in Mq/s."""
         self.machine.check_schedule(schedule, self.slices)
+        if (schedule.routing, schedule.data) != ("core", "slice"):
+            raise UnsupportedError(
+                f"routing {schedule.routing!r} with data {schedule.data!r}: the analytic backend "
+                "runs each slice on its own core only; the simulated one runs the other schedules"
+            )
         return float(self._model.place(schedule.cores, schedule.nodes))
 
     def move(self, slice_: int, core: int) -> float:

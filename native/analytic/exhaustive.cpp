@@ -28,7 +28,7 @@ Optimum best_by_enumeration(Model& model, std::uint64_t limit) {
   std::vector<std::size_t> digit(slices, 0);
   std::vector<std::int32_t> cores(slices, workers[0]);
   std::vector<std::int32_t> nodes(slices, node_of(workers[0]));
-  Optimum best{cores, model.place(cores, nodes), 1};
+  Optimum best{cores, model.place({cores, nodes}), 1};
   while (true) {
     std::size_t s = 0;  // a counter in base `workers`: mostly one slice moves per step
     while (s < slices && ++digit[s] == workers.size()) {

@@ -1,26 +1,20 @@
 #include "analytic/model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
 
 #include "analytic/fast_exp.hpp"
-#include "analytic/queueing.hpp"
-#include "workload/portable_math.hpp"
 
 namespace pmoss::analytic {
 namespace {
 
 constexpr double line_bytes = 64.0;
-// The first cycle of Che's fixed point starts left of the root of a concave function, so Newton's
-// method climbs to it; the count is fixed so that every path to a schedule gives the same bits.
-constexpr int cache_iterations = 10;
-constexpr double contention_tolerance = 1e-9;
-// A fair scheduler lets two runnable threads alternate every few milliseconds.
-constexpr double time_slice_us = 3000.0;
+// Lines that pass through a cache without being used again take room by the time, and time is
+// counted in queries: so often are the caches solved for the throughput that results.
+constexpr int passing_rounds = 4;
 
 [[noreturn]] void refuse(const std::string& text) { throw std::invalid_argument(text); }
 
@@ -29,67 +23,119 @@ Machine completed(Machine machine) {
   return machine;
 }
 
+void check_neighbours(const Neighbours& neighbours, const Machine& machine) {
+  const auto check = [](const char* name, const std::vector<double>& values, int right,
+                        double below) {
+    if (values.empty()) return;
+    if (values.size() != static_cast<std::size_t>(right)) {
+      refuse("length of " + std::string(name) + " = " + std::to_string(values.size()) +
+             ": must be " + std::to_string(right) + ", or 0 where there is none");
+    }
+    for (const double value : values) {
+      if (value >= 0.0 && value < below) continue;
+      refuse(std::string(name) + " = " + std::to_string(value) + ": must lie in [0, " +
+             (std::isinf(below) ? "infinity" : std::to_string(below)) + ")");
+    }
+  };
+  const double any = std::numeric_limits<double>::infinity();
+  const int sockets = machine.sockets();
+  check("busy_share", neighbours.busy_share, machine.cores(), 1.0);
+  check("sibling_busy_share", neighbours.sibling_busy_share, machine.cores(),
+        std::nextafter(1.0, 2.0));
+  check("llc_lines_per_ns", neighbours.llc_lines_per_ns, machine.llc_domains(), any);
+  check("dram_gb_per_s", neighbours.dram_gb_per_s, machine.nodes(), any);
+  check("link_gb_per_s", neighbours.link_gb_per_s, sockets * sockets, any);
+}
+
 }  // namespace
 
-Model::Model(Machine machine, Load load)
+Model::Model(Machine machine, Load load, ModelOptions options)
     : machine_(completed(std::move(machine))),
-      load_(load),
-      dram_latency_(machine_.dram_curve),
-      link_latency_(machine_.link_curve) {
-  load_.validate();
+      load_((load.validate(), load)),
+      options_(options),
+      contention_(machine_, load_, options.dispatched) {
   const auto cores = static_cast<std::size_t>(machine_.cores());
   const auto nodes = static_cast<std::size_t>(machine_.nodes());
   const auto domains = static_cast<std::size_t>(machine_.llc_domains());
-  core_share_.assign(cores, 0.0);
-  core_pages_.assign(cores, 0.0);
-  core_time_.assign(cores, 0.0);
-  llc_time_.assign(domains, 0.0);
-  core_rate_.assign(cores, 0.0);
-  service_ns_.assign(cores, 0.0);
-  multiplier_.assign(nodes * nodes, 1.0);
-  demand_.assign(cores, 0.0);
-  dram_demand_.assign(cores * nodes, 0.0);
-  read_bytes_.assign(cores * nodes, 0.0);
-  written_bytes_.assign(cores * nodes, 0.0);
-  total_.assign(cores, 0.0);
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  for (auto* values : {&use_, &smooth_use_, &step_, &last_change_, &latency_}) {
-    values->assign(nodes + sockets * sockets, 0.0);
-  }
-  active_.reserve(cores);
-  core_changed_.assign(cores, 0);
-  llc_changed_.assign(domains, 0);
-}
-
-void Model::set_instance(SliceProfiles profiles, std::vector<double> busy_share) {
-  if (busy_share.size() != static_cast<std::size_t>(machine_.cores())) {
-    refuse("length of busy_share = " + std::to_string(busy_share.size()) + ": must be " +
-           std::to_string(machine_.cores()) + ", one per core");
-  }
-  for (const double share : busy_share) {
-    if (!(share >= 0.0 && share < 1.0)) {
-      refuse("busy_share = " + std::to_string(share) + ": must lie in [0, 1)");
+  for (std::size_t c = 0; c < cores; ++c) {
+    for (std::size_t m = 0; m < nodes; ++m) {
+      llc_of_.push_back(
+          static_cast<std::size_t>(machine_.llc_of(static_cast<int>(c), static_cast<int>(m))));
     }
   }
+  std::vector<int> numbers = machine_.physical_of_core;
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  for (const int number : machine_.physical_of_core) {
+    physical_.push_back(static_cast<std::size_t>(
+        std::lower_bound(numbers.begin(), numbers.end(), number) - numbers.begin()));
+  }
+  core_share_.assign(cores, 0.0);
+  private_time_.assign(numbers.size(), 0.0);
+  of_physical_.resize(numbers.size());
+  core_changed_.assign(numbers.size(), 0);
+  domain_time_.assign(domains, 0.0);
+  of_domain_.resize(domains);
+  domain_changed_.assign(domains, 0);
+}
+
+void Model::set_instance(SliceProfiles profiles, const Neighbours& neighbours) {
+  check_neighbours(neighbours, machine_);
   profiles_ = std::move(profiles);
-  slowdown_.resize(busy_share.size());
-  std::transform(busy_share.begin(), busy_share.end(), slowdown_.begin(),
-                 [](double share) { return 1.0 / (1.0 - share); });
+  contention_.set_neighbours(neighbours);
+  passing_per_ns_ = neighbours.llc_lines_per_ns;
+  passing_per_ns_.resize(domain_time_.size(), 0.0);
+  passing_ = std::any_of(passing_per_ns_.begin(), passing_per_ns_.end(),
+                         [](double lines) { return lines > 0.0; });
   const auto n = static_cast<std::size_t>(profiles_.slices);
   core_.assign(n, -1);
   node_.assign(n, -1);
-  llc_.assign(n, -1);
-  state_.assign(n, SliceState{});
-  beyond_llc_.assign(n * line_classes, 0.0);
-  scratch_lines_.assign(n * line_classes, 0.0);
-  scratch_rates_.assign(n * line_classes, 0.0);
-  members_.reserve(n);
+  streams_.clear();
+  by_slice_ = false;
   throughput_ = 0.0;
+  row_.assign(1, 0);
+  for (std::size_t slice = 0; slice < n; ++slice) {
+    const std::size_t classes = profiles_.first_class[slice + 1] - profiles_.first_class[slice];
+    row_.push_back(row_.back() + (classes + row_lanes - 1) / row_lanes * row_lanes);
+  }
+  for (auto* values : {&lines_, &rates_, &waits_, &touches_, &dependent_, &dirty_share_}) {
+    values->assign(row_.back(), 0.0);
+  }
+  for (std::size_t slice = 0; slice < n; ++slice) {
+    std::size_t to = row_[slice];
+    for (std::size_t k = profiles_.first_class[slice]; k < profiles_.first_class[slice + 1];
+         ++k, ++to) {
+      lines_[to] = profiles_.lines[k];
+      rates_[to] = profiles_.line_rate[k];
+      touches_[to] = profiles_.lines[k] * profiles_.line_rate[k];
+      waits_[to] = profiles_.dependent[k] / machine_.mlp_dependent +
+                   profiles_.streaming[k] / machine_.mlp_streaming;
+      dependent_[to] = profiles_.dependent[k];
+      dirty_share_[to] = profiles_.dirty_share[k];
+    }
+  }
+  std::size_t longest = 0;
+  for (std::size_t slice = 0; slice < n; ++slice) {
+    longest = std::max(longest, row_[slice + 1] - row_[slice]);
+  }
+  shared_past_l2_.assign(longest, 0.0);
+  shared_past_llc_.assign(longest, 0.0);
+  computation_ns_.resize(n);
+  l2_ns_.resize(n);
+  for (std::size_t s = 0; s < n; ++s) {
+    l2_ns_[s] = profiles_.share[s] * machine_.l2_ns *
+                (profiles_.dependent_touches[s] / machine_.mlp_dependent +
+                 profiles_.streaming_touches[s] / machine_.mlp_streaming);
+    computation_ns_[s] = profiles_.share[s] *
+                         (profiles_.instructions[s] / machine_.instructions_per_cycle +
+                          profiles_.branch_misses[s] * machine_.branch_miss_cycles) /
+                         machine_.clock_ghz;
+  }
 }
 
 void Model::check_position(int slice, int core, int node) const {
-  if (core < 0 || core >= machine_.cores() ||
-      machine_.is_worker[static_cast<std::size_t>(core)] == 0) {
+  if (routing_ == Routing::core && (core < 0 || core >= machine_.cores() ||
+                                    machine_.is_worker[static_cast<std::size_t>(core)] == 0)) {
     refuse("slice " + std::to_string(slice) + ": core " + std::to_string(core) +
            " is not a worker of this machine");
   }
@@ -97,25 +143,40 @@ void Model::check_position(int slice, int core, int node) const {
     refuse("slice " + std::to_string(slice) + ": node " + std::to_string(node) +
            " does not exist; nodes are 0 to " + std::to_string(machine_.nodes() - 1));
   }
+  if (routing_ != Routing::node) return;
+  for (std::size_t c = 0; c < machine_.node_of_core.size(); ++c) {
+    if (machine_.node_of_core[c] == node && machine_.is_worker[c] != 0) return;
+  }
+  refuse("slice " + std::to_string(slice) + ": node " + std::to_string(node) +
+         " has no worker to serve it");
 }
 
-double Model::place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) {
+double Model::place(const Placement& placement) {
   const auto n = static_cast<std::size_t>(profiles_.slices);
   if (n == 0) refuse("no workload instance: call set_instance() first");
-  if (cores.size() != n || nodes.size() != n) {
-    refuse("a schedule of " + std::to_string(cores.size()) + " cores and " +
-           std::to_string(nodes.size()) + " nodes: must place exactly " + std::to_string(n) +
-           " slices");
+  const std::size_t cores = placement.cores.size();
+  const bool by_core = placement.routing == Routing::core;
+  if (placement.nodes.size() != n || (cores != n && (by_core || cores != 0))) {
+    refuse("a schedule of " + std::to_string(cores) + " cores and " +
+           std::to_string(placement.nodes.size()) + " nodes: must place exactly " +
+           std::to_string(n) + " slices");
   }
-  for (std::size_t s = 0; s < n; ++s) check_position(static_cast<int>(s), cores[s], nodes[s]);
+  const Routing routing_before = routing_;
+  routing_ = placement.routing;
+  try {
+    for (std::size_t s = 0; s < n; ++s) {
+      check_position(static_cast<int>(s), cores == 0 ? -1 : placement.cores[s], placement.nodes[s]);
+    }
+  } catch (...) {
+    routing_ = routing_before;
+    throw;
+  }
+  data_ = placement.data;
   for (std::size_t s = 0; s < n; ++s) {
-    core_[s] = cores[s];
-    node_[s] = nodes[s];
-    llc_[s] = machine_.llc_of(cores[s], nodes[s]);
+    core_[s] = cores == 0 ? -1 : placement.cores[s];
+    node_[s] = placement.nodes[s];
   }
-  std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{1});
-  std::fill(llc_changed_.begin(), llc_changed_.end(), std::uint8_t{1});
-  refresh(core_changed_, llc_changed_);
+  start_over();
   return throughput_;
 }
 
@@ -125,28 +186,70 @@ double Model::move(int slice, int core, int node) {
            std::to_string(profiles_.slices - 1));
   }
   const auto s = static_cast<std::size_t>(slice);
-  if (core_[s] < 0) refuse("no schedule to change: call place() first");
+  if (streams_.empty()) refuse("no schedule to change: call place() first");
   check_position(slice, core, node);
   if (core_[s] == core && node_[s] == node) return throughput_;
-  std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{0});
-  std::fill(llc_changed_.begin(), llc_changed_.end(), std::uint8_t{0});
-  core_changed_[static_cast<std::size_t>(core_[s])] = 1;
-  llc_changed_[static_cast<std::size_t>(llc_[s])] = 1;
   core_[s] = core;
   node_[s] = node;
-  llc_[s] = machine_.llc_of(core, node);
-  core_changed_[static_cast<std::size_t>(core)] = 1;
-  llc_changed_[static_cast<std::size_t>(llc_[s])] = 1;
-  if (load_.kind == Load::Kind::saturated) {
-    // The pace of a changed core matters in every domain that caches one of its slices.
-    for (std::size_t other = 0; other < core_.size(); ++other) {
-      if (core_changed_[static_cast<std::size_t>(core_[other])] != 0) {
-        llc_changed_[static_cast<std::size_t>(llc_[other])] = 1;
+  if (routing_ != Routing::core || data_ != DataPlacement::slice) {
+    start_over();
+    return throughput_;
+  }
+  std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{0});
+  std::fill(domain_changed_.begin(), domain_changed_.end(), std::uint8_t{0});
+  const auto with_lists = [this](int number, bool there) {
+    const Stream& stream = streams_[static_cast<std::size_t>(number)];
+    const std::size_t physical = physical_[static_cast<std::size_t>(stream.core)];
+    core_changed_[physical] = 1;
+    domain_changed_[domain_of(stream)] = 1;
+    for (std::vector<int>* list : {&of_physical_[physical], &of_domain_[domain_of(stream)]}) {
+      const auto at = std::lower_bound(list->begin(), list->end(), number);
+      if (there) {
+        list->insert(at, number);
+      } else {
+        list->erase(at);
       }
     }
+  };
+  const auto shift = [&](int number) {
+    Stream& stream = streams_[static_cast<std::size_t>(number)];
+    with_lists(number, false);
+    if (stream.executing == slice) stream.core = core;
+    if (stream.touched == slice) stream.node = node;
+    with_lists(number, true);
+  };
+  for (const int number : executing_[s]) shift(number);
+  for (const int number : touching_[s]) {
+    if (streams_[static_cast<std::size_t>(number)].executing != slice) shift(number);
   }
-  refresh(core_changed_, llc_changed_);
+  refresh();
   return throughput_;
+}
+
+/// Everything anew.
+void Model::start_over() {
+  // Where every slice has its core and its node, the streams of before only go elsewhere.
+  const bool by_slice = routing_ == Routing::core && data_ == DataPlacement::slice;
+  if (by_slice && by_slice_) {
+    for (Stream& stream : streams_) {
+      stream.core = core_[static_cast<std::size_t>(stream.executing)];
+      stream.node = node_[static_cast<std::size_t>(stream.touched)];
+    }
+  } else {
+    make_streams();
+  }
+  by_slice_ = by_slice;
+  for (auto& list : of_physical_) list.clear();
+  for (auto& list : of_domain_) list.clear();
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    of_physical_[physical_[static_cast<std::size_t>(streams_[i].core)]].push_back(
+        static_cast<int>(i));
+    of_domain_[domain_of(streams_[i])].push_back(static_cast<int>(i));
+  }
+  std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{1});
+  std::fill(domain_changed_.begin(), domain_changed_.end(), std::uint8_t{1});
+  demands_.clear(core_share_.size(), machine_.socket_of_node.size());
+  refresh();
 }
 
 std::vector<double> Model::marginal(int slice) {
@@ -166,381 +269,521 @@ std::vector<double> Model::marginal(int slice) {
   return result;
 }
 
-// Rates are per query of the workload. Under saturation each core works at its own pace instead,
-// and its slices share that core's queries.
-double Model::pace(std::size_t slice) const {
-  if (load_.kind != Load::Kind::saturated) return 1.0;
-  const double share = core_share_[static_cast<std::size_t>(core_[slice])];
-  return share > 0.0 ? 1.0 / share : 1.0;
+std::size_t Model::domain_of(const Stream& stream) const {
+  return llc_of_[static_cast<std::size_t>(stream.core) * machine_.socket_of_node.size() +
+                 static_cast<std::size_t>(stream.node)];
 }
 
-// Che's approximation: every line stays for one common time T after its last touch, and T is the
-// time in which as many distinct lines are touched as the cache holds. Time is counted in queries.
-double Model::characteristic_time(std::span<const int> members, double capacity_lines) {
-  std::size_t n = 0;
-  double total_lines = 0.0;
-  double total_rate = 0.0;
-  for (const int s : members) {
-    const std::size_t row = static_cast<std::size_t>(s) * line_classes;
-    const double scale = pace(static_cast<std::size_t>(s));
-    for (std::size_t k = 0; k < line_classes; ++k) {
-      scratch_rates_[n] = scale * profiles_.line_rate[row + k];
-      // What is never touched takes no room.
-      scratch_lines_[n] = scratch_rates_[n] > 0.0 ? profiles_.lines[row + k] : 0.0;
-      total_lines += scratch_lines_[n];
-      total_rate += scratch_lines_[n] * scratch_rates_[n];
-      ++n;
-    }
-  }
-  if (total_lines <= capacity_lines) return std::numeric_limits<double>::infinity();
-  double time = capacity_lines / total_rate;
-  for (int step = 0; step < cache_iterations; ++step) {
-    // Four explicit lanes: the same sums whether or not the compiler vectorises them.
-    std::array<double, 4> absent{}, slope{};
-    for (std::size_t i = 0; i < n; i += 4) {  // n is a multiple of line_classes, so of 4
-      for (std::size_t lane = 0; lane < 4; ++lane) {
-        const double e =
-            scratch_lines_[i + lane] * exp_of_negative(-scratch_rates_[i + lane] * time);
-        absent[lane] += e;
-        slope[lane] += e * scratch_rates_[i + lane];
-      }
-    }
-    const double present = total_lines - ((absent[0] + absent[1]) + (absent[2] + absent[3]));
-    const double gradient = (slope[0] + slope[1]) + (slope[2] + slope[3]);
-    const double change = (capacity_lines - present) / gradient;
-    time += change;
-    if (change <= 1e-9 * time) break;
-  }
-  return time;
-}
-static_assert(line_classes % 4 == 0);
-
-void Model::refresh(const std::vector<std::uint8_t>& core_changed,
-                    const std::vector<std::uint8_t>& llc_changed) {
+/// Who touches what from where. Cores that serve the same queries in the same surroundings are one.
+void Model::make_streams() {
   const auto n = static_cast<std::size_t>(profiles_.slices);
-  const auto cores = static_cast<std::size_t>(machine_.cores());
-  for (std::size_t c = 0; c < cores; ++c) {
-    if (core_changed[c] == 0) continue;
-    core_share_[c] = 0.0;
-    core_pages_[c] = 0.0;
-  }
-  for (std::size_t s = 0; s < n; ++s) {
-    const auto c = static_cast<std::size_t>(core_[s]);
-    if (core_changed[c] == 0) continue;
-    core_share_[c] += profiles_.share[s];
-    core_pages_[c] += profiles_.data_bytes[s] / machine_.page_bytes;
-  }
-  for (std::size_t c = 0; c < cores; ++c) {
-    if (core_changed[c] == 0) continue;
-    members_.clear();
-    for (std::size_t s = 0; s < n; ++s) {
-      if (core_[s] == static_cast<int>(c)) members_.push_back(static_cast<int>(s));
-    }
-    core_time_[c] = members_.empty() ? 0.0 : characteristic_time(members_, machine_.l2_lines);
-  }
-  for (std::size_t d = 0; d < llc_time_.size(); ++d) {
-    if (llc_changed[d] == 0) continue;
-    members_.clear();
-    for (std::size_t s = 0; s < n; ++s) {
-      if (llc_[s] == static_cast<int>(d)) members_.push_back(static_cast<int>(s));
-    }
-    double workers = 0.0;
-    for (std::size_t c = 0; c < cores; ++c) {
-      if (machine_.llc_of_core[c] == static_cast<int>(d) && machine_.is_worker[c] != 0) {
-        workers += 1.0;
-      }
-    }
-    const double capacity =
-        machine_.llc_lines + machine_.llc_victim_share * workers * machine_.l2_lines;
-    llc_time_[d] = members_.empty() ? 0.0 : characteristic_time(members_, capacity);
-  }
-  for (std::size_t s = 0; s < n; ++s) {
-    if (core_changed[static_cast<std::size_t>(core_[s])] != 0 ||
-        llc_changed[static_cast<std::size_t>(llc_[s])] != 0) {
-      refresh_slice(s);
-    }
-  }
-  solve_contention();
-}
+  const int nodes = machine_.nodes();
+  streams_.clear();
+  touching_.assign(n, {});
+  executing_.assign(n, {});
+  first_state_.clear();
+  alike_.assign(static_cast<std::size_t>(machine_.cores()), -1);
 
-void Model::refresh_slice(std::size_t s) {
-  const auto c = static_cast<std::size_t>(core_[s]);
-  const std::size_t row = s * line_classes;
-  const double scale = pace(s);
-  const double l2_time = core_time_[c];
-  // A line of the private cache is in the domain's reach too (victim or inclusive alike).
-  const double llc_time = std::max(l2_time, llc_time_[static_cast<std::size_t>(llc_[s])]);
-  SliceState state;
-  double dram_stalls = 0.0;
-  for (std::size_t k = 0; k < line_classes; ++k) {
-    const double rate = scale * profiles_.line_rate[row + k];
-    const double beyond_l2 = std::isinf(l2_time) ? 0.0 : exp_of_negative(-rate * l2_time);
-    const double beyond_llc = std::isinf(llc_time) ? 0.0 : exp_of_negative(-rate * llc_time);
-    beyond_llc_[row + k] = beyond_llc;
-    const double waits = profiles_.dependent[row + k] / machine_.mlp_dependent +
-                         profiles_.streaming[row + k] / machine_.mlp_streaming;
-    state.llc_ns += waits * (beyond_l2 - beyond_llc) * machine_.llc_ns;
-    dram_stalls += waits * beyond_llc;
-    const double touched = profiles_.lines[row + k] * profiles_.line_rate[row + k];
-    state.read_bytes += line_bytes * touched * beyond_llc;
-    // A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
-    // 1 / beyond_llc on average, each writes with the dirty share.
-    const double dirty = profiles_.dirty_share[row + k];
-    const double written_back = dirty > 0.0 ? dirty / (dirty + (1.0 - dirty) * beyond_llc) : 0.0;
-    state.write_bytes += line_bytes * touched * beyond_llc * written_back;
-    state.dram_loads += profiles_.dependent[row + k] * beyond_llc;
+  std::vector<double> at_home(n, 1.0);
+  std::vector<std::vector<SharedTouches>> elsewhere(n);
+  for (const SharedTouches& shared : profiles_.shared) {
+    at_home[static_cast<std::size_t>(shared.touched)] -= shared.share;
+    elsewhere[static_cast<std::size_t>(shared.executing)].push_back(shared);
   }
-  const int core_node = machine_.node_of_core[c];
-  state.dram_ns = dram_stalls * machine_.dram_latency(core_node, node_[s]);
-  const double absent_page = std::max(0.0, 1.0 - machine_.tlb_pages / core_pages_[c]);
-  state.dtlb_misses = profiles_.cold_page_touches[s] * absent_page;
-  state.walk_ns = state.dtlb_misses * machine_.page_walk_ns;
-  const double computation_ns = (profiles_.instructions[s] / machine_.instructions_per_cycle +
-                                 profiles_.branch_misses[s] * machine_.branch_miss_cycles) /
-                                machine_.clock_ghz;
-  state.fixed_ns = profiles_.share[s] * computation_ns + state.llc_ns + state.walk_ns;
-  state_[s] = state;
-}
-
-void Model::sum_demands() {
-  const auto n = static_cast<std::size_t>(profiles_.slices);
-  const auto cores = static_cast<std::size_t>(machine_.cores());
-  const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  std::fill(demand_.begin(), demand_.end(), 0.0);
-  std::fill(dram_demand_.begin(), dram_demand_.end(), 0.0);
-  std::fill(read_bytes_.begin(), read_bytes_.end(), 0.0);
-  std::fill(written_bytes_.begin(), written_bytes_.end(), 0.0);
-  for (std::size_t s = 0; s < n; ++s) {
-    const auto c = static_cast<std::size_t>(core_[s]);
-    const auto m = static_cast<std::size_t>(node_[s]);
-    demand_[c] += state_[s].fixed_ns;
-    dram_demand_[c * nodes + m] += state_[s].dram_ns;
-    read_bytes_[c * nodes + m] += state_[s].read_bytes;
-    written_bytes_[c * nodes + m] += state_[s].write_bytes;
+  std::vector<int> physical_threads(private_time_.size(), 0);
+  std::vector<int> node_workers(static_cast<std::size_t>(nodes), 0);
+  for (std::size_t c = 0; c < physical_.size(); ++c) {
+    if (machine_.is_worker[c] == 0) continue;
+    ++physical_threads[physical_[c]];
+    ++node_workers[static_cast<std::size_t>(machine_.node_of_core[c])];
   }
-  active_.clear();
-  for (std::size_t c = 0; c < cores; ++c) {
-    total_[c] = 0.0;
-    core_rate_[c] = 0.0;
-    if (core_share_[c] > 0.0) active_.push_back(c);
-  }
-}
-
-// Times are in nanoseconds per query, so throughputs are in queries per nanosecond.
-double Model::serve() {
-  const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  for (const std::size_t c : active_) {
-    double ns = demand_[c];
-    const auto from = static_cast<std::size_t>(machine_.node_of_core[c]);
-    for (std::size_t m = 0; m < nodes; ++m) {
-      ns += dram_demand_[c * nodes + m] * multiplier_[from * nodes + m];
-    }
-    total_[c] = ns * slowdown_[c];
-  }
-  if (load_.kind != Load::Kind::saturated) {
-    const double population =
-        load_.outstanding_per_worker * static_cast<double>(machine_.workers());
-    const double x = closed_throughput(total_, population);
-    return load_.kind == Load::Kind::open ? std::min(x, load_.offered_mq_per_s * 1e-3) : x;
-  }
-  double x = 0.0;
-  for (const std::size_t c : active_) {
-    core_rate_[c] = core_share_[c] / total_[c];
-    x += core_rate_[c];
-  }
-  return x;
-}
-
-void Model::measure_use() {
-  const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  std::fill(use_.begin(), use_.end(), 0.0);
-  double* const link_use = use_.data() + nodes;
-  for (const std::size_t c : active_) {
-    const double rate = core_rate_[c] / core_share_[c];
-    const auto from = static_cast<std::size_t>(
-        machine_.socket_of_node[static_cast<std::size_t>(machine_.node_of_core[c])]);
-    for (std::size_t m = 0; m < nodes; ++m) {
-      // 1 byte per nanosecond is 1 GB/s.
-      const double read = rate * read_bytes_[c * nodes + m];
-      const double written = rate * written_bytes_[c * nodes + m];
-      use_[m] += read + written;
-      const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
-      if (to == from) continue;
-      link_use[to * sockets + from] += read;
-      link_use[from * sockets + to] += written;
+  std::vector<int> leaders;
+  std::vector<int> followers(alike_.size(), 0);
+  if (routing_ != Routing::core) {
+    for (std::size_t c = 0; c < physical_.size(); ++c) {
+      if (machine_.is_worker[c] == 0) continue;
+      const auto leader = std::find_if(leaders.begin(), leaders.end(), [&](int other) {
+        const auto o = static_cast<std::size_t>(other);
+        return machine_.node_of_core[o] == machine_.node_of_core[c] &&
+               machine_.llc_of_core[o] == machine_.llc_of_core[c] &&
+               physical_threads[physical_[o]] == physical_threads[physical_[c]];
+      });
+      const int found = leader == leaders.end() ? static_cast<int>(c) : *leader;
+      if (leader == leaders.end()) leaders.push_back(found);
+      alike_[c] = found;
+      ++followers[static_cast<std::size_t>(found)];
     }
   }
-  for (std::size_t m = 0; m < nodes; ++m) use_[m] /= machine_.dram_gb_per_s[m];
-  for (std::size_t link = 0; link < sockets * sockets; ++link) {
-    // A socket has no link to itself.
-    if (link_use[link] > 0.0) link_use[link] /= machine_.link_gb_per_s[link];
-  }
-}
 
-void Model::load_memory(const std::vector<double>& use) {
-  const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  for (std::size_t i = 0; i < use.size(); ++i) {
-    latency_[i] = (i < nodes ? dram_latency_ : link_latency_).at(use[i]);
-  }
-  const double* const link_latency = latency_.data() + nodes;
-  for (std::size_t a = 0; a < nodes; ++a) {
-    const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);
-    for (std::size_t m = 0; m < nodes; ++m) {
-      const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
-      multiplier_[a * nodes + m] = latency_[m] * link_latency[to * sockets + from];
+  const auto add = [&](Stream stream) {
+    const int first = data_ == DataPlacement::interleaved ? 0 : stream.node;
+    const int last = data_ == DataPlacement::interleaved ? nodes - 1 : stream.node;
+    for (stream.node = first; stream.node <= last; ++stream.node) {
+      const auto number = static_cast<int>(streams_.size());
+      executing_[static_cast<std::size_t>(stream.executing)].push_back(number);
+      touching_[static_cast<std::size_t>(stream.touched)].push_back(number);
+      streams_.push_back(stream);
     }
-  }
-}
-
-// Throughput loads memory, and loaded memory lowers throughput.
-void Model::solve_contention() {
-  sum_demands();
-  std::fill(multiplier_.begin(), multiplier_.end(), 1.0);
-  double x = serve();
-  steps_ = 1;
-  if (load_.kind == Load::Kind::saturated) {
-    // Cores work at paces of their own. Each node and link approaches its use by a step that
-    // halves when it swings past and grows while it does not, so that none circles for ever.
-    std::fill(smooth_use_.begin(), smooth_use_.end(), 0.0);
-    std::fill(step_.begin(), step_.end(), 1.0);
-    std::fill(last_change_.begin(), last_change_.end(), 0.0);
-    double furthest = 1.0;
-    while (furthest > contention_tolerance && steps_ < contention_limit) {
-      measure_use();
-      furthest = 0.0;
-      for (std::size_t i = 0; i < use_.size(); ++i) {
-        const double change = use_[i] - smooth_use_[i];
-        step_[i] = change * last_change_[i] < 0.0 ? 0.5 * step_[i] : std::min(1.0, 1.1 * step_[i]);
-        smooth_use_[i] += step_[i] * change;
-        last_change_[i] = change;
-        furthest = std::max(furthest, std::abs(change));
-      }
-      load_memory(smooth_use_);
-      x = serve();
-      ++steps_;
-    }
-  } else {
-    // All cores share one throughput, and what memory then allows only falls with it: the crossing
-    // lies between none and what idle memory allows. False position, with Illinois' halving.
-    const auto surplus = [this](double throughput) {
-      for (const std::size_t c : active_) core_rate_[c] = throughput * core_share_[c];
-      measure_use();
-      load_memory(use_);
-      ++steps_;
-      return serve() - throughput;
+  };
+  const double part = data_ == DataPlacement::interleaved ? 1.0 / nodes : 1.0;
+  const auto add_all = [&](std::size_t s, int core, int copies, int threads, double queries) {
+    const auto slice = static_cast<int>(s);
+    const auto home_of = [&](int touched) {
+      return data_ == DataPlacement::first_touch ? 0 : node_[static_cast<std::size_t>(touched)];
     };
-    double low = 0.0, high = x;
-    double above = x;  // surplus at low
-    double below = surplus(high);
-    int side = 0;
-    while (below < -contention_tolerance * x && steps_ < contention_limit) {
-      x = (low * below - high * above) / (below - above);
-      const double value = surplus(x);
-      if (std::abs(value) <= contention_tolerance * x) break;
-      if (value > 0.0) {
-        low = x;
-        above = value;
-        if (side == 1) below *= 0.5;
-        side = 1;
-      } else {
-        high = x;
-        below = value;
-        if (side == -1) above *= 0.5;
-        side = -1;
+    add({slice, slice, core, copies, threads, home_of(slice), queries, at_home[s] * queries, part});
+    for (const SharedTouches& shared : elsewhere[s]) {
+      add({slice, shared.touched, core, copies, threads, home_of(shared.touched), queries,
+           shared.share * queries, part});
+    }
+  };
+  for (std::size_t s = 0; s < n; ++s) {
+    if (routing_ == Routing::core) {
+      add_all(s, core_[s], 1, 1, 1.0);
+      continue;
+    }
+    for (const int leader : leaders) {
+      const auto c = static_cast<std::size_t>(leader);
+      const int node = machine_.node_of_core[c];
+      if (routing_ == Routing::node && node != node_[s]) continue;
+      const int sharing = routing_ == Routing::node ? node_workers[static_cast<std::size_t>(node)]
+                                                    : machine_.workers();
+      add_all(s, leader, followers[c], physical_threads[physical_[c]], 1.0 / sharing);
+    }
+  }
+  std::size_t states = 0;
+  for (const Stream& stream : streams_) {
+    const auto t = static_cast<std::size_t>(stream.touched);
+    first_state_.push_back(states);
+    states += row_[t + 1] - row_[t];
+  }
+  first_state_.push_back(states);
+  past_l2_.assign(states, 0.0);
+  past_llc_.assign(states, 0.0);
+  reach_.assign(streams_.size(), Reach{});
+  demand_.assign(streams_.size(), Demand{});
+  shared_lines_ = routing_ != Routing::core || !profiles_.shared.empty();
+}
+
+/// Whether a stream is the first that its executing slice has on its core.
+bool Model::begins_query(std::size_t i) const {
+  return i == 0 || streams_[i - 1].executing != streams_[i].executing ||
+         streams_[i - 1].core != streams_[i].core;
+}
+
+/// Rates are per query of the workload. Under saturation each core works at its own pace instead,
+/// and its slices share that core's queries.
+void Model::measure_reach() {
+  const bool own_pace = load_.kind == Load::Kind::saturated;
+  for (std::size_t c = 0; c < core_share_.size(); ++c) {
+    if (core_changed_[physical_[c]] != 0) core_share_[c] = 0.0;
+  }
+  for (std::size_t p = 0; p < of_physical_.size(); ++p) {
+    if (core_changed_[p] == 0) continue;
+    for (const int number : of_physical_[p]) {
+      if (!begins_query(static_cast<std::size_t>(number))) continue;
+      const Stream& stream = streams_[static_cast<std::size_t>(number)];
+      core_share_[static_cast<std::size_t>(stream.core)] +=
+          stream.queries * profiles_.share[static_cast<std::size_t>(stream.executing)];
+    }
+  }
+  const auto change = [this](std::size_t i, const Reach& reach) {
+    if (reach == reach_[i]) return;
+    reach_[i] = reach;
+    core_changed_[physical_[static_cast<std::size_t>(streams_[i].core)]] = 1;
+    domain_changed_[domain_of(streams_[i])] = 1;
+  };
+  const auto pace = [&](const Stream& stream) {
+    const double share = core_share_[static_cast<std::size_t>(stream.core)];
+    return own_pace && share > 0.0 ? 1.0 / share : 1.0;
+  };
+  if (!shared_lines_) {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      if (core_changed_[physical_[static_cast<std::size_t>(streams_[i].core)]] == 0) continue;
+      const double p = pace(streams_[i]);
+      change(i, {p, p, p, p});
+    }
+    return;
+  }
+  for (const std::vector<int>& list : touching_) {
+    for (const int number : list) {
+      const auto i = static_cast<std::size_t>(number);
+      const Stream& stream = streams_[i];
+      const std::size_t physical = physical_[static_cast<std::size_t>(stream.core)];
+      const std::size_t domain = domain_of(stream);
+      Reach reach{pace(stream), 0.0, 0.0, 0.0};
+      for (const int other : list) {
+        const Stream& o = streams_[static_cast<std::size_t>(other)];
+        if (o.node != stream.node) continue;
+        const double touches = o.share * pace(o);
+        reach.all += touches * o.copies;
+        if (domain_of(o) == domain) reach.domain += touches * o.copies;
+        if (physical_[static_cast<std::size_t>(o.core)] == physical) {
+          reach.own += touches * o.threads;
+        }
+      }
+      change(i, reach);
+    }
+  }
+}
+
+/// What the streams of a list hold together: padded classes, side by side.
+std::size_t Model::classes_of(const std::vector<int>& list) const {
+  std::size_t classes = 0;
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    classes += first_state_[i + 1] - first_state_[i];
+  }
+  return classes;
+}
+
+void Model::solve_private(std::size_t physical) {
+  const std::vector<int>& list = of_physical_[physical];
+  residents_.start(classes_of(list));
+  double* lines = residents_.lines();
+  double* rates = residents_.rates();
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const Stream& stream = streams_[i];
+    const Reach& reach = reach_[i];
+    const auto t = static_cast<std::size_t>(stream.touched);
+    const std::size_t first = row_[t];
+    const std::size_t n = row_[t + 1] - first;
+    // A line that several streams touch through this cache is there once.
+    const double mine = reach.own > 0.0
+                            ? stream.part * stream.share * reach.pace * stream.threads / reach.own
+                            : 0.0;
+    const double others = reach.all - reach.own;
+    for (std::size_t k = 0; k < n; ++k) {
+      lines[k] = lines_[first + k] * mine;
+      rates[k] = rates_[first + k] * reach.own;
+    }
+    if (others > 0.0) {
+      for (std::size_t k = 0; k < n; ++k) {
+        const double lost = others * dirty_share_[first + k];
+        if (lost == 0.0) continue;
+        lines[k] *= reach.own / (reach.own + lost);
+        rates[k] = rates_[first + k] * (reach.own + lost);
       }
     }
-    for (const std::size_t c : active_) core_rate_[c] = x * core_share_[c];
+    lines += n;
+    rates += n;
   }
-  for (std::size_t c = 0; c < core_rate_.size(); ++c) {
-    service_ns_[c] = core_share_[c] > 0.0 ? total_[c] / core_share_[c] : 0.0;
-    core_rate_[c] *= 1e3;
+  private_time_[physical] = residents_.solve(machine_.l2_lines, 0.0);
+  const double* left = residents_.decay();
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const std::size_t n = first_state_[i + 1] - first_state_[i];
+    std::copy_n(left, n, &past_l2_[first_state_[i]]);
+    left += n;
+  }
+}
+
+/// The address translation of one physical core: pages compete for the two levels as lines do.
+void Model::solve_pages(std::size_t physical) {
+  const std::vector<int>& list = of_physical_[physical];
+  std::size_t classes = 0;
+  for (const int number : list) {
+    const auto t = static_cast<std::size_t>(streams_[static_cast<std::size_t>(number)].touched);
+    classes += profiles_.first_page_class[t + 1] - profiles_.first_page_class[t];
+  }
+  residents_.start(classes);
+  double* pages = residents_.lines();
+  double* rates = residents_.rates();
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const Stream& stream = streams_[i];
+    const Reach& reach = reach_[i];
+    const auto t = static_cast<std::size_t>(stream.touched);
+    const double mine = reach.own > 0.0
+                            ? stream.part * stream.share * reach.pace * stream.threads / reach.own
+                            : 0.0;
+    for (std::size_t k = profiles_.first_page_class[t]; k < profiles_.first_page_class[t + 1];
+         ++k) {
+      *pages++ = profiles_.pages[k] * mine;
+      *rates++ = profiles_.page_rate[k] * reach.own;
+    }
+    demand_[i].walk_ns = 0.0;
+    demand_[i].dtlb_misses = 0.0;
+  }
+  const auto add_misses = [&](double counted, double ns) {
+    const double* left = residents_.decay();
+    for (const int number : list) {
+      const auto i = static_cast<std::size_t>(number);
+      const auto t = static_cast<std::size_t>(streams_[i].touched);
+      double misses = 0.0;
+      for (std::size_t k = profiles_.first_page_class[t]; k < profiles_.first_page_class[t + 1];
+           ++k) {
+        misses += profiles_.pages[k] * profiles_.page_rate[k] * *left++;
+      }
+      misses *= streams_[i].share * streams_[i].part;
+      demand_[i].walk_ns += misses * ns;
+      demand_[i].dtlb_misses += misses * counted;
+    }
+  };
+  // What the first level lacks the second one serves, unless it lacks it, too.
+  const double second_ns = machine_.dtlb_pages > 0.0 ? machine_.tlb_ns : 0.0;
+  if (second_ns > 0.0) {
+    residents_.solve(machine_.dtlb_pages, 0.0);
+    add_misses(0.0, second_ns);
+  }
+  residents_.solve(machine_.tlb_pages, 0.0);
+  add_misses(1.0, machine_.page_walk_ns - second_ns);
+}
+
+/// The probability that a line of one class was not touched in the domain for as long as it stays
+/// in the private caches.
+double Model::past_private(std::size_t i, std::size_t k) const {
+  const Stream& stream = streams_[i];
+  const Reach& reach = reach_[i];
+  if (reach.domain == reach.own) return past_l2_[first_state_[i] + k];
+  const double time = private_time_[physical_[static_cast<std::size_t>(stream.core)]];
+  if (std::isinf(time)) return 0.0;
+  const std::size_t at = row_[static_cast<std::size_t>(stream.touched)] + k;
+  const double touches = reach.domain + (reach.all - reach.domain) * dirty_share_[at];
+  return exp_of_negative(-rates_[at] * touches * time);
+}
+
+/// A victim cache holds what the private caches gave up, for a time of its own after theirs. An
+/// inclusive one holds what was touched within its time, in a private cache or not.
+void Model::solve_domain(std::size_t domain) {
+  const bool inclusive = machine_.llc_inclusive;
+  const std::vector<int>& list = of_domain_[domain];
+  residents_.start(classes_of(list));
+  double* lines = residents_.lines();
+  double* rates = residents_.rates();
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const Stream& stream = streams_[i];
+    const Reach& reach = reach_[i];
+    const auto t = static_cast<std::size_t>(stream.touched);
+    const std::size_t first = row_[t];
+    const std::size_t n = row_[t + 1] - first;
+    const double mine = reach.domain > 0.0
+                            ? stream.part * stream.share * reach.pace * stream.copies / reach.domain
+                            : 0.0;
+    const double others = reach.all - reach.domain;
+    for (std::size_t k = 0; k < n; ++k) {
+      lines[k] = lines_[first + k] * mine;
+      rates[k] = rates_[first + k] * reach.domain;
+    }
+    if (others > 0.0) {
+      for (std::size_t k = 0; k < n; ++k) {
+        const double lost = others * dirty_share_[first + k];
+        if (lost == 0.0) continue;
+        lines[k] *= reach.domain / (reach.domain + lost);
+        rates[k] = rates_[first + k] * (reach.domain + lost);
+      }
+    }
+    if (!inclusive) {
+      if (reach.domain == reach.own) {
+        const double* const past = &past_l2_[first_state_[i]];
+        for (std::size_t k = 0; k < n; ++k) lines[k] *= past[k];
+      } else {
+        for (std::size_t k = 0; k < n; ++k) lines[k] *= past_private(i, k);
+      }
+    }
+    lines += n;
+    rates += n;
+  }
+  domain_time_[domain] =
+      residents_.solve(machine_.llc_lines, passing_per_ns_[domain] * ns_per_unit_);
+  const double* left = residents_.decay();
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const std::size_t n = first_state_[i + 1] - first_state_[i];
+    double* const past = &past_llc_[first_state_[i]];
+    if (inclusive) {
+      for (std::size_t k = 0; k < n; ++k) past[k] = std::min(past_private(i, k), left[k]);
+    } else if (reach_[i].domain == reach_[i].own) {
+      const double* const past_l2 = &past_l2_[first_state_[i]];
+      for (std::size_t k = 0; k < n; ++k) past[k] = past_l2[k] * left[k];
+    } else {
+      for (std::size_t k = 0; k < n; ++k) past[k] = past_private(i, k) * left[k];
+    }
+    left += n;
+  }
+}
+
+/// What a touch waits for a line that was modified in another domain, on average over its owners
+/// and beyond what it has waited for the private cache.
+double Model::modified_ns(const Stream& stream) const {
+  const auto domains = domain_time_.size();
+  const std::size_t here = domain_of(stream);
+  const auto own =
+      static_cast<std::size_t>(machine_.llc_of_core[static_cast<std::size_t>(stream.core)]);
+  const auto socket_of_core = [this](int core) {
+    return machine_.socket_of_node[static_cast<std::size_t>(
+        machine_.node_of_core[static_cast<std::size_t>(core)])];
+  };
+  const int home = machine_.socket_of_node[static_cast<std::size_t>(stream.node)];
+  double weights = 0.0;
+  double sum = 0.0;
+  for (const int other : touching_[static_cast<std::size_t>(stream.touched)]) {
+    const Stream& o = streams_[static_cast<std::size_t>(other)];
+    const std::size_t there = domain_of(o);
+    if (o.node != stream.node || there == here) continue;
+    const double weight = o.share * o.copies * reach_[static_cast<std::size_t>(other)].pace;
+    double ns = machine_.modified_ns[own * domains + there];
+    if (home == socket_of_core(stream.core) && home != socket_of_core(o.core)) {
+      ns += machine_.modified_home_reader_ns;
+    }
+    weights += weight;
+    sum += weight * std::max(0.0, ns - machine_.l2_ns);
+  }
+  return weights > 0.0 ? sum / weights : 0.0;
+}
+
+/// With writers on other cores, what has left a cache was there too long or was invalidated; what
+/// another domain wrote last is fetched from there.
+void Model::share_lines(std::size_t i) {
+  const Stream& stream = streams_[i];
+  const Reach& reach = reach_[i];
+  const std::size_t first = row_[static_cast<std::size_t>(stream.touched)];
+  const std::size_t n = first_state_[i + 1] - first_state_[i];
+  const double others = reach.all - reach.domain;
+  const double time = private_time_[physical_[static_cast<std::size_t>(stream.core)]] +
+                      domain_time_[domain_of(stream)];
+  Demand& demand = demand_[i];
+  double other_waits = 0.0;
+  for (std::size_t k = 0; k < n; ++k) {
+    double& past_l2 = shared_past_l2_[k];
+    double& past_llc = shared_past_llc_[k];
+    past_l2 = past_l2_[first_state_[i] + k];
+    past_llc = past_llc_[first_state_[i] + k];
+    const double dirty = dirty_share_[first + k];
+    if (dirty > 0.0) {
+      const double lost = (reach.all - reach.own) * dirty;
+      past_l2 = (reach.own * past_l2 + lost) / (reach.own + lost);
+    }
+    double modified = 0.0;  // elsewhere
+    if (dirty > 0.0 && others > 0.0) {
+      const double writes = others * dirty;
+      past_llc = (reach.domain * past_llc + writes) / (reach.domain + writes);
+      // The latest of all touches was one of those that wrote, and the line is still there.
+      const double there =
+          std::isinf(time) ? 1.0 : 1.0 - exp_of_negative(-reach.all * rates_[first + k] * time);
+      modified = std::min(past_llc, writes / reach.all * there);
+    }
+    past_l2 = std::max(past_l2, past_llc);
+    other_waits += waits_[first + k] * modified;
+    // Neither the last level nor memory serves what is modified elsewhere.
+    past_l2 -= modified;
+    past_llc -= modified;
+  }
+  demand.other_ns =
+      other_waits > 0.0 ? stream.share * stream.part * other_waits * modified_ns(stream) : 0.0;
+}
+
+void Model::refresh_stream(std::size_t i) {
+  const Stream& stream = streams_[i];
+  const Reach& reach = reach_[i];
+  const std::size_t first = row_[static_cast<std::size_t>(stream.touched)];
+  const std::size_t n = first_state_[i + 1] - first_state_[i];
+  Row row{&waits_[first],
+          &touches_[first],
+          &dirty_share_[first],
+          &past_l2_[first_state_[i]],
+          &past_llc_[first_state_[i]],
+          n};
+  if (reach.all > reach.own) {
+    share_lines(i);
+    row.past_l2 = shared_past_l2_.data();
+    row.past_llc = shared_past_llc_.data();
+  }
+  const RowSums sums = decay_kernels().sum_row(row);
+  const double mine = stream.share * stream.part;
+  Demand& demand = demand_[i];
+  // Every touch has waited for the private cache already.
+  demand.llc_ns = mine * (sums.near * std::max(0.0, machine_.llc_ns - machine_.l2_ns) -
+                          sums.far * machine_.l2_ns);
+  demand.dram_ns = mine * sums.far *
+                   machine_.dram_latency(
+                       machine_.node_of_core[static_cast<std::size_t>(stream.core)], stream.node);
+  demand.read_bytes = mine * line_bytes * sums.fetched;
+  demand.written_bytes = mine * line_bytes * sums.dirtied;
+}
+
+/// The demands of the cores that changed: of those whose streams did.
+void Model::sum_demands() {
+  const std::size_t nodes = machine_.socket_of_node.size();
+  for (std::size_t d = 0; d < of_domain_.size(); ++d) {
+    if (domain_changed_[d] == 0) continue;
+    for (const int number : of_domain_[d]) {
+      core_changed_[physical_[static_cast<std::size_t>(
+          streams_[static_cast<std::size_t>(number)].core)]] = 1;
+    }
+  }
+  for (std::size_t c = 0; c < core_share_.size(); ++c) {
+    if (core_changed_[physical_[c]] != 0) demands_.clear_core(c, nodes, core_share_[c]);
+  }
+  for (std::size_t p = 0; p < of_physical_.size(); ++p) {
+    if (core_changed_[p] == 0) continue;
+    const std::vector<int>& list = of_physical_[p];
+    for (std::size_t at = 0; at < list.size();) {
+      const auto begin = static_cast<std::size_t>(list[at]);
+      const auto e = static_cast<std::size_t>(streams_[begin].executing);
+      const auto c = static_cast<std::size_t>(streams_[begin].core);
+      const double queries = streams_[begin].queries;
+      double fixed = queries * (computation_ns_[e] + l2_ns_[e]);
+      double stalls = 0.0;
+      for (; at < list.size(); ++at) {
+        const auto i = static_cast<std::size_t>(list[at]);
+        if (streams_[i].executing != static_cast<int>(e)) break;
+        const Demand& demand = demand_[i];
+        const std::size_t memory = c * nodes + static_cast<std::size_t>(streams_[i].node);
+        fixed += demand.llc_ns + demand.other_ns + demand.walk_ns;
+        stalls += demand.dram_ns;
+        demands_.stall_ns[memory] += demand.dram_ns;
+        demands_.read_bytes[memory] += demand.read_bytes;
+        demands_.written_bytes[memory] += demand.written_bytes;
+      }
+      demands_.fixed_ns[c] += fixed;
+      const double share = queries * profiles_.share[e];
+      if (share > 0.0) {
+        demands_.square_ns2[c] +=
+            (1.0 + profiles_.variation[e]) * (fixed + stalls) * (fixed + stalls) / share;
+      }
+    }
+  }
+  if (routing_ == Routing::core) return;
+  for (std::size_t c = 0; c < alike_.size(); ++c) {
+    if (alike_[c] >= 0) demands_.copy_core(static_cast<std::size_t>(alike_[c]), c, nodes);
+  }
+}
+
+void Model::refresh() {
+  measure_reach();
+  for (std::size_t p = 0; p < of_physical_.size(); ++p) {
+    if (core_changed_[p] == 0) continue;
+    if (!of_physical_[p].empty()) {
+      solve_private(p);
+      solve_pages(p);
+    }
+    // The last level sees what the private caches do not keep.
+    for (const int number : of_physical_[p]) {
+      domain_changed_[domain_of(streams_[static_cast<std::size_t>(number)])] = 1;
+    }
+  }
+  for (std::size_t d = 0; d < of_domain_.size(); ++d) {
+    if (passing_per_ns_[d] > 0.0) domain_changed_[d] = 1;
+  }
+  ns_per_unit_ = 0.0;
+  double x = 0.0;
+  for (int round = 0; round < (passing_ ? passing_rounds : 1); ++round) {
+    for (std::size_t d = 0; d < of_domain_.size(); ++d) {
+      if (domain_changed_[d] == 0 || of_domain_[d].empty()) continue;
+      if (round > 0 && passing_per_ns_[d] == 0.0) continue;
+      solve_domain(d);
+      for (const int number : of_domain_[d]) refresh_stream(static_cast<std::size_t>(number));
+    }
+    sum_demands();
+    x = contention_.solve(demands_);
+    const auto active = static_cast<double>(
+        std::count_if(core_share_.begin(), core_share_.end(), [](double s) { return s > 0.0; }));
+    ns_per_unit_ = (load_.kind == Load::Kind::saturated ? active : 1.0) / x;
   }
   throughput_ = 1e3 * x;
-}
-
-Snapshot Model::snapshot() const {
-  const auto n = static_cast<std::size_t>(profiles_.slices);
-  const auto cores = static_cast<std::size_t>(machine_.cores());
-  const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  if (n == 0 || core_[0] < 0) refuse("no schedule: call place() first");
-  Snapshot result;
-  result.throughput = throughput_;
-  result.slices.resize(n);
-  result.read_gb_per_s.assign(nodes, 0.0);
-  result.write_gb_per_s.assign(nodes, 0.0);
-  result.link_gb_per_s.assign(sockets * sockets, 0.0);
-  for (std::size_t s = 0; s < n; ++s) {
-    const auto c = static_cast<std::size_t>(core_[s]);
-    const auto m = static_cast<std::size_t>(node_[s]);
-    const auto a = static_cast<std::size_t>(machine_.node_of_core[c]);
-    const std::size_t row = s * line_classes;
-    const SliceState& state = state_[s];
-    const double share = profiles_.share[s];
-    SliceRates& r = result.slices[s];
-    r = SliceRates{};
-    if (share == 0.0) continue;
-    const double queries = core_rate_[c] * share / core_share_[c];
-    const double per_query = 1.0 / share;
-    const double dram_ns = state.dram_ns * multiplier_[a * nodes + m];
-    const double service_ns = (state.fixed_ns + dram_ns) * per_query;
-    double touched = 0.0, absent = 0.0, absent_dirty = 0.0;
-    for (std::size_t k = 0; k < line_classes; ++k) {
-      const double touches = profiles_.lines[row + k] * profiles_.line_rate[row + k] * per_query;
-      touched += touches;
-      absent += touches * beyond_llc_[row + k];
-      absent_dirty += touches * beyond_llc_[row + k] * profiles_.dirty_share[row + k];
-    }
-    const bool remote = a != m;
-    r.throughput = queries;
-    r.cycles = queries * service_ns * machine_.clock_ghz;
-    r.instructions = queries * profiles_.instructions[s];
-    r.l1d_misses = queries * touched;
-    r.llc_misses = queries * (absent - absent_dirty);
-    r.branch_misses = queries * profiles_.branch_misses[s];
-    r.memory_accesses = queries * (absent - absent_dirty);
-    r.memory_misses = remote ? r.memory_accesses : 0.0;
-    r.dtlb_misses = queries * state.dtlb_misses * per_query;
-    r.llc_write_misses = queries * absent_dirty;
-    r.memory_write_misses = remote ? r.llc_write_misses : 0.0;
-    const double loads = queries * state.dram_loads * per_query;
-    r.local_dram = remote ? 0.0 : loads;
-    r.remote_dram = remote ? loads : 0.0;
-    r.cycles_l3_miss = queries * dram_ns * per_query * machine_.clock_ghz;
-    r.cycles_mem_any = r.cycles_l3_miss +
-                       queries * (state.llc_ns + state.walk_ns) * per_query * machine_.clock_ghz;
-    r.task_clock_us = queries * service_ns * 1e-3;
-    r.elapsed_us = r.task_clock_us * slowdown_[c];
-    // A preempted thread waits a time slice for every one it runs against its neighbour.
-    r.context_switches = (r.elapsed_us - r.task_clock_us) / time_slice_us;
-    const double read = state.read_bytes * per_query * queries * 1e-3;
-    const double written = state.write_bytes * per_query * queries * 1e-3;
-    result.read_gb_per_s[m] += read;
-    result.write_gb_per_s[m] += written;
-    const auto from = static_cast<std::size_t>(machine_.socket_of_node[a]);
-    const auto to = static_cast<std::size_t>(machine_.socket_of_node[m]);
-    if (from != to) {
-      result.link_gb_per_s[to * sockets + from] += read;
-      result.link_gb_per_s[from * sockets + to] += written;
-    }
-  }
-
-  std::vector<double> response(cores, 0.0);
-  for (std::size_t c = 0; c < cores; ++c) {
-    const double service_us = service_ns_[c] * 1e-3;
-    if (load_.kind == Load::Kind::saturated) {
-      response[c] = service_us * load_.outstanding_per_worker;
-    } else {
-      const double utilisation = std::min(core_rate_[c] * service_us, 1.0 - 1e-9);
-      response[c] = std::min(service_us / (1.0 - utilisation),
-                             service_us * load_.outstanding_per_worker * machine_.workers());
-    }
-  }
-  result.latency_p50_us = mixture_quantile(core_rate_, response, 0.50);
-  result.latency_p99_us = mixture_quantile(core_rate_, response, 0.99);
-  return result;
 }
 
 }  // namespace pmoss::analytic

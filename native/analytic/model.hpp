@@ -7,28 +7,36 @@
 #include <span>
 #include <vector>
 
+#include "analytic/contention.hpp"
 #include "analytic/profile.hpp"
+#include "analytic/residence.hpp"
 #include "machine/load.hpp"
-#include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
+#include "machine/neighbours.hpp"
+#include "machine/placement.hpp"
 #include "machine/snapshot.hpp"
 
 namespace pmoss::analytic {
 
+struct ModelOptions {
+  bool dispatched = false;  ///< queries pass the machine's routers, which take dispatch_ns for each
+};
+
 class Model {
  public:
   /// Throws std::invalid_argument for an impossible machine or load.
-  Model(Machine machine, Load load);
+  Model(Machine machine, Load load, ModelOptions options = {});
 
-  /// A workload instance and its neighbours: busy_share[c] of core c's time goes to a co-tenant.
-  /// Forgets the schedule.
-  void set_instance(SliceProfiles profiles, std::vector<double> busy_share);
+  /// A workload instance and its neighbours. Forgets the schedule. Throws std::invalid_argument for
+  /// impossible neighbours.
+  void set_instance(SliceProfiles profiles, const Neighbours& neighbours);
 
-  /// Places every slice; throws std::invalid_argument on a wrong length, a core that is no worker
-  /// or a node that does not exist.
-  double place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes);
+  /// Places every slice; throws std::invalid_argument on a wrong length, a core that is no worker,
+  /// a node that does not exist or, where a slice's node is to serve it, has no worker.
+  double place(const Placement& placement);
 
   /// Moves one slice and returns the throughput; the same bits as place() of the whole schedule.
+  /// Where slices are not routed by core, as slow as that.
   double move(int slice, int core, int node);
 
   /// Throughput for every core that could take `slice` (its data on that core's node), NaN where
@@ -40,66 +48,104 @@ class Model {
   int node_of(int slice) const { return node_[static_cast<std::size_t>(slice)]; }
   int slices() const { return profiles_.slices; }
   /// Steps that the last contention fixed point took; it gives up after `contention_limit`.
-  int contention_steps() const { return steps_; }
-  static constexpr int contention_limit = 200;
+  int contention_steps() const { return contention_.steps(); }
+  static constexpr int contention_limit = Contention::step_limit;
   const Machine& machine() const { return machine_; }
   Snapshot snapshot() const;
 
  private:
-  struct SliceState {
-    double fixed_ns = 0;  // per workload query: computation, private cache, LLC, page walks
-    double llc_ns = 0;    // the part of fixed_ns spent waiting for the LLC
-    double walk_ns = 0;   // the part of fixed_ns spent in page walks
-    double dram_ns = 0;   // per workload query, at idle memory
-    double read_bytes = 0, write_bytes = 0;  // from and to memory, per workload query
-    double dram_loads = 0;                   // dependent misses served by memory
+  /// Queries of one slice that touch lines of one slice on one core, or on several that are alike
+  /// in every respect. Where slices are routed by core, stream number s is slice s at home.
+  struct Stream {
+    int executing, touched;
+    int core;        // the first of those alike
+    int copies;      // how many are alike
+    int threads;     // of these, on one physical core
+    int node;        // of the lines
+    double queries;  // probability that a query of the slice goes to one such core
+    double share;    // of the touches of the slice's lines, by one such core
+    double part;     // of the slice's lines, on that node
+  };
+  /// Where a stream's touches compete and meet other writers.
+  struct Reach {
+    double pace = 0;    // queries of the workload per unit of the core's time
+    double own = 0;     // touches through this private cache, per touch of the whole workload
+    double domain = 0;  // through this last-level domain
+    double all = 0;
+    bool operator==(const Reach&) const = default;
+  };
+  /// Per query of the workload, of one core.
+  struct Demand {
+    double llc_ns = 0;                         // waiting for the last level
+    double walk_ns = 0;                        // translating addresses
+    double other_ns = 0;                       // waiting for lines modified in other domains
+    double dram_ns = 0;                        // waiting for memory while that is idle
+    double read_bytes = 0, written_bytes = 0;  // from and to memory
     double dtlb_misses = 0;
   };
 
-  double pace(std::size_t slice) const;
   void check_position(int slice, int core, int node) const;
-  void refresh(const std::vector<std::uint8_t>& core_changed,
-               const std::vector<std::uint8_t>& llc_changed);
-  double characteristic_time(std::span<const int> members, double capacity_lines);
-  void refresh_slice(std::size_t slice);
+  std::size_t domain_of(const Stream& stream) const;
+  bool begins_query(std::size_t stream) const;
+  std::size_t classes_of(const std::vector<int>& streams) const;
+  double past_private(std::size_t stream, std::size_t k) const;
+  double modified_ns(const Stream& stream) const;
+
+  void start_over();
+  void make_streams();
+  void refresh();
+  void measure_reach();
+  void solve_private(std::size_t physical);
+  void solve_pages(std::size_t physical);
+  void solve_domain(std::size_t domain);
+  void share_lines(std::size_t stream);
+  void refresh_stream(std::size_t stream);
   void sum_demands();
-  /// What the workers complete at the present latencies of memory, queries per nanosecond.
-  double serve();
-  /// Sets use_ to the shares of the bandwidths that the present rates of the cores take.
-  void measure_use();
-  /// Sets the latencies of memory to those under a use.
-  void load_memory(const std::vector<double>& use);
-  void solve_contention();
 
   Machine machine_;
   Load load_;
-  LoadedLatency dram_latency_;
-  LoadedLatency link_latency_;
+  ModelOptions options_;
+  Contention contention_;
   SliceProfiles profiles_;
-  std::vector<double> slowdown_;  // per core: 1 / (1 - busy share)
+  std::vector<std::size_t> llc_of_;     // [core][node]
+  std::vector<std::size_t> physical_;   // per core, without gaps
+  std::vector<double> passing_per_ns_;  // per domain: lines of neighbours
+  bool passing_ = false;
+  // Per class, in rows of one slice that are padded.
+  std::vector<std::size_t> row_;
+  std::vector<double> lines_, rates_, waits_, touches_, dependent_, dirty_share_;
+  // Per slice and query of the workload.
+  std::vector<double> computation_ns_, l2_ns_;
+  bool shared_lines_ = false;  // some lines are touched on several cores
 
-  std::vector<int> core_, node_, llc_;        // per slice
-  std::vector<SliceState> state_;             // per slice
-  std::vector<double> core_share_;            // per core: probability that a query goes there
-  std::vector<double> core_pages_;            // per core
-  std::vector<double> core_time_, llc_time_;  // characteristic times of the caches
-  std::vector<double> beyond_llc_;  // [slice][class]: probability that a touch goes to memory
+  Routing routing_ = Routing::core;
+  DataPlacement data_ = DataPlacement::slice;
+  bool by_slice_ = false;         // the streams are those of slices with cores and nodes
+  std::vector<int> core_, node_;  // per slice
+  std::vector<Stream> streams_;
+  std::vector<int> alike_;                   // per core: the one that stands for it, -1 if none
+  std::vector<std::size_t> first_state_;     // per stream, in the arrays per class
+  std::vector<std::vector<int>> touching_;   // per slice: streams that touch it
+  std::vector<std::vector<int>> executing_;  // per slice: streams that its queries make
+  std::vector<Reach> reach_;                 // per stream
+  std::vector<Demand> demand_;               // per stream
+  std::vector<double> core_share_;           // per core: probability that a query goes there
+  std::vector<double> private_time_;         // per physical core: how long a line stays
+  std::vector<double> domain_time_;          // of a victim cache: beyond the private time
+  double ns_per_unit_ = 0;                   // of the time that rates are counted in
+  // Per stream and class: probability that a line was not touched for so long that it has left.
+  std::vector<double> past_l2_, past_llc_;
+  Demands demands_;
 
   double throughput_ = 0;
-  int steps_ = 0;
-  std::vector<double> core_rate_;   // per core: million queries per second
-  std::vector<double> service_ns_;  // per core: mean service time with contention
-  std::vector<double> multiplier_;  // [core's node][memory's node]: loaded / idle latency
+
+  // Of streams, in their order.
+  std::vector<std::vector<int>> of_physical_, of_domain_;
 
   // Scratch space, so that a step allocates nothing.
-  std::vector<double> scratch_lines_, scratch_rates_, demand_, dram_demand_, read_bytes_,
-      written_bytes_;
-  std::vector<double> total_;
-  // Of nodes, then of links [from socket][to socket].
-  std::vector<double> use_, smooth_use_, step_, last_change_, latency_;
-  std::vector<std::size_t> active_;  // cores that serve a slice
-  std::vector<int> members_;
-  std::vector<std::uint8_t> core_changed_, llc_changed_;
+  Residents residents_;
+  std::vector<double> shared_past_l2_, shared_past_llc_;     // of one row
+  std::vector<std::uint8_t> core_changed_, domain_changed_;  // per physical core, per domain
 };
 
 }  // namespace pmoss::analytic

@@ -6,51 +6,62 @@
 #include <cstdint>
 #include <vector>
 
-#include "workload/generator.hpp"
-
 namespace pmoss::analytic {
 
-/// Lines of one kind and one popularity form a class, so that a slice is a dozen numbers.
-inline constexpr std::size_t hot_classes =
-    8;  // ranks from 4^b to 4^(b+1) - 1, each in a leaf of its own
-inline constexpr std::uint64_t hot_ranks = 65535;
-inline constexpr std::size_t leaf_header =
-    hot_classes;  // header and sample lines of the other leaves
-inline constexpr std::size_t leaf_data = hot_classes + 1;
-inline constexpr std::size_t inner_header = hot_classes + 2;
-inline constexpr std::size_t inner_data = hot_classes + 3;
-inline constexpr std::size_t line_classes = hot_classes + 4;
+/// Touches of a slice's lines by queries that run on another slice's core (a range that goes on).
+struct SharedTouches {
+  int executing;
+  int touched;
+  double share;  ///< of all touches of the touched slice's lines
+};
 
+/// Lines of one kind and one popularity form a class, so that a slice is a dozen numbers. Rates and
+/// counts are per query of the workload where nothing else is said.
 struct SliceProfiles {
   int slices = 0;
-  // [slice][class]
+
+  std::vector<std::size_t> first_class;  // [slice], then the number of classes
+  // [class]
   std::vector<double> lines;        // cache lines of the class
-  std::vector<double> line_rate;    // touches of one line, per query of the workload
-  std::vector<double> dependent;    // misses that wait for one another, per query of the workload
-  std::vector<double> streaming;    // lines fetched in sequence, per query of the workload
+  std::vector<double> line_rate;    // touches of one line
+  std::vector<double> dependent;    // touches that the next touch waits for, if the line is far
+  std::vector<double> streaming;    // touches in runs that the processor fetches ahead
   std::vector<double> dirty_share;  // share of the touches that write
+
+  std::vector<std::size_t> first_page_class;  // [slice], then the number of page classes
+  // [page class]
+  std::vector<double> pages;
+  std::vector<double> page_rate;  // touches of one page
+
   // [slice]
   std::vector<double> share;              // probability that a query starts in the slice
   std::vector<double> instructions;       // per query of the slice
   std::vector<double> branch_misses;      // per query of the slice
-  std::vector<double> cold_page_touches;  // touches of unpopular leaf pages, per workload query
-  std::vector<double> data_bytes;
-};
+  std::vector<double> dependent_touches;  // of whatever lines, per query of the slice
+  std::vector<double> streaming_touches;
+  /// Squared coefficient of variation of the work of one query: kinds and lengths differ.
+  std::vector<double> variation;
 
-/// Builds the profiles of a B+-tree with the node layout of index/; what does not depend on the
-/// instance is computed once.
-class BTreeProfiler {
- public:
-  /// Throws std::invalid_argument for an impossible specification or number of slices.
-  BTreeProfiler(const WorkloadSpec& workload, int slices);
+  /// Sorted by the slice touched; what is left of a slice is touched by its own queries.
+  std::vector<SharedTouches> shared;
 
-  /// The profiles of the instance `seed`, which decides which keys are hot.
-  SliceProfiles profiles(std::uint64_t seed) const;
-
- private:
-  WorkloadSpec workload_;
-  int slices_;
-  std::vector<double> rank_probability_;  // of the hottest records; empty if all are alike
+  std::size_t classes() const { return lines.size(); }
+  std::size_t page_classes() const { return pages.size(); }
+  void add_class(double count, double rate, double waits, double streams, double dirty) {
+    lines.push_back(count);
+    line_rate.push_back(rate);
+    dependent.push_back(waits);
+    streaming.push_back(streams);
+    dirty_share.push_back(dirty);
+  }
+  void add_pages(double count, double rate) {
+    pages.push_back(count);
+    page_rate.push_back(rate);
+  }
+  void end_slice() {
+    first_class.push_back(lines.size());
+    first_page_class.push_back(pages.size());
+  }
 };
 
 }  // namespace pmoss::analytic

@@ -3,7 +3,9 @@
 
 #include <memory>
 
+#include "analytic/btree_profile.hpp"
 #include "analytic/exhaustive.hpp"
+#include "analytic/trace_profile.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
 #include "bindings/shared_model.hpp"
@@ -18,41 +20,50 @@ using analytic::Model;
 }  // namespace
 
 void bind_analytic(py::module_& module) {
+  py::class_<analytic::SliceProfiles>(module, "SliceProfiles",
+                                      "What the queries of each slice touch.")
+      .def_property_readonly(
+          "share", [](const analytic::SliceProfiles& profiles) { return to_array(profiles.share); },
+          "(slices,) probability that a query is one of each slice.");
+
   py::class_<analytic::BTreeProfiler>(module, "BTreeProfiler",
                                       "Per-slice demand of a B+-tree under a workload.")
       .def(py::init<const WorkloadSpec&, int>(), py::arg("workload"), py::arg("slices"))
-      .def(
-          "shares",
-          [](const analytic::BTreeProfiler& profiler, std::uint64_t seed) {
-            return to_array(profiler.profiles(seed).share);
-          },
-          py::arg("seed"), "(slices,) probability that a query starts in each slice.");
+      .def("profiles", &analytic::BTreeProfiler::profiles, py::arg("seed"),
+           py::call_guard<py::gil_scoped_release>());
+
+  module.def("profile_trace", &analytic::profile_trace, py::arg("trace"),
+             py::call_guard<py::gil_scoped_release>(),
+             "The profiles of what a trace recorded, of whatever index and workload.");
 
   py::class_<SharedModel, std::shared_ptr<SharedModel>>(
       module, "AnalyticModel", "The analytic model of one machine and load regime.")
       .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,
-                       double offered_mq_per_s) {
+                       double offered_mq_per_s, bool dispatched) {
              return std::make_shared<SharedModel>(
-                 machine, make_load(load, outstanding_per_worker, offered_mq_per_s));
+                 machine, make_load(load, outstanding_per_worker, offered_mq_per_s),
+                 analytic::ModelOptions{dispatched});
            }),
            py::arg("machine"), py::kw_only(), py::arg("load") = "closed",
-           py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0)
+           py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0,
+           py::arg("dispatched") = false)
       .def(
           "set_instance",
-          [](SharedModel& shared, const analytic::BTreeProfiler& profiler, std::uint64_t seed,
-             const std::vector<double>& busy_share) {
-            shared.with(
-                [&](Model& model) { model.set_instance(profiler.profiles(seed), busy_share); });
+          [](SharedModel& shared, const analytic::SliceProfiles& profiles,
+             const Neighbours& neighbours) {
+            shared.with([&](Model& model) { model.set_instance(profiles, neighbours); });
           },
-          py::arg("profiler"), py::arg("seed"), py::arg("busy_share"))
+          py::arg("profiles"), py::arg("neighbours"))
       .def(
           "place",
-          [](SharedModel& shared, const Places& cores, const Places& nodes) {
-            const auto c = view(cores);
-            const auto n = view(nodes);
-            return shared.with([&](Model& model) { return model.place(c, n); });
+          [](SharedModel& shared, const Places& cores, const Places& nodes,
+             const std::string& routing, const std::string& data) {
+            const Placement placement{view(cores), view(nodes), routing_named(routing),
+                                      data_named(data)};
+            return shared.with([&](Model& model) { return model.place(placement); });
           },
-          py::arg("cores").noconvert(), py::arg("nodes").noconvert())
+          py::arg("cores").noconvert(), py::arg("nodes").noconvert(), py::arg("routing") = "core",
+          py::arg("data") = "slice")
       .def(
           "move",
           [](SharedModel& shared, int slice, int core, int node) {

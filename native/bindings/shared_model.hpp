@@ -12,7 +12,8 @@ namespace pmoss::bindings {
 /// Calls change the model, so that threads take turns. Python's go through with(): the lock is
 /// taken without the GIL and given back before it, or two threads could wait for each other.
 struct SharedModel {
-  SharedModel(const Machine& machine, const Load& load) : model(machine, load) {}
+  SharedModel(const Machine& machine, const Load& load, analytic::ModelOptions options)
+      : model(machine, load, options) {}
 
   template <typename Work>
   auto with(Work work) {

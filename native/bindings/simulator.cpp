@@ -51,20 +51,6 @@ struct SharedServer {
   }
 };
 
-Routing routing_named(const std::string& name) {
-  if (name == "core") return Routing::core;
-  if (name == "node") return Routing::node;
-  if (name == "any") return Routing::any;
-  throw std::invalid_argument("routing '" + name + "': must be core, node or any");
-}
-
-DataPlacement data_named(const std::string& name) {
-  if (name == "slice") return DataPlacement::slice;
-  if (name == "interleaved") return DataPlacement::interleaved;
-  if (name == "first_touch") return DataPlacement::first_touch;
-  throw std::invalid_argument("data '" + name + "': must be slice, interleaved or first_touch");
-}
-
 simulator::ServerOptions::Dispatch dispatch_named(const std::string& name) {
   if (name == "ideal") return simulator::ServerOptions::Dispatch::ideal;
   if (name == "modelled") return simulator::ServerOptions::Dispatch::modelled;

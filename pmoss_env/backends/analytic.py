@@ -11,10 +11,10 @@ import numpy as np
 from pmoss_env import __version__, _native
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours, native_workload
-from pmoss_env.errors import UnsupportedError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
+    NEIGHBOUR_FAMILIES,
     Float64Array,
     HardwareSnapshot,
     Instance,
@@ -28,7 +28,7 @@ class AnalyticBackend:
     """Implements IncrementalBackend (pmoss_env.backends.base); has no state but its schedule."""
 
     name = "analytic"
-    neighbour_families: tuple[str, ...] = ("busy_core",)
+    neighbour_families: tuple[str, ...] = tuple(NEIGHBOUR_FAMILIES)
 
     def __init__(self, machine: Machine, workload: Workload, slices: int, load: LoadRegime) -> None:
         self.machine = machine
@@ -53,7 +53,7 @@ class AnalyticBackend:
             return
         check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
         taken = native_neighbours(instance.neighbours, self.machine, self._native_machine)
-        self._model.set_instance(self._profiler, instance.workload_seed, taken.busy_share)
+        self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
         self._instance = instance
 
     @property
@@ -64,12 +64,9 @@ class AnalyticBackend:
     def place(self, schedule: Schedule) -> float:
         """Makes ``schedule`` the current one; returns its throughput in Mq/s."""
         self.machine.check_schedule(schedule, self.slices)
-        if (schedule.routing, schedule.data) != ("core", "slice"):
-            raise UnsupportedError(
-                f"routing {schedule.routing!r} with data {schedule.data!r}: the analytic backend "
-                "runs each slice on its own core only; the simulated one runs the other schedules"
-            )
-        return float(self._model.place(schedule.cores, schedule.nodes))
+        return float(
+            self._model.place(schedule.cores, schedule.nodes, schedule.routing, schedule.data)
+        )
 
     def move(self, slice_: int, core: int) -> float:
         """Moves one slice and its data; returns the throughput in Mq/s."""

@@ -11,6 +11,10 @@
 namespace pmoss::analytic {
 namespace {
 
+std::vector<double> exponential(const std::vector<double>& demand) {
+  return std::vector<double>(demand.size(), 1.0);
+}
+
 // Exact mean value analysis of a closed network of single servers, the recursion over populations.
 double exact_mva(const std::vector<double>& demand, int population) {
   std::vector<double> queue(demand.size(), 0.0);
@@ -32,7 +36,9 @@ TEST(ClosedThroughput, AgreesWithExactMeanValueAnalysis) {
     std::vector<double> demand(40);
     for (auto& d : demand) d = 0.1 + random.uniform();
     const int population = 32 * 40;
-    EXPECT_NEAR(closed_throughput(demand, population) / exact_mva(demand, population), 1.0, 0.01);
+    EXPECT_NEAR(closed_throughput(demand, exponential(demand), population, 0.0) /
+                    exact_mva(demand, population),
+                1.0, 0.01);
   }
 }
 
@@ -40,20 +46,22 @@ TEST(ClosedThroughput, BalancedStationsHaveTheClosedForm) {
   const std::vector<double> demand(56, 0.25);
   const double n = 32 * 56;
   // rho / (1 - rho) = n / 56 at every station.
-  EXPECT_NEAR(closed_throughput(demand, n), n / (n + 56.0) / 0.25, 1e-9);
+  EXPECT_NEAR(closed_throughput(demand, exponential(demand), n, 0.0), n / (n + 56.0) / 0.25, 1e-9);
 }
 
 TEST(ClosedThroughput, IsBoundedByTheBottleneckAndReachesIt) {
   const std::vector<double> demand{0.1, 0.1, 1.0};
-  const double x = closed_throughput(demand, 1e6);
+  const double x = closed_throughput(demand, exponential(demand), 1e6, 0.0);
   EXPECT_LT(x, 1.0);
   EXPECT_GT(x, 0.99999);
 }
 
-TEST(ClosedThroughput, IsZeroWithoutDemand) { EXPECT_EQ(closed_throughput({0.0, 0.0}, 10.0), 0.0); }
+TEST(ClosedThroughput, IsZeroWithoutDemand) {
+  EXPECT_EQ(closed_throughput({0.0, 0.0}, {1.0, 1.0}, 10.0, 0.0), 0.0);
+}
 
 TEST(Queueing, RefusesWhatMakesNoSense) {
-  EXPECT_THROW(closed_throughput({}, 10.0), std::invalid_argument);
+  EXPECT_THROW(closed_throughput({}, {}, 10.0, 0.0), std::invalid_argument);
   EXPECT_THROW(mixture_quantile({1.0, 1.0}, {1.0}, 0.5), std::invalid_argument);
 }
 

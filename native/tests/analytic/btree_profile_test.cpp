@@ -1,4 +1,4 @@
-#include "analytic/profile.hpp"
+#include "analytic/btree_profile.hpp"
 
 #include <gtest/gtest.h>
 

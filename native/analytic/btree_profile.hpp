@@ -1,0 +1,28 @@
+// Profiles of the B+-tree of index/ from formulas, in the time that an episode's reset may take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analytic/profile.hpp"
+#include "workload/generator.hpp"
+
+namespace pmoss::analytic {
+
+/// What does not depend on the instance is computed once.
+class BTreeProfiler {
+ public:
+  /// Throws std::invalid_argument for an impossible specification or number of slices.
+  BTreeProfiler(const WorkloadSpec& workload, int slices);
+
+  /// The profiles of the instance `seed`, which decides which keys are hot.
+  SliceProfiles profiles(std::uint64_t seed) const;
+
+ private:
+  WorkloadSpec workload_;
+  int slices_;
+  std::vector<double> record_share_;      // of each slice
+  std::vector<double> rank_probability_;  // of the hottest records; empty if all are alike
+};
+
+}  // namespace pmoss::analytic

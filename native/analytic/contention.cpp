@@ -1,0 +1,300 @@
+#include "analytic/contention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analytic/queueing.hpp"
+
+namespace pmoss::analytic {
+namespace {
+
+constexpr double tolerance = 1e-9;
+
+double value_or_0(const std::vector<double>& values, std::size_t i) {
+  return values.empty() ? 0.0 : values[i];
+}
+
+}  // namespace
+
+void Demands::clear(std::size_t cores, std::size_t nodes) {
+  for (auto* values : {&share, &fixed_ns, &square_ns2}) values->assign(cores, 0.0);
+  for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
+    values->assign(cores * nodes, 0.0);
+  }
+}
+
+void Demands::clear_core(std::size_t core, std::size_t nodes, double new_share) {
+  share[core] = new_share;
+  fixed_ns[core] = square_ns2[core] = 0.0;
+  for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
+    std::fill_n(values->begin() + static_cast<std::ptrdiff_t>(core * nodes), nodes, 0.0);
+  }
+}
+
+void Demands::copy_core(std::size_t from, std::size_t to, std::size_t nodes) {
+  if (from == to) return;
+  for (auto* values : {&share, &fixed_ns, &square_ns2}) (*values)[to] = (*values)[from];
+  for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
+    std::copy_n(values->begin() + static_cast<std::ptrdiff_t>(from * nodes), nodes,
+                values->begin() + static_cast<std::ptrdiff_t>(to * nodes));
+  }
+}
+
+Contention::Contention(const Machine& machine, const Load& load, bool dispatched)
+    : machine_(machine),
+      load_(load),
+      dram_latency_(machine.dram_curve),
+      link_latency_(machine.link_curve),
+      router_ns_(dispatched ? machine.dispatch_ns / machine.routers : 0.0) {
+  const auto cores = static_cast<std::size_t>(machine.cores());
+  const auto nodes = static_cast<std::size_t>(machine.nodes());
+  const auto sockets = static_cast<std::size_t>(machine.sockets());
+  route_.resize(sockets * sockets);
+  for (std::size_t from = 0; from < sockets; ++from) {
+    for (std::size_t to = 0; to < sockets; ++to) {
+      for (std::size_t at = from; at != to;) {
+        const auto next = static_cast<std::size_t>(machine.next_socket[at * sockets + to]);
+        route_[from * sockets + to].push_back(nodes + at * sockets + next);
+        at = next;
+      }
+    }
+  }
+  sibling_.resize(cores);
+  for (std::size_t a = 0; a < cores; ++a) {
+    for (std::size_t b = 0; b < cores; ++b) {
+      if (a == b || machine.physical_of_core[a] != machine.physical_of_core[b] ||
+          machine.is_worker[a] == 0 || machine.is_worker[b] == 0) {
+        continue;
+      }
+      sibling_[a].push_back(b);
+      any_sibling_ = true;
+    }
+  }
+  const std::size_t resources = nodes + sockets * sockets;
+  for (auto* values :
+       {&neighbour_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
+    values->assign(resources, 0.0);
+  }
+  for (auto* values :
+       {&neighbour_sibling_, &base_ns_, &total_ns_, &core_rate_, &service_ns_, &burst_}) {
+    values->assign(cores, 0.0);
+  }
+  busy_slowdown_.assign(cores, 1.0);
+  slowdown_.assign(cores, 1.0);
+  multiplier_.assign(nodes * nodes, 1.0);
+  active_.reserve(cores);
+  stalls_.reserve(cores * nodes);
+  uses_.reserve(cores * nodes);
+}
+
+void Contention::set_neighbours(const Neighbours& neighbours) {
+  const std::size_t nodes = machine_.socket_of_node.size();
+  for (std::size_t c = 0; c < busy_slowdown_.size(); ++c) {
+    busy_slowdown_[c] = 1.0 / (1.0 - value_or_0(neighbours.busy_share, c));
+    neighbour_sibling_[c] = value_or_0(neighbours.sibling_busy_share, c);
+  }
+  std::fill(neighbour_use_.begin(), neighbour_use_.end(), 0.0);
+  for (std::size_t m = 0; m < nodes; ++m) {
+    neighbour_use_[m] = value_or_0(neighbours.dram_gb_per_s, m) / machine_.dram_gb_per_s[m];
+  }
+  for (std::size_t link = 0; link < machine_.link_gb_per_s.size(); ++link) {
+    const double taken = value_or_0(neighbours.link_gb_per_s, link);
+    if (taken > 0.0) neighbour_use_[nodes + link] = taken / machine_.link_gb_per_s[link];
+  }
+}
+
+void Contention::add_use(std::size_t core, std::size_t node, double read, double written) {
+  const std::size_t nodes = machine_.socket_of_node.size();
+  const auto sockets = static_cast<std::size_t>(machine_.sockets());
+  const auto add = [&](std::size_t resource, double use) {
+    total_use_[resource] += use;
+    uses_.push_back({core, resource, use});
+  };
+  // 1 byte per nanosecond is 1 GB/s.
+  add(node, read / machine_.dram_gb_per_s[node] + written / machine_.dram_write_gb_per_s[node]);
+  const auto here = static_cast<std::size_t>(
+      machine_.socket_of_node[static_cast<std::size_t>(machine_.node_of_core[core])]);
+  const auto there = static_cast<std::size_t>(machine_.socket_of_node[node]);
+  for (const std::size_t link : route_[there * sockets + here]) {
+    add(link, read / machine_.link_gb_per_s[link - nodes]);
+  }
+  for (const std::size_t link : route_[here * sockets + there]) {
+    add(link, written / machine_.link_gb_per_s[link - nodes]);
+  }
+}
+
+void Contention::collect(const Demands& demands) {
+  const std::size_t nodes = machine_.socket_of_node.size();
+  active_.clear();
+  stalls_.clear();
+  uses_.clear();
+  std::fill(total_use_.begin(), total_use_.end(), 0.0);
+  for (std::size_t c = 0; c < base_ns_.size(); ++c) {
+    core_rate_[c] = 0.0;
+    total_ns_[c] = 0.0;
+    burst_[c] = 1.0;
+    if (demands.share[c] == 0.0) continue;
+    active_.push_back(c);
+    const auto row = static_cast<std::size_t>(machine_.node_of_core[c]) * nodes;
+    double idle_ns = demands.fixed_ns[c];
+    for (std::size_t m = 0; m < nodes; ++m) {
+      const std::size_t i = c * nodes + m;
+      if (demands.read_bytes[i] == 0.0 && demands.written_bytes[i] == 0.0) continue;
+      add_use(c, m, demands.read_bytes[i], demands.written_bytes[i]);
+      stalls_.push_back({c, row + m, demands.stall_ns[i]});
+      idle_ns += demands.stall_ns[i];
+    }
+    burst_[c] = 0.5 * demands.square_ns2[c] * demands.share[c] / (idle_ns * idle_ns);
+  }
+  demand_.resize(active_.size());
+  station_burst_.resize(active_.size());
+  for (std::size_t i = 0; i < active_.size(); ++i) station_burst_[i] = burst_[active_[i]];
+  if (router_ns_ > 0.0) {
+    // A router takes the same time for every query.
+    demand_.resize(active_.size() + static_cast<std::size_t>(machine_.routers), router_ns_);
+    station_burst_.resize(demand_.size(), 0.5);
+  }
+}
+
+void Contention::load_memory(const std::vector<double>& use) {
+  const std::size_t nodes = machine_.socket_of_node.size();
+  for (std::size_t i = 0; i < use.size(); ++i) {
+    const double all = use[i] + neighbour_use_[i];
+    latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
+  }
+  // Only the ways from a core's node to memory that anybody goes.
+  const auto sockets = static_cast<std::size_t>(machine_.sockets());
+  std::size_t last = multiplier_.size();
+  for (const Stall& stall : stalls_) {
+    if (stall.path == last) continue;
+    last = stall.path;
+    const auto here = static_cast<std::size_t>(machine_.socket_of_node[stall.path / nodes]);
+    const auto there = static_cast<std::size_t>(machine_.socket_of_node[stall.path % nodes]);
+    double latency = latency_[stall.path % nodes];
+    for (const std::size_t link : route_[there * sockets + here]) latency *= latency_[link];
+    multiplier_[stall.path] = latency;
+  }
+}
+
+void Contention::time_cores(const Demands& demands, double throughput) {
+  for (const std::size_t c : active_) base_ns_[c] = demands.fixed_ns[c];
+  for (const Stall& stall : stalls_) {
+    base_ns_[stall.core] += stall.idle_ns * multiplier_[stall.path];
+  }
+  const double half_speed = 1.0 / machine_.smt_share - 1.0;
+  for (const std::size_t c : active_) {
+    double beside = neighbour_sibling_[c];
+    for (const std::size_t s : sibling_[c]) {
+      // How busy the sibling is, by its time of the step before.
+      const double busy = load_.kind == Load::Kind::saturated
+                              ? (demands.share[s] > 0.0 ? 1.0 : 0.0)
+                              : std::min(1.0, throughput * total_ns_[s]);
+      beside = 1.0 - (1.0 - beside) * (1.0 - busy);
+    }
+    slowdown_[c] = busy_slowdown_[c] * (1.0 + half_speed * beside);
+  }
+  for (const std::size_t c : active_) total_ns_[c] = base_ns_[c] * slowdown_[c];
+}
+
+// Times are in nanoseconds per query, so throughputs are in queries per nanosecond.
+double Contention::serve(const Demands& demands, double throughput) {
+  // A sibling's time depends on this core's in turn; the two settle within a few rounds.
+  const int rounds = any_sibling_ && load_.kind != Load::Kind::saturated ? 6 : 1;
+  for (int round = 0; round < rounds; ++round) time_cores(demands, throughput);
+  if (load_.kind != Load::Kind::saturated) {
+    for (std::size_t i = 0; i < active_.size(); ++i) demand_[i] = total_ns_[active_[i]];
+    const double population =
+        load_.outstanding_per_worker * static_cast<double>(machine_.workers());
+    const double x = closed_throughput(demand_, station_burst_, population, throughput);
+    return load_.kind == Load::Kind::open ? std::min(x, load_.offered_mq_per_s * 1e-3) : x;
+  }
+  double x = 0.0;
+  for (const std::size_t c : active_) {
+    core_rate_[c] = demands.share[c] / total_ns_[c];
+    x += core_rate_[c];
+  }
+  if (router_ns_ > 0.0 && x * router_ns_ > 1.0) {
+    // The routers feed the cores no faster, each by its share of what all could take.
+    for (const std::size_t c : active_) core_rate_[c] /= x * router_ns_;
+    x = 1.0 / router_ns_;
+  }
+  return x;
+}
+
+// Cores work at paces of their own. Each node and link approaches its use by a step that halves
+// when it swings past and grows while it does not, so that none circles for ever.
+double Contention::solve_saturated(const Demands& demands) {
+  double x = serve(demands, 0.0);
+  std::fill(smooth_use_.begin(), smooth_use_.end(), 0.0);
+  std::fill(step_.begin(), step_.end(), 1.0);
+  std::fill(last_change_.begin(), last_change_.end(), 0.0);
+  double furthest = 1.0;
+  while (furthest > tolerance && steps_ < step_limit) {
+    furthest = 0.0;
+    std::fill(use_.begin(), use_.end(), 0.0);
+    for (const Use& use : uses_) {
+      use_[use.resource] += use.use * (core_rate_[use.core] / demands.share[use.core]);
+    }
+    for (std::size_t i = 0; i < use_.size(); ++i) {
+      if (total_use_[i] == 0.0) continue;
+      const double change = use_[i] - smooth_use_[i];
+      step_[i] = change * last_change_[i] < 0.0 ? 0.5 * step_[i] : std::min(1.0, 1.1 * step_[i]);
+      smooth_use_[i] += step_[i] * change;
+      last_change_[i] = change;
+      furthest = std::max(furthest, std::abs(change));
+    }
+    load_memory(smooth_use_);
+    x = serve(demands, 0.0);
+    ++steps_;
+  }
+  return x;
+}
+
+// All cores share one throughput, and what memory then allows only falls with it: the crossing
+// lies between none and what idle memory allows. False position, with Illinois' halving.
+double Contention::solve_shared(const Demands& demands) {
+  const auto surplus = [&](double throughput) {
+    for (std::size_t i = 0; i < use_.size(); ++i) use_[i] = throughput * total_use_[i];
+    load_memory(use_);
+    ++steps_;
+    return serve(demands, throughput) - throughput;
+  };
+  double x = serve(demands, 0.0);
+  double low = 0.0, high = x;
+  double above = x;  // surplus at low
+  double below = surplus(high);
+  int side = 0;
+  while (below < -tolerance * x && steps_ < step_limit) {
+    x = (low * below - high * above) / (below - above);
+    const double value = surplus(x);
+    if (std::abs(value) <= tolerance * x) break;
+    if (value > 0.0) {
+      low = x;
+      above = value;
+      if (side == 1) below *= 0.5;
+      side = 1;
+    } else {
+      high = x;
+      below = value;
+      if (side == -1) above *= 0.5;
+      side = -1;
+    }
+  }
+  for (const std::size_t c : active_) core_rate_[c] = x * demands.share[c];
+  return x;
+}
+
+double Contention::solve(const Demands& demands) {
+  collect(demands);
+  std::fill(use_.begin(), use_.end(), 0.0);
+  load_memory(use_);
+  steps_ = 1;
+  const double x =
+      load_.kind == Load::Kind::saturated ? solve_saturated(demands) : solve_shared(demands);
+  for (std::size_t c = 0; c < service_ns_.size(); ++c) {
+    service_ns_[c] = demands.share[c] > 0.0 ? total_ns_[c] / demands.share[c] : 0.0;
+  }
+  return x;
+}
+
+}  // namespace pmoss::analytic

@@ -1,0 +1,97 @@
+// What the workers complete when they wait for memory and memory slows down under what they ask
+// of it: a fixed point over the use of memory controllers and links, in every load regime.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "machine/load.hpp"
+#include "machine/loaded_latency.hpp"
+#include "machine/machine.hpp"
+#include "machine/neighbours.hpp"
+
+namespace pmoss::analytic {
+
+/// What a schedule asks of the machine, per query of the workload.
+struct Demands {
+  // Per core.
+  std::vector<double> share;       // probability that a query is served there
+  std::vector<double> fixed_ns;    // all but waiting for memory
+  std::vector<double> square_ns2;  // sum over queries of share times squared time, memory idle
+  // [core][node]
+  std::vector<double> stall_ns;  // waiting for the node's memory while that is idle
+  std::vector<double> read_bytes;
+  std::vector<double> written_bytes;
+
+  void clear(std::size_t cores, std::size_t nodes);
+  void clear_core(std::size_t core, std::size_t nodes, double new_share);
+  void copy_core(std::size_t from, std::size_t to, std::size_t nodes);
+};
+
+class Contention {
+ public:
+  /// `dispatched`: queries pass the machine's routers first. The machine must outlive this object.
+  Contention(const Machine& machine, const Load& load, bool dispatched);
+
+  void set_neighbours(const Neighbours& neighbours);
+
+  /// Throughput in queries per nanosecond.
+  double solve(const Demands& demands);
+
+  // Of the last solve().
+  /// Queries per nanosecond of each core.
+  const std::vector<double>& core_rate() const { return core_rate_; }
+  /// Mean service time of each core with contention, ns; 0 where no query goes.
+  const std::vector<double>& service_ns() const { return service_ns_; }
+  /// Loaded / idle latency, [core's node][memory's node].
+  const std::vector<double>& multiplier() const { return multiplier_; }
+  const std::vector<double>& burst() const { return burst_; }
+  /// How much longer a core's queries take because of co-tenants and siblings.
+  double slowdown(std::size_t core) const { return slowdown_[core]; }
+  int steps() const { return steps_; }
+  static constexpr int step_limit = 200;
+
+ private:
+  struct Use {
+    std::size_t core, resource;
+    double use;  // per query of the workload
+  };
+  struct Stall {
+    std::size_t core, path;  // path: [core's node][memory's node]
+    double idle_ns;
+  };
+
+  void collect(const Demands& demands);
+  void add_use(std::size_t core, std::size_t node, double read, double written);
+  void load_memory(const std::vector<double>& use);
+  /// Times of all cores at the present latencies, their siblings busy as at `throughput`.
+  void time_cores(const Demands& demands, double throughput);
+  double serve(const Demands& demands, double throughput);
+  double solve_shared(const Demands& demands);
+  double solve_saturated(const Demands& demands);
+
+  const Machine& machine_;
+  Load load_;
+  LoadedLatency dram_latency_, link_latency_;
+  double router_ns_;  // of one router, per query of the workload; 0 where dispatch is ideal
+  std::vector<std::vector<std::size_t>> route_;  // [from socket][to socket]: links on the way
+  std::vector<std::vector<std::size_t>>
+      sibling_;  // per core: workers that share its execution units
+  bool any_sibling_ = false;
+  // Of nodes, then of links [from socket][to socket].
+  std::vector<double> neighbour_use_;
+  std::vector<double> busy_slowdown_;      // per core: 1 / (1 - busy share)
+  std::vector<double> neighbour_sibling_;  // per core: share of the time that a co-tenant is there
+
+  std::vector<std::size_t> active_;  // cores that serve a slice
+  std::vector<Stall> stalls_;
+  std::vector<Use> uses_;
+  std::vector<double> total_use_;
+  std::vector<double> use_, smooth_use_, step_, last_change_, latency_;
+  std::vector<double> base_ns_, total_ns_, slowdown_;  // per core, per query of the workload
+  std::vector<double> demand_, station_burst_;         // active cores, then routers
+  std::vector<double> core_rate_, service_ns_, burst_, multiplier_;
+  int steps_ = 0;
+};
+
+}  // namespace pmoss::analytic

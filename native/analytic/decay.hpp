@@ -1,0 +1,56 @@
+// Sums of exponentials over many cache lines at once, in vectors as wide as the processor has; the
+// bits are the same at every width.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace pmoss::analytic {
+
+/// Arrays given to the kernels are padded to a multiple of this with lines and rates of 0.
+inline constexpr std::size_t decay_lanes = 8;
+
+constexpr std::size_t padded(std::size_t n) noexcept {
+  return (n + decay_lanes - 1) / decay_lanes * decay_lanes;
+}
+
+struct Absent {
+  double lines = 0;  ///< sum of lines[i] exp(-rates[i] time)
+  double slope = 0;  ///< the same with each term times its rate: how fast the sum falls
+};
+
+/// What the touches of a row of line classes wait for and move, by where the lines are.
+struct RowSums {
+  double near = 0;     ///< waits that the last level ends
+  double far = 0;      ///< waits that go beyond it
+  double fetched = 0;  ///< lines fetched from beyond
+  double dirtied = 0;  ///< of these, lines that go back written
+};
+
+/// Rows of line classes are padded to a multiple of this with zeros.
+inline constexpr std::size_t row_lanes = 4;
+
+/// [class] of one row.
+struct Row {
+  const double *waits, *touches, *dirty_share;
+  const double *past_l2, *past_llc;  ///< probability that a line has left the cache
+  std::size_t n;
+};
+
+struct DecayKernels {
+  const char* name;
+  Absent (*absent)(const double* lines, const double* rates, std::size_t n, double time);
+  /// out[i] = exp(-rates[i] time)
+  void (*decay)(const double* rates, std::size_t n, double time, double* out);
+  /// A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
+  /// 1 / past_llc on average, each writes with the dirty share.
+  RowSums (*sum_row)(const Row& row);
+};
+
+/// Those that this processor can run, the fastest last.
+std::span<const DecayKernels> all_decay_kernels();
+
+/// The fastest.
+const DecayKernels& decay_kernels();
+
+}  // namespace pmoss::analytic

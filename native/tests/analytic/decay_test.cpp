@@ -1,0 +1,93 @@
+#include "analytic/decay.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "workload/random.hpp"
+
+namespace pmoss::analytic {
+namespace {
+
+std::vector<double> drawn(std::size_t n, double lowest, double highest, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<double> values(n);
+  for (double& value : values) value = lowest + (highest - lowest) * random.uniform();
+  return values;
+}
+
+TEST(Decay, AgreesWithTheLibrary) {
+  const std::vector<double> rates = drawn(4096, 0.0, 690.0, 1);
+  std::vector<double> left(rates.size());
+  for (const DecayKernels& kernels : all_decay_kernels()) {
+    kernels.decay(rates.data(), rates.size(), 1.0, left.data());
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      ASSERT_NEAR(left[i] / std::exp(-rates[i]), 1.0, 1e-9) << kernels.name << ' ' << rates[i];
+    }
+  }
+}
+
+TEST(Decay, StartsAtOneAndVanishesFarOut) {
+  const std::vector<double> rates(8, 1e4);
+  std::vector<double> left(8);
+  decay_kernels().decay(rates.data(), 8, 0.0, left.data());
+  EXPECT_EQ(left[3], 1.0);
+  decay_kernels().decay(rates.data(), 8, 1.0, left.data());
+  EXPECT_LT(left[3], 1e-299);
+}
+
+TEST(Decay, SumsAreThoseOfTheirTerms) {
+  const std::vector<double> lines = drawn(64, 0.0, 100.0, 2);
+  const std::vector<double> rates = drawn(64, 0.0, 3.0, 3);
+  double sum = 0.0, slope = 0.0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    sum += lines[i] * std::exp(-rates[i] * 0.7);
+    slope += lines[i] * rates[i] * std::exp(-rates[i] * 0.7);
+  }
+  const Absent absent = decay_kernels().absent(lines.data(), rates.data(), 64, 0.7);
+  EXPECT_NEAR(absent.lines / sum, 1.0, 1e-9);
+  EXPECT_NEAR(absent.slope / slope, 1.0, 1e-9);
+}
+
+TEST(Decay, GivesTheSameBitsAtEveryWidth) {
+  const std::vector<double> lines = drawn(256, 0.0, 1e5, 4);
+  const std::vector<double> rates = drawn(256, 0.0, 1e-3, 5);
+  const std::vector<double> share = drawn(256, 0.0, 1.0, 6);
+  const std::vector<double> past = drawn(256, 0.0, 1.0, 7);
+  const DecayKernels& baseline = all_decay_kernels().front();
+  std::vector<double> expected(256), left(256);
+  const Row row{lines.data(), rates.data(), share.data(), past.data(), expected.data(), 256};
+  baseline.decay(rates.data(), 256, 777.0, expected.data());
+  const Absent absent = baseline.absent(lines.data(), rates.data(), 256, 777.0);
+  const RowSums sums = baseline.sum_row(row);
+  for (const DecayKernels& kernels : all_decay_kernels()) {
+    kernels.decay(rates.data(), 256, 777.0, left.data());
+    EXPECT_EQ(left, expected) << kernels.name;
+    const Absent other = kernels.absent(lines.data(), rates.data(), 256, 777.0);
+    EXPECT_EQ(other.lines, absent.lines) << kernels.name;
+    EXPECT_EQ(other.slope, absent.slope) << kernels.name;
+    const RowSums others = kernels.sum_row(row);
+    EXPECT_EQ(others.near, sums.near) << kernels.name;
+    EXPECT_EQ(others.far, sums.far) << kernels.name;
+    EXPECT_EQ(others.fetched, sums.fetched) << kernels.name;
+    EXPECT_EQ(others.dirtied, sums.dirtied) << kernels.name;
+  }
+}
+
+TEST(Decay, OnlyWrittenLinesGoBack) {
+  const std::vector<double> one(4, 1.0), none(4, 0.0), half(4, 0.5);
+  const auto dirtied = [&](const std::vector<double>& dirty, const std::vector<double>& past) {
+    return decay_kernels()
+        .sum_row({one.data(), one.data(), dirty.data(), past.data(), past.data(), 4})
+        .dirtied;
+  };
+  EXPECT_EQ(dirtied(none, half), 0.0);
+  EXPECT_EQ(dirtied(none, none), 0.0);
+  EXPECT_EQ(dirtied(one, half), 2.0);
+  // Each line is touched once while it stays, and every other touch writes.
+  EXPECT_EQ(dirtied(half, one), 2.0);
+}
+
+}  // namespace
+}  // namespace pmoss::analytic

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from pmoss_env.cli.console import console, table
+from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
+
+if TYPE_CHECKING:
+    from pmoss_benchmarks.cells import Cell
 
 app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
 
@@ -66,3 +73,255 @@ def performance(
     if out:
         report.write(out)
         console.print(f"written to {out}")
+
+
+Machines = Annotated[
+    list[str] | None, typer.Option("--machine", help="Catalogue name; repeatable; default: all.")
+]
+Workloads = Annotated[
+    list[str] | None, typer.Option("--workload", help="Catalogue name; repeatable; default: all.")
+]
+Loads = Annotated[
+    list[str] | None, typer.Option("--load", help="closed, saturated or open:<Mq/s>; repeatable.")
+]
+Processes = Annotated[int, typer.Option(help="Worker processes.")]
+Queries = Annotated[int, typer.Option(help="Queries that the simulator replays.")]
+Sampling = Annotated[int, typer.Option(help="The simulator keeps one of so many cache lines.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Write JSON here; the same command goes on after a stop.")
+]
+
+
+def _run(
+    work: Callable[[Cell], dict[str, Any]],
+    cells: Sequence[Cell],
+    settings: dict[str, Any],
+    out: Path | None,
+    processes: int,
+    label: str,
+) -> list[dict[str, Any]]:
+    from pmoss_benchmarks.cells import run_cells
+    from pmoss_env.evaluation import command_line
+
+    if out:
+        check_output(out)
+    with progress_bar(label) as bar:
+        report = run_cells(
+            work,
+            cells,
+            settings=settings,
+            command=command_line(),
+            out=out,
+            processes=processes,
+            progress=bar,
+        )
+    if out:
+        console.print(f"written to {out}")
+    results: list[dict[str, Any]] = report["cells"]
+    return results
+
+
+def _verdict(reached: bool | None) -> Text:
+    if reached is None:
+        return Text("")
+    return Text("yes", "green") if reached else Text("no", "red")
+
+
+@app.command()
+def fidelity(
+    machine: Machines = None,
+    workload: Workloads = None,
+    load: Loads = None,
+    schedules: Annotated[int, typer.Option(help="Stratified schedules per cell.")] = 100,
+    moves: Annotated[int, typer.Option(help="Single-slice moves per cell.")] = 60,
+    queries: Queries = 2_000_000,
+    line_sampling: Sampling = 64,
+    processes: Processes = 1,
+    out: Out = None,
+) -> None:
+    """The error card: how far the analytic model is from the simulated server.
+
+    Example: pmoss benchmark fidelity --machine milan-nps4 --workload ycsb-a --load closed
+    """
+    from dataclasses import asdict
+
+    from pmoss_benchmarks.cells import catalogue_cells
+    from pmoss_benchmarks.fidelity import GOALS, FidelityOptions, measure_cell, summary
+
+    options = FidelityOptions(
+        schedules, moves, simulated={"queries": queries, "line_sampling": line_sampling}
+    )
+    cells = catalogue_cells(machine, workload, load or ["closed", "saturated"])
+    results = _run(
+        partial(measure_cell, options), cells, asdict(options), out, processes, "fidelity"
+    )
+    rows = [
+        (
+            *(r[key] for key in ("machine", "workload", "load")),
+            *(
+                f"{r[key]:+.1%}" if key == "bias" else f"{r[key]:.1%}"
+                for key in ("median_error", "p95_error", "bias")
+            ),
+            f"{r['tau']:.3f}",
+            f"{r['regret']:.2%}",
+            "-" if r["sign_agreement"] is None else f"{r['sign_agreement']:.0%} of {r['moves']}",
+            f"{r['spread']:.2f}",
+        )
+        for r in results
+    ]
+    columns = ["machine", "workload", "load", ">median", ">95th", ">bias", ">tau", ">regret"]
+    console.print(
+        table(
+            f"Analytic against simulated throughput, {schedules} schedules per cell",
+            [*columns, ">signs", ">best/worst"],
+            rows,
+        )
+    )
+    medians = summary(results)
+    for field, required, aim in GOALS:
+        at_least = field in ("tau", "sign_agreement")
+        values = [r[field] for r in results if r[field] is not None]
+        inside = sum(value >= required if at_least else value <= required for value in values)
+        console.print(
+            f"{field}: median over cells {medians[field]:.3g}; required "
+            f"{'>=' if at_least else '<='} {required:g} (aim {aim:g}), "
+            f"reached in {inside} of {len(values)} cells"
+        )
+
+
+@app.command()
+def headroom(
+    machine: Machines = None,
+    workload: Workloads = None,
+    load: Loads = None,
+    interference: Annotated[
+        list[str] | None, typer.Option(help="Family of neighbours; repeatable; default: all.")
+    ] = None,
+    budget: Annotated[int, typer.Option(help="Model evaluations of the search.")] = 4000,
+    instances: Annotated[int, typer.Option(help="Workload instances per task.")] = 5,
+    queries: Queries = 2_000_000,
+    line_sampling: Sampling = 64,
+    processes: Processes = 1,
+    out: Out = None,
+) -> None:
+    """What search finds beyond the paper's schedules and LPT, task by task.
+
+    Example: pmoss benchmark headroom --machine skylake-x-8n --workload ycsb-a --load closed
+    """
+    from dataclasses import asdict
+
+    from pmoss_benchmarks.cells import catalogue_cells
+    from pmoss_benchmarks.headroom import THRESHOLD, HeadroomOptions, measure_cell
+    from pmoss_env.interference import INTERFERENCE
+
+    options = HeadroomOptions(
+        instances=instances,
+        budget=budget,
+        simulated={"queries": queries, "line_sampling": line_sampling},
+    )
+    cells = catalogue_cells(
+        machine, workload, load or ["closed"], interference or list(INTERFERENCE)
+    )
+    results = _run(
+        partial(measure_cell, options), cells, asdict(options), out, processes, "headroom"
+    )
+    results = sorted(results, key=lambda r: -r["headroom"])
+    console.print(
+        table(
+            f"Headroom, search of {budget} evaluations; throughputs in Mq/s",
+            [
+                *("machine", "workload", "load", "interference"),
+                *(">random", ">simple", "which", ">search", ">headroom", ">simulated", ">rules"),
+                "10 %",
+            ],
+            [
+                (
+                    *(r[key] for key in ("machine", "workload", "load", "interference")),
+                    *(f"{r[key]:.1f}" for key in ("random", "simple")),
+                    r["best_simple"],
+                    f"{r['search']:.1f}",
+                    *(
+                        f"{r[key]:+.1%}"
+                        for key in ("headroom", "simulated_headroom", "headroom_over_rules")
+                    ),
+                    _verdict(r["has_headroom"]),
+                )
+                for r in results
+            ],
+        )
+    )
+    console.print(
+        f"{sum(r['has_headroom'] for r in results)} of {len(results)} tasks have at least "
+        f"{THRESHOLD:.0%} of headroom over the best simple schedule in both fidelities."
+    )
+
+
+@app.command()
+def validation(
+    only: Annotated[
+        list[str] | None, typer.Option(help="Number of a statement; repeatable; default: all.")
+    ] = None,
+    queries: Queries = 2_000_000,
+    line_sampling: Sampling = 64,
+    out: Annotated[Path | None, typer.Option(help="Write the verdicts to this JSON file.")] = None,
+) -> None:
+    """Published statements about real machines: expected, got, tolerance, verdict.
+
+    Ends with status 1 if a hard statement is outside its tolerance.
+
+    Example: pmoss benchmark validation --only 2 --only 3
+    """
+    from pmoss_benchmarks.report import describe_machine
+    from pmoss_benchmarks.validation import TARGETS, Laboratory, choose, validate
+    from pmoss_env import __version__
+    from pmoss_env.evaluation import command_line
+    from pmoss_env.files import write_atomically
+
+    if out:
+        check_output(out)
+    targets = choose(only) if only else TARGETS
+    simulated = {"queries": queries, "line_sampling": line_sampling}
+    laboratory = Laboratory(simulated=simulated)
+    with progress_bar("validation") as bar:
+        verdicts = validate(laboratory, targets, lambda target, done, total: bar(done, total))
+        bar(len(targets), len(targets))
+    laboratory.close()
+    console.print(
+        table(
+            "Published statements",
+            ["no", "gate", "statement", "expected", "accepted", ">analytic", ">simulated", ""],
+            [
+                (
+                    v.target.number,
+                    v.target.gate,
+                    v.target.statement,
+                    v.target.expected,
+                    f"{v.target.low:g} .. {v.target.high:g}",
+                    *(f"{v.got[f]:.3g}" if v.got else "" for f in ("analytic", "simulated")),
+                    Text(v.words, {None: "", True: "green", False: "red"}[v.inside]),
+                )
+                for v in verdicts
+            ],
+        )
+    )
+    for v in verdicts:
+        if not v.inside and v.target.cause:
+            console.print(f"{v.target.number}: {v.target.cause}")
+    failed = [v.target.number for v in verdicts if v.target.gate == "hard" and v.inside is False]
+    asked = [v for v in verdicts if v.inside is not None]
+    console.print(
+        f"{sum(bool(v.inside) for v in asked)} of {len(asked)} statements inside; "
+        f"hard statements outside: {', '.join(failed) or 'none'}"
+    )
+    if out:
+        report = {
+            "command": command_line(),
+            "version": __version__,
+            "machine": describe_machine(),
+            "settings": {"simulated": simulated, "budget": laboratory.budget},
+            "verdicts": [v.as_dict() for v in verdicts],
+        }
+        write_atomically(out, json.dumps(report, indent=1) + "\n")
+        console.print(f"written to {out}")
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,5 @@
+"""`pmoss benchmark fidelity`: how far the analytic model is from the simulated server."""
+
+from pmoss_benchmarks.fidelity.card import GOALS, FidelityOptions, card, measure_cell, summary
+
+__all__ = ["GOALS", "FidelityOptions", "card", "measure_cell", "summary"]

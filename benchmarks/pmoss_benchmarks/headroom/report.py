@@ -1,0 +1,125 @@
+"""Random, simple and searched schedules of one task, by the model and confirmed by the simulator.
+
+A task in which the best simple schedule is nearly as good as the best that search finds teaches a
+learner nothing that a rule does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.cells import Cell
+from pmoss_env.backends import IncrementalBackend, make_backend
+from pmoss_env.baselines import Context, grouped, local_search, make_baseline
+from pmoss_env.interference import draw_neighbours
+from pmoss_env.types import Instance, Schedule
+
+#: What needs no idea: the paper's schedules, and LPT on the measured loads.
+SIMPLE = (
+    *("grouped", "spread", "mixed"),
+    *("shared-everything", "shared-nothing-node", "os-interleave", "os-default"),
+    "lpt",
+)
+#: Rules that also read the speed of each core from the counters.
+RULES = ("lpt-capacity", "greedy-capacity")
+#: A task has headroom if search beats the best simple schedule by this share in both fidelities.
+THRESHOLD = 0.10
+
+
+@dataclass(frozen=True)
+class HeadroomOptions:
+    """What a report depends on.
+
+    Attributes:
+        instances: workload instances (and draws of neighbours) per task.
+        confirmed: how many of them the simulator checks.
+        random_schedules: per instance.
+        budget: model evaluations of the search, per instance.
+        slices: of the index.
+        seed: of everything drawn.
+        simulated: options of the simulated backend.
+    """
+
+    instances: int = 5
+    confirmed: int = 2
+    random_schedules: int = 20
+    budget: int = 4000
+    slices: int = 256
+    seed: int = 1
+    simulated: dict[str, Any] | None = None
+
+
+def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
+    """The report of one task: means over instances, throughputs in Mq/s."""
+    common: dict[str, Any] = {
+        "machine": cell.machine,
+        "index": cell.index,
+        "workload": cell.workload,
+        "slices": options.slices,
+        "load": cell.load,
+    }
+    model = make_backend("analytic", **common)
+    assert isinstance(model, IncrementalBackend)
+    server = make_backend("simulated", **common, **(options.simulated or {}))
+    rows: list[dict[str, float]] = []
+    names: list[str] = []
+    for i in range(options.instances):
+        rng = np.random.default_rng([options.seed, i])
+        instance = Instance(
+            options.seed + i, draw_neighbours(cell.interference, model.machine, rng)
+        )
+        model.set_instance(instance)
+        incumbent = grouped(Context(model.machine, options.slices))
+        snapshot = model.measure(incumbent, seed=0)
+        context = Context(model.machine, options.slices, incumbent, snapshot, rng, model)
+        simple = {name: make_baseline(name, shared=True)(context) for name in SIMPLE}
+        rules = {name: make_baseline(name)(context) for name in RULES}
+        by_model = {name: model.place(schedule) for name, schedule in {**simple, **rules}.items()}
+        random = [
+            model.place(make_baseline("random")(context)) for _ in range(options.random_schedules)
+        ]
+        found = _search(context, options.budget)
+        best_simple = max(SIMPLE, key=by_model.__getitem__)
+        best_rule = max(RULES, key=by_model.__getitem__)
+        names.append(best_simple)
+        row = {
+            "random": float(np.mean(random)),
+            "simple": by_model[best_simple],
+            "rule": by_model[best_rule],
+            "search": model.place(found),
+        }
+        if i < options.confirmed:
+            server.set_instance(instance)
+            # The simulator may prefer another simple schedule: it gets its own best.
+            row["simulated_simple"] = max(
+                server.measure(schedule, seed=0).throughput for schedule in simple.values()
+            )
+            row["simulated_search"] = server.measure(found, seed=0).throughput
+        rows.append(row)
+    model.close()
+    server.close()
+    mean = {
+        field: float(np.mean([row[field] for row in rows if field in row])) for field in rows[0]
+    }
+    headroom = mean["search"] / mean["simple"] - 1
+    confirmed = mean["simulated_search"] / mean["simulated_simple"] - 1
+    return {
+        **mean,
+        "best_simple": max(set(names), key=names.count),
+        "headroom": headroom,
+        "headroom_over_rules": mean["search"] / max(mean["simple"], mean["rule"]) - 1,
+        "simulated_headroom": confirmed,
+        "has_headroom": bool(min(headroom, confirmed) >= THRESHOLD),
+    }
+
+
+def _search(context: Context, budget: int) -> Schedule:
+    """Local search from the better of LPT and the capacity-aware rule."""
+    backend = context.backend
+    assert isinstance(backend, IncrementalBackend)
+    starts = [make_baseline(name)(context) for name in ("lpt", *RULES)]
+    start = max(starts, key=backend.place)
+    return local_search(context, budget, start).schedule

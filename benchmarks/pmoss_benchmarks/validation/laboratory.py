@@ -1,0 +1,165 @@
+"""Where statements are put to the test: throughputs by fidelity, machine, workload and schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.backends import IncrementalBackend, make_backend
+from pmoss_env.backends.base import Backend
+from pmoss_env.baselines import Context, grouped, local_search, make_baseline
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.types import HardwareSnapshot, Instance, Schedule
+
+FIDELITIES = ("analytic", "simulated")
+#: The paper's shared-nothing schedules with one core per slice, besides the learned one.
+SN_T = ("grouped", "spread", "mixed", "random")
+#: The paper's schedules whose workers share slices.
+SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
+
+
+@dataclass
+class Laboratory:
+    """Measures what the statements are about, each combination once.
+
+    The paper's workers have unbounded queues, so the load is saturated unless told otherwise. The
+    schedule "p-moss" stands for the learned one: the best that local search finds from LPT with
+    ``budget`` evaluations of the analytic model.
+
+    Attributes:
+        simulated: options of the simulated backend.
+        slices: of the index, 256 in the paper.
+        budget: of the search.
+        seed: of the workload instance and of Random.
+        random_draws: schedules that "random" is the mean of.
+    """
+
+    simulated: dict[str, Any] = field(default_factory=dict)
+    slices: int = 256
+    budget: int = 2000
+    seed: int = 1
+    random_draws: int = 3
+    _backends: dict[tuple[str, ...], Backend] = field(default_factory=dict)
+    _snapshots: dict[tuple[Any, ...], HardwareSnapshot] = field(default_factory=dict)
+    _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict)
+
+    def machine(self, name: str) -> Machine:
+        """The machine description of a name."""
+        return load_machine(name)
+
+    def throughput(
+        self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"
+    ) -> float:
+        """Mq/s; of "random" the mean over several draws."""
+        if schedule == "random":
+            names = [f"random-{draw}" for draw in range(self.random_draws)]
+            return float(
+                np.mean([self.throughput(fidelity, machine, workload, n, load) for n in names])
+            )
+        return self.snapshot(fidelity, machine, workload, schedule, load).throughput
+
+    def best(
+        self,
+        fidelity: str,
+        machine: str,
+        workload: str,
+        schedules: tuple[str, ...],
+        load: str = "saturated",
+    ) -> float:
+        """The throughput of the best of several schedules, Mq/s."""
+        return max(self.throughput(fidelity, machine, workload, s, load) for s in schedules)
+
+    def mean(
+        self,
+        fidelity: str,
+        machine: str,
+        workload: str,
+        schedules: tuple[str, ...],
+        load: str = "saturated",
+    ) -> float:
+        """The mean throughput of several schedules, Mq/s."""
+        return float(
+            np.mean([self.throughput(fidelity, machine, workload, s, load) for s in schedules])
+        )
+
+    def snapshot(
+        self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"
+    ) -> HardwareSnapshot:
+        """What a fidelity measures under a schedule by name."""
+        key = (fidelity, machine, workload, schedule, load)
+        if key not in self._snapshots:
+            placed = self.schedule(machine, workload, schedule, load)
+            self._snapshots[key] = self.backend(fidelity, machine, workload, load).measure(
+                placed, seed=self.seed
+            )
+        return self._snapshots[key]
+
+    def dispatched(self, fidelity: str, machine: str, workload: str, schedule: str) -> float:
+        """Mq/s where every query passes the original's routers, which never rest."""
+        placed = self.schedule(machine, workload, schedule, "saturated")
+        options: dict[str, Any] = {"dispatch": "modelled"}
+        if fidelity == "simulated":
+            options |= self.simulated
+        backend = make_backend(
+            fidelity,
+            machine=machine,
+            workload=workload,
+            slices=self.slices,
+            load="saturated",
+            **options,
+        )
+        backend.set_instance(Instance(self.seed))
+        throughput = backend.measure(placed, seed=self.seed).throughput
+        backend.close()
+        return throughput
+
+    def schedule(self, machine: str, workload: str, name: str, load: str) -> Schedule:
+        """A schedule by name; "random-<n>" is the n-th draw, "p-moss" the searched one."""
+        key = (machine, workload, name, load)
+        if key not in self._schedules:
+            model = self.backend("analytic", machine, workload, load)
+            assert isinstance(model, IncrementalBackend)
+            plain = Context(model.machine, self.slices)
+            incumbent = grouped(plain)
+            number = int(name.rpartition("-")[2]) if name.startswith("random-") else 0
+            context = Context(
+                model.machine,
+                self.slices,
+                incumbent,
+                model.measure(incumbent, seed=self.seed),
+                np.random.default_rng([self.seed, number]),
+                model,
+            )
+            if name == "p-moss":
+                self._schedules[key] = local_search(context, self.budget).schedule
+            else:
+                baseline = "random" if name.startswith("random-") else name
+                self._schedules[key] = make_baseline(baseline, shared=True)(context)
+        return self._schedules[key]
+
+    def backend(self, fidelity: str, machine: str, workload: str, load: str) -> Backend:
+        """The backend of a combination, set to the instance of the seed."""
+        key = (fidelity, machine, workload, load)
+        if key not in self._backends:
+            index = "rtree" if workload.startswith("rtree") else "btree"
+            options = self.simulated if fidelity == "simulated" else {}
+            backend = make_backend(
+                fidelity,
+                machine=machine,
+                workload=workload,
+                index=index,
+                slices=self.slices,
+                load=load,
+                **options,
+            )
+            backend.set_instance(Instance(self.seed))
+            self._backends[key] = backend
+        return self._backends[key]
+
+    def close(self) -> None:
+        """Releases all backends."""
+        for backend in self._backends.values():
+            backend.close()
+        self._backends.clear()

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.cells import Cell
+from pmoss_benchmarks.fidelity import FidelityOptions, card, measure_cell, summary
+from pmoss_benchmarks.fidelity.card import kendall_tau
+from pmoss_benchmarks.fidelity.schedules import STRATA, stratified
+from pmoss_env.backends import make_backend
+from pmoss_env.baselines import Context, grouped
+from pmoss_env.errors import DescriptionError
+
+
+def context(machine: str = "skylake-x-8n", slices: int = 256) -> Context:
+    backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=slices)
+    incumbent = grouped(Context(backend.machine, slices))
+    snapshot = backend.measure(incumbent, seed=0)
+    return Context(backend.machine, slices, incumbent, snapshot, np.random.default_rng(3), backend)
+
+
+def test_schedules_of_every_stratum_can_run_and_differ() -> None:
+    ctx = context()
+    drawn = stratified(ctx, 60)
+    assert len(drawn) == 60
+    assert {name for name, _ in drawn} >= set(STRATA)
+    for _, schedule in drawn:
+        ctx.machine.check_schedule(schedule, 256)
+    assert len({schedule for _, schedule in drawn}) >= 55
+    hot = [s for name, s in drawn if name == "hot_node"]
+    assert all(np.bincount(s.nodes).max() >= 128 for s in hot)
+    few = [s for name, s in drawn if name == "few_cores"]
+    assert min(np.unique(s.cores).size for s in few) < 45
+
+
+def test_too_few_schedules_are_refused() -> None:
+    with pytest.raises(DescriptionError, match="at least 11"):
+        stratified(context("toy", 8), 10)
+
+
+def test_kendalls_tau_of_known_orders() -> None:
+    order = np.arange(10.0)
+    assert kendall_tau(order, 2 * order + 1) == 1.0
+    assert kendall_tau(order, -order) == -1.0
+    swapped = order.copy()
+    swapped[[3, 4]] = swapped[[4, 3]]
+    assert kendall_tau(order, swapped) == pytest.approx(1 - 2 / 45)
+
+
+def test_card_of_known_numbers() -> None:
+    server = np.array([100.0, 90.0, 80.0, 50.0])
+    model = np.array([99.0, 101.7, 80.0, 45.0])
+    changes = np.array([[0.1, 0.2], [-0.1, -0.2], [0.1, -0.2], [0.1, 0.001]])
+    result = card(model, server, changes)
+    assert result["median_error"] == pytest.approx((0.01 + 0.1) / 2)
+    assert result["regret"] == pytest.approx(0.1)
+    assert result["tau"] == pytest.approx(4 / 6)
+    assert result["moves"] == 3
+    assert result["sign_agreement"] == pytest.approx(2 / 3)
+    assert summary([result, result])["regret"] == pytest.approx(0.1)
+
+
+def test_a_small_cell_is_measured_the_same_twice() -> None:
+    options = FidelityOptions(11, 6, 8, simulated={"queries": 20_000, "line_sampling": 1})
+    cell = Cell("toy", "btree", "ycsb-a", "closed")
+    first, second = (measure_cell(options, cell) for _ in range(2))
+    for result in (first, second):
+        del result["prepare_seconds"], result["simulate_seconds"]
+    assert first == second
+    assert first["schedules"] == 11
+    assert first["median_error"] < 0.5

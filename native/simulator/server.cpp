@@ -21,7 +21,7 @@ constexpr double line_bytes = 64.0;
 // A fair scheduler lets two runnable threads alternate every few milliseconds.
 constexpr double time_slice_us = 3000.0;
 // Queries over which the mean wait beyond the L2 is formed where lines are sampled.
-constexpr double mean_over_queries = 4096.0;
+constexpr double mean_over_queries = 512.0;
 // A lock that seems to be held for longer than this was given back before the clock wrapped.
 constexpr std::uint32_t longest_hold_ns = 1U << 20;
 constexpr std::uint32_t nobody = ~std::uint32_t{0};

@@ -181,6 +181,16 @@ def record_rtree(
     page_sampling: int = 8,
     seed: int = 0,
 ) -> Trace: ...
+def pointer_chase(slices: int, lines_per_slice: int, queries: int) -> Trace: ...
+def streaming(
+    slices: int,
+    lines_per_slice: int,
+    lines_per_query: int,
+    queries: int,
+    written_share: float = 0.0,
+) -> Trace: ...
+def modified_lines(lines: int, queries: int) -> Trace: ...
+def page_chase(slices: int, pages_per_slice: int, queries: int) -> Trace: ...
 
 class SimulatedServer:
     def __init__(

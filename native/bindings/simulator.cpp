@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
+#include "simulator/micro_trace.hpp"
 #include "simulator/record.hpp"
 #include "simulator/record_rtree.hpp"
 #include "simulator/server.hpp"
@@ -129,6 +130,27 @@ void def_record(py::module_& module, const char* name, Record record, const char
       description);
 }
 
+void bind_micro_traces(py::module_& module) {
+  const auto released = py::call_guard<py::gil_scoped_release>();
+  module.def(
+      "pointer_chase", &simulator::pointer_chase, py::arg("slices"), py::arg("lines_per_slice"),
+      py::arg("queries"), released,
+      "Queries of one dependent touch each, over the shuffled lines of their slice. Time per "
+      "query = latency / mlp_dependent.");
+  module.def("streaming", &simulator::streaming, py::arg("slices"), py::arg("lines_per_slice"),
+             py::arg("lines_per_query"), py::arg("queries"), py::arg("written_share") = 0.0,
+             released,
+             "Queries that stream the next lines of their slice, a share of which is written.");
+  module.def(
+      "modified_lines", &simulator::modified_lines, py::arg("lines"), py::arg("queries"), released,
+      "Queries of two slices write the lines of slice 0 in turn, so that each finds its line "
+      "modified by the other's core. Time per query = latency / mlp_dependent.");
+  module.def("page_chase", &simulator::page_chase, py::arg("slices"), py::arg("pages_per_slice"),
+             py::arg("queries"), released,
+             "Queries of one touch of a page each, over the shuffled pages of their slice, and of "
+             "no line: what translation takes.");
+}
+
 }  // namespace
 
 void bind_simulator(py::module_& module) {
@@ -167,6 +189,7 @@ void bind_simulator(py::module_& module) {
              "Packs the R-tree of the workload's points, runs the instance's queries on it and "
              "tells what they touched. The slices are the cells of a grid.");
 
+  bind_micro_traces(module);
   bind_server(module);
 }
 

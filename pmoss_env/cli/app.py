@@ -34,7 +34,7 @@ def options(
 
 app.command()(learning.demo)
 app.command()(doctor.doctor)
-app.command()(catalogs.machines)
+app.add_typer(catalogs.machines, name="machines")
 app.command()(catalogs.workloads)
 app.command()(catalogs.envs)
 app.command()(measure.measure)

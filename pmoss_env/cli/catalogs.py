@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from pmoss_env.cli.console import console, table
+from pmoss_env.cli.output import check_output
 
 if TYPE_CHECKING:
     from pmoss_env.workloads import Workload
 
 
-def machines(
+class _ShowsByDefault(TyperGroup):
+    """Takes words that begin with no command of the group as those of `show`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+machines = typer.Typer(cls=_ShowsByDefault)
+
+
+@machines.callback()
+def machines_() -> None:
+    """List the machines, show one with the source of every value, or import one.
+
+    Example: pmoss machines milan-nps4
+    """
+
+
+@machines.command()
+def show(
     name: Annotated[str | None, typer.Argument(help="Show this machine in full.")] = None,
 ) -> None:
     """List the machines, or show one with the source of every value.
@@ -43,6 +67,49 @@ def machines(
             ],
         )
     )
+
+
+@machines.command("import")
+def import_(
+    lstopo: Annotated[
+        Path | None,
+        typer.Argument(help="XML file that `lstopo --of xml` wrote; without it, this host."),
+    ] = None,
+    sysfs: Annotated[
+        Path | None, typer.Option(help="Folder with a copy of another host's /sys.")
+    ] = None,
+    latency: Annotated[
+        Path | None,
+        typer.Option(help="CSV of core-to-core latencies in ns: a row and a column per CPU."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the machine to this .toml file, else print it.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the output.")] = False,
+) -> None:
+    """Make a machine of this host or of an lstopo file; what cannot be read is a marked guess.
+
+    Example: pmoss machines import --latency c2c.csv --output server.toml
+    """
+    from pmoss_env.errors import DescriptionError
+    from pmoss_env.files import write_atomically
+    from pmoss_env.machines.importing import import_machine, read_host, read_lstopo
+
+    if lstopo and sysfs:
+        raise DescriptionError(f"--sysfs {sysfs}: cannot be given beside {lstopo}")
+    if output:
+        if output.suffix != ".toml":
+            raise DescriptionError(f"--output {output}: must end in .toml")
+        check_output(output)
+        if output.exists() and not force:
+            raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
+    found = read_lstopo(lstopo) if lstopo else read_host(str(sysfs or "/"))
+    text = import_machine(found, output.stem if output else "imported", latency)
+    if output:
+        write_atomically(output, text)
+        console.print(f"written to {output}")
+    else:
+        typer.echo(text, nl=False)
 
 
 def _value(value: float | tuple[Any, ...]) -> str:

@@ -1,0 +1,106 @@
+"""Core-to-core latencies from a CSV file, by class of distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pmoss_env.errors import DescriptionError
+from pmoss_env.types import Float64Array, Int32Array
+
+
+@dataclass(frozen=True)
+class ClassMedian:
+    """Median of a class of pairs.
+
+    Attributes:
+        ns: the median.
+        pairs: how many there are.
+    """
+
+    ns: float
+    pairs: int
+
+
+def read_latencies(path: Path, cpus: int) -> Float64Array:
+    """(cpus, cpus) latencies in ns, NaN where the file has none; the diagonal never has one.
+
+    The file has a row per CPU and a column per CPU, both in ascending order of the operating
+    system's numbers, and no header. A cell may be empty: the diagonal, or one of the triangles.
+
+    Raises:
+        DescriptionError: names file, row, column and reason.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DescriptionError(f"{path}: is not text: byte {error.start}") from error
+    # Cells are numbers, never quoted, so that a comma always ends one.
+    rows = [line.split(",") for line in text.rstrip().splitlines()]
+    if text.strip() == "":
+        raise DescriptionError(f"{path}: is empty: must have {cpus} rows, one per CPU")
+    for r, row in enumerate(rows, 1):
+        if len(row) != len(rows):
+            raise DescriptionError(
+                f"{path}: row {r}: has {len(row)} columns, but there are {len(rows)} rows: "
+                "must be square"
+            )
+    if len(rows) != cpus:
+        raise DescriptionError(
+            f"{path}: is {len(rows)} x {len(rows)}: must be {cpus} x {cpus}, one row and one "
+            "column for each CPU"
+        )
+    values = np.full((cpus, cpus), math.nan)
+    for r, row in enumerate(rows):
+        for c, cell in enumerate(row):
+            if cell.strip():
+                values[r, c] = _latency(
+                    f"{path}: row {r + 1}, column {c + 1}", cell.strip(), r == c
+                )
+    np.fill_diagonal(values, math.nan)
+    if np.isnan(values).all():
+        raise DescriptionError(f"{path}: has no latency between two CPUs")
+    return values
+
+
+def _latency(place: str, cell: str, diagonal: bool) -> float:
+    try:
+        value = float(cell)
+    except ValueError as error:
+        raise DescriptionError(f"{place}: {cell!r} is not a number") from error
+    if not math.isfinite(value) or value < 0 or (value == 0 and not diagonal):
+        raise DescriptionError(f"{place}: {cell!r}: must be a latency in ns above 0")
+    return value
+
+
+def class_medians(
+    latencies: Float64Array, physical: Int32Array, domain: Int32Array, hops: Int32Array
+) -> dict[str, ClassMedian]:
+    """Medians by class: "smt", "same_llc", "same_socket", "other_socket" and "two_hops".
+
+    Args:
+        latencies: (C, C) ns, NaN where unknown.
+        physical: (C,) physical core of each CPU.
+        domain: (C,) last-level cache domain of each CPU.
+        hops: (C, C) links between the sockets of two CPUs.
+    """
+    known = ~np.isnan(latencies)
+    smt = physical[:, None] == physical[None, :]
+    near = domain[:, None] == domain[None, :]
+    classes = {
+        "smt": smt,
+        "same_llc": near & ~smt,
+        "same_socket": (hops == 0) & ~near,
+        "other_socket": hops == 1,
+        "two_hops": hops == 2,
+    }
+    return {
+        name: ClassMedian(round(float(np.median(latencies[pairs])), 2), int(pairs.sum()))
+        for name, members in classes.items()
+        if (pairs := members & known).any()
+    }

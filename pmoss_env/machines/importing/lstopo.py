@@ -1,0 +1,275 @@
+"""A server from the XML that hwloc 2 writes: ``lstopo --of xml FILE``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
+from xml.parsers import expat
+
+from pmoss_env.errors import DescriptionError
+from pmoss_env.machines.importing.found import (
+    Fact,
+    Found,
+    FoundCpu,
+    clock_in_name,
+    most_common,
+    number,
+)
+
+_ORIGIN = "lstopo XML"
+#: The XML of a server with a thousand CPUs and all its devices is about 2 MB.
+MOST_BYTES = 32 << 20
+_MOST_DEEP = 64
+
+
+@dataclass
+class _Element:
+    """An XML element; ``up`` is the one around it."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    up: _Element | None
+    inside: list[_Element] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def kind(self) -> str:
+        return self.attributes.get("type", "") if self.tag == "object" else ""
+
+
+def read_lstopo(path: Path) -> Found:
+    """The server that an XML file of hwloc 2 describes.
+
+    The file is data only: the document type that hwloc names is neither needed nor opened, and any
+    other one, or an entity, is refused.
+
+    Raises:
+        DescriptionError: names file, line and reason.
+    """
+    elements = _parse(path)
+    objects = [element for element in elements if element.kind]
+    nodes = sorted(
+        (e for e in objects if e.kind == "NUMANode"), key=lambda e: _number(path, e, "os_index")
+    )
+    if not nodes:
+        raise DescriptionError(f"{path}: has no object of type NUMANode: must have one per node")
+    if len({n.attributes["os_index"] for n in nodes}) != len(nodes):
+        raise DescriptionError(f"{path}: two objects of type NUMANode have the same os_index")
+    place = {id(node): i for i, node in enumerate(nodes)}
+    threads = sorted(
+        (e for e in objects if e.kind == "PU"), key=lambda e: _number(path, e, "os_index")
+    )
+    if not threads:
+        raise DescriptionError(f"{path}: has no object of type PU: must have one per CPU")
+    for a, b in pairwise(threads):
+        if a.attributes["os_index"] == b.attributes["os_index"]:
+            _refuse(path, b, f"PU {b.attributes['os_index']} is there twice")
+    cores = [_core(path, pu) for pu in threads]
+    node_of = [place[id(_node(path, pu))] for pu in threads]
+    sockets = [_above(pu, "Package") for pu in threads]
+    caches = {level: [_above(pu, f"{level}Cache") for pu in threads] for level in ("L2", "L3")}
+    socket = number(id(e) for e in sockets)
+    llc = number(
+        id(cache) if cache else ("socket", s) for cache, s in zip(caches["L3"], socket, strict=True)
+    )
+    physical = number(id(core) for core in cores)
+    model = _info(sockets[0], "CPUModel") or "unknown processor"
+    socket_of = {id(e): s for e, s in zip(sockets, socket, strict=True) if e}
+    return Found(
+        place=str(path),
+        origin=_ORIGIN,
+        model=model,
+        vendor=_info(sockets[0], "CPUVendor") or _info(sockets[0], "CPUImplementer"),
+        cpus=tuple(
+            FoundCpu(_number(path, pu, "os_index"), node_of[i], socket[i], physical[i], llc[i])
+            for i, pu in enumerate(threads)
+        ),
+        nodes=tuple(_number(path, node, "os_index") for node in nodes),
+        memory_bytes=tuple(
+            _number(path, node, "local_memory") if "local_memory" in node.attributes else 0
+            for node in nodes
+        ),
+        slit=_distances(path, elements, [node.attributes["os_index"] for node in nodes]),
+        facts=_facts(path, nodes, caches, physical, model),
+        socket_of_bare_node={
+            i: socket_of[id(package)]
+            for i, node in enumerate(nodes)
+            if (package := _above(node, "Package")) and id(package) in socket_of
+        },
+    )
+
+
+def _parse(path: Path) -> list[_Element]:
+    """The elements of the file in document order."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MOST_BYTES:
+        raise DescriptionError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
+    parser = expat.ParserCreate()
+    elements: list[_Element] = []
+    open_: list[_Element] = []
+
+    def refuse(reason: str) -> NoReturn:
+        raise DescriptionError(f"{path}: line {parser.CurrentLineNumber}: {reason}")
+
+    def doctype(name: str, system: str | None, public: str | None, internal: int) -> None:
+        # What hwloc writes; a parser that does not validate has no use for the file it names.
+        if (name, system, public, internal) != ("topology", "hwloc2.dtd", None, 0):
+            refuse("has a document type (DTD) of its own: must have none, or the one of hwloc 2")
+
+    def entity(*_: object) -> NoReturn:
+        refuse("has an entity: must have none")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if not elements and tag != "topology":
+            refuse(f"begins with <{tag}>: must be <topology>, as hwloc writes it")
+        if len(open_) == _MOST_DEEP:
+            refuse(f"is nested deeper than {_MOST_DEEP} elements")
+        up = open_[-1] if open_ else None
+        element = _Element(tag, attributes, parser.CurrentLineNumber, up)
+        if up:
+            up.inside.append(element)
+        elements.append(element)
+        open_.append(element)
+
+    def text(data: str) -> None:
+        open_[-1].text += data
+
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = doctype
+    parser.EntityDeclHandler = entity
+    parser.SkippedEntityHandler = entity
+    parser.ExternalEntityRefHandler = entity
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda tag: open_.pop()
+    parser.CharacterDataHandler = text
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise DescriptionError(
+            f"{path}: line {error.lineno}: is not valid XML: {expat.ErrorString(error.code)}"
+        ) from error
+    version = elements[0].attributes.get("version", "1")
+    if version.partition(".")[0] not in ("2", "3"):
+        _refuse(path, elements[0], f"is of hwloc {version}: must be written by hwloc 2 or later")
+    return elements
+
+
+def _refuse(path: Path, element: _Element, reason: str) -> NoReturn:
+    raise DescriptionError(f"{path}: line {element.line}: {reason}")
+
+
+def _number(path: Path, element: _Element, name: str) -> int:
+    value = element.attributes.get(name, "")
+    if not (value.isascii() and value.isdecimal() and len(value) < 19):
+        what = element.kind or element.tag
+        _refuse(path, element, f"{what}: {name} = {value!r}: must be a whole number")
+    return int(value)
+
+
+def _above(element: _Element, kind: str) -> _Element | None:
+    """The closest object of a kind around an element."""
+    at = element.up
+    while at is not None and at.kind != kind:
+        at = at.up
+    return at
+
+
+def _core(path: Path, pu: _Element) -> _Element:
+    core = _above(pu, "Core")
+    if core is None:
+        _refuse(path, pu, f"PU {pu.attributes['os_index']} is in no object of type Core")
+    return core
+
+
+def _node(path: Path, pu: _Element) -> _Element:
+    """The node a CPU belongs to: hwloc hangs nodes beside the CPUs that are closest to them.
+
+    Of several in one place (DRAM beside high-bandwidth or persistent memory) it is the first.
+    """
+    at = pu.up
+    while at is not None:
+        # A memory-side cache stands between the node and the place it hangs at.
+        caches = [child for child in at.inside if child.kind == "MemCache"]
+        beside = [*at.inside, *(element for cache in caches for element in cache.inside)]
+        nodes = [element for element in beside if element.kind == "NUMANode"]
+        if nodes:
+            return min(nodes, key=lambda e: _number(path, e, "os_index"))
+        at = at.up
+    _refuse(path, pu, f"PU {pu.attributes['os_index']} has no object of type NUMANode above it")
+
+
+def _info(element: _Element | None, name: str) -> str:
+    """The text of an info of an object or of one around it; newer hwloc keeps some at the root."""
+    while element is not None:
+        for child in element.inside:
+            if child.tag == "info" and child.attributes.get("name") == name:
+                return child.attributes.get("value", "").strip()
+        element = element.up
+    return ""
+
+
+def _distances(
+    path: Path, elements: list[_Element], nodes: list[str]
+) -> tuple[tuple[float, ...], ...] | None:
+    """The distances between all nodes, in their order; None if the file has none."""
+    for element in elements:
+        if element.tag != "distances2" or element.attributes.get("type") != "NUMANode":
+            continue
+        words = {
+            tag: " ".join(child.text for child in element.inside if child.tag == tag).split()
+            for tag in ("indexes", "u64values")
+        }
+        if element.attributes.get("indexing") != "os" or sorted(words["indexes"]) != sorted(nodes):
+            continue  # of some of the nodes only
+        n = len(nodes)
+        values = words["u64values"]
+        if len(values) != n * n or not all(v.isascii() and v.isdecimal() for v in values):
+            _refuse(path, element, f"distances2: must have {n} x {n} whole numbers in <u64values>")
+        at = [words["indexes"].index(node) for node in nodes]
+        return tuple(tuple(float(values[a * n + b]) for b in at) for a in at)
+    return None
+
+
+def _facts(
+    path: Path,
+    nodes: list[_Element],
+    caches: dict[str, list[_Element | None]],
+    physical: list[int],
+    model: str,
+) -> dict[str, Fact]:
+    def of(cache: _Element | None, name: str) -> float:
+        return float(_number(path, cache, name)) if cache and name in cache.attributes else 0.0
+
+    l2, l3 = caches["L2"], caches["L3"]
+    cores_of = {
+        id(cache): len({p for c, p in zip(l2, physical, strict=True) if c is cache}) for cache in l2
+    }
+    pages = [of(page, "size") for e in nodes for page in e.inside if page.tag == "page_type"]
+    found = {
+        "l2_kib": most_common(
+            (of(c, "cache_size") / 1024 / cores_of[id(c)] for c in l2), f"{_ORIGIN}, L2Cache"
+        ),
+        "l2_ways": most_common((_ways(path, c) for c in l2), f"{_ORIGIN}, L2Cache"),
+        "llc_kib": most_common((of(c, "cache_size") / 1024 for c in l3), f"{_ORIGIN}, L3Cache"),
+        "llc_ways": most_common((_ways(path, c) for c in l3), f"{_ORIGIN}, L3Cache"),
+        "clock_ghz": clock_in_name(model, _ORIGIN),
+        "page_bytes": most_common([min(pages)] if pages else [], f"{_ORIGIN}, page_type"),
+    }
+    inclusive = _info(l3[0], "Inclusive") if l3[0] else ""
+    if inclusive in ("0", "1"):
+        found["llc_inclusive"] = Fact(float(inclusive), f"{_ORIGIN}, L3Cache", "medium")
+    return {name: fact for name, fact in found.items() if fact is not None}
+
+
+def _ways(path: Path, cache: _Element | None) -> float:
+    """Ways of a cache; hwloc writes 0 where it does not know them and -1 for all."""
+    if cache is None or cache.attributes.get("cache_associativity", "-1") == "-1":
+        return 0.0
+    return float(_number(path, cache, "cache_associativity"))

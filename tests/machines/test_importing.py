@@ -1,0 +1,154 @@
+"""Machines imported from servers that do not exist, and from this host."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines.importing import import_machine, read_host, read_lstopo
+from pmoss_env.machines.importing.describing import describe_server
+from pmoss_env.machines.importing.toml_text import machine_toml
+
+LstopoFile = Callable[..., Path]
+PMOSS = Path(sys.executable).with_name("pmoss")
+
+
+def imported(path: Path, latency: Path | None = None) -> Machine:
+    return Machine.from_dict(tomllib.loads(import_machine(read_lstopo(path), "made-up", latency)))
+
+
+def serves(machine: str) -> None:
+    native_machine(load_machine(machine)).complete()
+    backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=16)
+    workers = backend.machine.workers
+    schedule = backend.machine.local_schedule(workers[np.arange(16) % workers.size])
+    assert backend.measure(schedule, seed=0).throughput > 0
+
+
+def test_every_parameter_is_read_or_a_marked_guess(
+    lstopo_file: LstopoFile, latency_csv: Path
+) -> None:
+    machine = imported(lstopo_file(), latency_csv)
+    read = {
+        "clock_ghz": 2.5,
+        "l2_kib": 1024,
+        "l2_ways": 16,
+        "llc_kib": 16896,
+        "llc_ways": 11,
+        "llc_inclusive": 0,
+        "page_bytes": 4096,
+        "modified_same_llc_ns": 50,
+        "modified_same_socket_ns": 60,
+        "modified_other_socket_ns": 130,
+    }
+    assert {name: machine.parameter(name) for name in read} == read
+    for name, parameter in machine.parameters.items():
+        guessed = "guess: " in parameter.source
+        assert guessed == (name not in read), name
+        assert (parameter.confidence == "low") == guessed, name
+    assert machine.parameters["l2_kib"].source == "lstopo XML, L2Cache"
+    source = machine.parameters["modified_same_llc_ns"].source
+    assert source.startswith("c2c.csv: median of 16 pairs") and "left out: 7 ns" in source
+
+
+def test_guesses_follow_their_rule(lstopo_file: LstopoFile) -> None:
+    machine = imported(lstopo_file())
+    peers = ("sandy-bridge", "skylake-x-4n", "skylake-x-8n", "uv-300h", "xeon-6240m-optane")
+    ipc = [load_machine(peer).parameter("instructions_per_cycle") for peer in peers]
+    assert machine.parameter("instructions_per_cycle") == np.median(ipc)
+    # Latencies grow with the firmware's distance, anchored at the other socket.
+    near, far = machine.distances.dram_ns[0, [1, 2]] / machine.distances.dram_ns[0, 0]
+    assert far == pytest.approx(1.6, abs=0.15)
+    assert near == pytest.approx(1 + (far - 1) / 11, abs=0.01)
+    assert "that the firmware tells (lstopo XML)" in machine.parameters["dram_ns"].source
+
+
+def test_without_distances_nodes_are_told_apart_by_socket(lstopo_file: LstopoFile) -> None:
+    machine = imported(lstopo_file(('type="NUMANode" nbobjs', 'type="Core" nbobjs')))
+    latency = machine.distances.dram_ns[0]
+    assert latency[0] < latency[1] < latency[2] == latency[3]
+    assert "dram_ns" not in machine.parameters
+
+
+def test_siblings_are_idle_and_small_nodes_share_the_roles(lstopo_file: LstopoFile) -> None:
+    machine = imported(lstopo_file())
+    assert (machine.sockets, machine.nodes, machine.cores) == (2, 4, 16)
+    assert machine.roles() == {"other": 8, "worker": 8}
+    assert machine.physical_of_core.tolist()[:4] == [0, 1, 0, 1]
+    assert machine.llc_of_core.tolist() == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_intel_caches_that_span_nodes_are_split(sysfs_root: Path) -> None:
+    found = read_host(str(sysfs_root))
+    machine = Machine.from_dict(tomllib.loads(import_machine(found, "made-up")))
+    assert machine.parameter("llc_kib") == 16896
+    assert machine.parameter("llc_at_home_cluster") == 1
+    assert machine.llc_of_core.tolist() == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
+    assert machine.parameters["llc_kib"].confidence == "medium"
+    assert "over 2 sub-NUMA clusters" in machine.parameters["llc_kib"].source
+
+
+def test_what_is_written_reads_back_equal(lstopo_file: LstopoFile, latency_csv: Path) -> None:
+    path = lstopo_file(("Made-up 1", "&quot;é&quot; \\ \x7f&#10;] #"))
+    data = describe_server(read_lstopo(path), 'a "name"\t', None)
+    assert '"é" \\ \x7f\n] #' in data["description"]
+    assert tomllib.loads(machine_toml(data)) == data
+
+
+def test_this_host_can_be_modelled(tmp_path: Path) -> None:
+    path = tmp_path / "host.toml"
+    path.write_text(import_machine(read_host(), "host"))
+    serves(str(path))
+    assert load_machine(str(path)).parameters["dram_local_ns"].confidence == "low"
+
+
+def run(*words: str, status: int = 0) -> str:
+    done = subprocess.run(
+        [str(PMOSS), "machines", "import", *words], capture_output=True, text=True
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_the_command_writes_a_machine_that_serves(
+    lstopo_file: LstopoFile, sysfs_root: Path, latency_csv: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "server.toml"
+    run(str(lstopo_file()), "--latency", str(latency_csv), "--output", str(path))
+    assert load_machine(str(path)).name == "server"
+    serves(str(path))
+    before = path.read_text()
+    assert "exists: give --force" in run(
+        "--sysfs", str(sysfs_root), "--output", str(path), status=2
+    )
+    assert path.read_text() == before
+    run("--sysfs", str(sysfs_root), "--output", str(path), "--force")
+    assert "imported from sysfs" in path.read_text() != before
+    printed = tomllib.loads(run("--sysfs", str(sysfs_root)))
+    assert printed["name"] == "imported"
+    assert printed["parameters"] == tomllib.loads(path.read_text())["parameters"]
+
+
+def test_a_refused_command_writes_nothing(
+    lstopo_file: LstopoFile, sysfs_root: Path, tmp_path: Path
+) -> None:
+    path, csv = tmp_path / "out" / "server.toml", tmp_path / "c2c.csv"
+    csv.write_text("0,1\n1,0\n")
+    xml = str(lstopo_file())
+    for words, complaint in [
+        ((xml, "--latency", str(csv)), "c2c.csv: is 2 x 2: must be 16 x 16"),
+        ((xml, "--sysfs", str(sysfs_root)), "cannot be given beside"),
+        (("--sysfs", str(tmp_path)), "no online CPU under"),
+        ((str(csv),), "c2c.csv: line 1: is not valid XML"),
+    ]:
+        assert complaint in " ".join(run(*words, "--output", str(path), status=2).split())
+        assert not path.parent.exists()
+    assert "must end in .toml" in run(xml, "--output", json.dumps("x"), status=2)

@@ -12,6 +12,7 @@ import pytest
 
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.importing import import_machine, read_host, read_lstopo
 from pmoss_env.machines.importing.describing import describe_server
@@ -152,3 +153,12 @@ def test_a_refused_command_writes_nothing(
         assert complaint in " ".join(run(*words, "--output", str(path), status=2).split())
         assert not path.parent.exists()
     assert "must end in .toml" in run(xml, "--output", json.dumps("x"), status=2)
+
+
+def test_a_server_that_no_description_can_tell_is_refused(sysfs_root: Path) -> None:
+    for shared in sysfs_root.glob("sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list"):
+        shared.write_text("0-15\n")
+    (sysfs_root / "proc" / "cpuinfo").write_text("vendor_id : AuthenticAMD\n")
+    complaint = "root: topology.llc_of_core: last-level cache 0 spans sockets 0 and 1"
+    with pytest.raises(DescriptionError, match=complaint):
+        import_machine(read_host(str(sysfs_root)), "made-up")

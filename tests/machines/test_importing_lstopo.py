@@ -46,6 +46,22 @@ def test_unknown_values_are_not_read(lstopo_file: LstopoFile) -> None:
     assert set(read_lstopo(path).facts) == {"l2_kib", "llc_inclusive", "page_bytes"}
 
 
+def test_the_base_frequency_is_preferred(lstopo_file: LstopoFile) -> None:
+    kind = (
+        '<cpukind cpuset="0xffff"><info name="FrequencyMaxMHz" value="3900"/>'
+        '<info name="FrequencyBaseMHz" value="2600"/></cpukind></topology>'
+    )
+    told = ("</topology>", kind)
+    nameless, baseless = ("@ 2.50GHz", ""), ("FrequencyBaseMHz", "Misc")
+    for changes, ghz, confidence in [
+        ((told,), 2.6, "high"),
+        ((told, baseless), 2.5, "medium"),
+        ((told, baseless, nameless), 3.9, "medium"),
+    ]:
+        fact = read_lstopo(lstopo_file(*changes)).facts["clock_ghz"]
+        assert (fact.value, fact.confidence) == (ghz, confidence)
+
+
 def test_a_shared_l2_counts_per_core(lstopo_file: LstopoFile) -> None:
     path = lstopo_file()
     cache = '<object type="L2Cache" cache_size="1048576" cache_associativity="16">'

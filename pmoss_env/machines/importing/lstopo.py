@@ -93,7 +93,8 @@ def read_lstopo(path: Path) -> Found:
             for node in nodes
         ),
         slit=_distances(path, elements, [node.attributes["os_index"] for node in nodes]),
-        facts=_facts(path, nodes, caches, physical, model),
+        facts=_facts(path, nodes, caches, physical)
+        | _clock([e for e in elements if e.tag == "cpukind"], model),
         socket_of_bare_node={
             i: socket_of[id(package)]
             for i, node in enumerate(nodes)
@@ -242,7 +243,6 @@ def _facts(
     nodes: list[_Element],
     caches: dict[str, list[_Element | None]],
     physical: list[int],
-    model: str,
 ) -> dict[str, Fact]:
     def of(cache: _Element | None, name: str) -> float:
         return float(_number(path, cache, name)) if cache and name in cache.attributes else 0.0
@@ -259,13 +259,25 @@ def _facts(
         "l2_ways": most_common((_ways(path, c) for c in l2), f"{_ORIGIN}, L2Cache"),
         "llc_kib": most_common((of(c, "cache_size") / 1024 for c in l3), f"{_ORIGIN}, L3Cache"),
         "llc_ways": most_common((_ways(path, c) for c in l3), f"{_ORIGIN}, L3Cache"),
-        "clock_ghz": clock_in_name(model, _ORIGIN),
         "page_bytes": most_common([min(pages)] if pages else [], f"{_ORIGIN}, page_type"),
     }
     inclusive = _info(l3[0], "Inclusive") if l3[0] else ""
     if inclusive in ("0", "1"):
         found["llc_inclusive"] = Fact(float(inclusive), f"{_ORIGIN}, L3Cache", "medium")
     return {name: fact for name, fact in found.items() if fact is not None}
+
+
+def _clock(kinds: list[_Element], model: str) -> dict[str, Fact]:
+    """The base frequency of the fastest kind of core, which hwloc lists last, else its highest."""
+    fastest = kinds[-1] if kinds else None
+    base, most = (_info(fastest, f"Frequency{which}MHz") for which in ("Base", "Max"))
+    if base.isdecimal() and int(base) > 0:
+        return {"clock_ghz": Fact(int(base) / 1e3, f"{_ORIGIN}, FrequencyBaseMHz", "high")}
+    if fact := clock_in_name(model, _ORIGIN):
+        return {"clock_ghz": fact}
+    if most.isdecimal() and int(most) > 0:
+        return {"clock_ghz": Fact(int(most) / 1e3, f"{_ORIGIN}, FrequencyMaxMHz", "medium")}
+    return {}
 
 
 def _ways(path: Path, cache: _Element | None) -> float:

@@ -60,8 +60,9 @@ def catalogue_cells(
     chosen = [name for name in machines or machine_names() if load_machine(name).parameters]
     return [
         Cell(machine, load_workload(workload).index, workload, load, family)
-        for machine in chosen
+        # Machines innermost: those of one workload share its recording.
         for workload in workloads or workload_names()
+        for machine in chosen
         for load in loads
         for family in interference
         if _is_possible(family, load_machine(machine))

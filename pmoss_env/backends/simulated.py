@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.model_snapshot import model_snapshot
-from pmoss_env.backends.native_forms import native_machine, native_neighbours, native_workload
+from pmoss_env.backends.native_forms import native_machine, native_neighbours
+from pmoss_env.backends.recordings import RecordingOptions, Recordings
 from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
@@ -24,8 +24,6 @@ from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, Load
 from pmoss_env.workloads import Workload
 
 DISPATCH = ("ideal", "modelled")
-#: Recordings kept: an episode's own, and that of a second backend user such as a search.
-KEPT_TRACES = 2
 #: Work that takes longer than this is reported, in seconds.
 REPORT_AFTER = 2.0
 
@@ -51,6 +49,7 @@ class SimulatedBackend:
         dispatch: "ideal" (a query is at its worker at once) or "modelled" (routers hand out the
             queries, ``dispatch_ns`` of the machine for each).
         numa_balancing: whether the operating system has moved pages that it placed itself.
+        recordings: where recordings are kept; backends of one process may share them.
         progress: called about twice a second with (what is done, seconds so far) while work takes
             longer than two seconds.
 
@@ -75,15 +74,9 @@ class SimulatedBackend:
         page_sampling: int = 8,
         dispatch: str = "ideal",
         numa_balancing: bool = False,
+        recordings: Recordings | None = None,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
-        for name, value in (
-            ("queries", queries),
-            ("line_sampling", line_sampling),
-            ("page_sampling", page_sampling),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
         if dispatch not in DISPATCH:
             raise UnknownNameError("dispatch", dispatch, DISPATCH)
         if not isinstance(numa_balancing, bool):
@@ -94,15 +87,16 @@ class SimulatedBackend:
         )
         self.slices = slices
         self.load = load
-        self.queries = queries
-        self.line_sampling = line_sampling
-        self.page_sampling = page_sampling
+        self.recorded = RecordingOptions(
+            self.workload, slices, queries, line_sampling, page_sampling
+        )
         self.dispatch = dispatch
         self.numa_balancing = numa_balancing
         self._progress = progress
         self._native_machine = native_machine(machine)
         self._server: _native.SimulatedServer | None = None
-        self._traces: OrderedDict[int, _native.Trace] = OrderedDict()
+        self._shared = recordings is not None
+        self._recordings = recordings or Recordings()
         self._instance = Instance()
 
     def set_instance(self, instance: Instance) -> None:
@@ -118,25 +112,10 @@ class SimulatedBackend:
         Raises:
             BackendError: it would not fit into memory, for instance; nothing was allocated.
         """
-        seed = self._instance.workload_seed
-        if seed not in self._traces:
-            workload = native_workload(self.workload, seed)
-            points = self.workload.index == "rtree"
-            record = _native.record_rtree if points else _native.record_btree
-            while len(self._traces) >= KEPT_TRACES:
-                self._traces.popitem(last=False)
-            self._traces[seed] = self._reported(
-                f"recording {self.queries:,} queries on {self.workload.records:,} records",
-                lambda: record(
-                    workload,
-                    self.slices,
-                    queries=self.queries,
-                    line_sampling=self.line_sampling,
-                    page_sampling=self.page_sampling,
-                ),
-            )
-        self._traces.move_to_end(seed)
-        return self._traces[seed]
+        what = f"recording {self.recorded.queries:,} queries on {self.workload.records:,} records"
+        return self._recordings.get(
+            self.recorded, self._instance.workload_seed, lambda work: self._reported(what, work)
+        )
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """Executes the instance's queries under ``schedule``.
@@ -148,7 +127,7 @@ class SimulatedBackend:
         self.machine.check_schedule(schedule, self.slices)
         server = self._loaded_server()
         raw = self._reported(
-            f"simulating {self.queries:,} queries",
+            f"simulating {self.recorded.queries:,} queries",
             lambda: server.run(
                 schedule.cores, schedule.nodes, schedule.routing, schedule.data, seed
             ),
@@ -162,9 +141,9 @@ class SimulatedBackend:
                 "version": __version__,
                 "seed": seed,
                 "records": self.workload.records,
-                "queries": self.queries,
-                "line_sampling": self.line_sampling,
-                "page_sampling": self.page_sampling,
+                "queries": self.recorded.queries,
+                "line_sampling": self.recorded.line_sampling,
+                "page_sampling": self.recorded.page_sampling,
                 "dispatch": self.dispatch,
                 "numa_balancing": self.numa_balancing,
             },
@@ -173,7 +152,8 @@ class SimulatedBackend:
     def close(self) -> None:
         """Frees the recordings."""
         self._server = None
-        self._traces.clear()
+        if not self._shared:
+            self._recordings.clear()
 
     def _loaded_server(self) -> _native.SimulatedServer:
         if self._server is None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pmoss_benchmarks.cells import Cell
 from pmoss_benchmarks.fidelity.schedules import stratified
+from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import Context, grouped, slice_load
@@ -58,7 +59,7 @@ def measure_cell(options: FidelityOptions, cell: Cell) -> dict[str, Any]:
         "load": cell.load,
     }
     analytic = make_backend("analytic", **common)
-    simulated = make_backend("simulated", **common, **(options.simulated or {}))
+    simulated = make_backend("simulated", **common, **simulation(options.simulated))
     assert isinstance(analytic, IncrementalBackend)
     rng = np.random.default_rng(options.seed)
     instance = Instance(options.seed, draw_neighbours(cell.interference, analytic.machine, rng))
@@ -141,8 +142,11 @@ def _moves(
     changes = np.empty((count, 2))
     for i in range(count):
         base = bases[i % len(bases)]
-        # As likely as its load: most moves of cold slices change nothing that can be measured.
-        s = int(rng.choice(context.slices, p=load / load.sum()))
+        # Slices that matter, many of them on the busiest core: the others change nothing that can
+        # be measured.
+        busiest = int(np.bincount(base.cores, load, machine.cores).argmax())
+        weight = np.where(base.cores == busiest, load, 0.0) if i % 2 else load**2
+        s = int(rng.choice(context.slices, p=weight / weight.sum()))
         cores = base.cores.copy()
         cores[s] = rng.choice(machine.workers[machine.workers != cores[s]])
         moved = machine.local_schedule(cores)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.cells import Cell
+from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.baselines import Context, grouped, local_search, make_baseline
 from pmoss_env.interference import draw_neighbours
@@ -63,7 +64,7 @@ def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
     }
     model = make_backend("analytic", **common)
     assert isinstance(model, IncrementalBackend)
-    server = make_backend("simulated", **common, **(options.simulated or {}))
+    server = make_backend("simulated", **common, **simulation(options.simulated))
     rows: list[dict[str, float]] = []
     names: list[str] = []
     for i in range(options.instances):

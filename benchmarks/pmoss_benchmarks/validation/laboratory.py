@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import Context, grouped, local_search, make_baseline
@@ -101,7 +102,7 @@ class Laboratory:
         placed = self.schedule(machine, workload, schedule, "saturated")
         options: dict[str, Any] = {"dispatch": "modelled"}
         if fidelity == "simulated":
-            options |= self.simulated
+            options |= simulation(self.simulated)
         backend = make_backend(
             fidelity,
             machine=machine,
@@ -144,7 +145,7 @@ class Laboratory:
         key = (fidelity, machine, workload, load)
         if key not in self._backends:
             index = "rtree" if workload.startswith("rtree") else "btree"
-            options = self.simulated if fidelity == "simulated" else {}
+            options = simulation(self.simulated) if fidelity == "simulated" else {}
             backend = make_backend(
                 fidelity,
                 machine=machine,

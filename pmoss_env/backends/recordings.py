@@ -1,0 +1,83 @@
+"""Recordings of what an index touches, kept for those who measure it again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pmoss_env import _native
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.errors import DescriptionError
+from pmoss_env.workloads import Workload
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """How much is recorded, and of what.
+
+    Attributes:
+        workload: what the index gets.
+        slices: number of key ranges.
+        queries: queries recorded.
+        line_sampling: 1 cache line in this many is recorded.
+        page_sampling: likewise for pages.
+
+    Raises:
+        DescriptionError: an impossible value.
+    """
+
+    workload: Workload
+    slices: int
+    queries: int
+    line_sampling: int
+    page_sampling: int
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "line_sampling", "page_sampling"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
+
+    def record(self, workload_seed: int) -> _native.Trace:
+        """Builds the index of an instance and records it; ValueError if it does not fit."""
+        points = self.workload.index == "rtree"
+        record = _native.record_rtree if points else _native.record_btree
+        return record(
+            native_workload(self.workload, workload_seed),
+            self.slices,
+            queries=self.queries,
+            line_sampling=self.line_sampling,
+            page_sampling=self.page_sampling,
+        )
+
+
+class Recordings:
+    """The recordings used last. They do not depend on the machine, so backends may share them.
+
+    Args:
+        kept: how many; an episode's own and that of a second user, such as a search, by default.
+    """
+
+    def __init__(self, kept: int = 2) -> None:
+        self._kept = kept
+        self._traces: OrderedDict[tuple[RecordingOptions, int], _native.Trace] = OrderedDict()
+
+    def get(
+        self,
+        options: RecordingOptions,
+        workload_seed: int,
+        make: Callable[[Callable[[], _native.Trace]], _native.Trace],
+    ) -> _native.Trace:
+        """The recording of an instance; ``make`` runs the work if it is not there."""
+        key = (options, workload_seed)
+        if key not in self._traces:
+            while len(self._traces) >= self._kept:
+                self._traces.popitem(last=False)
+            self._traces[key] = make(lambda: options.record(workload_seed))
+        self._traces.move_to_end(key)
+        return self._traces[key]
+
+    def clear(self) -> None:
+        """Frees them."""
+        self._traces.clear()

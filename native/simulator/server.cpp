@@ -157,6 +157,7 @@ class Server::State {
   Neighbours neighbours_;
   std::unique_ptr<MemorySystem> memory_;
   std::unique_ptr<Tlb> tlb_;
+  std::vector<std::uint32_t> translated_;  // per recorded page: the machine's page it is part of
 
   // One run.
   Placement placement_;
@@ -202,6 +203,11 @@ void Server::State::set_instance(std::shared_ptr<const Trace> trace, Neighbours 
       refuse("a touched line", touch.line(), "below " + std::to_string(trace->lines()));
     }
   }
+  for (const std::uint32_t page : trace->page_touches) {
+    if (page >= trace->pages()) {
+      refuse("a touched page", page, "below " + std::to_string(trace->pages()));
+    }
+  }
   const auto sockets = static_cast<std::size_t>(machine_.sockets());
   require_shape("busy_share", neighbours.busy_share, cores());
   require_shape("sibling_busy_share", neighbours.sibling_busy_share, cores());
@@ -215,6 +221,8 @@ void Server::State::set_instance(std::shared_ptr<const Trace> trace, Neighbours 
   }
   memory_ = std::make_unique<MemorySystem>(machine_, trace->line_sampling);
   tlb_ = std::make_unique<Tlb>(machine_, memory_->physical_cores(), trace->page_sampling);
+  translated_ = trace->address_page_of_page;
+  for (std::uint32_t& page : translated_) page /= Tlb::base_pages(machine_);
   trace_ = std::move(trace);
   neighbours_ = std::move(neighbours);
 }
@@ -281,8 +289,7 @@ std::uint8_t Server::State::home_of(std::uint32_t page, std::uint16_t slice,
   const auto own = static_cast<std::uint8_t>(placement.nodes[slice]);
   if (placement.data == DataPlacement::slice) return own;
   if (placement.data == DataPlacement::interleaved) {
-    const auto base_pages = static_cast<std::size_t>(std::max(1.0, machine_.page_bytes / 4096.0));
-    return static_cast<std::uint8_t>(page / base_pages % nodes());
+    return static_cast<std::uint8_t>(page / Tlb::base_pages(machine_) % nodes());
   }
   if (!options_.numa_balancing) return 0;
   Random hash(mix64(page));
@@ -506,7 +513,7 @@ double Server::State::work_of(std::size_t c, std::uint32_t query_index) {
   double page_ns = 0.0;
   const std::size_t physical = memory_->physical_of(c);
   for (const std::uint32_t page : trace_->pages_of(query_index)) {
-    const Tlb::Found found = tlb_->touch(physical, page);
+    const Tlb::Found found = tlb_->touch(physical, translated_[page]);
     if (found == Tlb::Found::first_level) continue;
     page_ns += found == Tlb::Found::walk ? machine_.page_walk_ns : machine_.tlb_ns;
     counts.walks += found == Tlb::Found::walk ? 1 : 0;

@@ -8,12 +8,13 @@
 namespace pmoss::simulator {
 
 CacheShape CacheShape::of(double entries, int ways) {
+  ways = std::min(ways, max_ways);
   if (entries < ways) return {1, std::max(1, static_cast<int>(std::lround(entries)))};
   return {static_cast<std::uint32_t>(std::lround(entries / ways)), ways};
 }
 
 SetAssociativeCache::SetAssociativeCache(std::size_t caches, CacheShape shape) : shape_(shape) {
-  if (shape.ways < 1 || shape.ways > max_ways) {
+  if (shape.ways < 1 || shape.ways > CacheShape::max_ways) {
     throw std::invalid_argument("ways = " + std::to_string(shape.ways) + ": must be 1 to 16");
   }
   if (caches == 0 || shape.sets == 0) {

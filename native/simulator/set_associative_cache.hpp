@@ -45,11 +45,14 @@ inline unsigned matches(const TagSet& set, std::uint32_t tag) noexcept {
 
 /// Sets and ways of a cache.
 struct CacheShape {
+  static constexpr int max_ways = 16;
+
   std::uint32_t sets;
   int ways;
 
   /// `entries` (rounded to full sets, at least one entry) in sets of `ways`; fewer ways where there
-  /// are not as many entries.
+  /// are not as many entries. More ways than 16 become more sets: where a hash
+  /// scatters the lines, so many ways miss hardly more than a few more would.
   static CacheShape of(double entries, int ways);
 };
 
@@ -59,7 +62,6 @@ struct CacheShape {
 class SetAssociativeCache {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
-  static constexpr int max_ways = 16;
 
   /// Throws std::invalid_argument unless there are 1 to 16 ways and at least one cache and set.
   SetAssociativeCache(std::size_t caches, CacheShape shape);
@@ -82,6 +84,13 @@ class SetAssociativeCache {
     tags_[set].tags[way] = line;
     order_[set] = (order & ~used_nibbles_) | (order << 4 & used_nibbles_) | way;
     return out;
+  }
+
+  /// Has the host fetch what touch() and insert() of this line will read.
+  void prefetch(std::size_t cache, std::uint32_t line) const noexcept {
+    const std::size_t set = set_of(cache, line);
+    __builtin_prefetch(&tags_[set], 1);
+    __builtin_prefetch(&order_[set], 1);
   }
 
   bool contains(std::size_t cache, std::uint32_t line) const noexcept {

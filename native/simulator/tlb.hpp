@@ -1,6 +1,8 @@
 // The translation caches of every core: two levels of recently used pages.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -13,11 +15,17 @@ class Tlb {
  public:
   enum class Found : std::uint8_t { first_level, second_level, walk };
 
-  /// One for each of `cores` physical cores, shrunk to the 1 of `page_sampling` pages recorded.
+  /// One for each of `cores` physical cores, shrunk to the share of the machine's pages of which
+  /// anything is recorded where 1 of `page_sampling` pages of 4 KiB is.
   Tlb(const Machine& machine, std::size_t cores, std::uint32_t page_sampling)
       : has_first_(machine.dtlb_pages > 0.0),
-        first_(cores, CacheShape::of(machine.dtlb_pages / page_sampling, ways)),
-        second_(cores, CacheShape::of(machine.tlb_pages / page_sampling, ways)) {}
+        first_(cores, shape(machine, machine.dtlb_pages, page_sampling)),
+        second_(cores, shape(machine, machine.tlb_pages, page_sampling)) {}
+
+  /// Pages of 4 KiB in one of the machine's pages.
+  static std::uint32_t base_pages(const Machine& machine) {
+    return static_cast<std::uint32_t>(std::max(1.0, machine.page_bytes / 4096.0));
+  }
 
   Found touch(std::size_t core, std::uint32_t page) noexcept {
     if (has_first_) {
@@ -35,7 +43,11 @@ class Tlb {
   }
 
  private:
-  static constexpr int ways = 8;
+  static CacheShape shape(const Machine& machine, double entries, std::uint32_t page_sampling) {
+    const double unrecorded = std::pow(1.0 - 1.0 / page_sampling, base_pages(machine));
+    return CacheShape::of(entries * (1.0 - unrecorded), 8);
+  }
+
   bool has_first_;
   SetAssociativeCache first_, second_;
 };

@@ -1,0 +1,185 @@
+"""Every level and every distance of every preset takes its configured time in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pmoss_env._native import (
+    MachineModel,
+    SimulatedServer,
+    Trace,
+    modified_lines,
+    page_chase,
+    pointer_chase,
+    streaming,
+)
+from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.machines import load_machine, machine_names
+
+if TYPE_CHECKING:
+    from pmoss_env._native import ModelSnapshot
+
+PRESETS = [name for name in machine_names() if name != "host"]
+
+
+def run(
+    machine: MachineModel,
+    trace: Trace,
+    cores: list[int],
+    nodes: list[int],
+    **neighbours: list[float],
+) -> ModelSnapshot:
+    server = SimulatedServer(machine, outstanding_per_worker=1)
+    server.set_instance(trace, **neighbours)
+    return server.run(np.array(cores, np.int32), np.array(nodes, np.int32))
+
+
+def chase_ns(machine: MachineModel, lines: float, queries: float, core: int, node: int) -> float:
+    """Latency that a chase on an idle machine finds."""
+    trace = pointer_chase(1, int(lines), int(queries))
+    return 1e3 / run(machine, trace, [core], [node])["throughput"] * machine.mlp_dependent
+
+
+def workers(machine: MachineModel) -> list[int]:
+    return [int(core) for core in np.flatnonzero(np.asarray(machine.is_worker))]
+
+
+def dram_ns(machine: MachineModel) -> npt.NDArray[np.float64]:
+    nodes = len(machine.socket_of_node)
+    return np.asarray(machine.dram_ns).reshape(nodes, nodes)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_caches_take_their_latency(preset: str) -> None:
+    machine = native_machine(load_machine(preset))
+    core = workers(machine)[0]
+    node = machine.node_of_core[core]
+    l2 = machine.l2_lines
+    assert chase_ns(machine, l2 / 4, 2 * l2, core, node) == pytest.approx(machine.l2_ns, rel=0.01)
+    found = chase_ns(machine, 4 * l2, 12 * l2, core, node)
+    assert found == pytest.approx(machine.llc_ns, rel=0.01)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_memory_takes_its_latency_at_every_distance(preset: str) -> None:
+    machine = native_machine(load_machine(preset))
+    latencies = dram_ns(machine)
+    core = workers(machine)[-1]
+    for node, expected in enumerate(latencies[machine.node_of_core[core]]):
+        # No line comes a second time.
+        found = chase_ns(machine, 30_000, 30_000, core, node)
+        assert found == pytest.approx(expected, rel=0.02), node
+
+
+def test_sandy_bridge_has_memory_two_hops_away() -> None:
+    machine = native_machine(load_machine("sandy-bridge"))
+    snapshot = run(machine, pointer_chase(1, 30_000, 30_000), [workers(machine)[0]], [2])
+    assert dram_ns(machine)[0].max() == dram_ns(machine)[0, 2] == 230.0
+    links = np.asarray(snapshot["link_gb_per_s"]).reshape(4, 4)
+    crossed = np.argwhere(links > 0)
+    assert len(crossed) == 2
+    assert links[links > 0] == pytest.approx(snapshot["read_gb_per_s"][2])
+
+
+def pairs_of_domains(machine: MachineModel) -> Iterator[tuple[int, int, int]]:
+    """Workers of two domains, and a node for whose lines these are two domains."""
+    sockets = machine.socket_of_node
+    first: dict[int, int] = {}
+    for core in workers(machine):
+        first.setdefault(machine.llc_of_core[core], core)
+    one = next(iter(first.values()))
+    for other in list(first.values())[1:]:
+        home = machine.node_of_core[one]
+        same_socket = sockets[home] == sockets[machine.node_of_core[other]]
+        if machine.llc_at_home_cluster and same_socket:
+            home = next(node for node, s in enumerate(sockets) if s != sockets[home])
+        yield one, other, home
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_modified_lines_take_their_latency_at_every_distance(preset: str) -> None:
+    machine = native_machine(load_machine(preset))
+    domains = max(machine.llc_of_core) + 1
+    modified_ns = np.asarray(machine.modified_ns).reshape(domains, domains)
+    trace = modified_lines(1_000, 20_000)
+    seen = set()
+    for one, other, home in pairs_of_domains(machine):
+        a, b = machine.llc_of_core[one], machine.llc_of_core[other]
+        if modified_ns[a, b] in seen:
+            continue
+        seen.add(modified_ns[a, b])
+        counters = run(machine, trace, [one, other], [home, home])["counters"]
+        socket = machine.socket_of_node
+        away = socket[machine.node_of_core[one]] != socket[machine.node_of_core[other]]
+        at_reader = machine.modified_home_reader_ns if away else 0.0
+        ns = counters["cycles"] / counters["queries"] / machine.clock_ghz * machine.mlp_dependent
+        assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader, rel=0.01), (one, other)
+        assert ns[1] == pytest.approx(modified_ns[b, a], rel=0.01), (one, other)
+    assert seen or domains == 1
+
+
+def test_lines_of_the_own_socket_are_cached_at_their_home_cluster() -> None:
+    machine = native_machine(load_machine("skylake-x-8n"))
+    core = workers(machine)[0]
+    assert machine.node_of_core[core] == 0
+    trace = pointer_chase(1, int(4 * machine.l2_lines), int(8 * machine.l2_lines))
+
+    def throughput(node: int, thrashed: int | None) -> float:
+        pressure = [0.0] * 8
+        if thrashed is not None:
+            pressure[thrashed] = 10.0
+        return run(machine, trace, [core], [node], llc_lines_per_ns=pressure)["throughput"]
+
+    # Of nodes 0 and 1 on the core's socket, and 2 on another: the domain that their lines are in.
+    for node, domain in [(0, 0), (1, 1), (2, 0)]:
+        alone = throughput(node, None)
+        for other in range(4):
+            share = throughput(node, other) / alone
+            assert (share < 0.7) if other == domain else (share > 0.99), (node, other)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_translations_take_the_time_of_their_level(preset: str) -> None:
+    machine = native_machine(load_machine(preset))
+    core = workers(machine)[0]
+
+    def ns(pages: float) -> float:
+        trace = page_chase(1, int(pages), int(8 * pages) + 20_000)
+        return 1e3 / run(machine, trace, [core], [0])["throughput"]
+
+    assert ns(machine.dtlb_pages / 8) < 0.01
+    assert ns(machine.tlb_pages / 4) == pytest.approx(machine.tlb_ns, rel=0.03)
+    assert ns(machine.tlb_pages * 8) == pytest.approx(machine.page_walk_ns, rel=0.01)
+    machine.page_bytes = 2 * 1024.0**2
+    assert ns(machine.tlb_pages * 8) < 0.01  # all in the first level's huge pages
+
+
+@pytest.mark.parametrize("written_share", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("preset", ["skylake-x-8n", "skylake-x-4n", "sandy-bridge"])
+def test_streams_saturate_a_node_and_a_link(preset: str, written_share: float) -> None:
+    machine = native_machine(load_machine(preset))
+    node, socket = machine.node_of_core, machine.socket_of_node
+    here = [core for core in workers(machine) if socket[node[core]] == 0]
+    cores = [here[i % len(here)] for i in range(24)]
+    trace = streaming(24, 40_000, 32, 90_000, written_share)
+    # Fewer channels, so that the outstanding misses of one socket's cores are enough.
+    machine.dram_gb_per_s = [gb_per_s / 16 for gb_per_s in machine.dram_gb_per_s]
+    machine.dram_write_gb_per_s = [gb_per_s / 16 for gb_per_s in machine.dram_write_gb_per_s]
+    own = run(machine, trace, cores, [0] * 24)
+    read, written = own["read_gb_per_s"][0], own["write_gb_per_s"][0]
+    use = read / machine.dram_gb_per_s[0] + written / machine.dram_write_gb_per_s[0]
+    assert use == pytest.approx(1.0, abs=0.03)
+    assert written == pytest.approx(written_share * read, rel=0.05)
+    machine.dram_gb_per_s = [1e4] * len(socket)
+    machine.dram_write_gb_per_s = [1e4] * len(socket)
+    machine.link_gb_per_s = [gb_per_s / 8 for gb_per_s in machine.link_gb_per_s]
+    far = run(machine, trace, cores, [socket.index(1)] * 24)
+    links = np.asarray(far["link_gb_per_s"]).reshape(max(socket) + 1, -1)
+    configured = np.asarray(machine.link_gb_per_s).reshape(links.shape)
+    assert links[1, 0] == pytest.approx(configured[1, 0], rel=0.03)
+    assert links[0, 1] == pytest.approx(written_share * links[1, 0], rel=0.05)

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "analytic/small_machine.hpp"
+#include "tests/analytic/small_machine.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::simulator {

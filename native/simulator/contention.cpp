@@ -43,7 +43,8 @@ Contention::Contention(const Machine& machine)
       link_latency_(sockets_ * sockets_),
       multiplier_(nodes_ * nodes_),
       dram_ns_(nodes_ * nodes_),
-      epoch_flow_(sockets_ * sockets_) {}
+      epoch_flow_(sockets_ * sockets_),
+      crossed_(sockets_ * sockets_) {}
 
 void Contention::reset(const Neighbours& neighbours) {
   traffic_.read.assign(nodes_, 0);
@@ -77,18 +78,18 @@ void Contention::close_epoch(double ns, double bytes_per_line) {
   for (std::size_t i = 0; i < epoch_flow_.size(); ++i) {
     epoch_flow_[i] = static_cast<double>(traffic_.flow[i] - before_.flow[i]);
   }
-  const std::vector<double> crossed = routed(epoch_flow_);
+  route(epoch_flow_, crossed_);
   for (std::size_t link = 0; link < links_.size(); ++link) {
     if (machine_.link_gb_per_s[link] <= 0.0) continue;
-    const double use = gb_per_s * crossed[link] / machine_.link_gb_per_s[link];
+    const double use = gb_per_s * crossed_[link] / machine_.link_gb_per_s[link];
     link_latency_[link] = links_[link].latency_at(use, link_curve_);
   }
   before_ = traffic_;
   update_multipliers();
 }
 
-std::vector<double> Contention::routed(const std::vector<double>& flow) const {
-  std::vector<double> crossed(sockets_ * sockets_, 0.0);
+void Contention::route(const std::vector<double>& flow, std::vector<double>& crossed) const {
+  crossed.assign(sockets_ * sockets_, 0.0);
   for (std::size_t from = 0; from < sockets_; ++from) {
     for (std::size_t to = 0; to < sockets_; ++to) {
       for (std::size_t at = from; at != to;) {
@@ -98,7 +99,6 @@ std::vector<double> Contention::routed(const std::vector<double>& flow) const {
       }
     }
   }
-  return crossed;
 }
 
 void Contention::update_multipliers() {

@@ -51,7 +51,7 @@ class Contention {
 
   const Traffic& traffic() const noexcept { return traffic_; }
   /// The lines that crossed each link, [from socket][to socket], of given flows.
-  std::vector<double> routed(const std::vector<double>& flow) const;
+  void route(const std::vector<double>& flow, std::vector<double>& crossed) const;
 
  private:
   struct Resource {
@@ -72,7 +72,7 @@ class Contention {
   std::vector<double> memory_latency_, link_latency_;  // multipliers
   std::vector<double> multiplier_, dram_ns_;           // [core's node][memory's node]
   Traffic traffic_, before_;                           // now, and when the epoch began
-  std::vector<double> epoch_flow_;
+  std::vector<double> epoch_flow_, crossed_;
 };
 
 }  // namespace pmoss::simulator

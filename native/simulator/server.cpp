@@ -413,6 +413,14 @@ void Server::State::start_from_backlog(std::size_t c) {
   if (stream.begin == stream.end) return;
   const std::uint32_t query = stream_queries_[stream.at];
   stream.at = stream.at + 1 == stream.end ? stream.begin : stream.at + 1;
+  // As many streams as cores are more than the host's processor follows by itself.
+  constexpr std::size_t ahead = 2;
+  if (stream.at + ahead < stream.end) {
+    __builtin_prefetch(&trace_->queries[stream_queries_[stream.at + ahead]]);
+    const TracedQuery& next = trace_->queries[stream_queries_[stream.at]];
+    __builtin_prefetch(trace_->touches.data() + next.first_touch);
+    __builtin_prefetch(trace_->page_touches.data() + next.first_page);
+  }
   start(c, query);
 }
 
@@ -718,7 +726,7 @@ Snapshot Server::State::result() const {
   for (std::size_t i = 0; i < flow.size(); ++i) {
     flow[i] = static_cast<double>(traffic.flow[i] - traffic_before_.flow[i]) * gb_per_s;
   }
-  result.link_gb_per_s = memory_->contention().routed(flow);
+  memory_->contention().route(flow, result.link_gb_per_s);
   result.latency_p50_us = responses_.quantile(0.50) * 1e-3;
   result.latency_p99_us = responses_.quantile(0.99) * 1e-3;
   return result;

@@ -28,13 +28,8 @@ class Tlb {
   }
 
   Found touch(std::size_t core, std::uint32_t page) noexcept {
-    if (has_first_) {
-      if (first_.touch(core, page)) return Found::first_level;
-      first_.insert(core, page);
-    }
-    if (second_.touch(core, page)) return Found::second_level;
-    second_.insert(core, page);
-    return Found::walk;
+    if (has_first_ && first_.access(core, page)) return Found::first_level;
+    return second_.access(core, page) ? Found::second_level : Found::walk;
   }
 
   void clear() noexcept {

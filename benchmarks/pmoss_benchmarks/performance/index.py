@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.performance.native_programs import BUILD, build_program, run_program
 from pmoss_benchmarks.report import Figure
-from pmoss_env.errors import BackendError
 
 LOOKUP_GOAL = 3.0
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def measure_index(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Figure]:
@@ -21,18 +16,10 @@ def measure_index(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Fig
 
     Needs a source checkout, a compiler and, for the peer, Debian's libabsl-dev.
     """
-    build = REPOSITORY / "build" / "bench"
-    result = build / "index_bench.json"
-    if not (REPOSITORY / "native" / "bench").is_dir():
-        raise BackendError(f"{REPOSITORY} holds no native/bench: run this in a source checkout")
-    _run(
-        *(_tool("cmake"), "-S", REPOSITORY / "native", "-B", build, "-DCMAKE_BUILD_TYPE=Release"),
-        *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_BENCH=ON"),
-    )
-    _run(_tool("cmake"), "--build", build, "--target", "index_bench", "-j", "2")
+    program = build_program("index_bench")
+    result = BUILD / "index_bench.json"
     result.unlink(missing_ok=True)
-    program = next(build.rglob("index_bench"))
-    _run(program, "--keys", keys, "--rounds", rounds, "--json", result)
+    run_program(program, "--keys", keys, "--rounds", rounds, "--json", result)
     return _figures(json.loads(result.read_text()))
 
 
@@ -60,19 +47,3 @@ def _figure(
 ) -> Figure:
     median, low, high = (spread[key] * scale for key in ("median", "min", "max"))
     return Figure(name, unit, median, low, high, data["rounds"], note=note)
-
-
-def _tool(name: str) -> str:
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise BackendError(f"{name} is not installed: pip install 'pmoss-env[dev]'")
-    return found
-
-
-def _run(*command: object) -> None:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-        raise BackendError(f"{' '.join(words)} failed with status {done.returncode}:\n{tail}")

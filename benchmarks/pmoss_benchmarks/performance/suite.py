@@ -8,6 +8,8 @@ from typing import Any
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
+from pmoss_benchmarks.performance.sampling import measure_sampling
+from pmoss_benchmarks.performance.simulator import measure_simulator
 from pmoss_benchmarks.performance.vector_environment import measure_vector_environment
 from pmoss_benchmarks.report import Figure
 from pmoss_env.errors import UnknownNameError
@@ -18,6 +20,8 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "vector-environment": measure_vector_environment,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,
+    "simulator": measure_simulator,
+    "sampling": measure_sampling,
 }
 
 
@@ -29,7 +33,7 @@ def run_performance(
     Args:
         parts: keys of PARTS.
         announce: called with each part's name as it starts.
-        **options: ``rounds`` of every part; ``keys`` of the index.
+        **options: ``rounds`` of every part; ``keys`` of the index and the simulator.
     """
     for part in parts:
         if part not in PARTS:

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "simulator/micro_trace.hpp"
 #include "tests/analytic/small_machine.hpp"
 #include "workload/random.hpp"
 
@@ -21,15 +22,14 @@ struct Shape {
   std::uint32_t lines_per_slice = 1000;
   std::uint16_t touches = 10;
   std::uint32_t instructions = 400;
-  bool writes = false, streams = false, shared_lines = false;
+  bool writes = false;
 };
 
 // Query i is of slice i mod slices and touches the next lines of the slice, one after the other.
 std::shared_ptr<Trace> trace_of(const Shape& shape) {
   auto trace = std::make_shared<Trace>();
   trace->slices = shape.slices;
-  const std::uint32_t sets = shape.shared_lines ? 1 : shape.slices;
-  for (std::uint32_t line = 0; line < sets * shape.lines_per_slice; ++line) {
+  for (std::uint32_t line = 0; line < shape.slices * shape.lines_per_slice; ++line) {
     trace->slice_of_line.push_back(static_cast<std::uint16_t>(line / shape.lines_per_slice));
     trace->address_page_of_line.push_back(line / 64);
   }
@@ -39,13 +39,13 @@ std::shared_ptr<Trace> trace_of(const Shape& shape) {
     query.first_touch = trace->touches.size();
     query.slice = static_cast<std::uint16_t>(i % shape.slices);
     query.instructions = shape.instructions;
-    (shape.streams ? query.streaming : query.dependent) = shape.touches;
+    query.dependent = shape.touches;
     trace->queries.push_back(query);
     if (i == shape.queries) break;
-    std::uint32_t& at = next[shape.shared_lines ? 0 : query.slice];
+    std::uint32_t& at = next[query.slice];
     for (int t = 0; t < shape.touches; ++t) {
-      const std::uint32_t base = shape.shared_lines ? 0 : query.slice * shape.lines_per_slice;
-      trace->touches.emplace_back(base + at, shape.writes, shape.streams, false);
+      const std::uint32_t base = query.slice * shape.lines_per_slice;
+      trace->touches.emplace_back(base + at, shape.writes, false, false);
       at = (at + 1) % shape.lines_per_slice;
     }
   }
@@ -80,9 +80,7 @@ constexpr double cpu_ns = 100.0;  // 400 instructions at 2 per cycle and 2 GHz
 
 TEST(Server, AChaseTakesTheLatencyOfEachLevel) {
   const auto chase_ns = [](std::uint32_t lines, std::int32_t node) {
-    const auto trace = trace_of({.lines_per_slice = lines});
-    const double x = run(flat_machine(), trace, {0}, {node}).throughput;
-    return (1e3 / x - cpu_ns) / 10.0;
+    return 1e3 / run(flat_machine(), pointer_chase(1, lines, 40'000), {0}, {node}).throughput;
   };
   EXPECT_NEAR(chase_ns(128, 0), 5.0, 1e-6) << "L2";
   EXPECT_NEAR(chase_ns(2000, 0), 20.0, 0.05) << "last level";
@@ -92,22 +90,13 @@ TEST(Server, AChaseTakesTheLatencyOfEachLevel) {
 }
 
 TEST(Server, ALineModifiedElsewhereTakesItsClassLatency) {
-  // Two slices write the same few lines, from cores of two domains.
-  const auto trace =
-      trace_of({.slices = 2, .lines_per_slice = 90, .writes = true, .shared_lines = true});
   Load load;
   load.outstanding_per_worker = 1;
-  Machine machine = flat_machine();
-  std::fill(machine.is_worker.begin(), machine.is_worker.end(), std::uint8_t{0});
-  machine.is_worker[0] = machine.is_worker[2] = 1;
-  // The lines come round every nine queries: it is the other core that wrote them last.
-  const Snapshot s = run(machine, trace, {0, 2}, {0, 0}, load);
-  double write_misses = 0.0;
-  for (const SliceRates& slice : s.slices) write_misses += slice.llc_write_misses;
-  EXPECT_GT(write_misses / s.throughput, 4.0);
-  EXPECT_LE(write_misses / s.throughput, 10.0);
-  const double l3_ns = (s.slices[0].cycles_l3_miss + s.slices[1].cycles_l3_miss) / 2.0;
-  EXPECT_NEAR(l3_ns / write_misses, 60.0 - 5.0, 0.01);
+  const Snapshot s = run(flat_machine(), modified_lines(100, 20'000), {0, 2}, {0, 0}, load);
+  for (const SliceRates& slice : s.slices) {
+    EXPECT_NEAR(slice.elapsed_us / slice.throughput * 1e3, 60.0, 1e-6);
+    EXPECT_NEAR(slice.llc_write_misses, slice.throughput, 1e-3 * slice.throughput);
+  }
 }
 
 TEST(Server, ClosedLoadIsBoundByTheBusiestCore) {
@@ -168,9 +157,7 @@ TEST(Server, RoutersBoundTheThroughputWhereTheyAreModelled) {
 }
 
 TEST(Server, StreamsSaturateMemoryAndLinksAtTheirBandwidth) {
-  Shape shape{.slices = 8, .queries = 80'000, .lines_per_slice = 20'000, .instructions = 40};
-  shape.streams = true;
-  const auto trace = trace_of(shape);
+  const auto trace = streaming(8, 20'000, 10, 80'000);
   Machine machine = flat_machine();
   machine.dram_gb_per_s.assign(4, 5.0);
   const std::vector<std::int32_t> cores{0, 1, 2, 3, 4, 5, 6, 7};
@@ -183,19 +170,16 @@ TEST(Server, StreamsSaturateMemoryAndLinksAtTheirBandwidth) {
   EXPECT_NEAR(s.link_gb_per_s[2], 3.0, 0.1);  // from socket 1 to socket 0
   EXPECT_EQ(s.link_gb_per_s[1], 0.0);
 
-  shape.writes = true;
   machine = flat_machine();
   machine.dram_gb_per_s.assign(4, 6.0);
   machine.dram_write_gb_per_s.assign(4, 3.0);
-  s = run(machine, trace_of(shape), cores, {1, 1, 1, 1, 1, 1, 1, 1});
+  s = run(machine, streaming(8, 20'000, 10, 80'000, 1.0), cores, {1, 1, 1, 1, 1, 1, 1, 1});
   EXPECT_NEAR(s.read_gb_per_s[1], s.write_gb_per_s[1], 0.1);
   EXPECT_NEAR(s.read_gb_per_s[1] / 6.0 + s.write_gb_per_s[1] / 3.0, 1.0, 0.04);
 }
 
 TEST(Server, MoreBandwidthNeverLowersThroughput) {
-  Shape shape{.slices = 8, .queries = 40'000, .lines_per_slice = 20'000, .instructions = 40};
-  shape.streams = true;
-  const auto trace = trace_of(shape);
+  const auto trace = streaming(8, 20'000, 10, 40'000);
   double before = 0.0;
   for (const double gb_per_s : {2.0, 4.0, 8.0, 16.0, 32.0}) {
     Machine machine = flat_machine();
@@ -209,12 +193,57 @@ TEST(Server, MoreBandwidthNeverLowersThroughput) {
 }
 
 TEST(Server, RelabelledNodesChangeNothing) {
-  const auto trace = trace_of({.slices = 8, .lines_per_slice = 3000});
+  const auto trace = pointer_chase(8, 3000, 40'000);
   const double a =
       run(flat_machine(), trace, {0, 0, 2, 3, 4, 5, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}).throughput;
   const double b =
       run(flat_machine(), trace, {4, 4, 6, 7, 0, 1, 2, 3}, {2, 2, 3, 3, 0, 0, 1, 1}).throughput;
   EXPECT_NEAR(a, b, 1e-3 * a);
+}
+
+TEST(Server, AReaderWaitsForALockAndBeginsAgain) {
+  // The queries of slice 0 lock a line; those of slice 1 read it, or another one.
+  const auto reader_ns = [](bool locks, bool same_line) {
+    auto trace = trace_of({.slices = 2, .lines_per_slice = 1, .touches = 1});
+    for (std::size_t i = 0; i < trace->size(); ++i) {
+      const bool reads = i % 2 == 1;
+      trace->touches[i] = Touch(reads && !same_line ? 1 : 0, !reads, false, locks && !reads);
+    }
+    Load load;
+    load.kind = Load::Kind::saturated;
+    const Snapshot s = run(flat_machine(), trace, {0, 2}, {0, 0}, load);
+    return s.slices[1].elapsed_us / s.slices[1].throughput * 1e3;
+  };
+  EXPECT_NEAR(reader_ns(true, false), cpu_ns + 5.0, 1e-6);
+  const double undisturbed = reader_ns(false, true);
+  EXPECT_NEAR(undisturbed, cpu_ns + 60.0, 1.0) << "modified elsewhere each time";
+  // The line is always locked: each reader waits for the rest of a writer's query, and repeats its
+  // own work.
+  const double waiting = reader_ns(true, true);
+  EXPECT_GT(waiting, undisturbed + cpu_ns);
+  EXPECT_LT(waiting, undisturbed + cpu_ns + undisturbed);
+}
+
+TEST(Server, NumaBalancingBringsPagesToTheirUsersButFaultsTakeTime) {
+  const auto trace = pointer_chase(1, 40'000, 40'000);  // no line comes twice
+  const auto chase_ns = [&](bool balancing, double fault_ns, DataPlacement data) {
+    ServerOptions options;
+    options.numa_balancing = balancing;
+    options.hint_fault_ns = fault_ns;
+    Server server(flat_machine(), {}, options);
+    server.set_instance(trace);
+    const std::vector<std::int32_t> core{6}, node{0};
+    return 1e3 / server.run({core, node, Routing::core, data}, 1).throughput;
+  };
+  EXPECT_NEAR(chase_ns(false, 2000.0, DataPlacement::first_touch), 150.0, 0.1);
+  const double moved = 0.25 * 150.0 + 0.75 * 80.0;
+  EXPECT_NEAR(chase_ns(true, 0.0, DataPlacement::first_touch), moved, 5.0);  // of 625 pages
+  EXPECT_NEAR(chase_ns(true, 2000.0, DataPlacement::first_touch) /
+                  chase_ns(true, 0.0, DataPlacement::first_touch),
+              1.0 / (1.0 - 0.065 * 2.0 / 8.0), 1e-4);
+  for (const auto data : {DataPlacement::interleaved, DataPlacement::slice}) {
+    EXPECT_EQ(chase_ns(true, 2000.0, data), chase_ns(false, 2000.0, data)) << "exempt";
+  }
 }
 
 TEST(Server, NeighboursTakeTimeAndHardwareThreadsShare) {

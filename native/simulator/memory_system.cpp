@@ -131,7 +131,10 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
     llc_.erase(domain, line);
     state.domains &= ~(std::uint64_t{1} << domain);
   } else if (domain_holds || !(state.sharers & l2s_of(domain, home)).empty()) {
-    // The domain itself or another L2 of it.
+    // The domain itself or another L2 of it, which must hand over what it has modified.
+    if (!domain_holds && state.modified == static_cast<std::int16_t>(domain)) {
+      served.ns = std::max(0.0, modified_ns_[domain * domains_ + domain] - l2_ns_);
+    }
   } else if (state.modified >= 0) {
     const auto owner = static_cast<std::size_t>(state.modified);
     const std::size_t from = socket_of_domain_[owner];

@@ -297,7 +297,10 @@ def validation(
                     v.target.statement,
                     v.target.expected,
                     f"{v.target.low:g} .. {v.target.high:g}",
-                    *(f"{v.got[f]:.3g}" if v.got else "" for f in ("analytic", "simulated")),
+                    *(
+                        f"{v.got[f]:.3g}" if v.got and v.got[f] == v.got[f] else ""
+                        for f in ("analytic", "simulated")
+                    ),
                     Text(v.words, {None: "", True: "green", False: "red"}[v.inside]),
                 )
                 for v in verdicts

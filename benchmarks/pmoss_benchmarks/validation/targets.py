@@ -7,12 +7,20 @@ not documented, and is reported only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pmoss_benchmarks.validation.laboratory import FIDELITIES, SHARED, SN_T, Laboratory
+from pmoss_benchmarks.validation.micro import (
+    latency_ns,
+    loaded_latency,
+    modified_ns,
+    stream_gb_per_s,
+)
 from pmoss_env.errors import UnknownNameError
+from pmoss_env.machines import load_machine
 
 Gate = Literal["hard", "soft", "open"]
 
@@ -55,7 +63,8 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """For a JSON file."""
         target = {k: v for k, v in vars(self.target).items() if k != "ask"}
-        return {**target, "got": self.got, "verdict": self.words}
+        got = {name: None if math.isnan(value) else value for name, value in self.got.items()}
+        return {**target, "got": got, "verdict": self.words}
 
     @property
     def words(self) -> str:
@@ -105,6 +114,60 @@ def _hottest_share(laboratory: Laboratory, fidelity: str) -> float:
     """Share of the hottest slice under the skew of the original's lookups."""
     snapshot = laboratory.snapshot(fidelity, "skylake-x-8n", "lookups-zipf", "lpt", "closed")
     return float(snapshot.slice_throughput.max() / snapshot.slice_throughput.sum())
+
+
+def micro(measure: Callable[[], float]) -> Ask:
+    """What a small benchmark of memory gets; it can only be asked of the simulator."""
+    return lambda laboratory, fidelity: measure() if fidelity == "simulated" else math.nan
+
+
+def _across_sockets() -> float:
+    """Core to core on Skylake-X, lines at home in turn at both, over the way within a node."""
+    cores = load_machine(SKX).workers
+    nodes = load_machine(SKX).node_of_core[cores]
+    here, beside, away = int(cores[0]), int(cores[1]), int(cores[nodes == 2][0])
+    across = [modified_ns(SKX, here, away, home) for home in (0, 2)]
+    return sum(across) / 2 / modified_ns(SKX, here, beside, 0)
+
+
+def _across_chiplets() -> float:
+    """Core to core between the chiplets of a socket of Milan, over the way within one."""
+    machine = load_machine(MILAN8)
+    cores = machine.workers
+    chiplets = machine.llc_of_core[cores]
+    here, beside = (int(core) for core in cores[chiplets == chiplets[0]][:2])
+    away = int(cores[chiplets == chiplets[-1] // 2 - 1][0])
+    return modified_ns(MILAN8, here, away, 0) / modified_ns(MILAN8, here, beside, 0)
+
+
+#: Loaded / idle latency at shares of the bandwidth, by machine: PROFET's measurements of Skylake
+#: 6146 (50 % reads), Cascade Lake 5218 and Sandy Bridge E5-2670 (reads).
+LOADED = {
+    "skylake-x-8n": {0.1: 1.07, 0.25: 1.16, 0.5: 1.22, 0.7: 1.32, 0.8: 1.40, 0.9: 1.58},
+    "xeon-6240m-optane": {0.1: 1.06, 0.25: 1.13, 0.5: 1.26, 0.7: 1.42, 0.8: 1.56, 0.9: 1.68},
+    "sandy-bridge": {0.1: 1.04, 0.25: 1.08, 0.5: 1.15, 0.7: 1.19, 0.8: 1.28, 0.9: 1.47},
+}
+
+
+def _curve_error(machine: str) -> Ask:
+    """The largest relative error of the loaded latency."""
+    return micro(
+        lambda: max(
+            abs(loaded_latency(machine, use) / measured - 1)
+            for use, measured in LOADED[machine].items()
+        )
+    )
+
+
+def _scan(memory_node: int, cores: str) -> Ask:
+    """GB/s of a scan by one core, or by all of the first socket, of a node of the UV 300H."""
+
+    def measure() -> float:
+        machine = load_machine("uv-300h")
+        mine = machine.workers[machine.node_of_core[machine.workers] == 0]
+        return stream_gb_per_s("uv-300h", mine[: 1 if cores == "one" else None], memory_node)
+
+    return micro(measure)
 
 
 def _dispatched(laboratory: Laboratory, fidelity: str) -> float:
@@ -467,6 +530,137 @@ TARGETS: tuple[Target, ...] = (
         10.0,
         "first",
         ratio(SKX4, "ycsb-a", "p-moss", (*SHARED, *SN_T)),
+    ),
+    Target(
+        "21",
+        "memory latency of the other node of the socket / local, Skylake-X",
+        _PMOSS + "1",
+        "hard",
+        1.07,
+        1.13,
+        "1.10",
+        micro(lambda: latency_ns(SKX, 0, 1) / latency_ns(SKX, 0, 0)),
+    ),
+    Target(
+        "22a",
+        "core to core across sockets / within one, Skylake-X",
+        _PMOSS + "1",
+        "hard",
+        2.6,
+        3.1,
+        "3; 2.8 to 2.95 measured",
+        micro(_across_sockets),
+    ),
+    Target(
+        "22b",
+        "core to core between chiplets / within one, Milan",
+        _PMOSS + "1",
+        "hard",
+        3.6,
+        4.8,
+        "up to 4; 4.4 to 4.7 measured",
+        micro(_across_chiplets),
+    ),
+    Target(
+        "22c",
+        "core to core, far / near, Grace Hopper",
+        _PMOSS + "1",
+        "hard",
+        1.4,
+        1.7,
+        "1.5",
+        None,
+        "the mesh is one last-level domain with one latency",
+    ),
+    Target(
+        "23a",
+        "largest error of the loaded latency up to 90 % of the bandwidth, Skylake-X",
+        "PROFET, measured curves",
+        "hard",
+        0.0,
+        0.05,
+        "0",
+        _curve_error("skylake-x-8n"),
+    ),
+    Target(
+        "23b",
+        "largest error of the loaded latency up to 90 % of the bandwidth, Cascade Lake",
+        "PROFET, measured curves",
+        "hard",
+        0.0,
+        0.05,
+        "0",
+        _curve_error("xeon-6240m-optane"),
+    ),
+    Target(
+        "23c",
+        "largest error of the loaded latency up to 90 % of the bandwidth, Sandy Bridge",
+        "PROFET, measured curves",
+        "hard",
+        0.0,
+        0.05,
+        "0",
+        _curve_error("sandy-bridge"),
+    ),
+    Target(
+        "26a",
+        "scan by one core, GB/s, local, UV 300H",
+        _HPI + "4.1",
+        "hard",
+        7.2,
+        8.8,
+        "8",
+        _scan(0, "one"),
+    ),
+    Target(
+        "26b",
+        "scan by one core, GB/s, same blade, UV 300H",
+        _HPI + "4.1",
+        "hard",
+        4.5,
+        5.5,
+        "5",
+        _scan(1, "one"),
+    ),
+    Target(
+        "26c",
+        "scan by one core, GB/s, other blade, UV 300H",
+        _HPI + "4.1",
+        "hard",
+        2.7,
+        3.3,
+        "3",
+        _scan(4, "one"),
+    ),
+    Target(
+        "30a",
+        "bandwidth of a node, GB/s, local, UV 300H",
+        _HPI + "1",
+        "hard",
+        45.0,
+        55.0,
+        "50",
+        _scan(0, "all"),
+    ),
+    Target(
+        "30b",
+        "bandwidth of a node, GB/s, same blade, UV 300H",
+        _HPI + "1",
+        "hard",
+        11.25,
+        13.75,
+        "12.5",
+        _scan(1, "all"),
+    ),
+    Target(
+        "30c",
+        "bandwidth of a node, GB/s, other blade, UV 300H",
+        _HPI + "1",
+        "hard",
+        10.35,
+        12.65,
+        "11.5",
+        _scan(4, "all"),
     ),
     Target(
         "24",

@@ -7,8 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/backlog.hpp"
 #include "simulator/completions.hpp"
 #include "simulator/memory_system.hpp"
+#include "simulator/page_homes.hpp"
+#include "simulator/slice_counts.hpp"
 #include "simulator/tlb.hpp"
 #include "workload/histogram.hpp"
 #include "workload/portable_math.hpp"
@@ -18,8 +21,6 @@ namespace pmoss::simulator {
 namespace {
 
 constexpr double line_bytes = 64.0;
-// A fair scheduler lets two runnable threads alternate every few milliseconds.
-constexpr double time_slice_us = 3000.0;
 // Queries over which the mean wait beyond the L2 is formed where lines are sampled.
 constexpr double mean_over_queries = 512.0;
 // A lock that seems to be held for longer than this was given back before the clock wrapped.
@@ -43,13 +44,6 @@ void require_shape(const char* name, const std::vector<double>& values, std::siz
     if (!(value >= 0.0) || !std::isfinite(value)) refuse(name, value, "finite and at least 0");
   }
 }
-
-// What a slice's queries did. Counts of recorded lines and pages are not yet weighted.
-struct SliceCounts {
-  std::uint64_t queries, instructions, touches, reads_missed, writes_missed, reads_from_memory,
-      reads_from_remote_memory, writes_from_remote_memory, local_loads, remote_loads, walks;
-  double branch_misses, beyond_domain_ns, domain_ns, walk_ns, task_ns, elapsed_ns;
-};
 
 // The waits of one core's queries that were recorded, with the weight of what was not: what the
 // mean is made of. Old ones fade.
@@ -80,11 +74,6 @@ struct Slot {
   double ready_ns = 0;  // when a router hands it out
   std::uint32_t query = 0;
   std::uint32_t next = nobody;
-};
-
-// A part of the trace that one or more saturated workers go through.
-struct Stream {
-  std::size_t begin = 0, end = 0, at = 0;
 };
 
 }  // namespace
@@ -130,9 +119,7 @@ class Server::State {
   void check(const Placement& placement) const;
   void prepare_cores(const Placement& placement);
   void prepare_homes(const Placement& placement);
-  void prepare_streams(const Placement& placement);
   void prepare_slots();
-  std::uint8_t home_of(std::uint32_t page, std::uint16_t slice, const Placement& placement) const;
 
   std::uint32_t next_query();
   std::size_t route(std::uint32_t query);
@@ -173,9 +160,7 @@ class Server::State {
   std::uint32_t first_dispatch_ = nobody, last_dispatch_ = nobody;
   std::vector<double> router_free_ns_;
   std::size_t next_router_ = 0;
-  std::vector<Stream> streams_;
-  std::vector<std::uint32_t> stream_queries_;
-  std::vector<std::uint32_t> stream_of_core_;
+  Backlog backlog_;
   std::size_t cursor_ = 0;
   std::vector<double> foreign_;  // per domain: neighbours' lines not yet brought in
   std::unique_ptr<Completions> completions_;
@@ -284,61 +269,16 @@ void Server::State::prepare_cores(const Placement& placement) {
   mean_dram_.assign(cores() * nodes(), 0.0);
 }
 
-std::uint8_t Server::State::home_of(std::uint32_t page, std::uint16_t slice,
-                                    const Placement& placement) const {
-  const auto own = static_cast<std::uint8_t>(placement.nodes[slice]);
-  if (placement.data == DataPlacement::slice) return own;
-  if (placement.data == DataPlacement::interleaved) {
-    return static_cast<std::uint8_t>(page / Tlb::base_pages(machine_) % nodes());
-  }
-  if (!options_.numa_balancing) return 0;
-  Random hash(mix64(page));
-  if (hash.uniform() < options_.balancing_stay_share) return 0;
-  std::size_t core = workers_[hash.below(workers_.size())];
-  if (placement.routing == Routing::node) return own;
-  if (placement.routing == Routing::core) core = static_cast<std::size_t>(placement.cores[slice]);
-  return static_cast<std::uint8_t>(machine_.node_of_core[core]);
-}
-
 void Server::State::prepare_homes(const Placement& placement) {
+  const PageHomes homes(machine_, workers_, placement, options_.numa_balancing,
+                        options_.balancing_stay_share);
   home_of_line_.resize(trace_->lines());
   for (std::size_t line = 0; line < trace_->lines(); ++line) {
-    home_of_line_[line] =
-        home_of(trace_->address_page_of_line[line], trace_->slice_of_line[line], placement);
+    home_of_line_[line] = homes.of(trace_->address_page_of_line[line], trace_->slice_of_line[line]);
   }
   memory_->reset(home_of_line_, neighbours_);
   tlb_->clear();
   foreign_.assign(static_cast<std::size_t>(machine_.llc_domains()), 0.0);
-}
-
-// The queries of each stream in the order of the trace: a counting sort.
-void Server::State::prepare_streams(const Placement& placement) {
-  const auto stream_of_slice = [&](std::size_t slice) -> std::size_t {
-    if (placement.routing == Routing::any) return 0;
-    return static_cast<std::size_t>(placement.routing == Routing::node ? placement.nodes[slice]
-                                                                       : placement.cores[slice]);
-  };
-  streams_.assign(std::max(cores(), nodes()), Stream{});
-  stream_of_core_.assign(cores(), 0);
-  for (const std::uint32_t core : workers_) {
-    if (placement.routing == Routing::core) stream_of_core_[core] = core;
-    if (placement.routing == Routing::node) {
-      stream_of_core_[core] = static_cast<std::uint32_t>(machine_.node_of_core[core]);
-    }
-  }
-  const std::size_t n = trace_->size();
-  for (std::size_t i = 0; i < n; ++i) ++streams_[stream_of_slice(trace_->queries[i].slice)].end;
-  std::size_t begin = 0;
-  for (Stream& stream : streams_) {
-    stream.begin = stream.at = begin;
-    begin = stream.end += begin;
-  }
-  stream_queries_.resize(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    Stream& stream = streams_[stream_of_slice(trace_->queries[i].slice)];
-    stream_queries_[stream.at++] = static_cast<std::uint32_t>(i);
-  }
-  for (Stream& stream : streams_) stream.at = stream.begin;
 }
 
 void Server::State::prepare_slots() {
@@ -409,19 +349,8 @@ void Server::State::arrive(std::uint32_t slot) {
 }
 
 void Server::State::start_from_backlog(std::size_t c) {
-  Stream& stream = streams_[stream_of_core_[c]];
-  if (stream.begin == stream.end) return;
-  const std::uint32_t query = stream_queries_[stream.at];
-  stream.at = stream.at + 1 == stream.end ? stream.begin : stream.at + 1;
-  // As many streams as cores are more than the host's processor follows by itself.
-  constexpr std::size_t ahead = 2;
-  if (stream.at + ahead < stream.end) {
-    __builtin_prefetch(&trace_->queries[stream_queries_[stream.at + ahead]]);
-    const TracedQuery& next = trace_->queries[stream_queries_[stream.at]];
-    __builtin_prefetch(trace_->touches.data() + next.first_touch);
-    __builtin_prefetch(trace_->page_touches.data() + next.first_page);
-  }
-  start(c, query);
+  const std::uint32_t query = backlog_.next(*trace_, c);
+  if (query != Backlog::nothing) start(c, query);
 }
 
 void Server::State::start(std::size_t c, std::uint32_t query) {
@@ -640,7 +569,7 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
   arrivals_ = Random(mix64(seed) + 1);
   prepare_cores(placement);
   prepare_homes(placement);
-  if (has_backlog()) prepare_streams(placement);
+  if (has_backlog()) backlog_.prepare(*trace_, machine_, placement);
   prepare_slots();
   completions_ = std::make_unique<Completions>(cores());
   cursor_ = 0;
@@ -685,34 +614,11 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
 Snapshot Server::State::result() const {
   const auto sockets = static_cast<std::size_t>(machine_.sockets());
   const double lines = trace_->line_sampling;
-  const double pages = trace_->page_sampling;
   const double per_us = 1e3 / (now_ - measured_from_);
   Snapshot result;
   result.throughput = static_cast<double>(completed_ - warmup_) * per_us;
   for (const SliceCounts& n : counts_) {
-    const auto rate = [per_us](auto count) { return static_cast<double>(count) * per_us; };
-    SliceRates r{};
-    r.throughput = rate(n.queries);
-    r.cycles = rate(n.task_ns) * machine_.clock_ghz;
-    r.instructions = rate(n.instructions);
-    r.l1d_misses = rate(n.touches);
-    r.llc_misses = lines * rate(n.reads_missed);
-    r.branch_misses = rate(n.branch_misses);
-    r.memory_misses = lines * rate(n.reads_from_remote_memory);
-    r.dtlb_misses = pages * rate(n.walks);
-    r.memory_accesses = lines * rate(n.reads_from_memory);
-    r.llc_write_misses = lines * rate(n.writes_missed);
-    r.memory_write_misses = lines * rate(n.writes_from_remote_memory);
-    r.local_dram = lines * rate(n.local_loads);
-    r.remote_dram = lines * rate(n.remote_loads);
-    r.cycles_l3_miss = lines * rate(n.beyond_domain_ns) * machine_.clock_ghz;
-    r.cycles_mem_any = r.cycles_l3_miss +
-                       machine_.clock_ghz * (lines * rate(n.domain_ns) + pages * rate(n.walk_ns));
-    r.task_clock_us = rate(n.task_ns) * 1e-3;
-    r.elapsed_us = rate(n.elapsed_ns) * 1e-3;
-    // A preempted thread waits a time slice for every one it runs against its neighbour.
-    r.context_switches = (r.elapsed_us - r.task_clock_us) / time_slice_us;
-    result.slices.push_back(r);
+    result.slices.push_back(n.rates(per_us, *trace_, machine_));
   }
   const Traffic& traffic = memory_->contention().traffic();
   const double gb_per_s = lines * line_bytes * per_us * 1e-3;

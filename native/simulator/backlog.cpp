@@ -1,0 +1,54 @@
+#include "simulator/backlog.hpp"
+
+#include <algorithm>
+
+namespace pmoss::simulator {
+
+// The queries of each stream in the order of the trace: a counting sort.
+void Backlog::prepare(const Trace& trace, const Machine& machine, const Placement& placement) {
+  const auto stream_of_slice = [&](std::size_t slice) -> std::size_t {
+    if (placement.routing == Routing::any) return 0;
+    return static_cast<std::size_t>(placement.routing == Routing::node ? placement.nodes[slice]
+                                                                       : placement.cores[slice]);
+  };
+  const std::size_t cores = machine.node_of_core.size();
+  streams_.assign(std::max(cores, machine.socket_of_node.size()), Stream{});
+  stream_of_core_.assign(cores, 0);
+  for (std::uint32_t core = 0; core < cores; ++core) {
+    if (placement.routing == Routing::core) stream_of_core_[core] = core;
+    if (placement.routing == Routing::node) {
+      stream_of_core_[core] = static_cast<std::uint32_t>(machine.node_of_core[core]);
+    }
+  }
+  const std::size_t n = trace.size();
+  for (std::size_t i = 0; i < n; ++i) ++streams_[stream_of_slice(trace.queries[i].slice)].end;
+  std::size_t begin = 0;
+  for (Stream& stream : streams_) {
+    stream.begin = stream.at = begin;
+    begin = stream.end += begin;
+  }
+  queries_.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    Stream& stream = streams_[stream_of_slice(trace.queries[i].slice)];
+    queries_[stream.at++] = static_cast<std::uint32_t>(i);
+  }
+  for (Stream& stream : streams_) stream.at = stream.begin;
+}
+
+std::uint32_t Backlog::next(const Trace& trace, std::size_t core) noexcept {
+  Stream& stream = streams_[stream_of_core_[core]];
+  if (stream.begin == stream.end) return nothing;
+  const std::uint32_t query = queries_[stream.at];
+  stream.at = stream.at + 1 == stream.end ? stream.begin : stream.at + 1;
+  // As many streams as cores are more than the host's processor follows by itself.
+  constexpr std::size_t ahead = 2;
+  if (stream.at + ahead < stream.end) {
+    __builtin_prefetch(&trace.queries[queries_[stream.at + ahead]]);
+    const TracedQuery& next = trace.queries[queries_[stream.at]];
+    __builtin_prefetch(trace.touches.data() + next.first_touch);
+    __builtin_prefetch(trace.page_touches.data() + next.first_page);
+  }
+  return query;
+}
+
+}  // namespace pmoss::simulator

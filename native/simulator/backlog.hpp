@@ -1,0 +1,35 @@
+// What saturated workers have to do: the queries of the trace that are routed to each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "machine/placement.hpp"
+#include "simulator/trace.hpp"
+
+namespace pmoss::simulator {
+
+/// One stream of queries for all workers, for those of each node, or for each worker, as queries
+/// are routed. A stream starts again when it has ended.
+class Backlog {
+ public:
+  static constexpr std::uint32_t nothing = ~std::uint32_t{0};
+
+  void prepare(const Trace& trace, const Machine& machine, const Placement& placement);
+
+  /// The next query of a worker of that trace, or `nothing` if none is ever routed to it.
+  std::uint32_t next(const Trace& trace, std::size_t core) noexcept;
+
+ private:
+  struct Stream {
+    std::size_t begin = 0, end = 0, at = 0;  // in queries_
+  };
+
+  std::vector<Stream> streams_;
+  std::vector<std::uint32_t> queries_;
+  std::vector<std::uint32_t> stream_of_core_;
+};
+
+}  // namespace pmoss::simulator

@@ -287,6 +287,18 @@ class BTreeProfiler:
     def __init__(self, workload: WorkloadSpec, slices: int) -> None: ...
     def profiles(self, seed: int) -> SliceProfiles: ...
 
+class RTreeProfiler:
+    def __init__(
+        self,
+        workload: WorkloadSpec,
+        slices: int,
+        *,
+        queries: int,
+        line_sampling: int,
+        page_sampling: int,
+    ) -> None: ...
+    def profiles(self, seed: int) -> SliceProfiles: ...
+
 def profile_trace(trace: Trace) -> SliceProfiles: ...
 
 class ModelSnapshot(TypedDict):

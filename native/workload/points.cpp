@@ -12,32 +12,55 @@ namespace {
 constexpr std::uint64_t data_seed = 0x4f534d2d4e45;  // any: the data set is one and the same
 constexpr int cascade_levels = 12;
 constexpr int empty_levels = 4;
+constexpr int coarse_levels = 9;
 constexpr double plane_width = 4294967296.0;
 
-/// How the quarters of a square share its points; `square` is a number of its own for each.
-std::array<std::uint32_t, 4> weights(std::uint64_t square, int level) {
+/// How the quarters of a square share its points: the shares of the first one to four together.
+using Shares = std::array<std::uint32_t, 4>;
+
+/// `square` is a number of its own for each.
+Shares shares(std::uint64_t square, int level) {
   const std::uint64_t hash = mix64(square ^ mix64(data_seed));
-  std::array<std::uint32_t, 4> result;
+  Shares result;
+  std::uint32_t sum = 0;
   for (unsigned i = 0; i < 4; ++i) {
     const auto draw = static_cast<std::uint32_t>(hash >> (16 * i) & 0xff);
     const bool empty = level < empty_levels && (hash >> (16 * i + 8) & 15) == 0;
-    result[i] = empty ? 0 : (draw + 64) * (draw + 64);
+    sum += empty ? 0 : (draw + 64) * (draw + 64);
+    result[i] = sum;
   }
-  if (result[0] + result[1] + result[2] + result[3] == 0) result[hash >> 14 & 3] = 1;
+  if (sum == 0) {
+    for (unsigned i = hash >> 14 & 3; i < 4; ++i) result[i] = 1;
+  }
   return result;
 }
 
+/// The coarse levels of the cascade, which all points pass: 2 MiB, by the number of the square.
+const std::vector<Shares>& coarse_squares() {
+  static const std::vector<Shares> table = [] {
+    std::vector<Shares> result(std::size_t{2} << (2 * (coarse_levels - 1)));
+    for (int level = 0; level < coarse_levels; ++level) {
+      const std::uint64_t first = std::uint64_t{1} << (2 * level);
+      for (std::uint64_t square = first; square < 2 * first; ++square) {
+        result[square] = shares(square, level);
+      }
+    }
+    return result;
+  }();
+  return table;
+}
+
 Point clustered_point(std::uint64_t hash) {
+  const Shares* const coarse = coarse_squares().data();
   std::uint32_t x = 0;
   std::uint32_t y = 0;
   std::uint64_t square = 1;
   for (int level = 0; level < cascade_levels; ++level) {
-    const auto weight = weights(square, level);
+    const Shares share = level < coarse_levels ? coarse[square] : shares(square, level);
     hash = mix64(hash);
-    std::uint64_t left =
-        scale64(hash, std::uint64_t{weight[0]} + weight[1] + weight[2] + weight[3]);
-    unsigned quarter = 0;
-    while (left >= weight[quarter]) left -= weight[quarter++];
+    const std::uint64_t drawn = scale64(hash, share[3]);
+    const unsigned quarter =
+        unsigned{drawn >= share[0]} + unsigned{drawn >= share[1]} + unsigned{drawn >= share[2]};
     x = x << 1 | (quarter & 1);
     y = y << 1 | quarter >> 1;
     square = square << 2 | quarter;
@@ -97,6 +120,28 @@ Rectangle hot_region(const WorkloadSpec& spec) {
   const auto wanted = distances.begin() + static_cast<std::ptrdiff_t>(spec.hot_fraction * samples);
   std::nth_element(distances.begin(), wanted, distances.end());
   return square_around(centre, *wanted);
+}
+
+RecordSample::RecordSample(KeySpace::Kind kind, std::uint64_t records, const Grid& grid)
+    : share_(grid.slices(), 0.0) {
+  const std::uint64_t n = std::min<std::uint64_t>(records, most);
+  points_.reserve(n);
+  cells_.reserve(n);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const Point point = point_of_record(kind, i);
+    points_.push_back(point);
+    cells_.push_back(grid.slice_of(point));
+    share_[cells_.back()] += 1.0 / static_cast<double>(n);
+  }
+}
+
+std::vector<double> RecordSample::share_within(const Rectangle& region) const {
+  std::vector<double> result(share_.size(), 0.0);
+  const double each = 1.0 / static_cast<double>(points_.size());
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    if (region.contains(points_[i])) result[cells_[i]] += each;
+  }
+  return result;
 }
 
 void validate_points(const WorkloadSpec& spec) {

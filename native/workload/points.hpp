@@ -71,6 +71,26 @@ Point point_of_record(KeySpace::Kind kind, std::uint64_t record);
 /// holds about `hot_fraction` of all records.
 Rectangle hot_region(const WorkloadSpec& spec);
 
+/// In which cells the records lie, counted on the first 262144 of them (their places are drawn
+/// independently of their numbers), so that asking takes under a millisecond.
+class RecordSample {
+ public:
+  static constexpr std::uint64_t most = 1 << 18;
+
+  /// Throws std::invalid_argument like point_of_record().
+  RecordSample(KeySpace::Kind kind, std::uint64_t records, const Grid& grid);
+
+  /// [cell] share of all records that lie in the cell.
+  const std::vector<double>& share() const noexcept { return share_; }
+  /// [cell] share of all records that lie in the cell and in the region.
+  std::vector<double> share_within(const Rectangle& region) const;
+
+ private:
+  std::vector<Point> points_;
+  std::vector<std::uint32_t> cells_;
+  std::vector<double> share_;
+};
+
 /// Throws std::invalid_argument, naming the value and what is right, when the spec makes no sense
 /// for points.
 void validate_points(const WorkloadSpec& spec);

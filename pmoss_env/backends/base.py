@@ -11,7 +11,7 @@ from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime
 from pmoss_env.workloads import Workload, load_workload
 
 #: Kinds of index, and the backends that can run each.
-INDEXES = {"btree": ("analytic", "simulated", "hardware"), "rtree": ("simulated",)}
+INDEXES = {"btree": ("analytic", "simulated", "hardware"), "rtree": ("analytic", "simulated")}
 
 
 @runtime_checkable
@@ -89,7 +89,7 @@ def make_backend(
         name: "analytic", "simulated" or "hardware".
         machine: a catalogue name, a path, or a description.
         workload: a catalogue name, a path, or a description.
-        index: "btree", or "rtree" (simulated only), as the workload has it.
+        index: "btree", or "rtree" (not on hardware), as the workload has it.
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated" or "open:<Mq/s>".
         **options: of the backend's class, e.g. ``seconds`` of a hardware measurement.

@@ -8,8 +8,6 @@ machine's caches, coherence, address translation, memories and links.
 from __future__ import annotations
 
 import dataclasses
-import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,6 +15,7 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
 from pmoss_env.backends.recordings import RecordingOptions, Recordings
+from pmoss_env.backends.reporting import reported
 from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
@@ -24,9 +23,6 @@ from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, Load
 from pmoss_env.workloads import Workload
 
 DISPATCH = ("ideal", "modelled")
-#: Work that takes longer than this is reported, in seconds.
-REPORT_AFTER = 2.0
-
 T = TypeVar("T")
 
 
@@ -182,25 +178,4 @@ class SimulatedBackend:
         return self._server
 
     def _reported(self, what: str, work: Callable[[], T]) -> T:
-        """Runs native work beside this thread, which can be interrupted and reports progress."""
-        results: list[T] = []
-        errors: list[Exception] = []
-        done = threading.Event()
-
-        def run() -> None:
-            try:
-                results.append(work())
-            except Exception as error:
-                errors.append(error)
-            finally:
-                done.set()
-
-        began = time.monotonic()
-        threading.Thread(target=run, daemon=True).start()
-        while not done.wait(0.5):
-            seconds = time.monotonic() - began
-            if self._progress is not None and seconds > REPORT_AFTER:
-                self._progress(what, seconds)
-        if errors:
-            raise BackendError(f"{what}: {errors[0]}") from errors[0]
-        return results[0]
+        return reported(what, work, self._progress)

@@ -1,11 +1,22 @@
 """The R-tree on the backends."""
 
+import dataclasses
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from pmoss_env.backends import make_backend
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.errors import BackendError, UnsupportedError
 from pmoss_env.machines import load_machine
+from pmoss_env.types import Instance
+from pmoss_env.workloads import Workload, load_workload
 
 
 def test_the_simulated_server_runs_ranges_on_points() -> None:
@@ -31,10 +42,94 @@ def test_the_simulated_server_runs_ranges_on_points() -> None:
     backend.close()
 
 
-@pytest.mark.parametrize("name", ["analytic", "hardware"])
-def test_other_backends_refuse_it(name: str) -> None:
-    with pytest.raises(UnsupportedError, match="cannot run index='rtree'; simulated can"):
-        make_backend(name, machine="skylake-x-8n", workload="rtree-ranges", index="rtree")
+def test_hardware_refuses_it() -> None:
+    with pytest.raises(UnsupportedError, match="cannot run index='rtree'; analytic, simulated can"):
+        make_backend("hardware", machine="skylake-x-8n", workload="rtree-ranges", index="rtree")
+
+
+def small(name: str, records: int = 200_000) -> Workload:
+    return dataclasses.replace(load_workload(name), records=records)
+
+
+def analytic(workload: Workload, slices: int = 64) -> AnalyticBackend:
+    backend = make_backend(
+        "analytic", machine="skylake-x-8n", workload=workload, index="rtree", slices=slices
+    )
+    assert isinstance(backend, AnalyticBackend)
+    return backend
+
+
+def test_the_analytic_model_agrees_with_the_simulated_server() -> None:
+    machine = load_machine("skylake-x-8n")
+    workload = small("rtree-ranges")
+    model = analytic(workload)
+    server = make_backend(
+        "simulated",
+        machine=machine,
+        workload=workload,
+        index="rtree",
+        slices=64,
+        queries=400_000,
+        line_sampling=4,
+    )
+    workers = np.flatnonzero(machine.worker_mask)
+    for seed in range(3):
+        cores = np.random.default_rng(seed).choice(workers, 64)
+        schedule = machine.local_schedule(cores)
+        measured = server.measure(schedule, seed=1).throughput
+        assert model.place(schedule) == pytest.approx(measured, rel=0.12)
+    server.close()
+
+
+def test_instances_take_milliseconds_and_move_the_hot_region() -> None:
+    backend = analytic(small("rtree-hot-region"))
+    schedule = backend.machine.local_schedule(
+        np.flatnonzero(backend.machine.worker_mask)[np.arange(64) % 16]
+    )
+    seen = []
+    began = time.process_time()
+    for seed in range(1, 11):
+        backend.set_instance(Instance(seed))
+        seen.append(backend.place(schedule))
+    assert time.process_time() - began < 1.0
+    assert len(set(seen)) == 10
+    backend.set_instance(Instance(1))
+    assert backend.place(schedule) == seen[0]
+
+
+def test_a_workload_without_a_hot_region_has_one_profile() -> None:
+    backend = analytic(small("rtree-ranges"))
+    schedule = backend.machine.local_schedule(
+        np.flatnonzero(backend.machine.worker_mask)[np.arange(64) % 16]
+    )
+    backend.set_instance(Instance(1))
+    first = backend.place(schedule)
+    backend.set_instance(Instance(2))
+    assert backend.place(schedule) == first
+
+
+def test_the_tree_is_run_once_per_process() -> None:
+    workload = small("rtree-ranges")
+    assert make_profiler(workload, 64, None) is make_profiler(workload, 64, None)
+    assert make_profiler(workload, 64, None) is not make_profiler(workload, 16, None)
+
+
+def test_zipf_over_points_is_refused() -> None:
+    workload = dataclasses.replace(small("rtree-ranges"), distribution="zipf")
+    with pytest.raises(BackendError, match="distribution is zipf; for profiles of points"):
+        analytic(workload)
+
+
+@pytest.mark.parametrize("name", ["rtree-ranges", "rtree-hot-region", "rtree-ranges-inserts"])
+def test_the_environment_places_cells(name: str, tmp_path: Path) -> None:
+    preset = files("pmoss_env.workloads.presets") / f"{name}.toml"
+    described = tmp_path / "few.toml"
+    described.write_text(preset.read_text().replace("50000000", "50000"))
+    env = gymnasium.make(
+        "pmoss/SpatialScheduling-v0", index="rtree", workload=str(described), slices=16
+    )
+    check_env(env.unwrapped, skip_render_check=True)
+    env.close()
 
 
 def test_the_workload_must_be_for_the_index() -> None:

@@ -210,7 +210,7 @@ def test_options_are_written_down(backend):
 
 
 def test_long_work_is_reported(monkeypatch):
-    monkeypatch.setattr("pmoss_env.backends.simulated.REPORT_AFTER", 0.0)
+    monkeypatch.setattr("pmoss_env.backends.reporting.REPORT_AFTER", 0.0)
     told = []
     backend = make(
         records=3_000_000, queries=3_000_000, progress=lambda what, seconds: told.append(what)

@@ -41,6 +41,30 @@ TEST(Points, AreTheSameOnEveryMachine) {
   EXPECT_EQ(clustered.y, 3361379566U);
 }
 
+TEST(Points, ASampleKnowsWhereTheRecordsAre) {
+  WorkloadSpec spec = ranges();
+  spec.distribution = Distribution::hot_range;
+  spec.hot_fraction = 0.05;
+  const RecordSample sample(KeySpace::Kind::clustered, spec.records, Grid{});
+  const Rectangle region = hot_region(spec);
+  std::vector<double> share(256, 0.0), within(256, 0.0);
+  for (std::uint64_t record = 0; record < spec.records; ++record) {
+    const Point point = point_of_record(KeySpace::Kind::clustered, record);
+    share[Grid{}.slice_of(point)] += 1.0 / static_cast<double>(spec.records);
+    if (region.contains(point)) {
+      within[Grid{}.slice_of(point)] += 1.0 / static_cast<double>(spec.records);
+    }
+  }
+  const std::vector<double> sampled = sample.share_within(region);
+  for (std::size_t cell = 0; cell < 256; ++cell) {
+    const auto near = [](double value) {
+      return 5.0 * std::sqrt(value / RecordSample::most) + 1e-5;
+    };
+    EXPECT_NEAR(sample.share()[cell], share[cell], near(share[cell])) << cell;
+    EXPECT_NEAR(sampled[cell], within[cell], near(within[cell])) << cell;
+  }
+}
+
 TEST(Points, ScatteredOnesFillTheCellsEvenly) {
   constexpr int samples = 256'000;
   double chi_square = 0.0;

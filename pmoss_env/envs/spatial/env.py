@@ -156,7 +156,9 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     All are plain JSON, so that ``env.spec.to_json()`` works.
 
     - ``machine``: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
-    - ``index``: "btree".
+    - ``index``: "btree", or "rtree" (analytic and simulated; ``slices`` are cells of a grid) with a
+      workload that is for it, such as "rtree-ranges". Its first environment in a process builds
+      and runs the tree: tens of seconds for 50 million records.
     - ``workload``: a name of the workload catalogue or a path to a workload file.
     - ``slices``: number of key ranges.
     - ``backend``: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a

@@ -1,0 +1,37 @@
+// Profiles of the R-tree of index/: recorded once, then fitted to each instance.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analytic/profile.hpp"
+#include "simulator/trace.hpp"
+#include "workload/generator.hpp"
+#include "workload/points.hpp"
+
+namespace pmoss::analytic {
+
+/// The points are the same in all instances of a workload, so that one recording without a hot
+/// region serves them all: an instance's hot region is the share of each cell's lines that lie in
+/// it, touched so much more often than the others. The lines of a cell are taken for evenly mixed,
+/// though those of its dense parts are touched more: under hot regions touches come within 10 % of
+/// an instance's own recording, what is missed after 1,000 to 10,000 queries within 15 %, with a
+/// fifth of inserts within 40 %. Without a hot region all instances are alike.
+class RTreeProfiler {
+ public:
+  /// Builds the tree and records it, as long as that takes; then frees both. Throws
+  /// std::invalid_argument like record_rtree(), and if the records are drawn by Zipf, for then each
+  /// instance has hot points of its own.
+  RTreeProfiler(const WorkloadSpec& workload, std::uint32_t slices,
+                const simulator::TraceOptions& options);
+
+  /// The profiles of the instance `seed`, which decides where the hot region lies.
+  SliceProfiles profiles(std::uint64_t seed) const;
+
+ private:
+  WorkloadSpec workload_;
+  SliceProfiles base_;
+  RecordSample sample_;
+};
+
+}  // namespace pmoss::analytic

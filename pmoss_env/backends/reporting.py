@@ -1,0 +1,50 @@
+"""Running long native work so that its caller can be told of it and can interrupt it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from pmoss_env.errors import BackendError
+
+#: Work that takes longer than this is reported, in seconds.
+REPORT_AFTER = 2.0
+
+T = TypeVar("T")
+
+
+def reported(what: str, work: Callable[[], T], progress: Callable[[str, float], None] | None) -> T:
+    """Runs native work beside this thread, which can be interrupted and reports progress.
+
+    Args:
+        what: is done.
+        work: releases the GIL.
+        progress: called about twice a second with (what, seconds so far) once work has taken
+            longer than two seconds.
+
+    Raises:
+        BackendError: the work failed.
+    """
+    results: list[T] = []
+    errors: list[Exception] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            errors.append(error)
+        finally:
+            done.set()
+
+    began = time.monotonic()
+    threading.Thread(target=run, daemon=True).start()
+    while not done.wait(0.5):
+        seconds = time.monotonic() - began
+        if progress is not None and seconds > REPORT_AFTER:
+            progress(what, seconds)
+    if errors:
+        raise BackendError(f"{what}: {errors[0]}") from errors[0]
+    return results[0]

@@ -25,6 +25,18 @@ WorkloadSpec evenly(WorkloadSpec workload) {
   return workload;
 }
 
+/// Share of the touches of recorded lines that inserts make, which follow the points' density.
+double inserting_share(const simulator::Trace& trace) {
+  std::size_t touches = 0;
+  for (std::size_t q = 0; q < trace.size(); ++q) {
+    if (trace.queries[q].kind == static_cast<std::uint8_t>(Operation::Kind::insert)) {
+      touches += trace.touches_of(q).size();
+    }
+  }
+  return static_cast<double>(touches) /
+         static_cast<double>(std::max<std::size_t>(1, trace.touches.size()));
+}
+
 /// How much more often than in the base the parts of a slice are touched.
 struct Parts {
   double inside;      // share of the slice's records in the hot region
@@ -84,10 +96,11 @@ std::vector<SharedTouches> reweighted(const SliceProfiles& base, const std::vect
 
 RTreeProfiler::RTreeProfiler(const WorkloadSpec& workload, std::uint32_t slices,
                              const simulator::TraceOptions& options)
-    : workload_(workload),
-      base_(profile_trace(*simulator::record_rtree(evenly(workload), slices, options))),
-      sample_(workload.space.kind, workload.records, grid_of(slices)) {
+    : workload_(workload), sample_(workload.space.kind, workload.records, grid_of(slices)) {
   validate_points(workload);
+  const auto trace = simulator::record_rtree(evenly(workload), slices, options);
+  inserting_ = inserting_share(*trace);
+  base_ = profile_trace(*trace);
 }
 
 SliceProfiles RTreeProfiler::profiles(std::uint64_t seed) const {
@@ -96,14 +109,19 @@ SliceProfiles RTreeProfiler::profiles(std::uint64_t seed) const {
   spec.seed = seed;
   const std::vector<double> within = sample_.share_within(hot_region(spec));
   const double inside = std::accumulate(within.begin(), within.end(), 0.0);
-  const double hot = spec.hot_share * (1.0 - spec.insert);
-  const double cold = 1.0 - hot;
-  const double warm = cold + hot / std::max(inside, 1.0 / static_cast<double>(RecordSample::most));
-
+  const double hot = 1.0 / std::max(inside, 1.0 / static_cast<double>(RecordSample::most));
+  // Of an insert's touches none are drawn to the region, and inserts are shorter than ranges.
+  const auto factors = [&](double inserts, double part) {
+    const double drawn = spec.hot_share * (1.0 - inserts);
+    return Parts{part, 1.0 - drawn, 1.0 - drawn + drawn * hot};
+  };
   std::vector<Parts> parts;
+  std::vector<double> queries;
   for (std::size_t s = 0; s < within.size(); ++s) {
     const double all = sample_.share()[s];
-    parts.push_back({all > 0.0 ? within[s] / all : 0.0, cold, warm});
+    const double part = all > 0.0 ? within[s] / all : 0.0;
+    parts.push_back(factors(inserting_, part));
+    queries.push_back(factors(spec.insert, part).all());
   }
   SliceProfiles p;
   p.slices = base_.slices;
@@ -112,7 +130,7 @@ SliceProfiles RTreeProfiler::profiles(std::uint64_t seed) const {
   p.share = base_.share;
   for (std::size_t s = 0; s < parts.size(); ++s) {
     add_slice(p, base_, s, parts[s]);
-    p.share[s] *= parts[s].all();
+    p.share[s] *= queries[s];
   }
   const double sum = std::accumulate(p.share.begin(), p.share.end(), 0.0);
   for (double& share : p.share) share /= sum;

@@ -17,8 +17,7 @@ namespace pmoss::analytic {
 /// though those of its dense parts are touched more. Under hot regions, on six instances of 500,000
 /// records, touches came within 10 % of an instance's own recording, and what was not touched in
 /// the last 1,000 or 10,000 queries within 3 %; but with a fifth of inserts the latter was up to
-/// 43 % too high after 1,000 and 10 % after 10,000, because inserts, which touch fewer lines than
-/// ranges, are counted like these. Without a hot region all instances are alike.
+/// 18 % too high after 1,000 and 6 % after 10,000. Without a hot region all instances are alike.
 class RTreeProfiler {
  public:
   /// Builds the tree and records it, as long as that takes; then frees both. Throws
@@ -32,6 +31,7 @@ class RTreeProfiler {
 
  private:
   WorkloadSpec workload_;
+  double inserting_ = 0.0;  // share of the touches that inserts make
   SliceProfiles base_;
   RecordSample sample_;
 };

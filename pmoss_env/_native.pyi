@@ -274,6 +274,7 @@ class MachineModel:
     tlb_ns: float
     page_walk_ns: float
     page_bytes: float
+    query_overhead_cycles: float
     dispatch_ns: float
     routers: int
     def __init__(self) -> None: ...

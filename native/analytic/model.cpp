@@ -128,7 +128,8 @@ void Model::set_instance(SliceProfiles profiles, const Neighbours& neighbours) {
                  profiles_.streaming_touches[s] / machine_.mlp_streaming);
     computation_ns_[s] = profiles_.share[s] *
                          (profiles_.instructions[s] / machine_.instructions_per_cycle +
-                          profiles_.branch_misses[s] * machine_.branch_miss_cycles) /
+                          profiles_.branch_misses[s] * machine_.branch_miss_cycles +
+                          machine_.query_overhead_cycles) /
                          machine_.clock_ghz;
   }
 }

@@ -64,6 +64,7 @@ void bind_machine(py::module_& module) {
       .def_readwrite("tlb_ns", &Machine::tlb_ns)
       .def_readwrite("page_walk_ns", &Machine::page_walk_ns)
       .def_readwrite("page_bytes", &Machine::page_bytes)
+      .def_readwrite("query_overhead_cycles", &Machine::query_overhead_cycles)
       .def_readwrite("dispatch_ns", &Machine::dispatch_ns)
       .def_readwrite("routers", &Machine::routers);
 }

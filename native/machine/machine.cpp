@@ -140,6 +140,7 @@ void Machine::check() const {
   require_positive("page_bytes", page_bytes);
   require_positive("routers", routers);
   require_not_negative("branch_miss_cycles", branch_miss_cycles);
+  require_not_negative("query_overhead_cycles", query_overhead_cycles);
   require_not_negative("l2_ns", l2_ns);
   require_not_negative("llc_victim_share", llc_victim_share);
   require_not_negative("modified_home_reader_ns", modified_home_reader_ns);

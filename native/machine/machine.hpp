@@ -64,6 +64,7 @@ struct Machine {
   double page_walk_ns = 0;
   double page_bytes = 4096;
 
+  double query_overhead_cycles = 0;  // what a worker takes beyond the index's own code
   double dispatch_ns = 0;  // what a router takes to hand out a query, where that is modelled
   int routers = 1;
 

@@ -391,7 +391,8 @@ double Server::State::work_of(std::size_t c, std::uint32_t query_index) {
   SliceCounts& counts = counts_[query.slice];
   MeanWait& mean = mean_[c];
   const double cpu_ns = (query.instructions / machine_.instructions_per_cycle +
-                         query.branch_misses * machine_.branch_miss_cycles) /
+                         query.branch_misses * machine_.branch_miss_cycles +
+                         machine_.query_overhead_cycles) /
                         machine_.clock_ghz;
   const double exposure =
       query.dependent / machine_.mlp_dependent + query.streaming / machine_.mlp_streaming;

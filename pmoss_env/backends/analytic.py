@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pmoss_env import __version__, _native
+from pmoss_env.backends.base import check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
 from pmoss_env.backends.profilers import make_profiler
@@ -39,6 +40,8 @@ class AnalyticBackend:
         workload: what the index gets.
         slices: number of key ranges or cells.
         load: how queries are offered.
+        dispatch: one of DISPATCH.
+        overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
         progress: called about twice a second with (what is done, seconds so far) while an R-tree
             is profiled for longer than two seconds.
 
@@ -57,18 +60,22 @@ class AnalyticBackend:
         slices: int,
         load: LoadRegime,
         *,
+        dispatch: str = "ideal",
+        overhead_cycles: float = 0.0,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
         self.machine = machine
         self.workload = workload
         self.slices = slices
         self.load = load
-        self._native_machine = native_machine(machine)
+        check_dispatch(dispatch)
+        self._native_machine = native_machine(machine, overhead_cycles)
         self._model = _native.AnalyticModel(
             self._native_machine,
             load=load.kind,
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
+            dispatched=dispatch == "modelled",
         )
         self._profiler = make_profiler(workload, slices, progress)
         self._instance: Instance | None = None

@@ -13,6 +13,10 @@ from pmoss_env.workloads import Workload, load_workload
 #: Kinds of index, and the backends that can run each.
 INDEXES = {"btree": ("analytic", "simulated", "hardware"), "rtree": ("analytic", "simulated")}
 
+#: How queries come to their workers on a modelled machine: at once, or through routers that take
+#: the machine's ``dispatch_ns`` for each.
+DISPATCH = ("ideal", "modelled")
+
 
 @runtime_checkable
 class Backend(Protocol):
@@ -66,6 +70,12 @@ class IncrementalBackend(Backend, Protocol):
 
         The current schedule stays.
         """
+
+
+def check_dispatch(dispatch: str) -> None:
+    """Raises UnknownNameError unless ``dispatch`` is one of DISPATCH."""
+    if dispatch not in DISPATCH:
+        raise UnknownNameError("dispatch", dispatch, DISPATCH)
 
 
 def backend_names() -> list[str]:

@@ -17,8 +17,12 @@ _BYTES_PER_LINE = 64
 _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
 
 
-def native_machine(machine: Machine) -> _native.MachineModel:
+def native_machine(machine: Machine, overhead_cycles: float = 0.0) -> _native.MachineModel:
     """The C++ form of a machine description, completed.
+
+    Args:
+        machine: the description.
+        overhead_cycles: what a worker takes per query beyond the index's own code.
 
     Raises:
         DescriptionError: a parameter is missing, or the core refuses a value.
@@ -26,6 +30,7 @@ def native_machine(machine: Machine) -> _native.MachineModel:
     distances = machine.distances
     value = machine.parameter
     native = _native.MachineModel()
+    native.query_overhead_cycles = overhead_cycles
     native.node_of_core = machine.node_of_core.tolist()
     native.llc_of_core = machine.llc_of_core.tolist()
     native.physical_of_core = machine.physical_of_core.tolist()

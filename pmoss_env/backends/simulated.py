@@ -8,10 +8,14 @@ machine's caches, coherence, address translation, memories and links.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
+
 from pmoss_env import __version__, _native
+from pmoss_env.backends.base import check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
 from pmoss_env.backends.recordings import RecordingOptions, Recordings
@@ -22,8 +26,24 @@ from pmoss_env.machines import Machine
 from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, LoadRegime, Schedule
 from pmoss_env.workloads import Workload
 
-DISPATCH = ("ideal", "modelled")
 T = TypeVar("T")
+
+
+def enough_queries(machine: Machine) -> int:
+    """Queries whose first half can fill all caches of ``machine`` twice; whole millions, 2 or more.
+
+    A query is taken to bring 10 new lines: between a lookup and an insert of the B+-tree. Measured
+    on caches that are still filling, large last levels look slower than they are.
+
+    Raises:
+        DescriptionError: the machine has no parameters.
+    """
+    bytes_per_line, new_lines, fills, warming = 64, 10, 2, 0.5
+    private = np.unique(machine.physical_of_core[machine.workers]).size
+    domains = np.unique(machine.llc_of_core[machine.workers]).size
+    kib = private * machine.parameter("l2_kib") + domains * machine.parameter("llc_kib")
+    queries = fills * kib * 1024 / bytes_per_line / new_lines / warming
+    return max(2, math.ceil(queries / 1e6)) * 1_000_000
 
 
 class SimulatedBackend:
@@ -39,11 +59,12 @@ class SimulatedBackend:
         load: how queries are offered.
         records: records in the index, instead of the workload's.
         queries: queries recorded per instance and executed by each measurement; the first half
-            warms the caches.
+            warms the caches. None: enough for that, see enough_queries().
         line_sampling: 1 cache line in this many is simulated, in caches that are as much smaller.
         page_sampling: likewise for pages.
         dispatch: "ideal" (a query is at its worker at once) or "modelled" (routers hand out the
             queries, ``dispatch_ns`` of the machine for each).
+        overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
         numa_balancing: whether the operating system has moved pages that it placed itself.
         recordings: where recordings are kept; backends of one process may share them.
         progress: called about twice a second with (what is done, seconds so far) while work takes
@@ -65,16 +86,16 @@ class SimulatedBackend:
         load: LoadRegime,
         *,
         records: int | None = None,
-        queries: int = 2_000_000,
+        queries: int | None = None,
         line_sampling: int = 64,
         page_sampling: int = 8,
         dispatch: str = "ideal",
+        overhead_cycles: float = 0.0,
         numa_balancing: bool = False,
         recordings: Recordings | None = None,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
-        if dispatch not in DISPATCH:
-            raise UnknownNameError("dispatch", dispatch, DISPATCH)
+        check_dispatch(dispatch)
         if not isinstance(numa_balancing, bool):
             raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
         self.machine = machine
@@ -83,13 +104,15 @@ class SimulatedBackend:
         )
         self.slices = slices
         self.load = load
+        if queries is None:
+            queries = enough_queries(machine)
         self.recorded = RecordingOptions(
             self.workload, slices, queries, line_sampling, page_sampling
         )
         self.dispatch = dispatch
         self.numa_balancing = numa_balancing
         self._progress = progress
-        self._native_machine = native_machine(machine)
+        self._native_machine = native_machine(machine, overhead_cycles)
         self._server: _native.SimulatedServer | None = None
         self._shared = recordings is not None
         self._recordings = recordings or Recordings()
@@ -141,6 +164,7 @@ class SimulatedBackend:
                 "line_sampling": self.recorded.line_sampling,
                 "page_sampling": self.recorded.page_sampling,
                 "dispatch": self.dispatch,
+                "overhead_cycles": self._native_machine.query_overhead_cycles,
                 "numa_balancing": self.numa_balancing,
             },
         )

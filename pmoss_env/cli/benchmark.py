@@ -85,7 +85,9 @@ Loads = Annotated[
     list[str] | None, typer.Option("--load", help="closed, saturated or open:<Mq/s>; repeatable.")
 ]
 Processes = Annotated[int, typer.Option(help="Worker processes.")]
-Queries = Annotated[int, typer.Option(help="Queries that the simulator replays.")]
+Queries = Annotated[
+    int | None, typer.Option(help="Queries that the simulator replays; default: by the caches.")
+]
 Sampling = Annotated[int, typer.Option(help="The simulator keeps one of so many cache lines.")]
 Out = Annotated[
     Path | None, typer.Option(help="Write JSON here; the same command goes on after a stop.")
@@ -134,7 +136,7 @@ def fidelity(
     load: Loads = None,
     schedules: Annotated[int, typer.Option(help="Stratified schedules per cell.")] = 100,
     moves: Annotated[int, typer.Option(help="Single-slice moves per cell.")] = 60,
-    queries: Queries = 2_000_000,
+    queries: Queries = None,
     line_sampling: Sampling = 64,
     processes: Processes = 1,
     out: Out = None,
@@ -199,7 +201,7 @@ def headroom(
     ] = None,
     budget: Annotated[int, typer.Option(help="Model evaluations of the search.")] = 4000,
     instances: Annotated[int, typer.Option(help="Workload instances per task.")] = 5,
-    queries: Queries = 2_000_000,
+    queries: Queries = None,
     line_sampling: Sampling = 64,
     processes: Processes = 1,
     out: Out = None,
@@ -261,7 +263,7 @@ def validation(
     only: Annotated[
         list[str] | None, typer.Option(help="Number of a statement; repeatable; default: all.")
     ] = None,
-    queries: Queries = 2_000_000,
+    queries: Queries = None,
     line_sampling: Sampling = 64,
     out: Annotated[Path | None, typer.Option(help="Write the verdicts to this JSON file.")] = None,
 ) -> None:
@@ -321,7 +323,11 @@ def validation(
             "command": command_line(),
             "version": __version__,
             "machine": describe_machine(),
-            "settings": {"simulated": simulated, "budget": laboratory.budget},
+            "settings": {
+                "simulated": simulated,
+                "budget": laboratory.budget,
+                "overhead_cycles": laboratory.overhead_cycles,
+            },
             "verdicts": [v.as_dict() for v in verdicts],
         }
         write_atomically(out, json.dumps(report, indent=1) + "\n")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
+from pmoss_env.backends.simulated import enough_queries
 from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
 from pmoss_env.errors import (
     BackendError,
@@ -239,3 +240,9 @@ def test_sharing_workers_costs_throughput_as_in_the_paper():
     }
     per_thread = min(throughput["grouped"], throughput["spread"])
     assert throughput["shared-everything"] < throughput["shared-nothing-node"] < per_thread
+
+
+def test_large_caches_get_more_queries_to_warm_them() -> None:
+    assert enough_queries(load_machine("toy")) == 2_000_000
+    assert enough_queries(load_machine("skylake-x-8n")) == 2_000_000
+    assert enough_queries(load_machine("milan-nps4")) == 4_000_000

@@ -390,10 +390,10 @@ double Server::State::work_of(std::size_t c, std::uint32_t query_index) {
   const std::span<const Touch> touches = trace_->touches_of(query_index);
   SliceCounts& counts = counts_[query.slice];
   MeanWait& mean = mean_[c];
-  const double cpu_ns = (query.instructions / machine_.instructions_per_cycle +
-                         query.branch_misses * machine_.branch_miss_cycles +
-                         machine_.query_overhead_cycles) /
-                        machine_.clock_ghz;
+  const double cpu_ns =
+      (query.instructions / machine_.instructions_per_cycle +
+       query.branch_misses * machine_.branch_miss_cycles + machine_.query_overhead_cycles) /
+      machine_.clock_ghz;
   const double exposure =
       query.dependent / machine_.mlp_dependent + query.streaming / machine_.mlp_streaming;
   const double exact_ns = cpu_ns + exposure * machine_.l2_ns;

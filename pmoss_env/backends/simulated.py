@@ -20,7 +20,7 @@ from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
 from pmoss_env.backends.recordings import RecordingOptions, Recordings
 from pmoss_env.backends.reporting import reported
-from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
+from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, LoadRegime, Schedule

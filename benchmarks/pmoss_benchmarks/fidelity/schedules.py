@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from pmoss_env.baselines import (
+    SHARED_BASELINES,
     Context,
     in_runs,
     longest_first,
     lpt,
-    make_baseline,
     random,
     slice_load,
 )
@@ -92,8 +92,6 @@ STRATA: Mapping[str, Callable[[Context], Schedule]] = {
     "few_cores": _few_cores,
     "uneven": _uneven,
 }
-#: The paper's schedules whose workers share slices; there is one of each.
-SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
 
 
 def stratified(context: Context, count: int) -> list[tuple[str, Schedule]]:
@@ -103,12 +101,12 @@ def stratified(context: Context, count: int) -> list[tuple[str, Schedule]]:
         context: needs ``snapshot`` and ``rng``.
         count: how many, at least one of each.
     """
-    least = len(STRATA) + len(SHARED)
+    least = len(STRATA) + len(SHARED_BASELINES)
     if count < least:
         raise DescriptionError(f"schedules = {count}: must be at least {least}, one of each kind")
-    schedules = [(name, make_baseline(name, shared=True)(context)) for name in SHARED]
+    schedules = [(name, baseline(context)) for name, baseline in SHARED_BASELINES.items()]
     kinds = list(STRATA.items())
-    for i in range(count - len(SHARED)):
+    for i in range(count - len(SHARED_BASELINES)):
         name, draw = kinds[i % len(kinds)]
         schedules.append((name, draw(context)))
     return schedules

@@ -14,16 +14,12 @@ import numpy as np
 from pmoss_benchmarks.cells import Cell
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
-from pmoss_env.baselines import Context, grouped, local_search, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
 from pmoss_env.interference import draw_neighbours
 from pmoss_env.types import Instance, Schedule
 
 #: What needs no idea: the paper's schedules, and LPT on the measured loads.
-SIMPLE = (
-    *("grouped", "spread", "mixed"),
-    *("shared-everything", "shared-nothing-node", "os-interleave", "os-default"),
-    "lpt",
-)
+SIMPLE = ("grouped", "spread", "mixed", *SHARED_BASELINES, "lpt")
 #: Rules that also read the speed of each core from the counters.
 RULES = ("lpt-capacity", "greedy-capacity")
 #: A task has headroom if search beats the best simple schedule by this share in both fidelities.

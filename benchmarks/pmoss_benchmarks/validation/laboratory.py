@@ -10,7 +10,7 @@ import numpy as np
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
-from pmoss_env.baselines import Context, grouped, local_search, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
@@ -18,7 +18,7 @@ FIDELITIES = ("analytic", "simulated")
 #: The paper's shared-nothing schedules with one core per slice, besides the learned one.
 SN_T = ("grouped", "spread", "mixed", "random")
 #: The paper's schedules whose workers share slices.
-SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
+SHARED = tuple(SHARED_BASELINES)
 
 
 @dataclass

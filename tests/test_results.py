@@ -29,3 +29,23 @@ def test_readme_shows_the_committed_performance() -> None:
     for figure in json.loads((RESULTS / "performance.json").read_text())["figures"]:
         assert f"| {figure['name']} | {figure['median']:.4g} [" in README
         assert figure["reached"] in (None, True), figure
+
+
+def test_readme_shows_the_committed_error_card() -> None:
+    for cell in json.loads((RESULTS / "fidelity.json").read_text())["cells"]:
+        shown = (
+            f"| {cell['machine']} | {cell['workload']} | {cell['median_error']:.1%} "
+            f"| {cell['p95_error']:.1%} | {cell['tau']:.3f} | {cell['regret']:.1%} |"
+        )
+        assert shown in README
+        assert cell["schedules"] >= 100
+
+
+def test_readme_shows_the_committed_headroom() -> None:
+    tasks = json.loads((RESULTS / "headroom.json").read_text())["cells"]
+    with_headroom = [task for task in tasks if task["has_headroom"]]
+    assert len(with_headroom) >= 8
+    for task in with_headroom:
+        start = f"| {task['machine']} | {task['workload']} | {task['interference']} |"
+        end = f"| {task['headroom']:+.0%} | {task['simulated_headroom']:+.0%} |"
+        assert re.search(re.escape(start) + ".*" + re.escape(end), README), start

@@ -79,6 +79,7 @@ void Machine::complete() {
     }
   }
   if (modified_ns.empty()) {
+    check_places();  // they are followed here
     const auto domains = static_cast<std::size_t>(llc_domains());
     modified_ns.assign(domains * domains, llc_ns);
     for (std::size_t a = 0; a < llc_of_core.size(); ++a) {
@@ -93,6 +94,18 @@ void Machine::complete() {
     }
   }
   check();
+}
+
+void Machine::check_places() const {
+  require_length("llc_of_core", llc_of_core.size(), node_of_core.size());
+  for (const int node : node_of_core) {
+    if (node < 0 || node >= nodes()) {
+      refuse("node_of_core", node, "between 0 and " + std::to_string(nodes() - 1));
+    }
+  }
+  for (const int domain : llc_of_core) {
+    if (domain < 0) refuse("llc_of_core", domain, "0 or more");
+  }
 }
 
 void Machine::check() const {

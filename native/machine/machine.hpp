@@ -86,6 +86,7 @@ struct Machine {
 
  private:
   void check() const;
+  void check_places() const;
   void check_route(std::size_t from, std::size_t to) const;
 };
 

@@ -1,16 +1,20 @@
-"""Schedules without learning: the papers', greedy ones and local search.
+"""Schedules without learning: the papers', greedy and kernel-like ones, and searches.
 
 Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() gives it by name.
 """
 
+from pmoss_env.baselines.annealing import anneal
 from pmoss_env.baselines.catalog import (
     BASELINES,
+    SEARCHES,
     SHARED_BASELINES,
     STATIC_BASELINES,
     incumbent,
     make_baseline,
 )
 from pmoss_env.baselines.context import Baseline, Context
+from pmoss_env.baselines.exact import branch_and_bound
+from pmoss_env.baselines.kernel_like import balance_two_levels, spread_by_misses
 from pmoss_env.baselines.load_aware import (
     core_speed,
     greedy,
@@ -20,6 +24,7 @@ from pmoss_env.baselines.load_aware import (
     lpt_capacity,
     slice_load,
 )
+from pmoss_env.baselines.marginal import greedy_marginal
 from pmoss_env.baselines.papers import (
     grouped,
     in_runs,
@@ -31,19 +36,25 @@ from pmoss_env.baselines.papers import (
     shared_nothing_node,
     spread,
 )
-from pmoss_env.baselines.search import DEFAULT_BUDGET, SearchResult, local_search
+from pmoss_env.baselines.search import local_search
+from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult
 
 __all__ = [
     "BASELINES",
     "DEFAULT_BUDGET",
+    "SEARCHES",
     "SHARED_BASELINES",
     "STATIC_BASELINES",
     "Baseline",
     "Context",
     "SearchResult",
+    "anneal",
+    "balance_two_levels",
+    "branch_and_bound",
     "core_speed",
     "greedy",
     "greedy_capacity",
+    "greedy_marginal",
     "grouped",
     "in_runs",
     "incumbent",
@@ -60,4 +71,5 @@ __all__ = [
     "shared_nothing_node",
     "slice_load",
     "spread",
+    "spread_by_misses",
 ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
+from pmoss_env.baselines.annealing import anneal_schedule
 from pmoss_env.baselines.context import Baseline, Context
+from pmoss_env.baselines.exact import exact_schedule
+from pmoss_env.baselines.kernel_like import balance_two_levels, spread_by_misses
 from pmoss_env.baselines.load_aware import greedy, greedy_capacity, lpt, lpt_capacity
+from pmoss_env.baselines.marginal import greedy_marginal_schedule
 from pmoss_env.baselines.papers import (
     grouped,
     mixed,
@@ -29,6 +33,12 @@ def incumbent(context: Context) -> Schedule:
     return context.incumbent
 
 
+#: The baselines that ask a backend, with a budget of evaluations.
+SEARCHES: Mapping[str, Callable[..., Schedule]] = {
+    "local-search": search_schedule,
+    "annealing": anneal_schedule,
+    "greedy-marginal": greedy_marginal_schedule,
+}
 #: The baselines that give every slice a core, as environments do.
 BASELINES: Mapping[str, Baseline] = {
     "grouped": grouped,
@@ -40,7 +50,10 @@ BASELINES: Mapping[str, Baseline] = {
     "lpt-capacity": lpt_capacity,
     "greedy": greedy,
     "greedy-capacity": greedy_capacity,
-    "local-search": search_schedule,
+    "two-level": balance_two_levels,
+    "counter-threshold": spread_by_misses,
+    **SEARCHES,
+    "exact": exact_schedule,
 }
 #: The paper's schedules in which workers share slices: to be measured, not to be placed.
 SHARED_BASELINES: Mapping[str, Baseline] = {
@@ -58,7 +71,7 @@ def make_baseline(name: str, *, budget: int | None = None, shared: bool = False)
 
     Args:
         name: a key of BASELINES, or of SHARED_BASELINES where those will do.
-        budget: model evaluations, of "local-search" only.
+        budget: evaluations of the backend, of SEARCHES only.
         shared: whether workers may share slices. An environment places every slice on a core.
 
     Raises:
@@ -76,6 +89,8 @@ def make_baseline(name: str, *, budget: int | None = None, shared: bool = False)
         )
     if budget is None:
         return known[name]
-    if name != "local-search":
-        raise UnsupportedError(f"the baseline {name!r} takes no budget: only 'local-search' does")
-    return partial(search_schedule, budget=budget)
+    if name not in SEARCHES:
+        raise UnsupportedError(
+            f"the baseline {name!r} takes no budget: only {', '.join(SEARCHES)} do"
+        )
+    return partial(SEARCHES[name], budget=budget)

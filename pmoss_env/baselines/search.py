@@ -2,72 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from pmoss_env.backends.base import IncrementalBackend
 from pmoss_env.baselines.context import Context
 from pmoss_env.baselines.load_aware import lpt, slice_load
-from pmoss_env.errors import DescriptionError, UnsupportedError
-from pmoss_env.types import HardwareSnapshot, Schedule
-
-#: Model evaluations of the "local-search" baseline unless told otherwise.
-DEFAULT_BUDGET = 2000
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes:
-        schedule: the best schedule seen.
-        throughput: its throughput by the backend, Mq/s.
-        evaluations: calls of the backend used.
-    """
-
-    schedule: Schedule
-    throughput: float
-    evaluations: int
-
-
-class _Search:
-    """A local search's current schedule, which is always its best, and the evaluations used."""
-
-    def __init__(self, backend: IncrementalBackend, starts: list[Schedule]) -> None:
-        tried = [(backend.place(start), start) for start in starts]
-        self.backend = backend
-        self.used = len(tried)
-        self.throughput, start = max(tried, key=lambda pair: pair[0])
-        if start is not starts[-1]:
-            backend.place(start)
-            self.used += 1
-        self.cores = start.cores.copy()
-        self.nodes = start.nodes.copy()
-
-    def schedule(self) -> Schedule:
-        return Schedule(self.cores, self.nodes)
-
-    def measure(self) -> HardwareSnapshot:
-        self.used += 1
-        return self.backend.measure(self.schedule(), seed=0)
-
-    def attempt(self, steps: list[tuple[int, int]]) -> bool:
-        """Makes moves (slice, core), and undoes them unless they pay; at most one call more."""
-        throughput = self.throughput
-        for slice_, core in steps:
-            throughput = self.backend.move(slice_, core)
-        self.used += len(steps)
-        if throughput > self.throughput:
-            self.throughput = throughput
-            for slice_, core in steps:
-                self.cores[slice_] = core
-                self.nodes[slice_] = self.backend.machine.node_of_core[core]
-            return True
-        self.backend.place(self.schedule())
-        self.used += 1
-        return False
-
+from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, random_change, searchable
+from pmoss_env.types import Schedule
 
 #: Candidates tried around one schedule before the loads are measured again.
 _TRIALS = 24
@@ -92,13 +32,7 @@ def local_search(
         UnsupportedError: the backend is not incremental.
         DescriptionError: a budget below 1.
     """
-    backend = context.backend
-    if not isinstance(backend, IncrementalBackend):
-        raise UnsupportedError(
-            "local search needs a backend that can be asked after every move, such as 'analytic'"
-        )
-    if budget < 1:
-        raise DescriptionError(f"budget = {budget}: must be at least 1")
+    backend = searchable(context, budget, "local search")
     starts = [start] if start is not None else [lpt(context)]
     # The incumbent, LPT and going back to the incumbent are three evaluations.
     if (
@@ -108,15 +42,15 @@ def local_search(
         and _is_legal(context.incumbent, context)
     ):
         starts.insert(0, context.incumbent)
-    search = _Search(backend, starts)
+    search = Walk(backend, starts)
     # A measurement, one move and its undoing are three.
     while budget - search.used >= 3:
         if not _improve(search, context, budget):
             _climb(search, context, budget)
-    return SearchResult(search.schedule(), search.throughput, search.used)
+    return search.result()
 
 
-def _improve(search: _Search, context: Context, budget: int) -> bool:
+def _improve(search: Walk, context: Context, budget: int) -> bool:
     """Tries the most promising moves and swaps of the most loaded core; True if one was kept."""
     machine = context.machine
     snapshot = search.measure()
@@ -163,20 +97,13 @@ def _improve(search: _Search, context: Context, budget: int) -> bool:
     return False
 
 
-def _climb(search: _Search, context: Context, budget: int) -> None:
+def _climb(search: Walk, context: Context, budget: int) -> None:
     """Tries random moves and swaps, whatever the load: what estimates do not foresee."""
-    workers = context.machine.workers
     for _ in range(_TRIALS):
-        slices = context.rng.integers(context.slices, size=2)
-        a, b = int(slices[0]), int(slices[1])
-        home = int(search.cores[a])
-        if context.max_slices_per_core is None and context.rng.random() < 0.5:
-            steps = [(a, int(context.rng.choice(workers)))]
-        else:
-            steps = [(a, int(search.cores[b])), (b, home)]
+        steps = random_change(search, context)
         if budget - search.used <= len(steps):
             return
-        if steps[0][1] != home:
+        if steps:
             search.attempt(steps)
 
 

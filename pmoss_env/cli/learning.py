@@ -173,7 +173,7 @@ def evaluate(
     Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
     """
     import pmoss_agents
-    from pmoss_env.baselines import make_baseline
+    from pmoss_env.baselines import SEARCHES, make_baseline
     from pmoss_env.errors import DescriptionError
     from pmoss_env.evaluation import SchedulePolicy, aggregate, write_results
     from pmoss_env.evaluation import evaluate as run
@@ -189,7 +189,7 @@ def evaluate(
         check_output(out)
     # Local search as an opponent gets what the search of score 100 gets.
     policies: dict[str, Any] = {
-        name: SchedulePolicy(make_baseline(name, budget=budget if name == "local-search" else None))
+        name: SchedulePolicy(make_baseline(name, budget=budget if name in SEARCHES else None))
         for name in baseline
     }
     for path in checkpoint or []:

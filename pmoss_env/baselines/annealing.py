@@ -1,0 +1,65 @@
+"""Simulated annealing: a search that may go downhill while it is hot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.load_aware import lpt
+from pmoss_env.baselines.walk import (
+    DEFAULT_BUDGET,
+    SearchResult,
+    Walk,
+    random_change,
+    searchable,
+)
+from pmoss_env.types import Schedule
+
+#: Temperatures at the first and the last change, as shares of the start's throughput.
+_HOT, _COLD = 0.02, 0.0002
+
+
+def anneal(
+    context: Context, budget: int = DEFAULT_BUDGET, start: Schedule | None = None
+) -> SearchResult:
+    """Simulated annealing with random moves and swaps and geometric cooling.
+
+    It reads no counters: what a general optimiser makes of the same evaluations. A change that
+    costs throughput is kept with probability exp(-loss / temperature) (Kirkpatrick, Gelatt and
+    Vecchi, Optimization by Simulated Annealing, 1983).
+
+    Args:
+        context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
+        budget: evaluations of the backend, each place or move being one.
+        start: where to begin; LPT if None.
+
+    Raises:
+        UnsupportedError: the backend is not incremental.
+        DescriptionError: a budget below 1.
+    """
+    backend = searchable(context, budget, "simulated annealing")
+    walk = Walk(backend, [lpt(context) if start is None else start])
+    best = walk.result()
+    hot, cooling = _HOT * walk.throughput, math.log(_COLD / _HOT)
+
+    def accept(gain: float) -> bool:
+        temperature = hot * math.exp(cooling * walk.used / budget)
+        return gain >= 0 or context.rng.random() < math.exp(gain / temperature)
+
+    idle = 0
+    # Draws that change nothing are bounded too: with one worker there are no others.
+    while idle < budget:
+        steps = random_change(walk, context)
+        if budget - walk.used <= len(steps):
+            break
+        if not steps:
+            idle += 1
+        elif walk.attempt(steps, accept) and walk.throughput > best.throughput:
+            best = walk.result()
+    return replace(best, evaluations=walk.used)
+
+
+def anneal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
+    """Simulated annealing from LPT."""
+    return anneal(context, budget).schedule

@@ -1,0 +1,140 @@
+"""The optimum of small instances by branch and bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_env.backends.base import IncrementalBackend
+from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.load_aware import slice_load
+from pmoss_env.baselines.search import local_search
+from pmoss_env.baselines.walk import SearchResult, searchable
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array, Schedule
+
+#: Schedules that an instance may have at most: 8 slices on 6 workers have 1,679,616.
+MOST_SCHEDULES = 2_000_000
+#: Evaluations of the local search that gives the first bound.
+_START_BUDGET = 200
+#: Schedules on which two cores must be as good as each other before they count as alike.
+_PROBES = 4
+#: The time beside memory is a difference of counters; this much of it is trusted.
+_TRUSTED = 0.999
+
+
+def branch_and_bound(context: Context) -> SearchResult:
+    """The best of all schedules in which every slice's data is on its core's node.
+
+    Slices are placed heaviest first. Of idle cores that are alike only the first is tried: cores of
+    one node and one last-level domain whose exchange changes no throughput, which also sees
+    neighbours on them. Under a closed load a partial schedule is given up when its busiest core
+    could not beat the best schedule so far even if memory took no time: it would serve
+    1 / sum of (share of the queries x time beside memory) at most.
+
+    Args:
+        context: needs ``backend`` and ``snapshot``.
+
+    Raises:
+        UnsupportedError: the backend is not incremental, there is no snapshot, or there are more
+            than MOST_SCHEDULES schedules.
+    """
+    backend = searchable(context, 1, "the exact search")
+    if context.snapshot is None:
+        raise UnsupportedError("the exact search needs the incumbent's snapshot")
+    machine = context.machine
+    workers = machine.workers
+    schedules = float(workers.size) ** context.slices
+    if schedules > MOST_SCHEDULES:
+        raise UnsupportedError(
+            f"{context.slices} slices on {workers.size} workers have {schedules:.3g} schedules, "
+            f"and the exact search takes at most {MOST_SCHEDULES}: take a smaller instance, such "
+            "as pmoss/toy-v0, or 'local-search'"
+        )
+    start = local_search(context, _START_BUDGET)
+    kind, probes = _kinds(context, backend)
+    least = _least_times(context, backend.measure(start.schedule, seed=0))
+    best, best_cores = start.throughput, start.schedule.cores.copy()
+    cores = np.full(context.slices, workers[0], dtype=np.int32)
+    backend.place(machine.local_schedule(cores))
+    used = start.evaluations + probes + 2
+    order = np.argsort(-slice_load(context.snapshot), kind="stable")
+    most = context.slices if context.max_slices_per_core is None else context.max_slices_per_core
+    busy = np.zeros(machine.cores)
+    count = np.zeros(machine.cores, dtype=np.int64)
+
+    def descend(depth: int) -> None:
+        nonlocal best, best_cores, used
+        slice_ = int(order[depth])
+        idle_kinds = set()
+        for core in workers:
+            if count[core] == 0:
+                if kind[core] in idle_kinds:
+                    continue
+                idle_kinds.add(kind[core])
+            if count[core] >= most or (busy[core] + least[slice_]) * best >= 1.0:
+                continue
+            cores[slice_] = core
+            throughput = backend.move(slice_, int(core))
+            used += 1
+            if depth == context.slices - 1:
+                if throughput > best:
+                    best, best_cores = throughput, cores.copy()
+                continue
+            busy[core] += least[slice_]
+            count[core] += 1
+            descend(depth + 1)
+            busy[core] -= least[slice_]
+            count[core] -= 1
+
+    descend(0)
+    return SearchResult(machine.local_schedule(best_cores), best, used)
+
+
+def exact_schedule(context: Context) -> Schedule:
+    """The optimum of a small instance."""
+    return branch_and_bound(context).schedule
+
+
+def _kinds(context: Context, backend: IncrementalBackend) -> tuple[Int32Array, int]:
+    """(cores,) the first worker that each worker is like, and the evaluations that it took."""
+    machine = context.machine
+    rng = np.random.default_rng(0)
+    probes = [rng.choice(machine.workers, context.slices) for _ in range(_PROBES)]
+    throughputs = [backend.place(machine.local_schedule(probe)) for probe in probes]
+    used = len(probes)
+    kind = np.arange(machine.cores, dtype=np.int32)
+    shared = np.bincount(machine.physical_of_core[machine.workers]) > 1
+    for core in machine.workers:
+        for other in machine.workers[machine.workers < core]:
+            if (
+                kind[other] != other
+                or machine.node_of_core[core] != machine.node_of_core[other]
+                or machine.llc_of_core[core] != machine.llc_of_core[other]
+                or shared[machine.physical_of_core[[core, other]]].any()
+            ):
+                continue
+            exchange = np.arange(machine.cores, dtype=np.int32)
+            exchange[[core, other]] = other, core
+            used += len(probes)
+            if np.allclose(
+                [backend.place(machine.local_schedule(exchange[probe])) for probe in probes],
+                throughputs,
+                rtol=1e-7,
+                atol=0,
+            ):
+                kind[core] = other
+                break
+    return kind, used
+
+
+def _least_times(context: Context, snapshot: HardwareSnapshot) -> Float64Array:
+    """(slices,) microseconds that a core needs for a slice per query of the whole, at the least."""
+    machine = context.machine
+    threads_share = np.unique(machine.physical_of_core[machine.workers]).size < machine.workers.size
+    if snapshot.load != "closed" or threads_share:
+        return np.zeros(context.slices)
+    cycles = snapshot.counter("cycles")
+    beside = np.maximum(cycles - snapshot.counter("cycles_mem_any"), 0.0)
+    clock = snapshot.counter("task_clock_us")
+    time = np.divide(clock * beside, cycles, out=np.zeros_like(clock), where=cycles > 0)
+    return _TRUSTED * time / snapshot.throughput

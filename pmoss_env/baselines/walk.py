@@ -1,0 +1,111 @@
+"""What the searches share: a walk through schedules that counts what it asks of the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pmoss_env.backends.base import IncrementalBackend
+from pmoss_env.baselines.context import Context
+from pmoss_env.errors import DescriptionError, UnsupportedError
+from pmoss_env.types import HardwareSnapshot, Schedule
+
+#: Evaluations of the backend that a search may use unless told otherwise.
+DEFAULT_BUDGET = 2000
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        schedule: the best schedule seen.
+        throughput: its throughput by the backend, Mq/s.
+        evaluations: calls of the backend used.
+    """
+
+    schedule: Schedule
+    throughput: float
+    evaluations: int
+
+
+def searchable(context: Context, budget: int, what: str) -> IncrementalBackend:
+    """The context's backend, if it can be searched with this budget.
+
+    Raises:
+        UnsupportedError: there is none, or it is not incremental.
+        DescriptionError: a budget below 1.
+    """
+    if not isinstance(context.backend, IncrementalBackend):
+        raise UnsupportedError(
+            f"{what} needs a backend that can be asked after every move, such as 'analytic'"
+        )
+    if budget < 1:
+        raise DescriptionError(f"budget = {budget}: must be at least 1")
+    return context.backend
+
+
+class Walk:
+    """A search's current schedule, its throughput, and the evaluations used."""
+
+    def __init__(self, backend: IncrementalBackend, starts: list[Schedule]) -> None:
+        """Begins at the best of the starts."""
+        tried = [(backend.place(start), start) for start in starts]
+        self.backend = backend
+        self.used = len(tried)
+        self.throughput, start = max(tried, key=lambda pair: pair[0])
+        if start is not starts[-1]:
+            backend.place(start)
+            self.used += 1
+        self.cores = start.cores.copy()
+        self.nodes = start.nodes.copy()
+
+    def schedule(self) -> Schedule:
+        """The current one."""
+        return Schedule(self.cores, self.nodes)
+
+    def result(self) -> SearchResult:
+        """The current schedule as the search's result."""
+        return SearchResult(self.schedule(), self.throughput, self.used)
+
+    def measure(self) -> HardwareSnapshot:
+        """Of the current schedule; one evaluation."""
+        self.used += 1
+        return self.backend.measure(self.schedule(), seed=0)
+
+    def attempt(
+        self, steps: list[tuple[int, int]], accept: Callable[[float], bool] = lambda gain: gain > 0
+    ) -> bool:
+        """Makes moves (slice, core), and undoes them unless accepted; at most one call more.
+
+        Args:
+            steps: in this order.
+            accept: told the gain in Mq/s; by default only what pays is kept.
+        """
+        throughput = self.throughput
+        for slice_, core in steps:
+            throughput = self.backend.move(slice_, core)
+        self.used += len(steps)
+        if accept(throughput - self.throughput):
+            self.throughput = throughput
+            for slice_, core in steps:
+                self.cores[slice_] = core
+                self.nodes[slice_] = self.backend.machine.node_of_core[core]
+            return True
+        self.backend.place(self.schedule())
+        self.used += 1
+        return False
+
+
+def random_change(walk: Walk, context: Context) -> list[tuple[int, int]]:
+    """A random move or swap as moves (slice, core); empty where it would change nothing.
+
+    Under a limit of slices per core only swaps are drawn.
+    """
+    a, b = (int(s) for s in context.rng.integers(context.slices, size=2))
+    home = int(walk.cores[a])
+    if context.max_slices_per_core is None and context.rng.random() < 0.5:
+        steps = [(a, int(context.rng.choice(context.machine.workers)))]
+    else:
+        steps = [(a, int(walk.cores[b])), (b, home)]
+    return steps if steps[0][1] != home else []

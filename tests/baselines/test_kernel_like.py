@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pmoss_env.baselines import balance_two_levels, make_baseline, slice_load, spread_by_misses
+from pmoss_env.baselines.kernel_like import BETWEEN_NODES, HEAVY
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.types import COUNTER_INDEX
+
+
+@pytest.mark.parametrize("policy", [balance_two_levels, spread_by_misses])
+def test_what_is_balanced_stays(a_context, policy):
+    context = a_context("skylake-x-8n", 56, interference="none")
+    even = context.snapshot.slice_counters.copy()
+    even[:] = even.mean(axis=0)
+    cores = context.machine.workers.copy()
+    context = replace(
+        context,
+        incumbent=context.machine.local_schedule(cores),
+        snapshot=replace(context.snapshot, slice_counters=even),
+    )
+    assert np.array_equal(policy(context).cores, cores)
+
+
+def test_nodes_end_within_the_threshold_where_slices_are_small_enough(a_context):
+    context = a_context("skylake-x-8n", 256, seed=1, interference="none")
+    cores = np.repeat(context.machine.workers[:8], 32).astype(np.int32)
+    rng = np.random.default_rng(0)
+    counters = context.snapshot.slice_counters.copy()
+    counters[:, COUNTER_INDEX["task_clock_us"]] = rng.uniform(0.5, 1.5, 256)
+    snapshot = replace(context.snapshot, slice_counters=counters)
+    context = replace(context, incumbent=context.machine.local_schedule(cores), snapshot=snapshot)
+    schedule = balance_two_levels(context)
+    of_node = np.bincount(schedule.nodes, slice_load(snapshot), context.machine.nodes)
+    assert of_node.max() <= (1 + BETWEEN_NODES) * of_node.mean()
+    assert np.unique(schedule.cores).size > 40
+
+
+def test_only_slices_above_the_threshold_move(a_context):
+    context = a_context("milan-nps4", 256, seed=2)
+    schedule = spread_by_misses(context)
+    misses = context.snapshot.counter("llc_misses")
+    moved = schedule.cores != context.incumbent.cores
+    assert moved.any()
+    assert np.all(misses[moved] > HEAVY * misses.mean())
+
+
+def test_they_help_a_schedule_that_is_out_of_balance(a_context):
+    context = a_context("skylake-x-8n", 256, seed=1, interference="none")
+    place = context.backend.place
+    assert place(balance_two_levels(context)) > 1.2 * place(context.incumbent)
+
+
+def test_what_is_missing_is_named(a_context):
+    context = a_context()
+    for name in ("two-level", "counter-threshold"):
+        with pytest.raises(UnsupportedError, match=f"'{name}' needs an incumbent"):
+            make_baseline(name)(replace(context, snapshot=None))
+    available = context.snapshot.counters_available.copy()
+    available[COUNTER_INDEX["llc_misses"]] = False
+    blind = replace(context.snapshot, counters_available=available)
+    with pytest.raises(UnsupportedError, match="llc_misses"):
+        spread_by_misses(replace(context, snapshot=blind))

@@ -205,16 +205,7 @@ class SimulatedServer:
         dispatch: str = "ideal",
         numa_balancing: bool = False,
     ) -> None: ...
-    def set_instance(
-        self,
-        trace: Trace,
-        *,
-        busy_share: Sequence[float] = ...,
-        sibling_busy_share: Sequence[float] = ...,
-        llc_lines_per_ns: Sequence[float] = ...,
-        dram_gb_per_s: Sequence[float] = ...,
-        link_gb_per_s: Sequence[float] = ...,
-    ) -> None: ...
+    def set_instance(self, trace: Trace, neighbours: Neighbours = ...) -> None: ...
     def run(
         self,
         cores: npt.NDArray[np.int32],

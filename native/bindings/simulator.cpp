@@ -80,22 +80,13 @@ void bind_server(py::module_& module) {
       .def(
           "set_instance",
           [](SharedServer& shared, const std::shared_ptr<Trace>& trace,
-             std::vector<double> busy_share, std::vector<double> sibling_busy_share,
-             std::vector<double> llc_lines_per_ns, std::vector<double> dram_gb_per_s,
-             std::vector<double> link_gb_per_s) {
-            Neighbours neighbours{std::move(busy_share), std::move(sibling_busy_share),
-                                  std::move(llc_lines_per_ns), std::move(dram_gb_per_s),
-                                  std::move(link_gb_per_s)};
+             Neighbours neighbours) {
             shared.with([&](simulator::Server& server) {
               server.set_instance(trace, std::move(neighbours));
             });
           },
-          py::arg("trace"), py::kw_only(), py::arg("busy_share") = std::vector<double>{},
-          py::arg("sibling_busy_share") = std::vector<double>{},
-          py::arg("llc_lines_per_ns") = std::vector<double>{},
-          py::arg("dram_gb_per_s") = std::vector<double>{},
-          py::arg("link_gb_per_s") = std::vector<double>{},
-          "Takes a trace and the co-tenants of the machine; none where a list is empty.")
+          py::arg("trace"), py::arg("neighbours") = Neighbours{},
+          "Takes a trace and the co-tenants of the machine.")
       .def(
           "run",
           [](SharedServer& shared, const Places& cores, const Places& nodes,

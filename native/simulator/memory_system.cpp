@@ -44,6 +44,11 @@ void for_each(const CoreSet& set, Visit visit) {
 
 }  // namespace
 
+void MemorySystem::check(const Machine& machine) {
+  physical_cores_of(machine);
+  domains_of(machine);
+}
+
 MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
     : nodes_(static_cast<std::size_t>(machine.nodes())),
       domains_(domains_of(machine)),

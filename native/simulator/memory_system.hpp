@@ -33,6 +33,9 @@ struct Served {
 class MemorySystem {
  public:
   /// Throws std::invalid_argument for more physical cores or domains than the directory can hold.
+  static void check(const Machine& machine);
+
+  /// For a machine that passes check().
   MemorySystem(const Machine& machine, std::uint32_t line_sampling);
 
   /// Empties everything; line i has its home at node home_of_line[i].

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "index/btree.hpp"
 #include "index/operation_cost.hpp"
-#include "simulator/available_memory.hpp"
+#include "simulator/recording_size.hpp"
 #include "simulator/sort_keys.hpp"
 #include "simulator/trace_builder.hpp"
 #include "workload/keyspace.hpp"
@@ -20,44 +17,12 @@ namespace {
 constexpr double mean_fill = 0.6931471805599453;
 constexpr double node_bytes = sizeof(index_detail::Node);
 constexpr double keys_per_leaf = index_detail::leaf_capacity * mean_fill;
-constexpr double huge_page_bytes = SliceArena::chunk_bytes;
 
 /// Bytes of the nodes once all queries have run. A slice has at least one leaf.
 double tree_bytes(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options) {
   const double keys =
       static_cast<double>(spec.records) + spec.insert * static_cast<double>(options.queries);
   return (1.02 * keys / keys_per_leaf + slices) * node_bytes;
-}
-
-/// Whether a slice fills enough of a huge page to ask for these.
-bool suits_huge_pages(double bytes, std::uint32_t slices) {
-  return bytes / slices >= huge_page_bytes / 2;
-}
-
-void check_size(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options) {
-  const double bytes = tree_bytes(spec, slices, options);
-  const double lines = bytes / 64.0 / options.line_sampling;
-  if (lines > Touch::max_lines) {
-    const double enough = std::ceil(bytes / 64.0 / Touch::max_lines);
-    throw std::invalid_argument(
-        "line_sampling is " + std::to_string(options.line_sampling) + ", which leaves " +
-        std::to_string(static_cast<std::uint64_t>(lines)) + " lines of " +
-        std::to_string(spec.records) + " records; a trace can tell apart " +
-        std::to_string(Touch::max_lines) + ": set line_sampling to at least " +
-        std::to_string(static_cast<std::uint64_t>(enough)));
-  }
-  const double paging =
-      suits_huge_pages(bytes, slices) ? huge_page_bytes * slices : 4096.0 * slices;
-  const double keys = static_cast<double>(spec.records) * sizeof(std::uint64_t);
-  // 64 touches of lines and 20 of pages are more than the usual query makes.
-  const double per_query = sizeof(TracedQuery) + 64.0 * sizeof(Touch) / options.line_sampling +
-                           20.0 * sizeof(std::uint32_t) / options.page_sampling;
-  const double needed = keys + std::max(keys, bytes + paging) + lines * 16.0 +
-                        static_cast<double>(options.queries) * per_query;
-  require_memory(needed,
-                 "recording " + std::to_string(options.queries) + " queries on " +
-                     std::to_string(spec.records) + " records",
-                 "lower records or queries, or raise line_sampling");
 }
 
 /// Entries that one scan may find.
@@ -161,9 +126,15 @@ std::shared_ptr<const Trace> record_btree(const WorkloadSpec& spec, std::uint32_
                                           const TraceOptions& options) {
   validate(spec);
   validate(options, slices);
-  check_size(spec, slices, options);
-  BTree tree({.slices = slices,
-              .huge_pages = suits_huge_pages(tree_bytes(spec, slices, options), slices)});
+  const double bytes = tree_bytes(spec, slices, options);
+  const double keys_bytes = static_cast<double>(spec.records) * sizeof(std::uint64_t);
+  check({.index_bytes = bytes,
+         .source_bytes = keys_bytes,
+         .sorting_bytes = keys_bytes,
+         .touches = 64.0,
+         .pages = 20.0},
+        spec.records, slices, options);
+  BTree tree({.slices = slices, .huge_pages = suits_huge_pages(bytes, slices)});
   {
     std::vector<std::uint64_t> keys(spec.records);
     for (std::uint64_t record = 0; record < spec.records; ++record) {

@@ -1,15 +1,12 @@
 #include "simulator/record_rtree.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "index/operation_cost.hpp"
 #include "index/rtree.hpp"
 #include "index/rtree_node.hpp"
-#include "simulator/available_memory.hpp"
+#include "simulator/recording_size.hpp"
 #include "simulator/trace_builder.hpp"
 
 namespace pmoss::simulator {
@@ -18,7 +15,6 @@ namespace {
 using index_detail::RTreeNode;
 
 constexpr double fill = 0.7;  // of nodes that were split and refilled in random order
-constexpr double huge_page_bytes = SliceArena::chunk_bytes;
 
 std::uint32_t fanout() { return RTree::Options{}.fanout; }
 
@@ -30,35 +26,6 @@ double tree_bytes(const WorkloadSpec& spec, std::uint32_t slices, const TraceOpt
   const double leaves = points / (fanout() * fill);
   return leaves * static_cast<double>(RTreeNode::bytes(0, stride)) +
          (0.04 * leaves + 2.0 * slices) * static_cast<double>(RTreeNode::bytes(1, stride));
-}
-
-/// Whether a slice fills enough of a huge page to ask for these.
-bool suits_huge_pages(double bytes, std::uint32_t slices) {
-  return bytes / slices >= huge_page_bytes / 2;
-}
-
-void check_size(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options) {
-  const double bytes = tree_bytes(spec, slices, options);
-  const double lines = bytes / 64.0 / options.line_sampling;
-  if (lines > Touch::max_lines) {
-    throw std::invalid_argument(
-        "line_sampling is " + std::to_string(options.line_sampling) + ", which leaves " +
-        std::to_string(static_cast<std::uint64_t>(lines)) + " lines of " +
-        std::to_string(spec.records) + " records; a trace can tell apart " +
-        std::to_string(Touch::max_lines) + ": set line_sampling to at least " +
-        std::to_string(static_cast<std::uint64_t>(std::ceil(bytes / 64.0 / Touch::max_lines))));
-  }
-  // The points and their values, and these once more while they are sorted.
-  const double points = 2.0 * 16.0 * static_cast<double>(spec.records);
-  const double paging = (suits_huge_pages(bytes, slices) ? huge_page_bytes : 4096.0) * slices;
-  const double per_query = sizeof(TracedQuery) + 150.0 * sizeof(Touch) / options.line_sampling +
-                           30.0 * sizeof(std::uint32_t) / options.page_sampling;
-  const double needed =
-      points + bytes + paging + lines * 16.0 + static_cast<double>(options.queries) * per_query;
-  require_memory(needed,
-                 "recording " + std::to_string(options.queries) + " queries on " +
-                     std::to_string(spec.records) + " records",
-                 "lower records or queries, or raise line_sampling");
 }
 
 void load(RTree& tree, const WorkloadSpec& spec) {
@@ -138,9 +105,15 @@ std::shared_ptr<const Trace> record_rtree(const WorkloadSpec& spec, std::uint32_
                                           const TraceOptions& options) {
   validate_points(spec);
   validate(options, slices);
-  check_size(spec, slices, options);
-  RTree tree({.grid = grid_of(slices),
-              .huge_pages = suits_huge_pages(tree_bytes(spec, slices, options), slices)});
+  const double bytes = tree_bytes(spec, slices, options);
+  check({.index_bytes = bytes,
+         // The points and their values, and these once more while they are sorted.
+         .source_bytes = 2.0 * 16.0 * static_cast<double>(spec.records),
+         .sorting_bytes = 0.0,
+         .touches = 150.0,
+         .pages = 30.0},
+        spec.records, slices, options);
+  RTree tree({.grid = grid_of(slices), .huge_pages = suits_huge_pages(bytes, slices)});
   load(tree, spec);
   return std::make_shared<const Trace>(Recorder(spec, options, tree).record(options.queries));
 }

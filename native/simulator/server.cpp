@@ -1,18 +1,16 @@
 #include "simulator/server.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "simulator/backlog.hpp"
+#include "simulator/checks.hpp"
 #include "simulator/completions.hpp"
-#include "simulator/memory_system.hpp"
+#include "simulator/execution.hpp"
 #include "simulator/page_homes.hpp"
 #include "simulator/slice_counts.hpp"
-#include "simulator/tlb.hpp"
 #include "workload/histogram.hpp"
 #include "workload/portable_math.hpp"
 #include "workload/random.hpp"
@@ -21,40 +19,7 @@ namespace pmoss::simulator {
 namespace {
 
 constexpr double line_bytes = 64.0;
-// Queries over which the mean wait beyond the L2 is formed where lines are sampled.
-constexpr double mean_over_queries = 512.0;
-// A lock that seems to be held for longer than this was given back before the clock wrapped.
-constexpr std::uint32_t longest_hold_ns = 1U << 20;
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
-
-template <typename T>
-[[noreturn]] void refuse(const std::string& name, const T& value, const std::string& right) {
-  throw std::invalid_argument(name + " = " + std::to_string(value) + ": must be " + right);
-}
-
-void require_share(const std::string& name, double value) {
-  if (!(value >= 0.0 && value < 1.0)) refuse(name, value, "at least 0 and below 1");
-}
-
-void require_shape(const char* name, const std::vector<double>& values, std::size_t right) {
-  if (!values.empty() && values.size() != right) {
-    refuse(std::string("length of ") + name, values.size(), "0 or " + std::to_string(right));
-  }
-  for (const double value : values) {
-    if (!(value >= 0.0) || !std::isfinite(value)) refuse(name, value, "finite and at least 0");
-  }
-}
-
-// The waits of one core's queries that were recorded, with the weight of what was not: what the
-// mean is made of. Old ones fade.
-struct MeanWait {
-  double touches = 0;  // time that the touches of the same queries would take at 1 ns each
-  double pages = 0;
-  double line_ns = 0;  // all but memory under load
-  double page_ns = 0;
-  double queries = 0;
-  double per_touch = 0, per_page = 0;  // the result
-};
 
 struct Core {
   std::size_t first_mate = 0, last_mate = 0;  // the other hardware threads, in a list of all
@@ -78,27 +43,18 @@ struct Slot {
 
 }  // namespace
 
-void ServerOptions::validate() const {
-  require_share("warmup_share", warmup_share);
-  require_share("balancing_stay_share", balancing_stay_share);
-  if (!(epoch_us > 0.0) || !std::isfinite(epoch_us)) refuse("epoch_us", epoch_us, "positive");
-  if (!(hint_faults_per_us >= 0.0)) refuse("hint_faults_per_us", hint_faults_per_us, "at least 0");
-  if (!(hint_fault_ns >= 0.0)) refuse("hint_fault_ns", hint_fault_ns, "at least 0");
-}
-
 class Server::State {
  public:
   State(Machine machine, Load load, ServerOptions options)
       : machine_(std::move(machine)), load_(load), options_(options) {
     machine_.complete();
     load_.validate();
-    options_.validate();
+    check(options_);
+    MemorySystem::check(machine_);  // before any trace is recorded for it
     for (int c = 0; c < machine_.cores(); ++c) {
       if (machine_.is_worker[static_cast<std::size_t>(c)] == 0) continue;
       workers_.push_back(static_cast<std::uint32_t>(c));
     }
-    // Refuses what the directory cannot hold, before any trace is recorded for it.
-    memory_ = std::make_unique<MemorySystem>(machine_, 1024);
   }
 
   void set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours);
@@ -116,9 +72,7 @@ class Server::State {
            (load_.kind == Load::Kind::saturated && routers_limit());
   }
 
-  void check(const Placement& placement) const;
   void prepare_cores(const Placement& placement);
-  void prepare_homes(const Placement& placement);
   void prepare_slots();
 
   std::uint32_t next_query();
@@ -128,10 +82,9 @@ class Server::State {
   void start(std::size_t core, std::uint32_t query);
   void start_from_backlog(std::size_t core);
   void complete(std::size_t core);
-  double work_of(std::size_t core, std::uint32_t query);
+  double speed_of(const Core& core) const;
   void set_speed(std::size_t core);
   void tell_mates(std::size_t core);
-  void close_epoch();
   void begin_measuring();
   double interarrival_ns();
   Snapshot result() const;
@@ -140,11 +93,8 @@ class Server::State {
   Load load_;
   ServerOptions options_;
   std::vector<std::uint32_t> workers_;
-  std::shared_ptr<const Trace> trace_;
-  Neighbours neighbours_;
-  std::unique_ptr<MemorySystem> memory_;
-  std::unique_ptr<Tlb> tlb_;
-  std::vector<std::uint32_t> translated_;  // per recorded page: the machine's page it is part of
+  std::unique_ptr<Execution> execution_;
+  const Trace* trace_ = nullptr;  // of the execution
 
   // One run.
   Placement placement_;
@@ -152,9 +102,6 @@ class Server::State {
   std::vector<std::vector<std::uint32_t>> workers_of_node_;
   std::vector<std::uint32_t> mates_;
   std::vector<Core> state_;
-  std::vector<MeanWait> mean_;     // per core
-  std::vector<double> mean_dram_;  // [core][memory's node]: waits at idle latency
-  std::vector<std::uint8_t> home_of_line_;
   std::vector<Slot> slots_;
   std::uint32_t free_slots_ = nobody;
   std::uint32_t first_dispatch_ = nobody, last_dispatch_ = nobody;
@@ -162,7 +109,6 @@ class Server::State {
   std::size_t next_router_ = 0;
   Backlog backlog_;
   std::size_t cursor_ = 0;
-  std::vector<double> foreign_;  // per domain: neighbours' lines not yet brought in
   std::unique_ptr<Completions> completions_;
   double now_ = 0, epoch_begin_ = 0, measured_from_ = 0, next_arrival_ = 0;
   std::size_t completed_ = 0, warmup_ = 0;
@@ -172,89 +118,30 @@ class Server::State {
 };
 
 void Server::State::set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours) {
-  if (!trace || trace->size() == 0) refuse("queries of the trace", 0, "at least 1");
-  if (trace->size() >= nobody) refuse("queries of the trace", trace->size(), "below 2^32 - 1");
-  if (trace->slices == 0) refuse("slices of the trace", 0, "at least 1");
-  if (trace->line_sampling == 0) refuse("line_sampling", 0, "at least 1");
-  if (trace->page_sampling == 0) refuse("page_sampling", 0, "at least 1");
-  for (std::size_t i = 0; i < trace->size(); ++i) {
-    if (trace->queries[i].slice >= trace->slices) {
-      refuse("slice of query " + std::to_string(i), trace->queries[i].slice,
-             "below " + std::to_string(trace->slices));
-    }
-  }
-  for (const Touch& touch : trace->touches) {
-    if (touch.line() >= trace->lines()) {
-      refuse("a touched line", touch.line(), "below " + std::to_string(trace->lines()));
-    }
-  }
-  for (const std::uint32_t page : trace->page_touches) {
-    if (page >= trace->pages()) {
-      refuse("a touched page", page, "below " + std::to_string(trace->pages()));
-    }
-  }
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  require_shape("busy_share", neighbours.busy_share, cores());
-  require_shape("sibling_busy_share", neighbours.sibling_busy_share, cores());
-  require_shape("llc_lines_per_ns", neighbours.llc_lines_per_ns,
-                static_cast<std::size_t>(machine_.llc_domains()));
-  require_shape("dram_gb_per_s", neighbours.dram_gb_per_s, nodes());
-  require_shape("link_gb_per_s", neighbours.link_gb_per_s, sockets * sockets);
-  for (const double share : neighbours.busy_share) require_share("busy_share", share);
-  for (const double share : neighbours.sibling_busy_share) {
-    if (share > 1.0) refuse("sibling_busy_share", share, "at most 1");
-  }
-  memory_ = std::make_unique<MemorySystem>(machine_, trace->line_sampling);
-  tlb_ = std::make_unique<Tlb>(machine_, memory_->physical_cores(), trace->page_sampling);
-  translated_ = trace->address_page_of_page;
-  for (std::uint32_t& page : translated_) page /= Tlb::base_pages(machine_);
-  trace_ = std::move(trace);
-  neighbours_ = std::move(neighbours);
-}
-
-void Server::State::check(const Placement& placement) const {
-  if (placement.nodes.size() != trace_->slices) {
-    refuse("length of nodes", placement.nodes.size(), std::to_string(trace_->slices));
-  }
-  for (const std::int32_t node : placement.nodes) {
-    if (node < 0 || node >= machine_.nodes()) {
-      refuse("node of a slice", node, "0 to " + std::to_string(machine_.nodes() - 1));
-    }
-  }
-  if (placement.routing == Routing::node) {
-    for (const std::int32_t node : placement.nodes) {
-      if (workers_of_node_[static_cast<std::size_t>(node)].empty()) {
-        refuse("node of a slice", node, "a node with workers");
-      }
-    }
-  }
-  if (placement.routing != Routing::core) return;
-  if (placement.cores.size() != trace_->slices) {
-    refuse("length of cores", placement.cores.size(), std::to_string(trace_->slices));
-  }
-  for (const std::int32_t core : placement.cores) {
-    if (core < 0 || core >= machine_.cores() ||
-        machine_.is_worker[static_cast<std::size_t>(core)] == 0) {
-      refuse("core of a slice", core, "a worker core of the machine");
-    }
-  }
+  if (!trace) throw std::invalid_argument("no trace");
+  check(*trace);
+  check(neighbours, machine_);
+  execution_ = std::make_unique<Execution>(machine_, std::move(trace), std::move(neighbours));
+  trace_ = &execution_->trace();
 }
 
 void Server::State::prepare_cores(const Placement& placement) {
+  const MemorySystem& memory = execution_->memory();
+  const Neighbours& neighbours = execution_->neighbours();
   state_.assign(cores(), Core{});
   mates_.clear();
   for (const std::uint32_t c : workers_) {
     Core& core = state_[c];
     core.first_mate = mates_.size();
     for (const std::uint32_t other : workers_) {
-      if (other != c && memory_->physical_of(other) == memory_->physical_of(c)) {
+      if (other != c && memory.physical_of(other) == memory.physical_of(c)) {
         mates_.push_back(other);
       }
     }
     core.last_mate = mates_.size();
-    const double busy = neighbours_.busy_share.empty() ? 0.0 : neighbours_.busy_share[c];
+    const double busy = neighbours.busy_share.empty() ? 0.0 : neighbours.busy_share[c];
     const double sibling =
-        neighbours_.sibling_busy_share.empty() ? 0.0 : neighbours_.sibling_busy_share[c];
+        neighbours.sibling_busy_share.empty() ? 0.0 : neighbours.sibling_busy_share[c];
     double faults = 0.0;
     if (options_.numa_balancing && placement.data == DataPlacement::first_touch) {
       faults = std::min(0.5, options_.hint_faults_per_us * options_.hint_fault_ns * 1e-3 /
@@ -265,20 +152,6 @@ void Server::State::prepare_cores(const Placement& placement) {
     core.alone_speed = speed * (1.0 - sibling * (1.0 - machine_.smt_share));
     core.shared_speed = speed * machine_.smt_share;
   }
-  mean_.assign(cores(), MeanWait{});
-  mean_dram_.assign(cores() * nodes(), 0.0);
-}
-
-void Server::State::prepare_homes(const Placement& placement) {
-  const PageHomes homes(machine_, workers_, placement, options_.numa_balancing,
-                        options_.balancing_stay_share);
-  home_of_line_.resize(trace_->lines());
-  for (std::size_t line = 0; line < trace_->lines(); ++line) {
-    home_of_line_[line] = homes.of(trace_->address_page_of_line[line], trace_->slice_of_line[line]);
-  }
-  memory_->reset(home_of_line_, neighbours_);
-  tlb_->clear();
-  foreign_.assign(static_cast<std::size_t>(machine_.llc_domains()), 0.0);
 }
 
 void Server::State::prepare_slots() {
@@ -353,29 +226,31 @@ void Server::State::start_from_backlog(std::size_t c) {
   if (query != Backlog::nothing) start(c, query);
 }
 
+double Server::State::speed_of(const Core& core) const {
+  for (std::size_t i = core.first_mate; i < core.last_mate; ++i) {
+    if (state_[mates_[i]].busy) return core.shared_speed;
+  }
+  return core.alone_speed;
+}
+
 void Server::State::start(std::size_t c, std::uint32_t query) {
   Core& core = state_[c];
   const bool was_busy = core.busy;
   core.busy = true;
   core.query = query;
   core.begin_ns = now_;
-  bool mate_is_busy = false;
-  for (std::size_t i = core.first_mate; i < core.last_mate; ++i) {
-    mate_is_busy = mate_is_busy || state_[mates_[i]].busy;
-  }
-  core.speed = mate_is_busy ? core.shared_speed : core.alone_speed;
-  completions_->set(c, now_ + work_of(c, query) / core.speed);
+  core.speed = speed_of(core);
+  const Execution::Work work =
+      execution_->begin(c, query, now_, core.speed, counts_[trace_->queries[query].slice]);
+  core.own_ratio = work.own_ratio;
+  completions_->set(c, now_ + work.ns / core.speed);
   if (!was_busy) tell_mates(c);
 }
 
 void Server::State::set_speed(std::size_t c) {
   Core& core = state_[c];
   if (!core.busy) return;
-  bool mate_is_busy = false;
-  for (std::size_t i = core.first_mate; i < core.last_mate; ++i) {
-    mate_is_busy = mate_is_busy || state_[mates_[i]].busy;
-  }
-  const double speed = mate_is_busy ? core.shared_speed : core.alone_speed;
+  const double speed = speed_of(core);
   if (speed == core.speed) return;
   completions_->set(c, now_ + (completions_->time(c) - now_) * (core.speed / speed));
   core.speed = speed;
@@ -383,104 +258,6 @@ void Server::State::set_speed(std::size_t c) {
 
 void Server::State::tell_mates(std::size_t c) {
   for (std::size_t i = state_[c].first_mate; i < state_[c].last_mate; ++i) set_speed(mates_[i]);
-}
-
-double Server::State::work_of(std::size_t c, std::uint32_t query_index) {
-  const TracedQuery& query = trace_->queries[query_index];
-  const std::span<const Touch> touches = trace_->touches_of(query_index);
-  SliceCounts& counts = counts_[query.slice];
-  MeanWait& mean = mean_[c];
-  const double cpu_ns =
-      (query.instructions / machine_.instructions_per_cycle +
-       query.branch_misses * machine_.branch_miss_cycles + machine_.query_overhead_cycles) /
-      machine_.clock_ghz;
-  const double exposure =
-      query.dependent / machine_.mlp_dependent + query.streaming / machine_.mlp_streaming;
-  const double exact_ns = cpu_ns + exposure * machine_.l2_ns;
-  const bool every_line = trace_->line_sampling == 1;
-  const bool every_page = trace_->page_sampling == 1;
-  const double mean_line_ns = every_line ? 0.0 : mean.per_touch * exposure;
-  const auto core_node = static_cast<std::size_t>(machine_.node_of_core[c]);
-  const auto now = [this](double ns) {
-    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(now_ + ns));
-  };
-
-  double line_ns = 0.0, dram_ns = 0.0;  // waits of this query for recorded lines
-  std::uint32_t locked[8];
-  std::size_t locks = 0, n = 0;
-  for (const Touch touch : touches) {
-    const std::uint32_t line = touch.line();
-    LineState& state = memory_->state(line);
-    ++n;
-    const double fraction = (static_cast<double>(n) - 0.5) / static_cast<double>(touches.size());
-    const std::uint32_t held_ns = state.locked_ns - now((exact_ns + mean_line_ns) * fraction +
-                                                        (every_line ? line_ns + dram_ns : 0.0));
-    if (held_ns - 1 < longest_hold_ns) line_ns += held_ns + cpu_ns;  // waits, and begins again
-    const Served served = touch.writes() ? memory_->write(c, line) : memory_->read(c, line);
-    if (touch.locks() && locks < std::size(locked)) locked[locks++] = line;
-    if (served.by == Served::By::l2 && served.ns == 0.0) continue;
-    const double mlp = touch.locks()     ? 1.0
-                       : touch.streams() ? machine_.mlp_streaming
-                                         : machine_.mlp_dependent;
-    line_ns += served.ns / mlp;
-    dram_ns += served.dram_ns / mlp;
-    const bool from_memory = served.by == Served::By::memory;
-    if (from_memory) {
-      const bool remote = state.home != core_node;
-      counts.local_loads += remote ? 0 : 1;
-      counts.remote_loads += remote ? 1 : 0;
-      if (touch.writes()) {
-        counts.writes_from_remote_memory += remote ? 1 : 0;
-      } else {
-        ++counts.reads_from_memory;
-        counts.reads_from_remote_memory += remote ? 1 : 0;
-      }
-      if (!every_line && served.dram_ns > 0.0) {
-        mean_dram_[c * nodes() + state.home] +=
-            machine_.dram_latency(static_cast<int>(core_node), state.home) / mlp;
-      }
-    }
-    if (from_memory || served.by == Served::By::modified_elsewhere) {
-      ++(touch.writes() ? counts.writes_missed : counts.reads_missed);
-      counts.beyond_domain_ns += (served.ns + served.dram_ns) / mlp;
-    } else {
-      counts.domain_ns += served.ns / mlp;
-    }
-  }
-
-  double page_ns = 0.0;
-  const std::size_t physical = memory_->physical_of(c);
-  for (const std::uint32_t page : trace_->pages_of(query_index)) {
-    const Tlb::Found found = tlb_->touch(physical, translated_[page]);
-    if (found == Tlb::Found::first_level) continue;
-    page_ns += found == Tlb::Found::walk ? machine_.page_walk_ns : machine_.tlb_ns;
-    counts.walks += found == Tlb::Found::walk ? 1 : 0;
-  }
-
-  mean.queries += 1.0;
-  if (!every_line) {
-    mean.touches += exposure;
-    mean.line_ns += line_ns;
-  }
-  if (!every_page) {
-    mean.pages += query.pages;
-    mean.page_ns += page_ns;
-  }
-  const double own =
-      exact_ns + trace_->line_sampling * (line_ns + dram_ns) + trace_->page_sampling * page_ns;
-  const double charged = exact_ns + (every_line ? line_ns + dram_ns : mean_line_ns) +
-                         (every_page ? page_ns : mean.per_page * query.pages);
-  const double work = std::max(charged, 1e-3);
-  state_[c].own_ratio = own / work;
-
-  const std::uint32_t until = now(work / state_[c].speed);
-  for (std::size_t i = 0; i < locks; ++i) memory_->state(locked[i]).locked_ns = until;
-
-  counts.instructions += query.instructions;
-  counts.branch_misses += query.branch_misses;
-  counts.touches += std::uint64_t{query.dependent} + query.streaming;
-  counts.walk_ns += page_ns;
-  return work;
 }
 
 void Server::State::complete(std::size_t c) {
@@ -517,39 +294,10 @@ void Server::State::complete(std::size_t c) {
   }
 }
 
-void Server::State::close_epoch() {
-  const double ns = options_.epoch_us * 1e3;
-  epoch_begin_ += ns;
-  Contention& contention = memory_->contention();
-  contention.close_epoch(ns, line_bytes * trace_->line_sampling);
-  for (std::size_t domain = 0; domain < neighbours_.llc_lines_per_ns.size(); ++domain) {
-    foreign_[domain] += neighbours_.llc_lines_per_ns[domain] * ns / trace_->line_sampling;
-    const auto whole = static_cast<std::uint64_t>(foreign_[domain]);
-    foreign_[domain] -= static_cast<double>(whole);
-    memory_->pollute(domain, whole);
-  }
-  for (const std::uint32_t c : workers_) {
-    MeanWait& mean = mean_[c];
-    const auto node = static_cast<std::size_t>(machine_.node_of_core[c]);
-    double line_ns = mean.line_ns;
-    for (std::size_t home = 0; home < nodes(); ++home) {
-      line_ns += mean_dram_[c * nodes() + home] * contention.multiplier(node, home);
-    }
-    if (mean.touches > 0.0) mean.per_touch = trace_->line_sampling * line_ns / mean.touches;
-    if (mean.pages > 0.0) mean.per_page = trace_->page_sampling * mean.page_ns / mean.pages;
-    if (mean.queries <= mean_over_queries) continue;
-    const double keep = mean_over_queries / mean.queries;
-    for (double* sum : {&mean.touches, &mean.pages, &mean.line_ns, &mean.page_ns, &mean.queries}) {
-      *sum *= keep;
-    }
-    for (std::size_t home = 0; home < nodes(); ++home) mean_dram_[c * nodes() + home] *= keep;
-  }
-}
-
 void Server::State::begin_measuring() {
   counts_.assign(trace_->slices, SliceCounts{});
   responses_ = Histogram{};
-  traffic_before_ = memory_->contention().traffic();
+  traffic_before_ = execution_->memory().contention().traffic();
   measured_from_ = now_;
 }
 
@@ -559,17 +307,18 @@ double Server::State::interarrival_ns() {
 }
 
 Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
-  if (!trace_) throw std::logic_error("no instance: call set_instance() first");
+  if (!execution_) throw std::logic_error("no instance: call set_instance() first");
+  check(placement, *trace_, machine_);
   workers_of_node_.assign(nodes(), {});
   for (const std::uint32_t core : workers_) {
     workers_of_node_[static_cast<std::size_t>(machine_.node_of_core[core])].push_back(core);
   }
-  check(placement);
   placement_ = placement;
   routing_ = Random(mix64(seed));
   arrivals_ = Random(mix64(seed) + 1);
   prepare_cores(placement);
-  prepare_homes(placement);
+  execution_->reset(PageHomes(machine_, workers_, placement, options_.numa_balancing,
+                              options_.balancing_stay_share));
   if (has_backlog()) backlog_.prepare(*trace_, machine_, placement);
   prepare_slots();
   completions_ = std::make_unique<Completions>(cores());
@@ -593,7 +342,9 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
     const double dispatch =
         first_dispatch_ == nobody ? Completions::never : slots_[first_dispatch_].ready_ns;
     now_ = std::min({completion, dispatch, next_arrival_});
-    while (now_ >= epoch_begin_ + epoch_ns) close_epoch();
+    for (; now_ >= epoch_begin_ + epoch_ns; epoch_begin_ += epoch_ns) {
+      execution_->close_epoch(epoch_ns);
+    }
     if (now_ == completion) {
       complete(core);
     } else if (now_ == dispatch) {
@@ -621,7 +372,7 @@ Snapshot Server::State::result() const {
   for (const SliceCounts& n : counts_) {
     result.slices.push_back(n.rates(per_us, *trace_, machine_));
   }
-  const Traffic& traffic = memory_->contention().traffic();
+  const Traffic& traffic = execution_->memory().contention().traffic();
   const double gb_per_s = lines * line_bytes * per_us * 1e-3;
   for (std::size_t node = 0; node < nodes(); ++node) {
     result.read_gb_per_s.push_back(
@@ -633,7 +384,7 @@ Snapshot Server::State::result() const {
   for (std::size_t i = 0; i < flow.size(); ++i) {
     flow[i] = static_cast<double>(traffic.flow[i] - traffic_before_.flow[i]) * gb_per_s;
   }
-  memory_->contention().route(flow, result.link_gb_per_s);
+  execution_->memory().contention().route(flow, result.link_gb_per_s);
   result.latency_p50_us = responses_.quantile(0.50) * 1e-3;
   result.latency_p99_us = responses_.quantile(0.99) * 1e-3;
   return result;

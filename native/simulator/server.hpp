@@ -30,9 +30,6 @@ struct ServerOptions {
   double balancing_stay_share = 0.25;
   double hint_faults_per_us = 0.065;  ///< of the whole process: 256 MB/s of 4 KiB pages
   double hint_fault_ns = 2000.0;
-
-  /// Throws std::invalid_argument that names the value and what would be right.
-  void validate() const;
 };
 
 /// Executes a trace once from beginning to end and measures what follows the warm-up. The result of

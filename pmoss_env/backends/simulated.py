@@ -188,14 +188,7 @@ class SimulatedBackend:
                     dispatch=self.dispatch,
                     numa_balancing=self.numa_balancing,
                 )
-                server.set_instance(
-                    trace,
-                    busy_share=taken.busy_share,
-                    sibling_busy_share=taken.sibling_busy_share,
-                    llc_lines_per_ns=taken.llc_lines_per_ns,
-                    dram_gb_per_s=taken.dram_gb_per_s,
-                    link_gb_per_s=taken.link_gb_per_s,
-                )
+                server.set_instance(trace, taken)
             except (ValueError, MemoryError) as error:
                 raise BackendError(f"cannot simulate {self.machine.name}: {error}") from error
             self._server = server

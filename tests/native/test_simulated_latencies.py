@@ -11,6 +11,7 @@ import pytest
 
 from pmoss_env._native import (
     MachineModel,
+    Neighbours,
     SimulatedServer,
     Trace,
     modified_lines,
@@ -32,10 +33,10 @@ def run(
     trace: Trace,
     cores: list[int],
     nodes: list[int],
-    **neighbours: list[float],
+    neighbours: Neighbours | None = None,
 ) -> ModelSnapshot:
     server = SimulatedServer(machine, outstanding_per_worker=1)
-    server.set_instance(trace, **neighbours)
+    server.set_instance(trace, neighbours or Neighbours())
     return server.run(np.array(cores, np.int32), np.array(nodes, np.int32))
 
 
@@ -130,10 +131,9 @@ def test_lines_of_the_own_socket_are_cached_at_their_home_cluster() -> None:
     trace = pointer_chase(1, int(4 * machine.l2_lines), int(8 * machine.l2_lines))
 
     def throughput(node: int, thrashed: int | None) -> float:
-        pressure = [0.0] * 8
-        if thrashed is not None:
-            pressure[thrashed] = 10.0
-        return run(machine, trace, [core], [node], llc_lines_per_ns=pressure)["throughput"]
+        pressure = Neighbours()
+        pressure.llc_lines_per_ns = [10.0 * (domain == thrashed) for domain in range(8)]
+        return run(machine, trace, [core], [node], pressure)["throughput"]
 
     # Of nodes 0 and 1 on the core's socket, and 2 on another: the domain that their lines are in.
     for node, domain in [(0, 0), (1, 1), (2, 0)]:

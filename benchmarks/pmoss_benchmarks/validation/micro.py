@@ -74,9 +74,9 @@ def loaded_latency(machine: str, use: float) -> float:
     def chase(background: float) -> tuple[float, float]:
         """Time per load, and the share of the bandwidth that the chase itself takes."""
         server = _native.SimulatedServer(native, outstanding_per_worker=1)
-        taken = [0.0] * described.nodes
-        taken[0] = background * bandwidth
-        server.set_instance(_native.pointer_chase(1, _LINES, _LINES), dram_gb_per_s=taken)
+        neighbours = _native.Neighbours()
+        neighbours.dram_gb_per_s = [background * bandwidth] + [0.0] * (described.nodes - 1)
+        server.set_instance(_native.pointer_chase(1, _LINES, _LINES), neighbours)
         raw = server.run(np.array([core], np.int32), np.zeros(1, np.int32))
         return 1.0 / float(raw["throughput"]), float(raw["read_gb_per_s"][0]) / bandwidth
 

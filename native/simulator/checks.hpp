@@ -1,0 +1,24 @@
+// What a simulated server refuses, before it changes anything.
+#pragma once
+
+#include "machine/machine.hpp"
+#include "machine/neighbours.hpp"
+#include "machine/placement.hpp"
+#include "simulator/server.hpp"
+#include "simulator/trace.hpp"
+
+namespace pmoss::simulator {
+
+// All throw std::invalid_argument that names the value and what would be right.
+
+void check(const ServerOptions& options);
+
+/// Whether the trace has queries, and names only slices, lines and pages that it has.
+void check(const Trace& trace);
+
+void check(const Neighbours& neighbours, const Machine& machine);
+
+/// Whether the machine's workers can run every slice of the trace.
+void check(const Placement& placement, const Trace& trace, const Machine& machine);
+
+}  // namespace pmoss::simulator

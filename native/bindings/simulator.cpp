@@ -79,8 +79,7 @@ void bind_server(py::module_& module) {
            py::arg("dispatch") = "ideal", py::arg("numa_balancing") = standard.numa_balancing)
       .def(
           "set_instance",
-          [](SharedServer& shared, const std::shared_ptr<Trace>& trace,
-             Neighbours neighbours) {
+          [](SharedServer& shared, const std::shared_ptr<Trace>& trace, Neighbours neighbours) {
             shared.with([&](simulator::Server& server) {
               server.set_instance(trace, std::move(neighbours));
             });

@@ -41,6 +41,7 @@ Contention::Contention(const Machine& machine)
       links_(sockets_ * sockets_),
       memory_latency_(nodes_),
       link_latency_(sockets_ * sockets_),
+      route_latency_(sockets_ * sockets_, 1.0),
       multiplier_(nodes_ * nodes_),
       dram_ns_(nodes_ * nodes_),
       epoch_flow_(sockets_ * sockets_),
@@ -102,18 +103,23 @@ void Contention::route(const std::vector<double>& flow, std::vector<double>& cro
 }
 
 void Contention::update_multipliers() {
-  for (std::size_t core_node = 0; core_node < nodes_; ++core_node) {
-    for (std::size_t memory_node = 0; memory_node < nodes_; ++memory_node) {
-      double factor = memory_latency_[memory_node];
-      const std::size_t to = socket_of_node_[core_node];
-      for (std::size_t at = socket_of_node_[memory_node]; at != to;) {
+  for (std::size_t from = 0; from < sockets_; ++from) {
+    for (std::size_t to = 0; to < sockets_; ++to) {
+      double factor = 1.0;
+      for (std::size_t at = from; at != to;) {
         const auto next = static_cast<std::size_t>(machine_.next_socket[at * sockets_ + to]);
         factor *= link_latency_[at * sockets_ + next];
         at = next;
       }
+      route_latency_[from * sockets_ + to] = factor;
+    }
+  }
+  for (std::size_t core_node = 0; core_node < nodes_; ++core_node) {
+    for (std::size_t memory_node = 0; memory_node < nodes_; ++memory_node) {
       const std::size_t i = core_node * nodes_ + memory_node;
-      multiplier_[i] = factor;
-      dram_ns_[i] = machine_.dram_ns[i] * factor;
+      multiplier_[i] = memory_latency_[memory_node] *
+                       link_multiplier(socket_of_node_[memory_node], socket_of_node_[core_node]);
+      dram_ns_[i] = machine_.dram_ns[i] * multiplier_[i];
     }
   }
 }

@@ -49,6 +49,11 @@ class Contention {
     return dram_ns_[core_node * nodes_ + memory_node];
   }
 
+  /// The part of it that the links between two sockets have; 1 within a socket.
+  double link_multiplier(std::size_t from, std::size_t to) const noexcept {
+    return route_latency_[from * sockets_ + to];
+  }
+
   const Traffic& traffic() const noexcept { return traffic_; }
   /// The lines that crossed each link, [from socket][to socket], of given flows.
   void route(const std::vector<double>& flow, std::vector<double>& crossed) const;
@@ -70,6 +75,7 @@ class Contention {
   std::vector<std::size_t> socket_of_node_;
   std::vector<Resource> memories_, links_;
   std::vector<double> memory_latency_, link_latency_;  // multipliers
+  std::vector<double> route_latency_;                  // [from socket][to socket], of its links
   std::vector<double> multiplier_, dram_ns_;           // [core's node][memory's node]
   Traffic traffic_, before_;                           // now, and when the epoch began
   std::vector<double> epoch_flow_, crossed_;

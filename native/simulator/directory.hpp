@@ -38,6 +38,7 @@ struct alignas(32) LineState {
   std::uint32_t locked_ns = 0;    ///< simulated time at which its node's lock is given back
   std::int16_t modified = clean;  ///< the domain whose copies differ from memory
   std::uint8_t home = 0;          ///< the node whose memory it lies in
+  bool in_writers_l2 = false;     ///< modified, and not yet handed over by the L2 that did it
 };
 
 }  // namespace pmoss::simulator

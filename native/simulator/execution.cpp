@@ -90,9 +90,10 @@ Execution::Work Execution::begin(std::size_t c, std::uint32_t query_index, doubl
     LineState& state = memory_.state(line);
     ++n;
     const double fraction = (static_cast<double>(n) - 0.5) / static_cast<double>(touches.size());
-    const std::uint32_t held_ns = state.locked_ns - now((exact_ns + mean_line_ns) * fraction +
-                                                        (every_line ? line_ns + dram_ns : 0.0));
-    if (held_ns - 1 < longest_hold_ns) line_ns += held_ns + cpu_ns;  // waits, and begins again
+    const double before_ns =
+        (exact_ns + mean_line_ns) * fraction + (every_line ? line_ns + dram_ns : 0.0);
+    const std::uint32_t held_ns = state.locked_ns - now(before_ns / speed);
+    if (held_ns - 1 < longest_hold_ns) line_ns += held_ns * speed + cpu_ns;  // begins again
     const Served served = touch.writes() ? memory_.write(c, line) : memory_.read(c, line);
     if (touch.locks() && locks < std::size(locked)) locked[locks++] = line;
     if (served.by == Served::By::l2 && served.ns == 0.0) continue;

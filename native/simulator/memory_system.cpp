@@ -112,6 +112,7 @@ Served MemorySystem::write(std::size_t thread, std::uint32_t line) noexcept {
   }
   LineState& state = lines_[line];
   state.modified = static_cast<std::int16_t>(domain_of(physical_of_[thread], state.home));
+  state.in_writers_l2 = true;
   return served;
 }
 
@@ -137,15 +138,18 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
     state.domains &= ~(std::uint64_t{1} << domain);
   } else if (domain_holds || !(state.sharers & l2s_of(domain, home)).empty()) {
     // The domain itself or another L2 of it, which must hand over what it has modified.
-    if (!domain_holds && state.modified == static_cast<std::int16_t>(domain)) {
+    if (state.modified == static_cast<std::int16_t>(domain) &&
+        (!inclusive_ || state.in_writers_l2)) {
       served.ns = std::max(0.0, modified_ns_[domain * domains_ + domain] - l2_ns_);
     }
   } else if (state.modified >= 0) {
     const auto owner = static_cast<std::size_t>(state.modified);
     const std::size_t from = socket_of_domain_[owner];
     const std::size_t to = socket_of_node_[node];
-    double ns = modified_ns_[own_domain_[physical] * domains_ + owner];
-    if (socket_of_node_[home] == to && from != to) ns += home_reader_ns_;
+    double ns = from_domain_ns(physical, owner);
+    if (socket_of_node_[home] == to && from != to) {
+      ns += home_reader_ns_ * contention_.link_multiplier(from, to);
+    }
     served = {Served::By::modified_elsewhere, std::max(0.0, ns - l2_ns_), 0.0};
     contention_.move(from, to);
     if (!writes) {
@@ -156,6 +160,7 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
     served = {Served::By::memory, -l2_ns_, contention_.dram_ns(node, home)};
     contention_.read(home, socket_of_node_[node]);
   }
+  state.in_writers_l2 = false;
   if (inclusive_ && !domain_holds) insert_into_domain(domain, line);
   insert_into_l2(physical, line);
   return served;
@@ -169,9 +174,7 @@ double MemorySystem::invalidate_others(std::size_t physical, std::uint32_t line)
   const std::uint64_t own_domain = std::uint64_t{1} << domain;
   double slowest = 0.0;
   const auto wait_for = [&](std::size_t holder) {
-    const double ns = holder == domain
-                          ? llc_extra_ns_
-                          : modified_ns_[own_domain_[physical] * domains_ + holder] - l2_ns_;
+    const double ns = holder == domain ? llc_extra_ns_ : from_domain_ns(physical, holder) - l2_ns_;
     slowest = std::max(slowest, ns);
   };
   for_each(state.sharers.without(own), [&](std::size_t other) {
@@ -184,7 +187,17 @@ double MemorySystem::invalidate_others(std::size_t physical, std::uint32_t line)
     wait_for(other);
   });
   state.domains &= own_domain;
+  if (!inclusive_ && state.domains != 0) {  // evicted by another L2 of the domain
+    llc_.erase(domain, line);
+    state.domains = 0;
+  }
   return slowest;
+}
+
+double MemorySystem::from_domain_ns(std::size_t physical, std::size_t holder) const noexcept {
+  return modified_ns_[own_domain_[physical] * domains_ + holder] *
+         contention_.link_multiplier(socket_of_domain_[holder],
+                                     socket_of_node_[node_of_physical_[physical]]);
 }
 
 void MemorySystem::insert_into_l2(std::size_t physical, std::uint32_t line) noexcept {
@@ -193,6 +206,7 @@ void MemorySystem::insert_into_l2(std::size_t physical, std::uint32_t line) noex
   if (out == SetAssociativeCache::none) return;
   LineState& state = lines_[out];
   state.sharers = state.sharers.without(CoreSet::of(physical));
+  if (state.sharers.empty()) state.in_writers_l2 = false;
   const std::size_t domain = domain_of(physical, state.home);
   if (!inclusive_ && (state.domains >> domain & 1) == 0) insert_into_domain(domain, out);
 }

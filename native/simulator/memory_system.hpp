@@ -18,7 +18,7 @@ namespace pmoss::simulator {
 struct Served {
   enum class By : std::uint8_t { l2, domain, modified_elsewhere, memory };
   By by;
-  double ns;       ///< latency as far as it is beyond the L2, without the load of memory and links
+  double ns;       ///< latency as far as it is beyond the L2, of all but memory
   double dram_ns;  ///< latency of memory under load; 0 unless memory set the latency
 };
 
@@ -28,8 +28,10 @@ struct Served {
 ///
 /// A line is clean, or modified in one domain. Reading a line that is modified in another domain
 /// writes it back to its home (MESI); writing takes it over. A victim domain takes what its L2s
-/// evict, and a hit moves the line to the L2; an inclusive one holds all that its L2s hold. Dirty
-/// lines are written back when the last copy leaves their domain.
+/// evict, and a hit moves the line to the L2; an inclusive one holds all that its L2s hold. What an
+/// L2 has modified it hands over itself, at the latency of such lines in the domain, the first time
+/// that another core of its domain asks. Dirty lines are written back when the last copy leaves
+/// their domain.
 class MemorySystem {
  public:
   /// Throws std::invalid_argument for more physical cores or domains than the directory can hold.
@@ -51,6 +53,12 @@ class MemorySystem {
   std::size_t physical_cores() const noexcept { return physical_cores_; }
   std::size_t physical_of(std::size_t thread) const noexcept { return physical_of_[thread]; }
   LineState& state(std::uint32_t line) noexcept { return lines_[line]; }
+  bool l2_holds(std::size_t thread, std::uint32_t line) const noexcept {
+    return l2_.contains(physical_of_[thread], line);
+  }
+  bool domain_holds(std::size_t domain, std::uint32_t line) const noexcept {
+    return llc_.contains(domain, line);
+  }
   Contention& contention() noexcept { return contention_; }
   const Contention& contention() const noexcept { return contention_; }
 
@@ -62,6 +70,8 @@ class MemorySystem {
     return l2s_of_[domain * nodes_ + home];
   }
   Served fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept;
+  /// Until another domain has handed over its modified line, or given up its copy.
+  double from_domain_ns(std::size_t physical, std::size_t holder) const noexcept;
   double invalidate_others(std::size_t physical, std::uint32_t line) noexcept;
   void insert_into_l2(std::size_t physical, std::uint32_t line) noexcept;
   void insert_into_domain(std::size_t domain, std::uint32_t line) noexcept;

@@ -31,6 +31,7 @@ struct Core {
   std::uint32_t slot = nobody;
   std::uint32_t head = nobody, tail = nobody;  // its queue
   std::uint32_t query = 0;
+  int place = 0;  // of the completion to be, in `left_`
   bool busy = false;
 };
 
@@ -108,6 +109,7 @@ class Server::State {
   std::vector<double> router_free_ns_;
   std::size_t next_router_ = 0;
   Backlog backlog_;
+  std::vector<double> left_;  // [core][outstanding]: when the latest queries of a backlog left
   std::size_t cursor_ = 0;
   std::unique_ptr<Completions> completions_;
   double now_ = 0, epoch_begin_ = 0, measured_from_ = 0, next_arrival_ = 0;
@@ -269,7 +271,11 @@ void Server::State::complete(std::size_t c) {
   ++counts.queries;
   ++completed_;
   if (has_backlog()) {
-    responses_.add(static_cast<std::uint64_t>(elapsed * load_.outstanding_per_worker));
+    // In a queue that is always full, a query comes when the one that many places before it leaves.
+    double& came = left_[c * static_cast<std::size_t>(load_.outstanding_per_worker) + core.place];
+    core.place = core.place + 1 == load_.outstanding_per_worker ? 0 : core.place + 1;
+    responses_.add(static_cast<std::uint64_t>(now_ - came));
+    came = now_;
     if (completed_ == warmup_) begin_measuring();
     start_from_backlog(c);
     return;
@@ -319,7 +325,10 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
   prepare_cores(placement);
   execution_->reset(PageHomes(machine_, workers_, placement, options_.numa_balancing,
                               options_.balancing_stay_share));
-  if (has_backlog()) backlog_.prepare(*trace_, machine_, placement);
+  if (has_backlog()) {
+    backlog_.prepare(*trace_, machine_, placement);
+    left_.assign(cores() * static_cast<std::size_t>(load_.outstanding_per_worker), 0.0);
+  }
   prepare_slots();
   completions_ = std::make_unique<Completions>(cores());
   cursor_ = 0;

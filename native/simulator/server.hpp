@@ -37,7 +37,7 @@ struct ServerOptions {
 /// saturated worker always has the next query of those that are routed to it (and, with modelled
 /// dispatch, the routers never rest); queries of an open load that find as many queries in the
 /// system as the trace has are lost. Latencies are response times; for saturated load, those of a
-/// queue of `outstanding_per_worker`.
+/// queue that always holds `outstanding_per_worker`.
 class Server {
  public:
   /// Throws std::invalid_argument.

@@ -11,6 +11,8 @@ from pmoss_env.errors import BackendError
 
 #: Work that takes longer than this is reported, in seconds.
 REPORT_AFTER = 2.0
+#: How often it is reported, in seconds.
+REPORT_EVERY = 0.5
 
 T = TypeVar("T")
 
@@ -21,8 +23,8 @@ def reported(what: str, work: Callable[[], T], progress: Callable[[str, float], 
     Args:
         what: is done.
         work: releases the GIL.
-        progress: called about twice a second with (what, seconds so far) once work has taken
-            longer than two seconds.
+        progress: called every REPORT_EVERY with (what, seconds so far) once work has taken
+            longer than REPORT_AFTER.
 
     Raises:
         BackendError: the work failed.
@@ -41,7 +43,7 @@ def reported(what: str, work: Callable[[], T], progress: Callable[[str, float], 
 
     began = time.monotonic()
     threading.Thread(target=run, daemon=True).start()
-    while not done.wait(0.5):
+    while not done.wait(REPORT_EVERY):
         seconds = time.monotonic() - began
         if progress is not None and seconds > REPORT_AFTER:
             progress(what, seconds)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/analytic/small_machine.hpp"
+#include "workload/random.hpp"
 
 namespace pmoss::simulator {
 namespace {
@@ -78,6 +79,119 @@ TEST(MemorySystem, AHomeClusterCachesTheLinesOfItsMemoryForTheWholeSocket) {
     EXPECT_EQ(memory.read(4, 0).by, By::memory);  // on the other socket
     memory.read(0, 3);
     EXPECT_EQ(memory.read(2, 3).by, By::memory);  // of the other socket
+  }
+}
+
+TEST(MemorySystem, TheL2ThatModifiedALineHandsItOverOnce) {
+  Machine m = machine();
+  m.llc_of_core.assign(8, 0);
+  m.modified_ns.assign(1, 60.0);
+  for (const bool inclusive : {false, true}) {
+    m.llc_inclusive = inclusive;
+    MemorySystem memory = memory_of(m);
+    memory.write(0, 0);
+    EXPECT_EQ(memory.read(0, 0).ns, 0.0);
+    const Served handed = memory.read(1, 0);
+    EXPECT_EQ(handed.by, By::domain);
+    EXPECT_EQ(handed.ns, 55.0);
+    EXPECT_EQ(memory.write(1, 0).ns, 15.0) << "asks for core 0's copy back";
+    EXPECT_EQ(memory.write(0, 0).ns, 55.0);
+    EXPECT_EQ(memory.contention().traffic().written[0], 0U);
+  }
+  // What the writer's L2 has evicted is the domain's own.
+  m.llc_inclusive = true;
+  m.l2_lines = 1;
+  MemorySystem memory = memory_of(m);
+  memory.write(0, 0);
+  memory.read(0, 1);
+  EXPECT_EQ(memory.read(1, 0).ns, 15.0);
+}
+
+// Every touch is served by the nearest that has the line, the directory says what the caches hold,
+// a modified line is in its domain alone, and what was modified is written back once.
+TEST(MemorySystem, KeepsItsBooksUnderRandomTouches) {
+  constexpr std::uint32_t lines = 96;
+  constexpr std::size_t cores = 8;
+  std::vector<std::uint8_t> homes(lines);
+  for (std::uint32_t line = 0; line < lines; ++line) homes[line] = line % 4;
+  for (const bool inclusive : {false, true}) {
+    for (const bool at_home : {false, true}) {
+      Machine m = machine();
+      m.l2_lines = 12;
+      m.l2_ways = 4;
+      m.llc_lines = 24;
+      m.llc_ways = 8;
+      m.llc_inclusive = inclusive;
+      m.llc_at_home_cluster = at_home;
+      MemorySystem memory(m, 1);
+      memory.reset(homes, {});
+      const auto domain_of = [&](std::size_t core, std::uint32_t line) {
+        return static_cast<std::size_t>(m.llc_of(static_cast<int>(core), homes[line]));
+      };
+      Random random(1);
+      std::uint64_t read = 0, modified = 0;
+      for (int i = 0; i < 20'000; ++i) {
+        if (random.below(50) == 0) memory.pollute(random.below(4), 1 + random.below(8));
+        const std::size_t core = random.below(cores);
+        // Hot lines are shared by all, the others pass through.
+        const auto line = static_cast<std::uint32_t>(random.below(random.below(2) ? 8 : lines));
+        const std::size_t domain = domain_of(core, line);
+        bool in_domain = memory.domain_holds(domain, line);
+        for (std::size_t other = 0; other < cores; ++other) {
+          in_domain =
+              in_domain || (domain_of(other, line) == domain && memory.l2_holds(other, line));
+        }
+        const bool was_modified = memory.state(line).modified >= 0;
+        const By expected = memory.l2_holds(core, line) ? By::l2
+                            : in_domain                 ? By::domain
+                            : was_modified              ? By::modified_elsewhere
+                                                        : By::memory;
+        const bool writes = random.below(3) == 0;
+        const Served served = writes ? memory.write(core, line) : memory.read(core, line);
+        ASSERT_EQ(served.by, expected) << i;
+        read += served.by == By::memory ? 1 : 0;
+        modified += writes && !was_modified ? 1 : 0;
+        ASSERT_TRUE(memory.l2_holds(core, line));
+        if (writes) {
+          ASSERT_EQ(memory.state(line).modified, static_cast<int>(domain));
+        }
+        if (!inclusive && (writes || expected != By::l2)) {
+          ASSERT_FALSE(memory.domain_holds(domain, line)) << "moved to the L2";
+        }
+
+        std::uint64_t still_modified = 0, written = 0;
+        for (std::uint32_t l = 0; l < lines; ++l) {
+          const LineState& state = memory.state(l);
+          still_modified += state.modified >= 0 ? 1 : 0;
+          bool owner_holds = false;
+          for (std::size_t c = 0; c < cores; ++c) {
+            const bool holds = memory.l2_holds(c, l);
+            ASSERT_EQ(holds, !(state.sharers & CoreSet::of(c)).empty());
+            if (!holds) continue;
+            ASSERT_TRUE(!inclusive || memory.domain_holds(domain_of(c, l), l));
+            ASSERT_TRUE(state.modified < 0 ||
+                        domain_of(c, l) == static_cast<std::size_t>(state.modified));
+            owner_holds = true;
+          }
+          for (std::size_t d = 0; d < 4; ++d) {
+            const bool holds = memory.domain_holds(d, l);
+            ASSERT_EQ(holds, (state.domains >> d & 1) == 1);
+            if (!holds) continue;
+            ASSERT_TRUE(state.modified < 0 || d == static_cast<std::size_t>(state.modified));
+            owner_holds = true;
+          }
+          ASSERT_TRUE(state.modified < 0 || owner_holds);
+        }
+        const Traffic& traffic = memory.contention().traffic();
+        std::uint64_t traffic_read = 0;
+        for (std::size_t node = 0; node < 4; ++node) {
+          traffic_read += traffic.read[node];
+          written += traffic.written[node];
+        }
+        ASSERT_EQ(traffic_read, read);
+        ASSERT_EQ(written + still_modified, modified);
+      }
+    }
   }
 }
 

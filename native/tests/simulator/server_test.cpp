@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <vector>
 
@@ -128,6 +129,19 @@ TEST(Server, LittlesLawHolds) {
   EXPECT_NEAR(s.throughput * s.latency_p50_us, 8.0 * 4.0, 0.02 * 32.0);
 }
 
+TEST(Server, AResponseOfASaturatedWorkerIsThatOfAFullQueue) {
+  // Short and long queries in turn: a queue of 32 always holds 16 of each.
+  const auto trace = trace_of({.lines_per_slice = 10, .touches = 1});
+  for (std::size_t i = 1; i < trace->size(); i += 2) trace->queries[i].instructions = 4000;
+  Load load;
+  load.kind = Load::Kind::saturated;
+  const Snapshot s = run(flat_machine(), trace, {3}, {1}, load);
+  const double response_us = 16.0 * (105.0 + 1005.0) * 1e-3;
+  EXPECT_NEAR(s.latency_p50_us, response_us, 0.02 * response_us);
+  EXPECT_NEAR(s.latency_p99_us, response_us, 0.02 * response_us);
+  EXPECT_NEAR(s.throughput * response_us, 32.0, 0.1) << "Little's law";
+}
+
 TEST(Server, AnOpenLoadIsServedAsOffered) {
   const auto trace = trace_of({.slices = 8, .lines_per_slice = 10, .touches = 1});
   Load load;
@@ -178,27 +192,179 @@ TEST(Server, StreamsSaturateMemoryAndLinksAtTheirBandwidth) {
   EXPECT_NEAR(s.read_gb_per_s[1] / 6.0 + s.write_gb_per_s[1] / 3.0, 1.0, 0.04);
 }
 
-TEST(Server, MoreBandwidthNeverLowersThroughput) {
-  const auto trace = streaming(8, 20'000, 10, 40'000);
-  double before = 0.0;
-  for (const double gb_per_s : {2.0, 4.0, 8.0, 16.0, 32.0}) {
-    Machine machine = flat_machine();
-    machine.dram_curve = {0.45, 0.1, 12.0};
+TEST(Server, ModifiedLinesCrossALinkAtItsBandwidthAtMost) {
+  Machine machine = flat_machine();
+  Load load;
+  load.outstanding_per_worker = 1;
+  const auto trace = modified_lines(100, 40'000);
+  for (const double gb_per_s : {0.1, 0.5}) {
+    machine.link_gb_per_s.assign(4, gb_per_s);
+    const Snapshot s = run(machine, trace, {0, 4}, {0, 0}, load);
+    EXPECT_NEAR(s.link_gb_per_s[1], gb_per_s, 0.05 * gb_per_s);
+    EXPECT_NEAR(s.link_gb_per_s[2], gb_per_s, 0.05 * gb_per_s);
+  }
+}
+
+// Queries of random slices read and write random lines of their own slice, now and then of another.
+std::shared_ptr<Trace> random_trace(std::uint64_t seed, std::size_t queries) {
+  constexpr std::uint32_t slices = 16, lines_per_slice = 2000;
+  auto trace = trace_of({.slices = slices, .queries = queries, .lines_per_slice = lines_per_slice});
+  Random random(seed);
+  for (std::size_t i = 0; i < queries; ++i) {
+    TracedQuery& query = trace->queries[i];
+    query.slice = static_cast<std::uint16_t>(random.below(slices));
+    query.instructions = static_cast<std::uint32_t>(200 + random.below(400));
+    for (std::size_t t = query.first_touch; t < trace->queries[i + 1].first_touch; ++t) {
+      const std::uint64_t slice = random.below(50) == 0 ? random.below(slices) : query.slice;
+      const auto line = static_cast<std::uint32_t>(
+          slice * lines_per_slice + random.below(random.below(2) ? 20 : lines_per_slice));
+      trace->touches[t] = Touch(line, random.below(5) == 0, random.below(3) == 0, false);
+    }
+  }
+  return trace;
+}
+
+std::vector<std::int32_t> random_places(Random& random, std::size_t n, std::uint64_t below) {
+  std::vector<std::int32_t> places(n);
+  for (std::int32_t& place : places) place = static_cast<std::int32_t>(random.below(below));
+  return places;
+}
+
+// What slices, cores, memories and links counted is the same.
+TEST(Server, CountsAreConserved) {
+  constexpr double workers = 8.0;
+  Random random(3);
+  for (const bool inclusive : {false, true}) {
+    for (const auto kind : {Load::Kind::closed, Load::Kind::saturated, Load::Kind::open}) {
+      for (const Routing routing : {Routing::core, Routing::node, Routing::any}) {
+        Machine machine = flat_machine();
+        machine.llc_inclusive = inclusive;
+        machine.dram_gb_per_s.assign(4, 8.0);
+        Load load;
+        load.kind = kind;
+        load.offered_mq_per_s = 4.0;
+        const auto trace = random_trace(random.next(), 8000);
+        const Snapshot s = run(machine, trace, random_places(random, 16, 8),
+                               random_places(random, 16, 4), load, routing);
+        double queries = 0.0, loads = 0.0, busy = 0.0, read = 0.0, crossed = 0.0, remote = 0.0;
+        for (const SliceRates& slice : s.slices) {
+          queries += slice.throughput;
+          loads += slice.local_dram + slice.remote_dram;
+          remote += slice.remote_dram;
+          busy += slice.elapsed_us;
+          EXPECT_DOUBLE_EQ(slice.cycles, slice.task_clock_us * 1e3 * machine.clock_ghz);
+          EXPECT_LE(slice.memory_accesses, slice.llc_misses * (1.0 + 1e-9));
+          EXPECT_LE(slice.memory_misses, slice.memory_accesses * (1.0 + 1e-9));
+          EXPECT_LE(slice.cycles_l3_miss, slice.cycles_mem_any * (1.0 + 1e-9));
+        }
+        for (const double gb_per_s : s.read_gb_per_s) read += gb_per_s;
+        for (const double gb_per_s : s.link_gb_per_s) crossed += gb_per_s;
+        EXPECT_NEAR(queries, s.throughput, 1e-9 * queries);
+        EXPECT_NEAR(read, loads * line_bytes * 1e-3, 1e-9 * read);
+        EXPECT_LE(crossed, (1e-3 * line_bytes) * 20.0 * queries) << "two crossings per touch";
+        EXPECT_GT(crossed, 0.0);
+        EXPECT_GT(remote, 0.0);
+        // Queries that run as the measurement begins and ends count as a whole.
+        EXPECT_LT(busy, workers * 1.01);
+        if (kind == Load::Kind::saturated && routing == Routing::any) {
+          EXPECT_NEAR(busy, workers, 0.01 * workers);
+        }
+      }
+    }
+  }
+}
+
+// The trace that would have been recorded with 1 line and page of `sampling`.
+std::shared_ptr<Trace> sampled(const Trace& all, std::uint32_t sampling) {
+  auto trace = std::make_shared<Trace>(all);
+  trace->line_sampling = trace->page_sampling = sampling;
+  trace->touches.clear();
+  trace->page_touches.clear();
+  const auto is_recorded = [&](std::uint32_t number) { return mix64(number) % sampling == 0; };
+  for (std::size_t i = 0; i <= all.size(); ++i) {
+    trace->queries[i].first_touch = trace->touches.size();
+    trace->queries[i].first_page = trace->page_touches.size();
+    if (i == all.size()) break;
+    for (const Touch touch : all.touches_of(i)) {
+      if (is_recorded(touch.line())) trace->touches.push_back(touch);
+    }
+    for (const std::uint32_t page : all.pages_of(i)) {
+      if (is_recorded(page)) trace->page_touches.push_back(page);
+    }
+  }
+  return trace;
+}
+
+TEST(Server, SampledLinesAndPagesStandForAll) {
+  constexpr double reads = 30'000.0 / 8.0;  // those that are measured
+  const double spread = 4.0 / std::sqrt(reads);
+  const auto chase = pointer_chase(1, 60'000, 60'000);
+  Machine machine = flat_machine();
+  for (const double gb_per_s : {1e6, 0.4}) {
     machine.dram_gb_per_s.assign(4, gb_per_s);
-    const double x =
-        run(machine, trace, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0, 0, 0}).throughput;
-    EXPECT_GT(x, before * 0.99) << gb_per_s;
-    before = x;
+    const Snapshot all = run(machine, chase, {0}, {0});
+    const Snapshot part = run(machine, sampled(*chase, 8), {0}, {0});
+    EXPECT_NEAR(part.throughput, all.throughput, spread * all.throughput);
+    EXPECT_NEAR(part.read_gb_per_s[0], all.read_gb_per_s[0], spread * all.read_gb_per_s[0]);
+    EXPECT_NEAR(part.slices[0].memory_accesses, part.throughput, spread * part.throughput);
+    EXPECT_NEAR(part.slices[0].elapsed_us, 1.0, spread);
+  }
+  const auto pages = page_chase(1, 6000, 60'000);
+  for (TracedQuery& query : pages->queries) query.instructions = 60;
+  const Snapshot part = run(machine, sampled(*pages, 8), {0}, {0});
+  EXPECT_NEAR(1e3 / part.throughput, 15.0 + machine.page_walk_ns, 0.06 * 30.0);
+  EXPECT_NEAR(part.slices[0].dtlb_misses, part.throughput, 0.12 * part.throughput);
+}
+
+TEST(Server, MoreBandwidthNeverLowersThroughput) {
+  Random random(7);
+  const auto streams = streaming(16, 10'000, 10, 20'000, 0.25);
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<std::int32_t> cores = random_places(random, 16, 8);
+    const std::vector<std::int32_t> nodes = random_places(random, 16, 4);
+    for (const bool links : {false, true}) {
+      double before = 0.0;
+      for (const double gb_per_s : {1.0, 3.0, 9.0, 27.0}) {
+        Machine machine = flat_machine();
+        machine.dram_curve = machine.link_curve = {0.45, 0.1, 12.0};
+        (links ? machine.link_gb_per_s : machine.dram_gb_per_s).assign(4, gb_per_s);
+        const double x = run(machine, streams, cores, nodes).throughput;
+        EXPECT_GT(x, before * 0.99) << gb_per_s << (links ? " of links" : " of memory");
+        before = x;
+      }
+    }
   }
 }
 
 TEST(Server, RelabelledNodesChangeNothing) {
-  const auto trace = pointer_chase(8, 3000, 40'000);
-  const double a =
-      run(flat_machine(), trace, {0, 0, 2, 3, 4, 5, 6, 7}, {0, 0, 1, 1, 2, 2, 3, 3}).throughput;
-  const double b =
-      run(flat_machine(), trace, {4, 4, 6, 7, 0, 1, 2, 3}, {2, 2, 3, 3, 0, 0, 1, 1}).throughput;
-  EXPECT_NEAR(a, b, 1e-3 * a);
+  // Each core and node has another's name; sockets stay together.
+  const std::vector<std::int32_t> new_core{6, 7, 4, 5, 3, 2, 1, 0}, new_node{3, 2, 1, 0};
+  Random random(11);
+  const std::vector<std::int32_t> cores = random_places(random, 16, 8);
+  const std::vector<std::int32_t> nodes = random_places(random, 16, 4);
+  std::vector<std::int32_t> other_cores, other_nodes;
+  for (const std::int32_t core : cores)
+    other_cores.push_back(new_core[static_cast<std::size_t>(core)]);
+  for (const std::int32_t node : nodes)
+    other_nodes.push_back(new_node[static_cast<std::size_t>(node)]);
+  Machine machine = flat_machine();
+  machine.dram_curve = {0.45, 0.1, 12.0};
+  machine.dram_gb_per_s.assign(4, 4.0);
+  Load saturated;
+  saturated.kind = Load::Kind::saturated;
+  const auto trace = random_trace(5, 40'000);
+  for (const Load& load : {Load{}, saturated}) {
+    const Snapshot a = run(machine, trace, cores, nodes, load);
+    const Snapshot b = run(machine, trace, other_cores, other_nodes, load);
+    EXPECT_NEAR(a.throughput, b.throughput, 3e-3 * a.throughput);
+    for (std::size_t slice = 0; slice < 16; ++slice) {
+      EXPECT_NEAR(a.slices[slice].cycles, b.slices[slice].cycles, 0.03 * a.slices[slice].cycles);
+    }
+    for (std::size_t node = 0; node < 4; ++node) {
+      const double read = a.read_gb_per_s[node];
+      EXPECT_NEAR(b.read_gb_per_s[static_cast<std::size_t>(new_node[node])], read, 0.03 * read);
+    }
+  }
 }
 
 TEST(Server, AReaderWaitsForALockAndBeginsAgain) {
@@ -222,6 +388,44 @@ TEST(Server, AReaderWaitsForALockAndBeginsAgain) {
   const double waiting = reader_ns(true, true);
   EXPECT_GT(waiting, undisturbed + cpu_ns);
   EXPECT_LT(waiting, undisturbed + cpu_ns + undisturbed);
+}
+
+TEST(Server, ReadersMeetALockAsOftenAsItIsHeld) {
+  // One worker takes a lock halfway through each of its queries; another reads the line halfway
+  // through its own, of the same mean length. Half of the reads meet the lock.
+  auto trace = trace_of({.slices = 2, .queries = 40'000, .lines_per_slice = 1, .touches = 1});
+  Random random(1);
+  double instructions = 0.0;
+  for (std::size_t i = 0; i < trace->size(); ++i) {
+    trace->queries[i].instructions = static_cast<std::uint32_t>(20'000 + random.below(20'000));
+    instructions += trace->queries[i].instructions;
+    trace->touches[i] = Touch(0, i % 2 == 0, false, i % 2 == 0);
+  }
+  Load load;
+  load.kind = Load::Kind::saturated;
+  const Snapshot s = run(flat_machine(), trace, {0, 2}, {0, 0}, load);
+  // At 4 instructions per ns. Who meets the lock waits and repeats its own work.
+  const double cpu_ns = instructions / static_cast<double>(trace->size()) / 4.0;
+  const double reader_ns = s.slices[1].elapsed_us / s.slices[1].throughput * 1e3;
+  const double repeated = reader_ns / cpu_ns - 1.0;
+  EXPECT_GT(repeated, 0.5) << "half of them once, and the wait";
+  EXPECT_LT(repeated, 0.5 + 0.25);
+}
+
+TEST(Server, TakingALockIsNotOverlapped) {
+  Machine machine = flat_machine();
+  machine.mlp_dependent = 2.0;
+  machine.l2_ns = 0.0;
+  Load load;
+  load.outstanding_per_worker = 1;
+  const auto writer_ns = [&](bool locks) {
+    auto trace = modified_lines(100, 20'000);
+    for (Touch& touch : trace->touches) touch = Touch(touch.line(), true, false, locks);
+    const Snapshot s = run(machine, trace, {0, 2}, {0, 0}, load);
+    return s.slices[1].elapsed_us / s.slices[1].throughput * 1e3;
+  };
+  EXPECT_NEAR(writer_ns(false), 30.0, 0.1);
+  EXPECT_NEAR(writer_ns(true), 60.0, 0.1);
 }
 
 TEST(Server, NumaBalancingBringsPagesToTheirUsersButFaultsTakeTime) {

@@ -9,7 +9,7 @@ import gymnasium
 from pmoss_env.workloads import load_workload, workload_names
 
 NAMESPACE = "pmoss"
-#: The machines of the standard suite; each of them meets every B+-tree workload of the catalogue.
+#: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
 #: Small enough to enumerate: 6 workers and 8 slices. One workload instance, so that the optimum
 #: is one number to teach with.
@@ -22,16 +22,21 @@ def environments() -> dict[str, dict[str, Any]]:
         f"{NAMESPACE}/SpatialScheduling-v0": {},
         f"{NAMESPACE}/toy-v0": TOY,
         **{
-            f"{NAMESPACE}/{machine}-btree-{workload}-v0": {
+            f"{NAMESPACE}/{machine}-{task_name(workload)}-v0": {
                 "machine": machine,
-                "index": "btree",
+                "index": load_workload(workload).index,
                 "workload": workload,
             }
             for machine in SUITE_MACHINES
             for workload in workload_names()
-            if load_workload(workload).index == "btree"  # the default backend runs no other
         },
     }
+
+
+def task_name(workload: str) -> str:
+    """Index and workload in one name, e.g. "btree-ycsb-a" or "rtree-ranges"."""
+    index = load_workload(workload).index
+    return f"{index}-{workload.removeprefix(f'{index}-')}"
 
 
 def register_environments() -> None:

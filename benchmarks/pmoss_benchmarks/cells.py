@@ -13,7 +13,8 @@ from typing import Any
 
 from pmoss_benchmarks.report import describe_machine
 from pmoss_env import __version__
-from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.backends.base import INDEXES
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.files import write_atomically
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
@@ -52,16 +53,24 @@ def catalogue_cells(
     workloads: Sequence[str] | None,
     loads: Sequence[str],
     interference: Sequence[str] = ("none",),
+    indexes: Sequence[str] | None = None,
 ) -> list[Cell]:
     """All combinations of some machines and workloads; None: all that can be modelled.
 
-    Families of neighbours that a machine cannot have are left out.
+    Families of neighbours that a machine cannot have are left out, and workloads for other indexes.
+
+    Raises:
+        UnknownNameError: a name that is in no catalogue.
     """
+    for index in indexes or []:
+        if index not in INDEXES:
+            raise UnknownNameError("index", index, list(INDEXES))
     chosen = [name for name in machines or machine_names() if load_machine(name).parameters]
     return [
         Cell(machine, load_workload(workload).index, workload, load, family)
         # Machines innermost: those of one workload share its recording.
         for workload in workloads or workload_names()
+        if indexes is None or load_workload(workload).index in indexes
         for machine in chosen
         for load in loads
         for family in interference

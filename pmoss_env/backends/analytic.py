@@ -13,8 +13,12 @@ import numpy as np
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
-from pmoss_env.backends.native_forms import native_machine, native_neighbours
-from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.backends.native_forms import (
+    native_machine,
+    native_neighbours,
+    native_workload,
+)
+from pmoss_env.backends.profilers import Profiler, make_profiler
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
@@ -25,21 +29,22 @@ from pmoss_env.types import (
     LoadRegime,
     Schedule,
 )
-from pmoss_env.workloads import Workload
+from pmoss_env.workloads import Workload, resized
 
 
 class AnalyticBackend:
     """Implements IncrementalBackend (pmoss_env.backends.base); has no state but its schedule.
 
     The profile of a B+-tree comes from formulas. An R-tree is built and run once per process,
-    workload and number of slices (tens of seconds for 50 million records), which serves all
-    instances.
+    workload and number of slices (tens of seconds for 50 million records, seconds for 5), which
+    serves all instances. Making a backend is cheap: profiles are made when first needed.
 
     Args:
         machine: what is modelled.
         workload: what the index gets.
         slices: number of key ranges or cells.
         load: how queries are offered.
+        records: records in the index, instead of the workload's.
         dispatch: one of DISPATCH.
         overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
         progress: called about twice a second with (what is done, seconds so far) while an R-tree
@@ -47,7 +52,6 @@ class AnalyticBackend:
 
     Raises:
         DescriptionError: a machine without parameters, or an impossible workload.
-        BackendError: the R-tree cannot be profiled.
     """
 
     name = "analytic"
@@ -60,12 +64,13 @@ class AnalyticBackend:
         slices: int,
         load: LoadRegime,
         *,
+        records: int | None = None,
         dispatch: str = "ideal",
         overhead_cycles: float = 0.0,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
         self.machine = machine
-        self.workload = workload
+        self.workload = resized(workload, records)
         self.slices = slices
         self.load = load
         check_dispatch(dispatch)
@@ -77,17 +82,25 @@ class AnalyticBackend:
             offered_mq_per_s=load.offered_mq_per_s,
             dispatched=dispatch == "modelled",
         )
-        self._profiler = make_profiler(workload, slices, progress)
+        native_workload(self.workload)  # refuses what is impossible
+        self._progress = progress
+        self._profiler: Profiler | None = None
         self._instance: Instance | None = None
         self._node_of_core = machine.node_of_core.tolist()
-        self.set_instance(Instance())
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which neighbours there are; forgets the schedule."""
+        """Chooses which keys are hot and which neighbours there are; forgets the schedule.
+
+        Raises:
+            DescriptionError: neighbours that the machine cannot have.
+            BackendError: the R-tree cannot be profiled.
+        """
         if instance == self._instance:
             return
         check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
         taken = native_neighbours(instance.neighbours, self.machine, self._native_machine)
+        if self._profiler is None:
+            self._profiler = make_profiler(self.workload, self.slices, self._progress)
         self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
         self._instance = instance
 
@@ -97,8 +110,15 @@ class AnalyticBackend:
         return self._model
 
     def place(self, schedule: Schedule) -> float:
-        """Makes ``schedule`` the current one; returns its throughput in Mq/s."""
+        """Makes ``schedule`` the current one; returns its throughput in Mq/s.
+
+        Raises:
+            ScheduleError: the machine cannot run the schedule.
+            BackendError: the R-tree cannot be profiled.
+        """
         self.machine.check_schedule(schedule, self.slices)
+        if self._instance is None:
+            self.set_instance(Instance())
         return float(
             self._model.place(schedule.cores, schedule.nodes, schedule.routing, schedule.data)
         )
@@ -113,6 +133,8 @@ class AnalyticBackend:
 
     def best_by_enumeration(self, limit: int = 2_000_000) -> tuple[Schedule, float]:
         """The best schedule of a small instance and its throughput in Mq/s."""
+        if self._instance is None:
+            self.set_instance(Instance())
         cores, throughput, _ = self._model.best_by_enumeration(limit)
         return self.machine.local_schedule(cores), float(throughput)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import logging
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from pmoss_env.backends.native_forms import record_shares
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
 from pmoss_env.workloads import Workload, load_workload
+
+_log = logging.getLogger(__name__)
 
 #: Kinds of index, and the backends that can run each.
 INDEXES = {"btree": ("analytic", "simulated", "hardware"), "rtree": ("analytic", "simulated")}
@@ -137,7 +142,22 @@ def make_backend(
                 f"it takes {', '.join(takes) or 'none'}"
             )
     backend: Backend = kind(machine, workload, slices, regime, **options)
+    if index == "btree":  # of a plane's cells many are empty as a matter of course
+        _tell_of_empty_slices(workload, slices)
     return backend
+
+
+@lru_cache(maxsize=32)
+def _tell_of_empty_slices(workload: Workload, slices: int) -> None:
+    """Says, once for each workload, how many slices no query will come to."""
+    empty = record_shares(workload, slices).count(0.0)
+    if empty:
+        _log.warning(
+            "workload %r leaves %d of %d slices empty: wherever they go, nothing changes",
+            workload.name,
+            empty,
+            slices,
+        )
 
 
 def _kind(name: str) -> type[Any]:

@@ -6,7 +6,6 @@ queues (native/runtime). What this host cannot count is marked unavailable; noth
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,7 @@ from pmoss_env.types import (
     LoadRegime,
     Schedule,
 )
-from pmoss_env.workloads import Workload
+from pmoss_env.workloads import Workload, resized
 
 #: Events that the kernel counts in nanoseconds, and their name and scale in the vocabulary.
 _IN_MICROSECONDS = {"task_clock": ("task_clock_us", 1e-3)}
@@ -79,9 +78,7 @@ class HardwareBackend:
         if not seconds > 0 or not warmup_seconds >= 0:
             raise BackendError(f"seconds = {seconds}, warmup_seconds = {warmup_seconds}: too short")
         self.machine = machine
-        self.workload = (
-            workload if records is None else dataclasses.replace(workload, records=records)
-        )
+        self.workload = resized(workload, records)
         self.slices = slices
         self.load = load
         self.seconds = seconds

@@ -162,6 +162,16 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
         raise DescriptionError(f"workload {workload.name!r}: {error}") from error
 
 
+@lru_cache(maxsize=32)
+def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
+    """Share of the records that each key range of a B+-tree holds; 0 where it stays empty.
+
+    Raises:
+        DescriptionError: see native_workload().
+    """
+    return tuple(native_workload(workload).record_shares(slices))
+
+
 @lru_cache(maxsize=4)
 def _sorted_keys(path: str) -> _native.SortedKeyFile:
     """The keys of a file, checked once per process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,15 @@ class RecordingOptions:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
 
+    def recorded_seed(self, workload_seed: int) -> int:
+        """The instance that is recorded for one: where all are alike, one serves them all.
+
+        An R-tree's points are the same in all instances, and without a hot region or hot points so
+        is what is asked of them, but for chance.
+        """
+        alike = self.workload.index == "rtree" and self.workload.distribution == "uniform"
+        return 0 if alike else workload_seed
+
     def record(self, workload_seed: int) -> _native.Trace:
         """Builds the index of an instance and records it; ValueError if it does not fit."""
         points = self.workload.index == "rtree"
@@ -61,6 +71,7 @@ class Recordings:
 
     def __init__(self, kept: int = 2) -> None:
         self._kept = kept
+        self._lock = threading.Lock()
         self._traces: OrderedDict[tuple[RecordingOptions, int], _native.Trace] = OrderedDict()
 
     def get(
@@ -70,14 +81,20 @@ class Recordings:
         make: Callable[[Callable[[], _native.Trace]], _native.Trace],
     ) -> _native.Trace:
         """The recording of an instance; ``make`` runs the work if it is not there."""
-        key = (options, workload_seed)
-        if key not in self._traces:
-            while len(self._traces) >= self._kept:
-                self._traces.popitem(last=False)
-            self._traces[key] = make(lambda: options.record(workload_seed))
-        self._traces.move_to_end(key)
-        return self._traces[key]
+        seed = options.recorded_seed(workload_seed)
+        key = (options, seed)
+        with self._lock:
+            if key not in self._traces:
+                while len(self._traces) >= self._kept:
+                    self._traces.popitem(last=False)
+                self._traces[key] = make(lambda: options.record(seed))
+            self._traces.move_to_end(key)
+            return self._traces[key]
 
     def clear(self) -> None:
         """Frees them."""
         self._traces.clear()
+
+
+#: The recordings of R-trees of this process, wherever their backends keep none of their own.
+RTREES = Recordings()

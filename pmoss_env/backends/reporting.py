@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,28 @@ REPORT_AFTER = 2.0
 REPORT_EVERY = 0.5
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class LoggedProgress:
+    """Tells a log of long work, for callers that have no screen of their own.
+
+    Args:
+        every: seconds between two lines.
+    """
+
+    def __init__(self, every: float = 10.0) -> None:
+        self._every = every
+        self._next = 0.0
+
+    def __call__(self, what: str, seconds: float) -> None:
+        """Writes a line at the first call of each work and then every so often."""
+        if seconds < self._next - self._every:
+            self._next = 0.0  # other work has begun
+        if seconds >= self._next:
+            _log.warning("%s: %.0f s so far", what, seconds)
+            self._next = seconds + self._every
 
 
 def reported(what: str, work: Callable[[], T], progress: Callable[[str, float], None] | None) -> T:

@@ -7,7 +7,6 @@ machine's caches, coherence, address translation, memories and links.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,13 +17,13 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.base import check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
-from pmoss_env.backends.recordings import RecordingOptions, Recordings
+from pmoss_env.backends.recordings import RTREES, RecordingOptions, Recordings
 from pmoss_env.backends.reporting import reported
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, LoadRegime, Schedule
-from pmoss_env.workloads import Workload
+from pmoss_env.workloads import Workload, resized
 
 T = TypeVar("T")
 
@@ -66,7 +65,8 @@ class SimulatedBackend:
             queries, ``dispatch_ns`` of the machine for each).
         overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
         numa_balancing: whether the operating system has moved pages that it placed itself.
-        recordings: where recordings are kept; backends of one process may share them.
+        recordings: where recordings are kept; backends of one process may share them. None: in the
+            backend; those of R-trees, which take long, are shared by the whole process.
         progress: called about twice a second with (what is done, seconds so far) while work takes
             longer than two seconds.
 
@@ -99,9 +99,7 @@ class SimulatedBackend:
         if not isinstance(numa_balancing, bool):
             raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
         self.machine = machine
-        self.workload = (
-            workload if records is None else dataclasses.replace(workload, records=records)
-        )
+        self.workload = resized(workload, records)
         self.slices = slices
         self.load = load
         if queries is None:
@@ -114,6 +112,8 @@ class SimulatedBackend:
         self._progress = progress
         self._native_machine = native_machine(machine, overhead_cycles)
         self._server: _native.SimulatedServer | None = None
+        if recordings is None and workload.index == "rtree":
+            recordings = RTREES
         self._shared = recordings is not None
         self._recordings = recordings or Recordings()
         self._instance = Instance()
@@ -177,7 +177,6 @@ class SimulatedBackend:
 
     def _loaded_server(self) -> _native.SimulatedServer:
         if self._server is None:
-            trace = self.trace()
             taken = native_neighbours(self._instance.neighbours, self.machine, self._native_machine)
             try:
                 server = _native.SimulatedServer(
@@ -188,7 +187,8 @@ class SimulatedBackend:
                     dispatch=self.dispatch,
                     numa_balancing=self.numa_balancing,
                 )
-                server.set_instance(trace, taken)
+                # Only now, for it takes long.
+                server.set_instance(self.trace(), taken)
             except (ValueError, MemoryError) as error:
                 raise BackendError(f"cannot simulate {self.machine.name}: {error}") from error
             self._server = server

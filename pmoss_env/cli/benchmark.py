@@ -81,6 +81,10 @@ Machines = Annotated[
 Workloads = Annotated[
     list[str] | None, typer.Option("--workload", help="Catalogue name; repeatable; default: all.")
 ]
+Indexes = Annotated[
+    list[str] | None,
+    typer.Option("--index", help="Only workloads for btree or rtree; repeatable; default: both."),
+]
 Loads = Annotated[
     list[str] | None, typer.Option("--load", help="closed, saturated or open:<Mq/s>; repeatable.")
 ]
@@ -132,6 +136,7 @@ def _verdict(reached: bool | None) -> Text:
 @app.command()
 def fidelity(
     machine: Machines = None,
+    index: Indexes = None,
     workload: Workloads = None,
     load: Loads = None,
     schedules: Annotated[int, typer.Option(help="Stratified schedules per cell.")] = 100,
@@ -144,6 +149,7 @@ def fidelity(
     """The error card: how far the analytic model is from the simulated server.
 
     Example: pmoss benchmark fidelity --machine milan-nps4 --workload ycsb-a --load closed
+    Example: pmoss benchmark fidelity --machine milan-nps4 --workload rtree-ranges-5m
     """
     from dataclasses import asdict
 
@@ -153,7 +159,7 @@ def fidelity(
     options = FidelityOptions(
         schedules, moves, simulated={"queries": queries, "line_sampling": line_sampling}
     )
-    cells = catalogue_cells(machine, workload, load or ["closed", "saturated"])
+    cells = catalogue_cells(machine, workload, load or ["closed", "saturated"], indexes=index)
     results = _run(
         partial(measure_cell, options), cells, asdict(options), out, processes, "fidelity"
     )
@@ -194,6 +200,7 @@ def fidelity(
 @app.command()
 def headroom(
     machine: Machines = None,
+    index: Indexes = None,
     workload: Workloads = None,
     load: Loads = None,
     interference: Annotated[
@@ -209,6 +216,7 @@ def headroom(
     """What search finds beyond the paper's schedules and LPT, task by task.
 
     Example: pmoss benchmark headroom --machine skylake-x-8n --workload ycsb-a --load closed
+    Example: pmoss benchmark headroom --machine skylake-x-8n --index rtree --interference none
     """
     from dataclasses import asdict
 
@@ -222,7 +230,7 @@ def headroom(
         simulated={"queries": queries, "line_sampling": line_sampling},
     )
     cells = catalogue_cells(
-        machine, workload, load or ["closed"], interference or list(INTERFERENCE)
+        machine, workload, load or ["closed"], interference or list(INTERFERENCE), index
     )
     results = _run(
         partial(measure_cell, options), cells, asdict(options), out, processes, "headroom"

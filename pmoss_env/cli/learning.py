@@ -84,6 +84,7 @@ def collect(
     """Collect an offline dataset with a mixture of behaviour policies.
 
     Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
+    Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
     """
     from pmoss_datasets.collection import Recipe
     from pmoss_datasets.collection import collect as run

@@ -8,6 +8,7 @@ import typer
 
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.tasks import index_and_workload
 
 
 def measure(
@@ -19,12 +20,25 @@ def measure(
     ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
     backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
     machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
-    workload: Annotated[str, typer.Option(help="A name from `pmoss workloads`.")] = "ycsb-a",
-    slices: Annotated[int, typer.Option(help="Key ranges.")] = 256,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="btree (slices are key ranges), or rtree (cells of a grid over points in the "
+            "plane; not on hardware). Default: what the workload is for."
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            help="A name from `pmoss workloads`. Default: ycsb-a, or rtree-ranges-5m with --index "
+            "rtree; rtree-ranges has the paper's 50 million points and takes a minute to load."
+        ),
+    ] = None,
+    slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,
     load: Annotated[str, typer.Option(help="closed, saturated or open:<Mq/s>.")] = "closed",
     records: Annotated[
         int | None,
-        typer.Option(help="Records in the index (hardware: 1,000,000; simulated: the workload's)."),
+        typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),
     ] = None,
     options: Annotated[
         list[str] | None,
@@ -39,10 +53,12 @@ def measure(
 
     Example: pmoss measure -s grouped -s lpt --records 2000000
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
+    Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     from pmoss_env.backends import make_backend
     from pmoss_env.measuring import measure_schedules
 
+    index, workload = index_and_workload(index, workload)
     arguments = pairs(options)
     if records is not None:
         arguments["records"] = records
@@ -51,8 +67,16 @@ def measure(
             size = arguments.setdefault("records", 1_000_000)
             arguments.setdefault("seconds", seconds)
             arguments["progress"] = lambda done: progress("loading the index", done, size)
+        else:
+            arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
         subject = make_backend(
-            backend, machine=machine, workload=workload, slices=slices, load=load, **arguments
+            backend,
+            machine=machine,
+            index=index,
+            workload=workload,
+            slices=slices,
+            load=load,
+            **arguments,
         )
         snapshots = measure_schedules(
             subject,

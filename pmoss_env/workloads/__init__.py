@@ -1,6 +1,13 @@
 """Workloads as data: what queries an index gets."""
 
 from pmoss_env.workloads.catalog import load_workload, workload_names
-from pmoss_env.workloads.description import KEY_SPACES, SOSD, Workload
+from pmoss_env.workloads.description import KEY_SPACES, SOSD, Workload, resized
 
-__all__ = ["KEY_SPACES", "SOSD", "Workload", "load_workload", "workload_names"]
+__all__ = [
+    "KEY_SPACES",
+    "SOSD",
+    "Workload",
+    "load_workload",
+    "resized",
+    "workload_names",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ class Workload:
         scan: share of range scans.
         update: share of updates of existing keys.
         distribution: how existing keys are chosen: "uniform", "zipf" (scrambled: hot keys lie
-            anywhere) or "hot_range" (neighbouring keys are hot).
+            anywhere) or "hot_range" (a range of neighbouring keys is hot, all of them alike).
         theta: exponent of the Zipf distribution.
         zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
-            the hottest key gets 3.78 % of the draws.
+            the hottest key gets 3.78 % of the draws. Ranks beyond the records fall on any of them.
         records: records in the index at the start.
         max_scan_length: a scan's length is uniform in 1 to this, in entries. On points it is the
             number that a square of its area holds on average over the whole plane; around a point
@@ -138,3 +138,12 @@ class Workload:
             if field.name not in data and field.default is MISSING:
                 raise DescriptionError(f"{field.name}: is missing")
         return cls(**data)
+
+
+def resized(workload: Workload, records: int | None) -> Workload:
+    """The workload with another number of records; None leaves it as it is."""
+    if records is None:
+        return workload
+    if isinstance(records, bool) or not isinstance(records, int):
+        raise DescriptionError(f"records = {records!r}: must be a whole number")
+    return replace(workload, records=records)

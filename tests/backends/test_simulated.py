@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
 
+from pmoss_env import _native
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.simulated import enough_queries
 from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
@@ -19,7 +21,8 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.interference import INTERFERENCE, draw_neighbours
-from pmoss_env.machines import load_machine
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines.catalog import PRESETS
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Instance, Neighbour, Schedule
 
 SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
@@ -202,6 +205,15 @@ def test_what_cannot_be_run_is_refused(backend):
     huge = make(records=10**10, line_sampling=64)
     with pytest.raises(BackendError, match=r"records needs about .* GiB of memory"):
         huge.measure(schedule_of(huge), seed=0)
+
+
+def test_more_cores_than_the_model_holds_are_refused_before_anything_is_recorded(monkeypatch):
+    described = tomllib.loads((PRESETS / "toy.toml").read_text())
+    described["topology"] |= {"cores_per_node": 100, "cores_per_llc": 100, "grid": [10, 20]}
+    big = make(Machine.from_dict(described))
+    monkeypatch.setattr(_native, "record_btree", None)
+    with pytest.raises(BackendError, match="physical cores = 200: the simulator holds at most 128"):
+        big.measure(schedule_of(big), seed=0)
 
 
 def test_options_are_written_down(backend):

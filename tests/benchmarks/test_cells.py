@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pmoss_benchmarks.cells import Cell, run_cells
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_benchmarks.cells import Cell, catalogue_cells, run_cells
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
 CELLS = [Cell("toy", "btree", name) for name in ("lookups", "scans", "ycsb-a")]
 
@@ -72,3 +72,12 @@ def test_results_under_other_settings_are_not_mixed(tmp_path: Path) -> None:
 def test_nothing_to_do_is_refused() -> None:
     with pytest.raises(DescriptionError, match="0 processes"):
         run(length, None, processes=0)
+
+
+def test_cells_can_be_of_one_index() -> None:
+    both = catalogue_cells(["toy"], None, ["closed"])
+    points = catalogue_cells(["toy"], None, ["closed"], indexes=["rtree"])
+    assert 0 < len(points) < len(both)
+    assert points == [cell for cell in both if cell.index == "rtree"]
+    with pytest.raises(UnknownNameError, match="trie"):
+        catalogue_cells(["toy"], None, ["closed"], indexes=["trie"])

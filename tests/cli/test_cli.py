@@ -76,7 +76,10 @@ def test_doctor_judges_every_event() -> None:
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
         (["measure", "--records", "0"], "records"),
-        (["measure", "--backend", "analytic", "--records", "9"], "takes no option 'records'"),
+        (["measure", "--index", "trie"], "unknown index 'trie'. Did you mean 'rtree'?"),
+        (["measure", "--index", "rtree"], "the hardware backend cannot run index='rtree'"),
+        (["measure", "--index", "btree", "--workload", "rtree-ranges"], "is for index='rtree'"),
+        (["benchmark", "headroom", "--index", "trie"], "unknown index 'trie'"),
         (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
         (["evaluate", "{tmp}/lpt.npz"], "more than one policy is named 'lpt': "),
         (["evaluate", "{tmp}/a/dt.npz", "{tmp}/b/dt.npz"], "more than one policy is named 'dt': "),
@@ -139,6 +142,11 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     model = pmoss("measure", "--backend", "analytic", "--machine", "toy", "--slices", "8")
     assert "grouped" in model
     assert "Mq/s" in model
+    points = pmoss(
+        *("measure", "--backend", "analytic", "--machine", "toy", "--index", "rtree"),
+        *("--records", "50000", "--slices", "16"),
+    )
+    assert "rtree-ranges-5m" in points
     here = pmoss("measure", "--records", "20000", "--seconds", "0.2", "--slices", "16")
     assert "task_clock_us" in here
 

@@ -85,12 +85,15 @@ def test_registering_again_changes_nothing():
     assert dict(gymnasium.registry) == before
 
 
-def test_the_suite_has_both_machines_and_every_btree_workload():
-    suite = {name for name in IDS if "-btree-" in name}
+def test_the_suite_has_both_machines_and_every_workload():
+    suite = {name for name in IDS if "-btree-" in name or "-rtree-" in name}
     assert "pmoss/skylake-x-8n-btree-ycsb-a-v0" in suite
-    of_btree = [n for n in workload_names() if load_workload(n).index == "btree"]
-    assert 0 < len(of_btree) < len(workload_names())
-    assert len(suite) == 2 * len(of_btree)
+    assert "pmoss/skylake-x-8n-rtree-ranges-v0" in suite
+    assert len(suite) == 2 * len(workload_names())
+    for name in suite:
+        kwargs = environments()[name]
+        assert load_workload(kwargs["workload"]).index == kwargs["index"]
+        assert f"-{kwargs['index']}-" in name
 
 
 @pytest.mark.parametrize("load", ["closed", "saturated", "open:3"])

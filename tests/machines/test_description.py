@@ -12,6 +12,7 @@ from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.machines.catalog import PRESETS
+from pmoss_env.machines.parameters import CONFIDENCES, PARAMETERS
 from pmoss_env.types import Schedule
 
 
@@ -211,3 +212,34 @@ def test_a_latency_matrix_must_fit_and_stand_alone(toy: dict[str, Any]) -> None:
     toy["parameters"]["dram_ns"]["value"] = [[80, 0], [90, 80]]
     with pytest.raises(DescriptionError, match=r"dram_ns.value\[0\]\[1\] = 0: must be positive"):
         Machine.from_dict(toy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("cores_per_node = 4", "cores_per_node = [4, 0]", r"topology.cores_per_node.*no cores"),
+        ("l2_kib = { value = 256.0", "l2_kib = { value = 192.0", r"parameters.l2_\w+.*192 sets"),
+        ("\nllc_ns = {", "\nllc_nss = {", r"parameters.llc_nss: unknown"),
+        ("clock_ghz = { value = 2.7", "clock_ghz = { value = 0", r"parameters.clock_ghz.*positive"),
+    ],
+)
+def test_a_bad_file_is_refused_with_file_key_and_reason(
+    old: str, new: str, complaint: str, tmp_path: Path
+) -> None:
+    text = (PRESETS / "toy.toml").read_text()
+    assert text.count(old) == 1
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(DescriptionError, match=rf"mine.toml: {complaint}"):
+        load_machine(str(path))
+
+
+@pytest.mark.parametrize("name", [n for n in machine_names() if n != "host"])
+def test_every_value_of_a_preset_says_its_unit_source_and_confidence(name: str) -> None:
+    entries = tomllib.loads((PRESETS / f"{name}.toml").read_text())["parameters"]
+    assert entries
+    for key, entry in entries.items():
+        assert set(entry) == {"value", "unit", "source", "confidence"}, key
+        assert entry["unit"] == PARAMETERS[key].unit, key
+        assert len(entry["source"].split()) >= 2, key
+        assert entry["confidence"] in CONFIDENCES, key

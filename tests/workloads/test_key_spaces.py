@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmoss_env import _native
+from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError
 from pmoss_env.workloads import load_workload
@@ -162,3 +163,35 @@ def test_slices_without_records_are_played_like_all_others(tmp_path: Path) -> No
         _, reward, terminated, truncated, info = env.step(action)
         assert np.isfinite(reward)
         done = terminated or truncated
+
+
+@pytest.mark.parametrize("backend", ["analytic", "simulated", "hardware"])
+def test_a_workload_that_leaves_slices_empty_works_and_says_so(
+    backend: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Two clusters of keys far apart, and nothing between them.
+    keys = np.concatenate([np.arange(20_000), 2**40 + np.arange(20_000)]).astype(np.uint64)
+    workload = replace(
+        load_workload("ycsb-a"), keys=write_keys(tmp_path / backend, keys), records=40_000
+    )
+    options: dict[str, object] = {
+        "analytic": {},
+        "simulated": {"queries": 20_000, "line_sampling": 1},
+        "hardware": {"seconds": 0.1},
+    }[backend]
+    subject = make_backend(
+        backend,
+        machine="host" if backend == "hardware" else "toy",
+        workload=workload,
+        slices=16,
+        **options,
+    )
+    assert "leaves 14 of 16 slices empty" in caplog.text
+    workers = subject.machine.workers
+    schedule = subject.machine.local_schedule(workers[np.arange(16) % workers.size])
+    snapshot = subject.measure(schedule, seed=1)
+    subject.close()
+    assert snapshot.throughput > 0
+    served = snapshot.slice_throughput > 0
+    assert served.sum() == 2
+    assert np.isfinite(snapshot.slice_counters).all()

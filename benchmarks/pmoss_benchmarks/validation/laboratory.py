@@ -13,6 +13,7 @@ from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
+from pmoss_env.workloads import load_workload
 
 FIDELITIES = ("analytic", "simulated")
 #: The paper's shared-nothing schedules with one core per slice, besides the learned one.
@@ -157,14 +158,13 @@ class Laboratory:
         """The backend of a combination, set to the instance of the seed."""
         key = (fidelity, machine, workload, load)
         if key not in self._backends:
-            index = "rtree" if workload.startswith("rtree") else "btree"
             options = simulation(self.simulated) if fidelity == "simulated" else {}
             options["overhead_cycles"] = self.overhead_cycles
             backend = make_backend(
                 fidelity,
                 machine=machine,
                 workload=workload,
-                index=index,
+                index=load_workload(workload).index,
                 slices=self.slices,
                 load=load,
                 **options,

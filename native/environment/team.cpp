@@ -16,12 +16,19 @@ std::size_t checked(int threads) {
 }  // namespace
 
 Team::Team(int threads) : parts_(checked(threads)), errors_(parts_) {
-  for (std::size_t part = 1; part < parts_; ++part) {
-    threads_.emplace_back([this, part] { serve(part); });
+  try {
+    for (std::size_t part = 1; part < parts_; ++part) {
+      threads_.emplace_back([this, part] { serve(part); });
+    }
+  } catch (...) {
+    dismiss();  // or those that could be started would be waited for without end
+    throw;
   }
 }
 
-Team::~Team() {
+Team::~Team() { dismiss(); }
+
+void Team::dismiss() noexcept {
   over_ = true;
   ++round_;
   round_.notify_all();

@@ -13,7 +13,8 @@ namespace pmoss::environment {
 
 class Team {
  public:
-  /// The caller of run() is one of the `threads`; throws std::invalid_argument below 1.
+  /// The caller of run() is one of the `threads`; throws std::invalid_argument below 1, and
+  /// std::system_error where the system has no more threads.
   explicit Team(int threads);
   ~Team();
   Team(const Team&) = delete;
@@ -24,6 +25,7 @@ class Team {
   void run(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work);
 
  private:
+  void dismiss() noexcept;
   void serve(std::size_t part);
   void play(std::size_t part) noexcept;
 

@@ -1,10 +1,14 @@
 #include "environment/team.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <set>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 namespace pmoss::environment {
@@ -41,6 +45,24 @@ TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
   team.run(1, [&](std::size_t begin, std::size_t end) { done += end - begin; });
   EXPECT_EQ(done, 1U);
 }
+
+// Sanitizers need more addresses than the limit leaves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(TeamDeathTest, ThrowsWhereTheSystemHasNoMoreThreads) {
+  const auto ask_for_too_many = [] {
+    const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};
+    setrlimit(RLIMIT_AS, &limit);
+    alarm(60);
+    try {
+      const Team team(5000);
+    } catch (const std::system_error&) {
+      _exit(3);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(ask_for_too_many(), testing::ExitedWithCode(3), "");
+}
+#endif
 
 TEST(Team, RefusesNoThreads) { EXPECT_THROW(Team(0), std::invalid_argument); }
 

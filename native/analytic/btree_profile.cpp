@@ -54,7 +54,7 @@ BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
   }
   validate(workload);
   record_share_ = record_shares(workload.space, static_cast<std::uint32_t>(slices));
-  if (workload.distribution != Distribution::zipf) return;
+  if (workload.distribution != Distribution::zipf || workload.space.in_order > 0) return;
   const double normaliser = zeta(workload.zipf_items, workload.theta);
   // Where more records are hot than every other leaf, they share leaves and are as if alike.
   const auto leaves =
@@ -65,6 +65,54 @@ BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
   for (std::uint64_t rank = 1; rank <= last; ++rank) {
     rank_probability_.push_back(portable::power(static_cast<double>(rank), -workload.theta) /
                                 normaliser);
+  }
+}
+
+std::vector<std::vector<BTreeProfiler::Band>> BTreeProfiler::bands(
+    const WorkloadSpec& instance) const {
+  std::vector<std::vector<Band>> bands(static_cast<std::size_t>(slices_));
+  if (instance.distribution == Distribution::hot_range) {
+    const std::vector<double> in_range =
+        hot_range_shares(instance, static_cast<std::uint32_t>(slices_));
+    for (std::size_t s = 0; s < bands.size(); ++s) {
+      if (in_range[s] == 0.0) continue;
+      bands[s].push_back({std::min(1.0, in_range[s] * instance.hot_fraction / record_share_[s]),
+                          instance.hot_share * in_range[s]});
+    }
+  } else if (instance.space.in_order > 0) {
+    add_bands_in_order(instance, bands);
+  }
+  return bands;
+}
+
+/// Ranks from one power of four leaves to the next make a band; a slice holds its part of it. What
+/// is asked within a band is taken as even.
+void BTreeProfiler::add_bands_in_order(const WorkloadSpec& instance,
+                                       std::vector<std::vector<Band>>& bands) const {
+  const auto records = static_cast<double>(instance.records);
+  const double whole = zeta(instance.zipf_items, instance.theta);
+  const auto below = [&](double rank) {
+    const auto ranks = std::min(static_cast<std::uint64_t>(rank), instance.zipf_items);
+    return ranks == 0 ? 0.0 : zeta(ranks, instance.theta) / whole;
+  };
+  const auto first = static_cast<double>(instance.space.place_in_order(0, instance.seed));
+  double end = 0.0;
+  for (std::size_t s = 0; s < bands.size(); ++s) {
+    const double from = end;
+    end = s + 1 == bands.size() ? records : std::round(from + record_share_[s] * records);
+    if (end <= from) continue;
+    // Ranks begin at `first` and go on round the end.
+    for (const double turn : {0.0, records}) {
+      const double low = std::max(from + turn, first) - first;
+      const double high = std::min(end + turn, first + records) - first;
+      double band = std::floor(capacity * fill);  // the ranks below it
+      for (double rank = low; rank < high; band *= 4.0) {
+        if (band <= rank) continue;
+        const double next = std::min(band, high);
+        bands[s].push_back({(next - rank) / (end - from), below(next) - below(rank)});
+        rank = next;
+      }
+    }
   }
 }
 
@@ -102,19 +150,22 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
   // The other records share what is left evenly. Where all items are hot, rounding leaves no rest.
   const bool all_hot = rank_probability_.size() == workload.zipf_items;
   double tail = all_hot ? 0.0 : std::max(0.0, 1.0 - hot_total);
-  // Of a hot range of neighbouring records, what lies in each slice.
   WorkloadSpec instance = workload;
   instance.seed = seed;
-  std::vector<double> in_range(n, 0.0);
-  double ranged = 0.0;
+  const std::vector<std::vector<Band>> hot_bands = bands(instance);
   if (workload.distribution == Distribution::hot_range) {
-    in_range = hot_range_shares(instance, static_cast<std::uint32_t>(slices));
-    ranged = workload.hot_share;
-    tail = 1.0 - ranged;
+    tail = 1.0 - workload.hot_share;
+  } else if (workload.space.in_order > 0) {
+    tail = 0.0;  // ranks that are no record fall on any
+    if (workload.zipf_items > workload.records) {
+      tail =
+          1.0 - zeta(workload.records, workload.theta) / zeta(workload.zipf_items, workload.theta);
+    }
   }
 
   const auto share_of = [popular](double kind) { return popular > 0.0 ? kind / popular : 0.0; };
   std::vector<double> inner_nodes;
+  std::vector<Band> parts;
   for (std::size_t s = 0; s < n; ++s) {
     const double records_per_slice = static_cast<double>(workload.records) * record_share_[s];
     const double leaves = std::max(1.0, records_per_slice / (capacity * fill));
@@ -158,10 +209,11 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
         hot_pages = hot_visits = 0.0;
       }
     }
-    // Popular operations on the other records: on all alike, and on those in the hot range.
+    // Popular operations on the other records: on all alike, and on those in hot bands.
     const double even = popular * tail * record_share_[s];
-    const double in_hot_range = popular * ranged * in_range[s];
-    const double cold = even + in_hot_range;
+    double in_bands = 0.0;
+    for (const Band& band : hot_bands[s]) in_bands += popular * band.mass;
+    const double cold = even + in_bands;
     const double inserts = workload.insert * record_share_[s];
     const double share = hot_share + cold + inserts;
     p.share.push_back(share);
@@ -178,12 +230,15 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
     const double lookups = (hot_share + cold) * share_of(workload.lookup);
     const double updates = (hot_share + cold) * share_of(workload.update);
     const double moved_lines = shifted_lines + split_lines;
-    // Leaves in the hot range and those outside.
-    const double covered =
-        in_hot_range > 0.0 ? std::min(1.0, in_range[s] * workload.hot_fraction / record_share_[s])
-                           : 0.0;
-    const std::array<std::array<double, 2>, 2> parts{
-        {{covered, in_hot_range + covered * even}, {1.0 - covered, (1.0 - covered) * even}}};
+    // Leaves in hot bands and those outside.
+    parts.clear();
+    double rest = 1.0;
+    for (const Band& band : hot_bands[s]) {
+      parts.push_back({band.part, popular * band.mass + band.part * even});
+      rest -= band.part;
+    }
+    rest = std::max(0.0, rest);
+    if (rest > 1e-9) parts.push_back({rest, rest * even});
     for (const auto& [part, asked] : parts) {
       const double added = part * inserts;
       const double touches = asked + added;

@@ -19,6 +19,17 @@ class BTreeProfiler {
   SliceProfiles profiles(std::uint64_t seed) const;
 
  private:
+  /// Part of a slice's records that is asked for more than its share.
+  struct Band {
+    double part;  // of the slice's records
+    double mass;  // of all choices of a record
+  };
+
+  /// [slice] the bands of a hot range of neighbouring records, or of Zipf's records in order.
+  std::vector<std::vector<Band>> bands(const WorkloadSpec& instance) const;
+  void add_bands_in_order(const WorkloadSpec& instance,
+                          std::vector<std::vector<Band>>& bands) const;
+
   WorkloadSpec workload_;
   int slices_;
   std::vector<double> record_share_;      // of each slice

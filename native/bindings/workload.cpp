@@ -12,6 +12,7 @@
 #include "bindings/integers.hpp"
 #include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
+#include "workload/points.hpp"
 #include "workload/portable_math.hpp"
 #include "workload/sorted_key_file.hpp"
 #include "workload/zipf.hpp"
@@ -21,18 +22,20 @@ namespace py = pybind11;
 namespace pmoss::bindings {
 namespace {
 
+constexpr const char* ordered = "zipf_ordered";
+
 Distribution distribution_of(const std::string& name) {
   if (name == "uniform") return Distribution::uniform;
-  if (name == "zipf") return Distribution::zipf;
+  if (name == "zipf" || name == ordered) return Distribution::zipf;
   if (name == "hot_range") return Distribution::hot_range;
   throw std::invalid_argument("distribution is '" + name +
-                              "'; it must be 'uniform', 'zipf' or 'hot_range'");
+                              "'; it must be 'uniform', 'zipf', 'zipf_ordered' or 'hot_range'");
 }
 
-const char* name_of(Distribution distribution) {
-  switch (distribution) {
+const char* distribution_name(const WorkloadSpec& spec) {
+  switch (spec.distribution) {
     case Distribution::zipf:
-      return "zipf";
+      return spec.space.in_order > 0 ? ordered : "zipf";
     case Distribution::hot_range:
       return "hot_range";
     case Distribution::uniform:
@@ -66,20 +69,21 @@ WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                        std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed,
                        const std::string& key_space, std::shared_ptr<SortedKeyFile> keys,
                        double hot_share, double hot_fraction, double drift) {
-  const WorkloadSpec spec{lookup,
-                          insert,
-                          scan,
-                          update,
-                          distribution_of(distribution),
-                          theta,
-                          zipf_items,
-                          records,
-                          max_scan_length,
-                          seed,
-                          key_space_of(key_space, std::move(keys)),
-                          hot_share,
-                          hot_fraction,
-                          drift};
+  WorkloadSpec spec{lookup,
+                    insert,
+                    scan,
+                    update,
+                    distribution_of(distribution),
+                    theta,
+                    zipf_items,
+                    records,
+                    max_scan_length,
+                    seed,
+                    key_space_of(key_space, std::move(keys)),
+                    hot_share,
+                    hot_fraction,
+                    drift};
+  if (distribution == ordered) spec.space.in_order = records;
   validate(spec);
   return spec;
 }
@@ -89,7 +93,7 @@ py::str describe(const WorkloadSpec& spec) {
       str("WorkloadSpec(lookup={}, insert={}, scan={}, update={}, distribution='{}', theta={}, "
           "zipf_items={}, records={}, max_scan_length={}, seed={}, key_space='{}', hot_share={}, "
           "hot_fraction={}, drift={})")
-          .format(spec.lookup, spec.insert, spec.scan, spec.update, name_of(spec.distribution),
+          .format(spec.lookup, spec.insert, spec.scan, spec.update, distribution_name(spec),
                   spec.theta, spec.zipf_items, spec.records, spec.max_scan_length, spec.seed,
                   name_of(spec.space.kind), spec.hot_share, spec.hot_fraction, spec.drift);
 }
@@ -141,9 +145,8 @@ void bind_workload(py::module_& module) {
       .def(py::init(&make_spec), py::kw_only(), py::arg("lookup") = standard.lookup,
            py::arg("insert") = standard.insert, py::arg("scan") = standard.scan,
            py::arg("update") = standard.update,
-           py::arg("distribution") = name_of(standard.distribution),
-           py::arg("theta") = standard.theta, py::arg("zipf_items") = standard.zipf_items,
-           py::arg("records") = standard.records,
+           py::arg("distribution") = distribution_name(standard), py::arg("theta") = standard.theta,
+           py::arg("zipf_items") = standard.zipf_items, py::arg("records") = standard.records,
            py::arg("max_scan_length") = standard.max_scan_length, py::arg("seed") = standard.seed,
            py::arg("key_space") = name_of(standard.space.kind), py::arg("keys") = nullptr,
            py::arg("hot_share") = standard.hot_share,
@@ -152,8 +155,7 @@ void bind_workload(py::module_& module) {
       .def_readonly("insert", &WorkloadSpec::insert)
       .def_readonly("scan", &WorkloadSpec::scan)
       .def_readonly("update", &WorkloadSpec::update)
-      .def_property_readonly("distribution",
-                             [](const WorkloadSpec& spec) { return name_of(spec.distribution); })
+      .def_property_readonly("distribution", &distribution_name)
       .def_readonly("theta", &WorkloadSpec::theta)
       .def_readonly("zipf_items", &WorkloadSpec::zipf_items)
       .def_readonly("records", &WorkloadSpec::records)
@@ -179,6 +181,13 @@ void bind_workload(py::module_& module) {
             return record_shares(spec.space, slices);
           },
           py::arg("slices"), "Share of the records that each slice holds, in expectation.")
+      .def(
+          "cell_shares",
+          [](const WorkloadSpec& spec, std::uint32_t slices) {
+            return RecordSample(spec.space.kind, spec.records, grid_of(slices)).share();
+          },
+          py::arg("slices"),
+          "Share of the records, taken for points, that each cell of a grid holds; of a sample.")
       .def(
           "hot_range_shares",
           [](const WorkloadSpec& spec, std::uint32_t slices) {

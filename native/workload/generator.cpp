@@ -71,6 +71,11 @@ void validate(const WorkloadSpec& spec) {
   } else if (spec.records >= std::uint64_t{1} << 39) {
     refuse("records", std::to_string(spec.records), "be below 2^39");
   }
+  if (spec.space.in_order != 0 &&
+      (spec.space.in_order != spec.records || spec.distribution != Distribution::zipf)) {
+    refuse("in_order", std::to_string(spec.space.in_order),
+           "be 0, or the number of records of a Zipf distribution");
+  }
   if (spec.scan > 0.0 && spec.max_scan_length == 0) {
     refuse("max_scan_length", "0", "be at least 1 when there are scans");
   }

@@ -14,7 +14,7 @@ namespace pmoss {
 /// How reads, scans and updates choose their record.
 enum class Distribution : std::uint8_t {
   uniform,
-  zipf,       ///< scrambled: hot records lie anywhere
+  zipf,       ///< hot records lie anywhere, or side by side where the key space is in order
   hot_range,  ///< neighbouring records are hot, all others are alike
 };
 

@@ -72,7 +72,19 @@ constexpr int range_bits = 64 - Clusters::levels;
 
 }  // namespace
 
+std::uint64_t KeySpace::place_in_order(std::uint64_t record, std::uint64_t seed) const noexcept {
+  // Not mix64(seed) itself, which scatters the other records.
+  const std::uint64_t place = record + scale64(mix64(mix64(seed) + 1), in_order);
+  return place < in_order ? place : place - in_order;
+}
+
 std::uint64_t KeySpace::position(std::uint64_t record, std::uint64_t seed) const noexcept {
+  if (record < in_order) {
+    // Rounded up, so that a file's key_at() finds another key for every record.
+    __extension__ using wide = unsigned __int128;
+    const wide place = place_in_order(record, seed);
+    return static_cast<std::uint64_t>(((place << 64) + in_order - 1) / in_order);
+  }
   switch (kind) {
     case Kind::clustered:
       return mix40(record, mix64(seed)) << (64 - position_bits);
@@ -105,7 +117,7 @@ std::uint64_t KeySpace::key_at(std::uint64_t position) const noexcept {
 }
 
 std::uint64_t KeySpace::key(std::uint64_t record, std::uint64_t seed) const noexcept {
-  if (kind == Kind::file) return keys->key(record, seed);
+  if (kind == Kind::file && record >= in_order) return keys->key(record, seed);
   return key_at(position(record, seed));
 }
 

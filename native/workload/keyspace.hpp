@@ -21,16 +21,23 @@ struct KeySpace {
   };
   Kind kind = Kind::scattered;
   std::shared_ptr<const SortedKeyFile> keys = nullptr;  ///< of kind file
+  /// So many records, from number 0 on, lie in the order of their numbers, from a place that the
+  /// seed chooses on and round the end: the hot ones of Zipf's are neighbours.
+  std::uint64_t in_order = 0;
 
   /// Place of record number `record` among all records in the order of their keys, in units of
-  /// 2^-64: a bijection for each seed, so that hot records lie scattered (P-MOSS section 7.2).
+  /// 2^-64: a bijection for each seed, so that hot records lie scattered (P-MOSS section 7.2); with
+  /// `in_order`, one for the records in order and one for the others.
   std::uint64_t position(std::uint64_t record, std::uint64_t seed) const noexcept;
 
   /// The key at a position; ascending in it. Records have distinct keys.
   std::uint64_t key_at(std::uint64_t position) const noexcept;
 
+  /// How many of the records in order lie below record number `record`, one of them.
+  std::uint64_t place_in_order(std::uint64_t record, std::uint64_t seed) const noexcept;
+
   /// The key of a record. Of a file, the records behind its last key lie just above those in it,
-  /// and may repeat a key.
+  /// and may repeat a key; so may those behind the last in order.
   std::uint64_t key(std::uint64_t record, std::uint64_t seed) const noexcept;
 
   /// Share of the records whose keys lie below `key`, from 0 to 1.

@@ -151,6 +151,9 @@ void validate_points(const WorkloadSpec& spec) {
                                 "; it must be 0, for points do not move");
   }
   if (spec.space.kind == KeySpace::Kind::file) point_of_record(spec.space.kind, 0);
+  if (spec.space.in_order != 0) {
+    throw std::invalid_argument("distribution is zipf_ordered; points in the plane have no order");
+  }
   if (spec.distribution == Distribution::hot_range) {
     if (spec.hot_fraction < 0.01) {
       throw std::invalid_argument("hot_fraction is " + std::to_string(spec.hot_fraction) +

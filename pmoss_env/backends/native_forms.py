@@ -164,12 +164,16 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
 
 @lru_cache(maxsize=32)
 def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
-    """Share of the records that each key range of a B+-tree holds; 0 where it stays empty.
+    """Share of the records that each slice holds; 0 where it stays empty.
+
+    Of an R-tree's cells, as counted on a sample of its points.
 
     Raises:
         DescriptionError: see native_workload().
     """
-    return tuple(native_workload(workload).record_shares(slices))
+    native = native_workload(workload)
+    shares = native.cell_shares if workload.index == "rtree" else native.record_shares
+    return tuple(shares(slices))
 
 
 @lru_cache(maxsize=4)

@@ -143,7 +143,7 @@ def workloads(
             for kind in ("lookup", "insert", "scan", "update")
             if (share := getattr(w, kind)) > 0
         )
-        choice = f"zipf {w.theta:g}" if w.distribution == "zipf" else w.distribution
+        choice = f"{w.distribution} {w.theta:g}" if "zipf" in w.distribution else w.distribution
         rows.append((name, mix, choice, w.keys, f"{w.records:,}", w.source))
     columns = ["name", "operations", "choice", "keys", ">records", "source"]
     console.print(table("Workloads", columns, rows))
@@ -153,14 +153,15 @@ def _workload(workload: Workload, slices: int) -> None:
     """Prints every value of a workload and how its records fall on the slices."""
     from dataclasses import fields
 
-    from pmoss_env.backends.native_forms import native_workload
+    from pmoss_env.backends.native_forms import record_shares
 
-    shares = native_workload(workload).record_shares(slices)
+    shares = record_shares(workload, slices)
     rows = [(field.name, str(getattr(workload, field.name))) for field in fields(workload)]
     console.print(table("Workload", ["field", "value"], rows))
     sizes = sorted(share * workload.records for share in shares)
     console.print(
-        f"{slices} slices of equal width hold {sizes[0]:,.0f} to {sizes[-1]:,.0f} records, "
+        f"{slices} {'cells' if workload.index == 'rtree' else 'slices of equal width'} hold "
+        f"{sizes[0]:,.0f} to {sizes[-1]:,.0f} records, "
         f"the middle one {sizes[len(sizes) // 2]:,.0f}; {sizes.count(0.0)} are empty"
     )
 

@@ -56,6 +56,7 @@ def measure(
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     from pmoss_env.backends import make_backend
+    from pmoss_env.backends.native_forms import record_shares
     from pmoss_env.measuring import measure_schedules
 
     index, workload = index_and_workload(index, workload)
@@ -84,6 +85,9 @@ def measure(
             seed=seed,
             progress=lambda done, total: progress("measuring", done, total),
         )
+    empty = record_shares(subject.workload, slices).count(0.0)
+    if empty:
+        console.print(f"{empty} of the {slices} slices hold no records: no query comes to them.")
     console.print(
         table(
             f"{subject.machine.description}, {workload}, load {load}",

@@ -12,7 +12,7 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 
 FRACTIONS = ("lookup", "insert", "scan", "update")
-DISTRIBUTIONS = ("uniform", "zipf", "hot_range")
+DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
@@ -32,7 +32,9 @@ class Workload:
         scan: share of range scans.
         update: share of updates of existing keys.
         distribution: how existing keys are chosen: "uniform", "zipf" (scrambled: hot keys lie
-            anywhere) or "hot_range" (a range of neighbouring keys is hot, all of them alike).
+            anywhere), "zipf_ordered" (ranks in the order of the keys, from a place on that the
+            workload instance decides: hot keys are neighbours; of a B+-tree only) or "hot_range" (a
+            range of neighbouring keys is hot, all of them alike).
         theta: exponent of the Zipf distribution.
         zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
             the hottest key gets 3.78 % of the draws. Ranks beyond the records fall on any of them.
@@ -111,6 +113,10 @@ class Workload:
         if self.keys not in KEY_SPACES:
             raise DescriptionError(
                 f"keys = {self.keys!r}: of an R-tree's points must be one of {KEY_SPACES}"
+            )
+        if self.distribution == "zipf_ordered":
+            raise DescriptionError(
+                f"distribution = {self.distribution!r}: points in the plane have no order"
             )
         if self.distribution == "hot_range" and self.hot_fraction < 0.01:
             raise DescriptionError(

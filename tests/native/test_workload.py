@@ -63,7 +63,7 @@ def test_inserts_are_fresh_records():
         ({"distribution": "zipf", "zipf_items": 0}, "zipf_items is 0"),
         (
             {"distribution": "normal"},
-            "distribution is 'normal'; it must be 'uniform', 'zipf' or 'hot_range'",
+            "it must be 'uniform', 'zipf', 'zipf_ordered' or 'hot_range'",
         ),
     ],
 )

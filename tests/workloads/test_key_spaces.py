@@ -11,6 +11,7 @@ from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError
+from pmoss_env.types import Instance
 from pmoss_env.workloads import load_workload
 from pmoss_env.workloads.catalog import PRESETS
 
@@ -195,3 +196,51 @@ def test_a_workload_that_leaves_slices_empty_works_and_says_so(
     served = snapshot.slice_throughput > 0
     assert served.sum() == 2
     assert np.isfinite(snapshot.slice_counters).all()
+
+
+def test_zipf_in_order_falls_off_from_a_place_that_the_instance_chooses() -> None:
+    workload = replace(load_workload("lookups-zipf-ordered"), records=100_000, zipf_items=100_000)
+    hottest = []
+    for seed in range(3):
+        spec = native_workload(workload, seed)
+        assert spec.distribution == "zipf_ordered"
+        share = slices_of(_native.OperationGenerator(spec, 1).draw(100_000)["key"], 64)
+        order = np.roll(share, -int(share.argmax()))
+        hottest.append(int(share.argmax()))
+        # Beyond the hottest slices the load falls off, up to chance.
+        assert order[0] + order[1] > 0.5
+        assert order[2:8].sum() > order[8:32].sum() / 2 > order[40:62].sum() / 3
+        keys = spec.keys_of_records(RECORDS[:100_000])
+        assert (np.diff(keys.astype(np.float64)) < 0).sum() <= 1  # round the end
+    assert len(set(hottest)) == 3
+
+
+@pytest.mark.parametrize("name", ["lookups-zipf-ordered", "scans-zipf-ordered"])
+def test_backends_agree_on_the_hot_slices_of_zipf_in_order(name: str) -> None:
+    workload = replace(load_workload(name), records=200_000, zipf_items=200_000)
+    shares = []
+    for backend, options in (
+        ("analytic", {}),
+        ("simulated", {"queries": 100_000, "line_sampling": 4}),
+        ("hardware", {"seconds": 0.3}),
+    ):
+        subject = make_backend(
+            backend,
+            machine="host" if backend == "hardware" else "toy",
+            workload=workload,
+            slices=16,
+            **options,
+        )
+        subject.set_instance(Instance(5))
+        workers = subject.machine.workers
+        schedule = subject.machine.local_schedule(workers[np.arange(16) % workers.size])
+        throughput = subject.measure(schedule, seed=1).slice_throughput
+        subject.close()
+        shares.append(throughput / throughput.sum())
+    for other in shares[1:]:
+        assert np.abs(other - shares[0]).max() < 0.03
+
+
+def test_points_in_the_plane_have_no_order() -> None:
+    with pytest.raises(DescriptionError, match="points in the plane have no order"):
+        replace(load_workload("rtree-ranges"), distribution="zipf_ordered")

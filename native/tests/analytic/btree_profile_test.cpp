@@ -20,6 +20,26 @@ WorkloadSpec ycsb_a() {
   return workload;
 }
 
+/// The model and the machine must agree on which slices are hot.
+void expect_shares_of_the_generator(const WorkloadSpec& workload, int slices) {
+  const SliceProfiles p = BTreeProfiler(workload, slices).profiles(workload.seed);
+  OperationGenerator generator(workload, 5, workload.records, 1);
+  constexpr int draws = 400'000;
+  std::vector<double> seen(static_cast<std::size_t>(slices), 0.0);
+  for (int i = 0; i < draws; ++i) {
+    seen[slice_of_key(generator.next().key, static_cast<std::uint32_t>(slices))] += 1.0;
+  }
+  double chi_square = 0.0;
+  for (std::size_t s = 0; s < seen.size(); ++s) {
+    const double expected = draws * p.share[s];
+    if (expected < 5.0) continue;
+    chi_square += (seen[s] - expected) * (seen[s] - expected) / expected;
+  }
+  // 63 degrees of freedom: 99.99 % of samples lie below 115. Ranks beyond the individually placed
+  // ones are taken as uniform, which adds a little.
+  EXPECT_LT(chi_square, 130.0);
+}
+
 TEST(Profile, SharesAreADistribution) {
   const SliceProfiles p = BTreeProfiler(ycsb_a(), 256).profiles(3);
   EXPECT_NEAR(std::accumulate(p.share.begin(), p.share.end(), 0.0), 1.0, 1e-12);
@@ -27,23 +47,36 @@ TEST(Profile, SharesAreADistribution) {
 }
 
 TEST(Profile, SharesAreThoseOfTheGenerator) {
-  // The model and the machine must agree on which slices are hot.
   WorkloadSpec workload = ycsb_a();
   workload.seed = 11;
-  constexpr int slices = 64;
-  const SliceProfiles p = BTreeProfiler(workload, slices).profiles(workload.seed);
-  OperationGenerator generator(workload, 5, workload.records, 1);
-  constexpr int draws = 400'000;
-  std::vector<double> seen(slices, 0.0);
-  for (int i = 0; i < draws; ++i) seen[slice_of_key(generator.next().key, slices)] += 1.0;
-  double chi_square = 0.0;
-  for (std::size_t s = 0; s < slices; ++s) {
-    const double expected = draws * p.share[s];
-    chi_square += (seen[s] - expected) * (seen[s] - expected) / expected;
+  expect_shares_of_the_generator(workload, 64);
+}
+
+TEST(Profile, SharesOfZipfInOrderAreThoseOfTheGenerator) {
+  for (const auto kind : {KeySpace::Kind::scattered, KeySpace::Kind::clustered}) {
+    for (const double theta : {0.5, 0.99}) {
+      WorkloadSpec workload = ycsb_a();
+      workload.seed = 4;
+      workload.theta = theta;
+      workload.zipf_items = 3 * workload.records / 2;  // a part falls on any record
+      workload.space = {kind};
+      workload.space.in_order = workload.records;
+      expect_shares_of_the_generator(workload, 64);
+    }
   }
-  // 63 degrees of freedom: 99.99 % of samples lie below 115. Ranks beyond the individually placed
-  // ones are taken as uniform, which adds a little.
-  EXPECT_LT(chi_square, 130.0);
+}
+
+TEST(Profile, LinesOfZipfInOrderAreThoseOfUniformRecords) {
+  // Bands cut the leaves, they add none.
+  const auto lines = [](const WorkloadSpec& workload) {
+    const SliceProfiles p = BTreeProfiler(workload, 16).profiles(2);
+    return std::accumulate(p.lines.begin(), p.lines.end(), 0.0);
+  };
+  WorkloadSpec ordered = ycsb_a();
+  ordered.space.in_order = ordered.records;
+  WorkloadSpec uniform = ycsb_a();
+  uniform.distribution = Distribution::uniform;
+  EXPECT_NEAR(lines(ordered) / lines(uniform), 1.0, 1e-6);
 }
 
 TEST(Profile, InstancesDifferAndRepeat) {

@@ -30,6 +30,31 @@ TEST(Keyspace, SliceAndFirstKeyAgreeAtEveryBoundary) {
   }
 }
 
+TEST(Keyspace, RecordsInOrderHaveAscendingKeysFromAPlaceThatTheSeedChooses) {
+  constexpr std::uint64_t records = 1000;
+  for (const auto kind : {KeySpace::Kind::scattered, KeySpace::Kind::clustered}) {
+    KeySpace space{kind};
+    space.in_order = records;
+    std::vector<std::uint64_t> firsts;
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      int falls = 0;
+      std::vector<std::uint64_t> keys;
+      for (std::uint64_t record = 0; record < records; ++record) {
+        keys.push_back(space.key(record, seed));
+        if (record > 0 && keys[record] <= keys[record - 1]) ++falls;
+      }
+      EXPECT_LE(falls, 1);  // where they go round the end
+      firsts.push_back(keys[0]);
+      std::sort(keys.begin(), keys.end());
+      EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
+      // The others are where they are without any in order.
+      EXPECT_EQ(space.key(records, seed), KeySpace{kind}.key(records, seed));
+    }
+    std::sort(firsts.begin(), firsts.end());
+    EXPECT_EQ(std::adjacent_find(firsts.begin(), firsts.end()), firsts.end());
+  }
+}
+
 TEST(Keyspace, SlicesAreEquallyWide) {
   for (const std::uint32_t slices : {3u, 48u, 256u, 1000u}) {
     const std::uint64_t width = last_key / slices;

@@ -23,8 +23,8 @@ import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
 from pmoss_datasets import Dataset
-from pmoss_datasets.expansion import REWARD_MODES
-from pmoss_datasets.views import SequenceView
+from pmoss_datasets.formats import SequenceView
+from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, MissingExtraError
 from pmoss_env.types import COUNTER_INDEX
 
@@ -123,7 +123,7 @@ class Config:
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
         check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
-        check("reward", self.reward in REWARD_MODES, f"be one of {REWARD_MODES}")
+        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
         check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
         for name in ("target_return", "learning_rate", "clip", "temperature"):
             check(name, getattr(self, name) > 0, "be above 0")

@@ -22,8 +22,7 @@ import numpy as np
 from pmoss_agents import load as load_agent
 from pmoss_agents import make as make_agent
 from pmoss_benchmarks.report import describe_machine
-from pmoss_datasets import Dataset, open_dataset
-from pmoss_datasets.collection import Recipe, collect
+from pmoss_datasets import Dataset, Recipe, collect, open_dataset
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv

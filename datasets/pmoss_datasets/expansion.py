@@ -5,18 +5,15 @@ Bit for bit what the live environment returns, computed for all steps at once.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import numpy as np
+from gymnasium import spaces
 
 from pmoss_datasets.schema import Array, Episode
 from pmoss_datasets.storage import Dataset
+from pmoss_env.envs.spatial.env import REWARDS, Reward
 from pmoss_env.envs.spatial.observation import ObservationBuilder, PositionMask
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.types import Float32Array, Float64Array, Int8Array
-
-RewardMode = Literal["improvement", "slice", "terminal"]
-REWARD_MODES: tuple[str, ...] = get_args(RewardMode)
 
 
 class Expander:
@@ -33,6 +30,11 @@ class Expander:
         constraints = kwargs.get("constraints")
         PositionMask(dataset.machine, dataset.slices, constraints)  # refuses what it cannot expand
         self._most: int | None = (constraints or {}).get("max_slices_per_core")
+
+    @property
+    def space(self) -> spaces.Dict:
+        """The environment's observation space."""
+        return self._builder.space
 
     def masks(self, episode: Episode, *, last: bool = False) -> Int8Array:
         """(T, r * c) int8, or (T + 1, r * c) with ``last``: 1 = a tile that may take the slice."""
@@ -103,7 +105,7 @@ class Expander:
         return counters
 
 
-def rewards(episode: Episode, mode: RewardMode) -> Float64Array:
+def rewards(episode: Episode, mode: Reward) -> Float64Array:
     """(T,) float64, million queries per second: the environment's reward of each step.
 
     "slice" is the paper's: each slice's own share of the final throughput, known in hindsight.
@@ -128,10 +130,10 @@ def rewards(episode: Episode, mode: RewardMode) -> Float64Array:
         result = np.zeros(episode.slices)
         result[-1] = episode.final_throughput
         return result
-    raise UnknownNameError("reward", mode, REWARD_MODES)
+    raise UnknownNameError("reward", mode, REWARDS)
 
 
-def returns_to_go(episode: Episode, mode: RewardMode) -> Float64Array:
+def returns_to_go(episode: Episode, mode: Reward) -> Float64Array:
     """(T,) float64, million queries per second: the sum of this step's and all later rewards."""
     # The telescoped sum, without the rounding of T additions.
     if mode == "improvement":

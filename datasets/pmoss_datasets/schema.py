@@ -10,20 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.errors import DatasetError
-from pmoss_env.interference import target_count
+from pmoss_env.errors import DatasetError, PmossError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import (
-    COUNTER_INDEX,
-    COUNTER_NAMES,
     NEIGHBOUR_FAMILIES,
-    BoolArray,
     Float32Array,
     Float64Array,
     HardwareSnapshot,
@@ -36,9 +33,10 @@ Array = npt.NDArray[Any]
 Int16Array = npt.NDArray[np.int16]
 
 #: Raised by one whenever a reader of the older version could misread the newer one.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 FORMAT = "pmoss-dataset"
-#: ``pmoss/<machine>-<index>-<workload>/<tier>-v<version>``; also a legal Minari id.
+#: ``pmoss/<machine>-<index>-<workload>/<tier>-v<version>``, the task followed by load and
+#: interference where they are not the usual ones; also a legal Minari id.
 ID_PATTERN = re.compile(r"pmoss/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v\d+")
 
 
@@ -48,10 +46,12 @@ class Field:
 
     Attributes:
         name: its name in the file.
-        axes: symbols of the other axes: T slices, H counters, O off-core values, K neighbours.
+        axes: symbols of the other axes: T slices, H counters, O off-core values, K neighbours, W
+            worker cores (in the order of the machine's ``workers``), L latency percentiles.
         dtype: NumPy dtype.
         unit: of its values.
         meaning: one line.
+        optional: only in datasets whose metadata lists it under ``optional_fields``.
     """
 
     name: str
@@ -59,9 +59,11 @@ class Field:
     dtype: str
     unit: str
     meaning: str
+    optional: bool = False
 
 
 FIELDS: tuple[Field, ...] = (
+    Field("episode", "", "int64", "1", "its number in the recipe, once in a dataset"),
     Field("seed", "", "int64", "1", "seed given to the environment's reset()"),
     Field("workload_seed", "", "int64", "1", "workload instance: which keys are hot"),
     Field("neighbour_family", "K", "int16", "1", "position in NEIGHBOUR_FAMILIES, -1 for none"),
@@ -70,6 +72,7 @@ FIELDS: tuple[Field, ...] = (
     Field("policy", "", "int16", "1", "behaviour policy: index into metadata policy_names"),
     Field("order", "T", "int16", "slice", "slice placed at each step"),
     Field("actions", "T", "int16", "tile", "core tile chosen at each step"),
+    Field("propensity", "T", "float32", "1", "probability of that choice, NaN if not known"),
     Field("throughput", "T", "float64", "Mq/s", "throughput after each step, NaN if not measured"),
     Field("incumbent_cores", "T", "int16", "core", "core of each slice at the start"),
     Field("incumbent_nodes", "T", "int16", "node", "NUMA node of each slice's data at the start"),
@@ -87,9 +90,17 @@ FIELDS: tuple[Field, ...] = (
     Field("final_running_ratio", "H", "float32", "1", "share of time each counter counted"),
     Field("final_offcore", "O", "float32", "GB/s", "off-core values, metadata offcore_names"),
     Field("final_latency", "L", "float32", "microsecond", "median and 99th percentile"),
+    Field(
+        "counterfactual",
+        "TW",
+        "float32",
+        "Mq/s",
+        "throughput after each step had its slice gone to each worker core, without noise",
+        optional=True,
+    ),
 )
 FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
-_FAMILIES = tuple(NEIGHBOUR_FAMILIES)
+FAMILIES = tuple(NEIGHBOUR_FAMILIES)
 #: Latency percentiles kept of a snapshot: p50 and p99.
 LATENCIES = 2
 
@@ -98,6 +109,7 @@ LATENCIES = 2
 class Episode:
     """One episode: a scalar or array per Field, under the same names and dtypes."""
 
+    episode: int
     seed: int
     workload_seed: int
     neighbour_family: Int16Array
@@ -106,6 +118,7 @@ class Episode:
     policy: int
     order: Int16Array
     actions: Int16Array
+    propensity: Float32Array
     throughput: Float64Array
     incumbent_cores: Int16Array
     incumbent_nodes: Int16Array
@@ -123,6 +136,7 @@ class Episode:
     final_running_ratio: Float32Array
     final_offcore: Float32Array
     final_latency: Float32Array
+    counterfactual: Float32Array | None = None
 
     @property
     def slices(self) -> int:
@@ -143,7 +157,7 @@ class Episode:
     def instance(self) -> Instance:
         """Workload instance and neighbours."""
         neighbours = tuple(
-            Neighbour(_FAMILIES[family], int(target), float(strength))
+            Neighbour(FAMILIES[family], int(target), float(strength))
             for family, target, strength in zip(
                 self.neighbour_family, self.neighbour_target, self.neighbour_strength, strict=True
             )
@@ -207,7 +221,7 @@ class Metadata:
     Attributes:
         id: ``pmoss/<machine>-<index>-<workload>/<tier>-v<n>``.
         env_kwargs: keyword arguments of ``pmoss/SpatialScheduling-v0``.
-        recipe: how it was collected, see ``collection.Recipe``; empty for imported data.
+        recipe: how it was collected, see ``recipes.Recipe``; empty for imported data.
         seed: the recipe's seed.
         code_version: of pmoss_env.
         episodes: number of episodes, N.
@@ -216,12 +230,14 @@ class Metadata:
         offcore_names: (O,) names, the order of the off-core values.
         policy_names: what ``policy`` indexes.
         machine: grid, cores and roles that actions and schedules refer to, see machine_facts().
-        reference_scores: ``{"random": {mean, std, n}, "search": {mean, std, n, budget}}`` of final
-            throughput in Mq/s, means over reference episodes: 0 and 100 of Dataset.normalised(),
-            a dataset-wide scale, not the per-episode scores of an evaluation. Empty if not
-            computed.
+        reference_scores: ``{"random": {mean, std, n}, "search": {mean, std, n, budget},
+            "incumbent": {mean, std, n}}`` of throughput in Mq/s over the same reference episodes:
+            final under random and under searched schedules, which are 0 and 100 of
+            Dataset.normalized_score(), and at the start. Empty if not computed.
         provenance: backend, its version and, on hardware, the host.
         checksums: sha256 of each field's dtype, shape and bytes.
+        optional_fields: names of the optional fields that it holds.
+        headroom: of the task, a row of ``pmoss benchmark headroom``; empty if nobody measured it.
         schema_version: SCHEMA_VERSION of the writer.
     """
 
@@ -239,7 +255,14 @@ class Metadata:
     reference_scores: Mapping[str, Mapping[str, float]]
     provenance: Mapping[str, Any]
     checksums: Mapping[str, str]
+    optional_fields: tuple[str, ...] = ()
+    headroom: Mapping[str, Any] = dataclass_field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the data file, those that every dataset has first."""
+        return tuple(f for f in FIELDS if not f.optional or f.name in self.optional_fields)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -272,6 +295,12 @@ class Metadata:
             if not isinstance(value, kind):
                 raise DatasetError(f"{where}: {field.name} = {value!r}: has the wrong type")
             values[field.name] = tuple(value) if isinstance(value, list) else value
+        known = [field.name for field in FIELDS if field.optional]
+        for name in values["optional_fields"]:
+            if name not in known:
+                raise DatasetError(
+                    f"{where}: optional_fields: {name!r}: unknown; known are {', '.join(known)}"
+                )
         return cls(**values)
 
 
@@ -292,10 +321,13 @@ def machine_of(metadata: Metadata, where: Path | str) -> Machine:
     """The machine of a dataset.
 
     Raises:
-        DatasetError: this version's description of the machine has other cores or tiles.
-        UnknownNameError: no such machine.
+        DatasetError: no such machine, or this version's description has other cores or tiles.
     """
-    machine = load_machine(str(metadata.env_kwargs["machine"]))
+    name = str(metadata.env_kwargs.get("machine"))
+    try:
+        machine = load_machine(name)
+    except PmossError as error:
+        raise DatasetError(f"{where}: env_kwargs: machine = {name!r}: {error}") from error
     facts = machine_facts(machine)
     for key, value in metadata.machine.items():
         if key != "name" and facts.get(key) != value:
@@ -314,6 +346,7 @@ def field_shape(field: Field, metadata: Metadata, neighbours: int) -> tuple[int,
         "O": len(metadata.offcore_names),
         "K": neighbours,
         "L": LATENCIES,
+        "W": len(metadata.machine.get("workers", ())),
     }
     return (metadata.episodes, *(size[axis] for axis in field.axes))
 
@@ -323,6 +356,11 @@ def stack(episodes: list[Episode]) -> dict[str, Array]:
     most = max((episode.neighbour_family.size for episode in episodes), default=0)
     arrays: dict[str, Array] = {}
     for field in FIELDS:
+        lacking = [i for i, e in enumerate(episodes) if getattr(e, field.name) is None]
+        if len(lacking) == len(episodes):
+            continue
+        if lacking:
+            raise DatasetError(f"episode {lacking[0]}: {field.name}: is missing; others have it")
         rows = [np.asarray(getattr(episode, field.name)) for episode in episodes]
         if field.axes == "K":
             fill = -1 if field.name == "neighbour_family" else 0
@@ -338,118 +376,3 @@ def stack(episodes: list[Episode]) -> dict[str, Array]:
                 raise DatasetError(f"episode {i}: {field.name}: a value does not fit {kind}")
         arrays[field.name] = np.stack(rows).astype(field.dtype)
     return arrays
-
-
-def validate(arrays: Mapping[str, Array], metadata: Metadata, machine: Machine) -> None:
-    """Checks every value that a reader relies on.
-
-    Raises:
-        DatasetError: names the first episode, field and value that is wrong.
-    """
-    if not ID_PATTERN.fullmatch(metadata.id):
-        raise DatasetError(
-            f"id {metadata.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
-        )
-    if metadata.episodes < 1:
-        raise DatasetError("episodes = 0: a dataset must hold at least one")
-    if metadata.counter_names != COUNTER_NAMES:
-        raise DatasetError(
-            f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
-        )
-    neighbours = arrays["neighbour_family"].shape[-1] if "neighbour_family" in arrays else 0
-    for field in FIELDS:
-        if field.name not in arrays:
-            raise DatasetError(f"{field.name}: is missing")
-        array = arrays[field.name]
-        shape = field_shape(field, metadata, neighbours)
-        if array.shape != shape or array.dtype != field.dtype:
-            raise DatasetError(
-                f"{field.name}: {array.dtype} {array.shape}: must be {field.dtype} {shape}"
-            )
-        if array.dtype.kind == "f":
-            # Off-core values that a host lacks and steps that nobody measured are stored as NaN.
-            may_lack = field.axes == "O" or field.name == "throughput"
-            wrong = np.isinf(array) if may_lack else ~np.isfinite(array)
-            _refuse(wrong | (array < 0), field.name, array, "must be finite and not negative")
-    tiles = machine.worker_tiles
-    actions = arrays["actions"]
-    outside = (actions < 0) | (actions >= machine.tiles)
-    illegal = outside | ~tiles[np.where(outside, 0, actions)]
-    _refuse(illegal, "actions", actions, f"is no tile of a worker core of {machine.name}")
-    most = (metadata.env_kwargs.get("constraints") or {}).get("max_slices_per_core")
-    if most is not None:
-        for e, row in enumerate(actions):
-            counts = np.bincount(row)
-            if counts.max() > most:
-                raise DatasetError(
-                    f"episode {e}: actions: tile {counts.argmax()} takes {counts.max()} slices: "
-                    f"the constraint allows {most}"
-                )
-    order = arrays["order"]
-    mixed = np.sort(order, axis=1) != np.arange(metadata.slices)
-    _refuse(mixed, "order", np.sort(order, axis=1), "must name each slice exactly once")
-    for which in ("incumbent", "final"):
-        cores, nodes = arrays[f"{which}_cores"], arrays[f"{which}_nodes"]
-        outside = (cores < 0) | (cores >= machine.cores)
-        illegal = outside | ~machine.worker_mask[np.where(outside, 0, cores)]
-        _refuse(illegal, f"{which}_cores", cores, f"is no worker core of {machine.name}")
-        _refuse(
-            (nodes < 0) | (nodes >= machine.nodes),
-            f"{which}_nodes",
-            nodes,
-            f"is no node of {machine.name}",
-        )
-    placed = np.take_along_axis(arrays["final_cores"], order.astype(np.int64), axis=1)
-    chosen = machine.core_of_tile[actions]
-    _refuse(placed != chosen, "final_cores", placed, "is not where the actions put the slice")
-    last = arrays["throughput"][:, -1]
-    _refuse(
-        last != arrays["final_throughput"],
-        "final_throughput",
-        arrays["final_throughput"],
-        "differs from the last step's throughput",
-    )
-    policies = arrays["policy"]
-    _refuse(
-        (policies < 0) | (policies >= len(metadata.policy_names)),
-        "policy",
-        policies,
-        f"must lie between 0 and {len(metadata.policy_names) - 1}",
-    )
-    for name in ("seed", "workload_seed"):
-        _refuse(arrays[name] < 0, name, arrays[name], "must not be negative")
-    family, strength = arrays["neighbour_family"], arrays["neighbour_strength"]
-    _refuse(
-        (family >= len(_FAMILIES)) | (family < -1),
-        "neighbour_family",
-        family,
-        "is no family of neighbours",
-    )
-    target = arrays["neighbour_target"]
-    # Family -1, which is none, has the last position.
-    most = np.array([*(target_count(name, machine) for name in _FAMILIES), 1])
-    _refuse(
-        (target >= most[family]) | (target < 0),
-        "neighbour_target",
-        target,
-        f"does not exist on {machine.name}",
-    )
-    _refuse((strength >= 1) | (strength < 0), "neighbour_strength", strength, "must lie in [0, 1)")
-    queries = arrays["incumbent_counters"][..., COUNTER_INDEX["queries"]]
-    _refuse(
-        (queries.sum(axis=1) <= 0) & (arrays["incumbent_running_ratio"][:, 0] > 0),
-        "incumbent_counters",
-        queries.sum(axis=1),
-        "queries in all: the incumbent must serve some",
-    )
-
-
-def _refuse(wrong: BoolArray, name: str, values: Array, rule: str) -> None:
-    """Raises DatasetError for the first wrong entry of a field."""
-    if not wrong.any():
-        return
-    index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    place = ", ".join(
-        f"{axis} {i}" for axis, i in zip(("episode", "entry", "counter"), index, strict=False)
-    )
-    raise DatasetError(f"{place}: {name} = {values[index]}: {rule}")

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_datasets.schema import (
+    FIELD,
     FIELDS,
     FORMAT,
     Array,
@@ -29,10 +30,12 @@ from pmoss_datasets.schema import (
     field_shape,
     machine_of,
     stack,
-    validate,
 )
+from pmoss_datasets.validation import find_problems, validate
+from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError, MissingExtraError
 from pmoss_env.machines import Machine
+from pmoss_env.types import Float64Array
 
 if TYPE_CHECKING:
     import h5py
@@ -45,7 +48,8 @@ BLOCK = 64
 _SCALARS = frozenset(field.name for field in FIELDS if not field.axes)
 
 
-def _h5py() -> Any:
+def import_h5py() -> Any:
+    """h5py; MissingExtraError if it is not installed."""
     try:
         import h5py
     except ImportError as error:
@@ -80,7 +84,7 @@ def write_dataset(
         DatasetError: a value breaks the schema, or the folder exists. Nothing is left behind.
     """
     path = Path(path)
-    h5py = _h5py()
+    h5py = import_h5py()
     if not episodes:
         raise DatasetError(f"{path}: no episodes: a dataset must hold at least one")
     check_target(path, overwrite)
@@ -90,6 +94,7 @@ def write_dataset(
         metadata = replace(
             metadata,
             episodes=len(episodes),
+            optional_fields=tuple(name for name in arrays if FIELD[name].optional),
             checksums={name: checksum(array) for name, array in arrays.items()},
         )
         validate(arrays, metadata, machine)
@@ -116,7 +121,7 @@ def write_dataset(
         for name in (DATA, METADATA):
             _sync(temporary / name)
         _sync(temporary)
-        _replace(temporary, path)
+        replace_folder(temporary, path)
         _sync(path.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -124,8 +129,13 @@ def write_dataset(
     return open_dataset(path)
 
 
-def check_target(path: str | Path, overwrite: bool) -> None:
+def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> None:
     """Finds out whether a dataset could be written, and leaves no trace of it.
+
+    Args:
+        path: the folder.
+        overwrite: whether a dataset that is there may be replaced.
+        what: a file in it by which such a dataset is known.
 
     Raises:
         DatasetError: something is there that may not be replaced, or nothing can be written there.
@@ -135,7 +145,7 @@ def check_target(path: str | Path, overwrite: bool) -> None:
         if path.exists():
             if not overwrite:
                 raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
-            if not (path / METADATA).is_file():
+            if not (path / what).is_file():
                 raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
         folder = path.absolute().parent
         while not folder.exists():
@@ -160,7 +170,7 @@ def _write_array(file: h5py.File, name: str, array: Array) -> None:
     )
 
 
-def _replace(source: Path, target: Path) -> None:
+def replace_folder(source: Path, target: Path) -> None:
     """Renames ``source`` to ``target``, which may be an older dataset."""
     if not target.exists():
         source.rename(target)
@@ -197,7 +207,7 @@ def open_dataset(path: str | Path) -> Dataset:
             the other one.
     """
     path = Path(path)
-    h5py = _h5py()
+    h5py = import_h5py()
     where = path / METADATA
     try:
         text = where.read_text()
@@ -226,7 +236,7 @@ def open_dataset(path: str | Path) -> Dataset:
                     "is damaged or was changed"
                 )
             neighbours = int(file["neighbour_family"].shape[-1])
-            for field in FIELDS:
+            for field in metadata.fields:
                 shape = field_shape(field, metadata, neighbours)
                 if field.name not in file:
                     raise DatasetError(f"{where}: {field.name}: is missing")
@@ -269,7 +279,7 @@ class Dataset:
         if not -len(self) <= index < len(self):
             raise IndexError(f"episode {index}: there are {len(self)}")
         values: dict[str, Any] = {}
-        for field in FIELDS:
+        for field in self.metadata.fields:
             row = self.column(field.name)[index]
             values[field.name] = row.item() if field.name in _SCALARS else row
         return Episode(**values)
@@ -306,29 +316,42 @@ class Dataset:
         Raises:
             DatasetError: the first thing that is wrong.
         """
-        arrays = {field.name: self._read(field.name) for field in FIELDS}
-        try:
-            validate(arrays, self.metadata, self.machine)
-        except DatasetError as error:
-            raise DatasetError(f"{self.path}: {error}") from error
+        for problem in self.problems():
+            raise DatasetError(problem)
+
+    def problems(self) -> Iterator[str]:
+        """All that verify() finds wrong; each line names file, field and, where known, episode."""
+        arrays: dict[str, Array] = {}
+        for field in self.metadata.fields:
+            try:
+                arrays[field.name] = self._read(field.name)
+            except DatasetError as error:
+                yield str(error)
+        missing = {f"{field.name}: is missing" for field in self.metadata.fields} - {
+            f"{name}: is missing" for name in arrays
+        }
+        for problem in find_problems(arrays, self.metadata, self.machine):
+            if problem not in missing:  # told above, with the reason
+                yield f"{self.path / DATA}: {problem}"
 
     def policy_name(self, index: int) -> str:
         """Name of the behaviour policy of one episode."""
         return self.metadata.policy_names[int(self.column("policy")[index])]
 
-    def normalised(self, throughput: float) -> float:
-        """A throughput in Mq/s on the dataset's scale: 0 = random, 100 = search.
+    def reference_returns(self, reward: Reward = "terminal") -> tuple[float, float]:
+        """Mean returns, in Mq/s, that score 0 and 100.
 
-        One scale for the whole dataset, from the means of its reference episodes: good for the
-        mean over many episodes. It is not the score of ``pmoss_env.evaluation.evaluate``, which
-        takes each episode's own random schedules and search, and must not be compared with it.
+        Args:
+            reward: whose returns. Those of "terminal" and "slice" are final throughputs; those of
+                "improvement" lack the throughput of the incumbents that the reference episodes
+                began with.
 
         Raises:
-            DatasetError: the dataset was collected without reference scores, or search found
-                nothing above random in them.
+            DatasetError: the dataset has no reference scores, or search found nothing above
+                random in them.
         """
         scores: Mapping[str, Mapping[str, float]] = self.metadata.reference_scores
-        if not {"random", "search"} <= set(scores):
+        if not {"random", "search", "incumbent"} <= set(scores):
             raise DatasetError(f"{self.path}: has no reference scores")
         low, high = scores["random"]["mean"], scores["search"]["mean"]
         if high <= low:
@@ -336,11 +359,28 @@ class Dataset:
                 f"{self.path}: reference_scores: search = {high} is not above random = {low}: "
                 "there is no scale"
             )
-        return 100.0 * (throughput - low) / (high - low)
+        start = scores["incumbent"]["mean"] if reward == "improvement" else 0.0
+        return low - start, high - start
+
+    def normalized_score(
+        self, returns: Float64Array | float, reward: Reward = "terminal"
+    ) -> Float64Array:
+        """Returns in Mq/s on the dataset's scale: 0 = random schedules, 100 = searched ones.
+
+        One scale for the whole dataset, from the means of its reference episodes: good for the
+        mean over many episodes. It is not the score of ``pmoss_env.evaluation.evaluate``, which
+        takes each episode's own random schedules and search, and must not be compared with it.
+        A hundred times what Minari and D4RL call the normalised score, to the last bit.
+
+        Raises:
+            DatasetError: see reference_returns().
+        """
+        low, high = self.reference_returns(reward)
+        return 100.0 * ((np.asarray(returns, dtype=np.float64) - low) / (high - low))
 
     def _read(self, name: str) -> Array:
         where = self.path / DATA
-        h5py = _h5py()
+        h5py = import_h5py()
         try:
             with h5py.File(where, "r") as file:
                 array: Array = file[name][()]
@@ -357,7 +397,7 @@ class Dataset:
 
     def _first_unreadable(self, name: str) -> str:
         """Which episodes the first damaged block of a field holds."""
-        h5py = _h5py()
+        h5py = import_h5py()
         try:
             with h5py.File(self.path / DATA, "r") as file:
                 for first in range(0, len(self), BLOCK):

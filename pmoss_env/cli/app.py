@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from pmoss_env import __version__
-from pmoss_env.cli import benchmark, catalogs, doctor, learning, measure
+from pmoss_env.cli import benchmark, catalogs, datasets, doctor, learning, measure
 
 app = typer.Typer(
     name="pmoss",
@@ -38,7 +38,9 @@ app.add_typer(catalogs.machines, name="machines")
 app.command()(catalogs.workloads)
 app.command()(catalogs.envs)
 app.command()(measure.measure)
-app.command()(learning.collect)
+app.command()(datasets.collect)
+app.command("import-original")(datasets.import_original)
+app.add_typer(datasets.datasets, name="datasets")
 app.command()(learning.train)
 app.command()(learning.evaluate)
 app.command()(learning.validate)

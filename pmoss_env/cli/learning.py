@@ -1,4 +1,4 @@
-"""`pmoss demo | collect | train | evaluate | validate`: from data to a schedule."""
+"""`pmoss demo | train | evaluate | validate`: from data to a schedule."""
 
 from __future__ import annotations
 
@@ -65,43 +65,6 @@ def demo(
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")
     console.print(f"Picture: {out / 'demo.png'}   results: {out / 'results.jsonl'}")
-
-
-def collect(
-    out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
-    recipe: Annotated[
-        Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
-    ] = None,
-    env: EnvOption = None,
-    tier: Annotated[
-        str, typer.Option(help="random, heuristic, medium, expert or mixed.")
-    ] = "mixed",
-    episodes: Annotated[int, typer.Option(help="How many.")] = 300,
-    seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
-    processes: Annotated[int, typer.Option(help="The bits are the same for any number.")] = 1,
-    overwrite: Annotated[bool, typer.Option(help="Replace a dataset that is there.")] = False,
-) -> None:
-    """Collect an offline dataset with a mixture of behaviour policies.
-
-    Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
-    Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
-    """
-    from pmoss_datasets.collection import Recipe
-    from pmoss_datasets.collection import collect as run
-
-    chosen = (
-        Recipe.from_toml(recipe)
-        if recipe
-        else Recipe(env=pairs(env), tier=tier, episodes=episodes, seed=seed)
-    )
-    check_output(out, folder=True)
-    with progress_bar("collecting") as progress:
-        dataset = run(chosen, out, progress, processes, overwrite=overwrite)
-    finals = dataset.column("final_throughput")
-    console.print(
-        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} Mq/s on average "
-        f"({finals.min():.1f} to {finals.max():.1f}), in {out}"
-    )
 
 
 def train(

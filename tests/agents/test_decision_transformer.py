@@ -13,8 +13,7 @@ import pytest
 
 import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
-from pmoss_datasets import open_dataset
-from pmoss_datasets.collection import Behaviour, Recipe, collect
+from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnknownNameError
 
 torch = pytest.importorskip("torch")
@@ -416,7 +415,7 @@ def test_another_counter_vocabulary_is_refused(fitted, tmp_path, monkeypatch):
 def test_without_torch_the_extra_is_named():
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "import pmoss_agents, pmoss_datasets, pmoss_datasets.views\n"
+        "import pmoss_agents, pmoss_datasets, pmoss_datasets.formats\n"
         "from pmoss_env.errors import MissingExtraError\n"
         "try: pmoss_agents.make('decision-transformer')\n"
         "except MissingExtraError as error: print(error)\n"

@@ -7,13 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+import types
+from dataclasses import asdict
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
-from pmoss_datasets import open_dataset
-from pmoss_datasets.collection import MIXED, Behaviour, Recipe, collect
+from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
+from pmoss_datasets.journal import Journal
+from pmoss_datasets.schema import SCHEMA_VERSION
+from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES
@@ -46,9 +51,10 @@ def test_an_episode_depends_on_seed_and_index_alone(tmp_path):
 def test_every_prefix_holds_the_mixture_in_proportion():
     recipe = Recipe(env=TOY)
     picks = np.array([recipe.behaviour(i) for i in range(400)])
-    shares = np.array([b.weight for b in MIXED]) / sum(b.weight for b in MIXED)
+    weights = [behaviour.weight for behaviour in recipe.behaviours]
+    shares = np.array(weights) / sum(weights)
     for n in (50, 200, 400):
-        counts = np.bincount(picks[:n], minlength=len(MIXED))
+        counts = np.bincount(picks[:n], minlength=len(weights))
         assert np.abs(counts - n * shares).max() < 4
 
 
@@ -76,8 +82,11 @@ def test_search_is_at_least_as_good_as_the_schedules_it_is_compared_with(tmp_pat
     assert mean["greedy-capacity"] > mean["random"]
     scores = dataset.metadata.reference_scores
     assert scores["search"]["n"] == scores["random"]["n"] == 5
-    assert dataset.normalised(scores["search"]["mean"]) == pytest.approx(100)
-    assert dataset.normalised(scores["random"]["mean"]) == pytest.approx(0)
+    assert dataset.normalized_score(scores["search"]["mean"]) == pytest.approx(100)
+    assert dataset.normalized_score(scores["random"]["mean"]) == pytest.approx(0)
+    start = scores["incumbent"]["mean"]
+    gain = scores["search"]["mean"] - start
+    assert dataset.normalized_score(gain, "improvement") == pytest.approx(100)
 
 
 def test_the_step_wise_rules_place_in_the_episodes_order(tmp_path):
@@ -156,19 +165,47 @@ def test_a_folder_without_permission_is_refused_before_collecting(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_interrupted_collection_leaves_nothing(tmp_path):
-    def stop(done, total):
-        raise KeyboardInterrupt
+def test_an_interrupted_collection_goes_on_where_it_stopped(tmp_path):
+    recipe = Recipe(env=TOY, episodes=6, reference_episodes=2, reference_budget=20)
+    whole = collect(recipe, tmp_path / "whole")
 
-    recipe = Recipe(env=TOY, episodes=3, reference_episodes=0)
+    def stop(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
         collect(recipe, tmp_path / "dataset", progress=stop)
-    assert list(tmp_path.iterdir()) == []
+    partial = tmp_path / "dataset.partial"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset.partial", "whole"]
+    # A kill may cut the record that is being written.
+    partial.write_bytes(partial.read_bytes()[:-5])
+    with pytest.raises(DatasetError, match=r"dataset\.partial: holds episodes of another recipe"):
+        collect(Recipe(env=TOY, episodes=7), tmp_path / "dataset")
+    told = []
+    dataset = collect(recipe, tmp_path / "dataset", lambda *done: told.append(done), processes=2)
+    assert told[0] == (2, 8) and told[-1] == (8, 8)
+    assert dataset.metadata == whole.metadata
+    assert not partial.exists()
+
+
+def test_one_process_writes_a_journal(tmp_path):
+    with Journal(tmp_path / "j", {"a": 1}) as journal:
+        journal.add(3, b"three")
+        with pytest.raises(DatasetError, match="another collection is writing"):
+            Journal(tmp_path / "j", {"a": 1})
+    with Journal(tmp_path / "j", {"a": 1}) as journal:
+        assert journal.records == {3: b"three"}
+    (tmp_path / "j").write_bytes(b'{"a": 1')  # a kill within the first line
+    assert Journal(tmp_path / "j", {"a": 1}).records == {}
+    assert not (tmp_path / "j").exists()
+    (tmp_path / "j").write_bytes(b"mine")
+    with pytest.raises(DatasetError, match="another recipe"):
+        Journal(tmp_path / "j", {"a": 1})
 
 
 SCRIPT = """
 import sys
-from pmoss_datasets.collection import Recipe, collect
+from pmoss_datasets import Recipe, collect
 if __name__ == "__main__":
     recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=100000, reference_episodes=0)
     say = lambda done, total: print(done, flush=True)
@@ -187,7 +224,7 @@ def test_children_die_with_a_killed_parent(tmp_path):
         env=environment,
     )
     assert parent.stdout is not None
-    parent.stdout.readline()
+    last = [parent.stdout.readline() for _ in range(10)][-1]
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
     workers = [pid for pid in children if "spawn_main" in _command(pid)]
     assert len(workers) == 2
@@ -198,7 +235,13 @@ def test_children_die_with_a_killed_parent(tmp_path):
     while any("spawn_main" in _command(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any("spawn_main" in _command(pid) for pid in workers)
+    # A kill -9 costs the episodes in flight, of which each worker has one.
+    done = int(last.split()[0])
     assert not (tmp_path / "dataset").exists()
+    recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=100000, reference_episodes=0)
+    about = {"recipe": asdict(recipe), "version": __version__, "schema": SCHEMA_VERSION}
+    with Journal(tmp_path / "dataset.partial", about) as journal:
+        assert len(journal.records) >= done > 5
 
 
 def _command(pid):
@@ -220,6 +263,8 @@ def _command(pid):
         ({"behaviours": [{"policy": "lpt", "weight": 0}]}, "weight = 0"),
         ({"behaviours": [{"policy": "lpt", "epsilon": 2}]}, "epsilon = 2"),
         ({"behaviours": [{"policy": "lpt", "budget": 5}]}, "budget"),
+        ({"behaviours": [{"policy": "lpt", "visits": 5}]}, "visits = 5"),
+        ({"behaviours": [{"policy": "lpt", "arguments": ["x"]}]}, "arguments"),
         ({"behaviours": [{"weight": 1}]}, "behaviours"),
         ({"surprise": 1}, "surprise"),
         ({"env": {**TOY, "machin": "toy"}}, "env: machin: unknown; known are .*machine, "),
@@ -261,3 +306,94 @@ def test_collected_datasets_verify(tmp_path):
     dataset = collect(recipe, tmp_path / "dataset")
     dataset.verify()
     assert open_dataset(tmp_path / "dataset").policy_name(0) in dataset.metadata.policy_names
+
+
+def test_a_way_of_a_search_is_one_search_from_early_to_late(tmp_path):
+    way = Behaviour("local-search", budget=400, visits=4)
+    recipe = Recipe(
+        env={**TOY, "slices": 16}, episodes=8, tier="way", behaviours=(way,), reference_episodes=0
+    )
+    dataset = collect(recipe, tmp_path / "dataset")
+    seeds, final = dataset.column("seed"), dataset.column("final_throughput")
+    assert [way.budget_of_visit(i) for i in range(4)] == [4, 20, 89, 400]
+    for first in (0, 4):
+        assert len(set(seeds[first : first + 4])) == 1
+        assert (np.diff(final[first : first + 4]) >= 0).all()
+        assert final[first + 3] > final[first]
+    assert seeds[0] != seeds[4]
+    assert [recipe.visit(i) for i in (0, 3, 4)] == [(0, 0), (0, 3), (4, 0)]
+
+
+class FirstLegal:
+    """A policy of someone else: the first tile that is allowed."""
+
+    def __init__(self, path):
+        self.path = path
+        self.gains = []
+
+    def reset(self):
+        self.gains.clear()
+
+    def act(self, observation, action_mask):
+        assert np.array_equal(observation["position_mask"].ravel(), action_mask)
+        return int(np.flatnonzero(action_mask)[0])
+
+    def observe(self, gain):
+        self.gains.append(gain)
+
+
+def test_imported_policies_play(tmp_path, monkeypatch):
+    module = types.ModuleType("mine")
+    module.make = FirstLegal
+    monkeypatch.setitem(sys.modules, "mine", module)
+    env = {"machine": "toy", "slices": 12, "constraints": {"max_slices_per_core": 2}}
+    behaviours = (Behaviour("mine:make", arguments=("x.npz",)),)
+    recipe = Recipe(env=env, episodes=2, tier="mine", behaviours=behaviours, reference_episodes=0)
+    dataset = collect(recipe, tmp_path / "dataset")
+    workers = load_machine("toy").workers
+    assert (np.diff(dataset.column("final_cores")[0][dataset.column("order")[0]]) >= 0).all()
+    assert dataset.column("final_cores").min() == workers.min()
+    assert dataset.metadata.policy_names == ("mine:make(x.npz)",)
+    for policy, text in (("nowhere:make", "cannot be imported"), ("mine:absent", "imported")):
+        recipe = Recipe(env=env, episodes=1, tier="mine", behaviours=(Behaviour(policy),))
+        with pytest.raises(DescriptionError, match=text):
+            collect(recipe, tmp_path / "other")
+
+
+def test_propensities_are_the_chances_of_what_was_chosen(tmp_path):
+    behaviours = (Behaviour("lpt", epsilon=0.25), Behaviour("random"), Behaviour("lpt"))
+    recipe = Recipe(
+        env={"machine": "toy", "slices": 64},
+        episodes=30,
+        tier="chances",
+        behaviours=behaviours,
+        reference_episodes=0,
+    )
+    dataset = collect(recipe, tmp_path / "dataset")
+    policy, chance = dataset.column("policy"), dataset.column("propensity")
+    stray, follow = np.float32(0.25 / 6), np.float32(0.75 + 0.25 / 6)
+    noisy = chance[policy == 0]
+    assert set(np.unique(noisy)) == {stray, follow}
+    assert (noisy == stray).mean() == pytest.approx(0.25 * 5 / 6, abs=0.04)
+    assert (chance[policy == 1] == np.float32(1 / 6)).all()
+    assert (chance[policy == 2] == 1).all()
+
+
+def test_counterfactuals_are_what_the_backend_says_of_every_core(tmp_path):
+    recipe = Recipe(env=TOY, episodes=2, reference_episodes=0, counterfactuals=True)
+    dataset = collect(recipe, tmp_path / "dataset")
+    assert dataset.metadata.optional_fields == ("counterfactual",)
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **dataset.metadata.env_kwargs).unwrapped
+    tiles = env.machine.tile_of_core[env.machine.workers]
+    for episode in dataset:
+        for worker, tile in enumerate(tiles.tolist()):
+            env.reset(seed=episode.seed)
+            for t, action in enumerate(episode.actions.tolist()):
+                if t == 5:
+                    *_, info = env.step(tile)
+                    break
+                env.step(action)
+            assert np.float32(info["throughput"]) == episode.counterfactual[5, worker]
+    plain = collect(Recipe(env=TOY, episodes=2, reference_episodes=0), tmp_path / "plain")
+    assert plain[0].counterfactual is None
+    assert "counterfactual" not in plain.metadata.checksums

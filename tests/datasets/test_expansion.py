@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import pmoss_env  # noqa: F401 (registers the environments)
-from pmoss_datasets import open_dataset
-from pmoss_datasets.collection import Recipe, collect
-from pmoss_datasets.expansion import REWARD_MODES, Expander, returns_to_go, rewards
+from pmoss_datasets import Recipe, collect, open_dataset
+from pmoss_datasets.expansion import Expander, returns_to_go, rewards
+from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, UnknownNameError
 
 TASKS = [
@@ -58,7 +58,7 @@ def test_observations_and_masks_are_the_live_ones(dataset):
         assert info["throughput"] == episode.final_throughput
 
 
-@pytest.mark.parametrize("mode", REWARD_MODES)
+@pytest.mark.parametrize("mode", REWARDS)
 def test_rewards_are_the_live_ones(dataset, mode):
     for episode in list(dataset)[:3]:
         _, _, gained, info, _ = live(dataset, episode, mode)

@@ -13,7 +13,7 @@ import gymnasium
 import pmoss_env  # noqa: F401  # registers the environments
 from pmoss_agents import Agent, make
 from pmoss_benchmarks.report import Figure, seconds_of
-from pmoss_datasets.collection import Behaviour, Recipe, collect
+from pmoss_datasets import Behaviour, Recipe, collect
 
 PLACEMENT_GOAL_S = 1.0
 

@@ -507,6 +507,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return self._order_kind
 
     @property
+    def reward(self) -> str:
+        """The reward mode: the ``reward`` argument, or what its default is on this backend."""
+        return self._reward
+
+    @property
     def observation_mode(self) -> str:
         """The ``observation`` argument: "full" or "paper"."""
         return self._observation_mode

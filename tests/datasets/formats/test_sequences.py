@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from pmoss_datasets.collection import Recipe, collect
-from pmoss_datasets.expansion import REWARD_MODES, Expander, returns_to_go
+from pmoss_datasets import Recipe, collect
+from pmoss_datasets.expansion import Expander, returns_to_go
+from pmoss_env.envs.spatial.env import REWARDS
 
 torch = pytest.importorskip("torch")
 
-from pmoss_datasets.views import SequenceView  # noqa: E402
+from pmoss_datasets.formats import SequenceView  # noqa: E402
 
 
 @pytest.mark.parametrize("observation", ["full", "paper"])
@@ -16,7 +17,7 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
     env = {"machine": "toy", "slices": 8, "observation": observation}
     dataset = collect(Recipe(env=env, episodes=4, reference_episodes=0), tmp_path / "dataset")
     expander = Expander(dataset)
-    for mode in REWARD_MODES:
+    for mode in REWARDS:
         view = SequenceView(dataset, mode)
         assert len(view) == 4
         seen = expander.observations(dataset[2])

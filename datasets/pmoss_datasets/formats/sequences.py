@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmoss_datasets.expansion import Expander, RewardMode, returns_to_go
+from pmoss_datasets.expansion import Expander, returns_to_go
 from pmoss_datasets.storage import Dataset
+from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class SequenceView:
     absent from datasets collected with ``observation="paper"``.
     """
 
-    def __init__(self, dataset: Dataset, reward: RewardMode = "terminal") -> None:
+    def __init__(self, dataset: Dataset, reward: Reward = "terminal") -> None:
         """Expands nothing yet.
 
         Args:
@@ -50,7 +51,7 @@ class SequenceView:
             raise MissingExtraError("torch", "agents") from error
         self._torch = torch
         self._dataset = dataset
-        self._reward: RewardMode = reward
+        self._reward: Reward = reward
         self._expander = Expander(dataset)
 
     def __len__(self) -> int:

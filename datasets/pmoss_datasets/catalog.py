@@ -1,0 +1,81 @@
+"""Finding datasets by id: those that ship, and those built or imported here."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pmoss_datasets.schema import ID_PATTERN
+from pmoss_datasets.storage import METADATA, Dataset, open_dataset
+from pmoss_datasets.suite import SHIPPED_ROOT
+from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
+
+#: Environment variable that names the folder of datasets.
+VARIABLE = "PMOSS_DATASETS_PATH"
+
+
+def default_root() -> Path:
+    """Where datasets are kept: ``$PMOSS_DATASETS_PATH``, else ``~/.pmoss/datasets``."""
+    return Path(os.environ.get(VARIABLE) or Path.home() / ".pmoss" / "datasets")
+
+
+def dataset_folders(root: Path) -> Iterator[Path]:
+    """The folders of datasets anywhere under a root, by name."""
+    for path in sorted(root.rglob(METADATA)):
+        # Minari's folders hold a file of that name too, one level deeper.
+        if (path.parent / "data.hdf5").exists() and not path.parent.name.startswith("."):
+            yield path.parent
+
+
+def installed(roots: Sequence[Path] | None = None) -> list[Dataset]:
+    """The datasets under the roots that can be opened; the default root and what ships if None."""
+    found = []
+    for root in (default_root(), SHIPPED_ROOT) if roots is None else roots:
+        for folder in dataset_folders(root):
+            try:
+                found.append(open_dataset(folder))
+            except PmossError:
+                continue  # verify() tells about it
+    return found
+
+
+def load(name: str | Path, root: str | Path | None = None) -> Dataset:
+    """A dataset by its folder, or by its id under the root, else among those that ship.
+
+    Raises:
+        UnknownNameError: no such id.
+        DatasetError: it is damaged.
+    """
+    if not ID_PATTERN.fullmatch(str(name)):
+        return open_dataset(name)
+    for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
+        if (place / name / METADATA).is_file():
+            return open_dataset(place / name)
+    known = [dataset.metadata.id for dataset in installed()]
+    raise UnknownNameError("dataset", str(name), known)
+
+
+def verify(folders: Sequence[Path]) -> Iterator[str]:
+    """All that is wrong with the datasets in or under some folders, one line each.
+
+    Each line names the file, and where it can the episode and the field. Two datasets of the same
+    id under one of the folders are told, too.
+    """
+    for folder in folders:
+        paths = [folder] if (folder / METADATA).is_file() else list(dataset_folders(folder))
+        if not paths:
+            yield f"{folder}: holds no dataset"
+        by_id: dict[str, list[Path]] = defaultdict(list)
+        for path in paths:
+            try:
+                dataset = open_dataset(path)
+            except DatasetError as error:
+                yield str(error)
+                continue
+            by_id[dataset.metadata.id].append(path)
+            yield from dataset.problems()
+        for id_, places in by_id.items():
+            if len(places) > 1:
+                yield f"id {id_}: more than once: {', '.join(map(str, places))}"

@@ -1,0 +1,152 @@
+"""To d3rlpy and back: an ``MDPDataset`` with masks, and scores of what d3rlpy collected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.schema import Array
+from pmoss_datasets.storage import Dataset
+from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.errors import DatasetError, MissingExtraError, UnknownNameError
+from pmoss_env.types import Float64Array
+
+if TYPE_CHECKING:
+    from d3rlpy.dataset import MDPDataset
+
+ObservationForm = Literal["tuple", "flat"]
+
+
+def to_d3rlpy(
+    dataset: Dataset,
+    reward: Reward = "terminal",
+    *,
+    observation: ObservationForm = "tuple",
+    episodes: Sequence[int] | None = None,
+) -> MDPDataset:
+    """A ``d3rlpy.dataset.MDPDataset`` in memory.
+
+    Episodes end by termination at their last step. The action size is that of the machine's whole
+    grid, whatever the data hold: d3rlpy would infer the largest action plus one.
+
+    Args:
+        dataset: what to show.
+        reward: its mode.
+        observation: "tuple": one array (N, ...) per key of the observation space, in its order,
+            masks as int8; d3rlpy then needs an encoder factory of yours. "flat": one array (N, D)
+            float32 as ``gymnasium.spaces.flatten`` makes it.
+        episodes: some of them; all if None. Expanded they take megabytes each.
+
+    Raises:
+        MissingExtraError: d3rlpy is not installed.
+        UnknownNameError: another form.
+    """
+    d3rlpy = _d3rlpy()
+    if observation not in ("tuple", "flat"):
+        raise UnknownNameError("observation", observation, ("tuple", "flat"))
+    expander = Expander(dataset)
+    chosen = range(len(dataset)) if episodes is None else episodes
+    steps = dataset.slices
+    total = len(chosen) * steps
+    arrays = [
+        np.empty((total, *(space.shape or ())), dtype=space.dtype)
+        for space in expander.space.spaces.values()
+    ]
+    actions = np.empty((total, 1), dtype=np.int64)
+    gained = np.empty((total, 1), dtype=np.float32)
+    terminals = np.zeros(total, dtype=np.float32)
+    for i, number in enumerate(chosen):
+        episode = dataset[int(number)]
+        rows = slice(i * steps, (i + 1) * steps)
+        seen = expander.observations(episode, copies=False)
+        for array, key in zip(arrays, expander.space.spaces, strict=True):
+            array[rows] = seen[key]
+        actions[rows, 0] = episode.actions
+        gained[rows, 0] = rewards(episode, reward)
+        terminals[rows.stop - 1] = 1
+    shown: Any = tuple(arrays)
+    if observation == "flat":
+        shown = np.concatenate([a.reshape(total, -1) for a in arrays], axis=1, dtype=np.float32)
+    return d3rlpy.dataset.MDPDataset(
+        shown,
+        actions,
+        gained,
+        terminals,
+        action_space=d3rlpy.ActionSpace.DISCRETE,
+        action_size=dataset.machine.tiles,
+    )
+
+
+@dataclass(frozen=True)
+class BufferScores:
+    """What the episodes of a d3rlpy buffer are worth.
+
+    Attributes:
+        returns: (N,) Mq/s, sums of rewards.
+        scores: (N,) on the dataset's scale, 0 = random, 100 = search.
+        illegal_actions: (N,) how many actions the masks in the observations forbid.
+    """
+
+    returns: Float64Array
+    scores: Float64Array
+    illegal_actions: Array
+
+
+def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> BufferScores:
+    """Scores episodes that d3rlpy collected on the environment of a dataset.
+
+    d3rlpy keeps neither seeds nor the last observation, so episodes are not played again; their
+    shapes, masks and ends are checked.
+
+    Args:
+        buffer: a ``ReplayBuffer`` whose observations are those of to_d3rlpy(), tuple or flat.
+        dataset: of the same task, with reference scores.
+        reward: mode of the environment that was played.
+
+    Raises:
+        DatasetError: an episode that is not of this task; names episode and field.
+    """
+    space = Expander(dataset).space
+    widths = [int(np.prod(part.shape or ())) for part in space.spaces.values()]
+    first = sum(widths[: list(space.spaces).index("position_mask")])
+    mask_columns = slice(first, first + dataset.machine.tiles)
+    returns, illegal = [], []
+    for number, episode in enumerate(buffer.episodes):
+        where = f"buffer: episode {number}"
+        actions = np.asarray(episode.actions).reshape(-1)
+        if actions.size != dataset.slices or not episode.terminated:
+            raise DatasetError(
+                f"{where}: terminals: {actions.size} steps, terminated = {episode.terminated}: "
+                f"must end after {dataset.slices}"
+            )
+        seen = episode.observations
+        parts = seen if isinstance(seen, list | tuple) else [seen]
+        flat = np.concatenate([np.asarray(part).reshape(actions.size, -1) for part in parts], 1)
+        if flat.shape[1] != sum(widths):
+            raise DatasetError(
+                f"{where}: observations: {flat.shape[1]} values: this task has {sum(widths)}"
+            )
+        inside = (actions >= 0) & (actions < dataset.machine.tiles)
+        masks = flat[:, mask_columns]
+        legal = inside & (masks[np.arange(actions.size), np.where(inside, actions, 0)] > 0)
+        gained = np.asarray(episode.rewards, dtype=np.float64)
+        if not np.isfinite(gained).all():
+            raise DatasetError(f"{where}: rewards: must be finite")
+        returns.append(gained.sum())
+        illegal.append(int((~legal).sum()))
+    if not returns:
+        raise DatasetError("buffer: episodes: it holds none")
+    total = np.array(returns)
+    return BufferScores(total, dataset.normalized_score(total, reward), np.array(illegal))
+
+
+def _d3rlpy() -> Any:
+    try:
+        import d3rlpy
+    except ImportError as error:
+        raise MissingExtraError("d3rlpy", "d3rlpy") from error
+    return d3rlpy

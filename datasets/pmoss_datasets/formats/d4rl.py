@@ -1,0 +1,132 @@
+"""A dataset as the dictionary of flat arrays that D4RL made usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.schema import Array
+from pmoss_datasets.storage import Dataset
+from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.types import Float64Array
+
+
+class D4RLView:
+    """The forms of D4RL: one dictionary, one with next observations, one dictionary per episode.
+
+    The keys, N steps of all episodes in a row, D entries of a flattened observation, r * c tiles:
+
+    | key | shape, dtype | meaning |
+    |---|---|---|
+    | `observations` | (N, D) float32 | as ``gymnasium.spaces.flatten``; see ``columns`` |
+    | `actions` | (N,) int64 | tile chosen; D4RL's own tools cast actions to float32 |
+    | `rewards` | (N,) float32 | Mq/s, of the mode asked for |
+    | `terminals` | (N,) bool | the last step of each episode |
+    | `timeouts` | (N,) bool | never: D4RL drops the last reward of an episode that times out |
+    | `infos/action_mask` | (N, r * c) int8 | 1 = a tile that might have been chosen |
+    | `infos/episode`, `infos/seed` | (N,) int64 | number in the recipe, seed of the reset |
+    | `infos/policy` | (N,) int64 | index into the metadata's ``policy_names`` |
+    | `infos/behavior_probability` | (N,) float32 | of the action; NaN where not known |
+    | `metadata/...` | | id, environment, reward mode and reference scores |
+
+    An observation takes 16 kB and more on large machines, so ask for some episodes at a time.
+
+    Attributes:
+        columns: the part of a flattened observation that each key of the environment's has.
+    """
+
+    def __init__(self, dataset: Dataset, reward: Reward = "terminal") -> None:
+        """Expands nothing yet.
+
+        Args:
+            dataset: what to show.
+            reward: its mode.
+        """
+        self._dataset = dataset
+        self._reward: Reward = reward
+        self._expander = Expander(dataset)
+        self.columns: dict[str, slice] = {}
+        end = 0
+        for key, space in self._expander.space.spaces.items():
+            assert space.shape is not None
+            begin, end = end, end + int(np.prod(space.shape))
+            self.columns[key] = slice(begin, end)
+        self._width = end
+
+    def dictionary(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
+        """What ``env.get_dataset()`` gives in D4RL; of all episodes unless told."""
+        return self._expand(episodes, following=False)
+
+    def qlearning(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
+        """The same with ``next_observations`` (N, D) and ``infos/next_action_mask``.
+
+        Those of an episode's last step are of the state after it, in which nothing is left to
+        place; nobody acts there.
+        """
+        return self._expand(episodes, following=True)
+
+    def sequences(self, episodes: Sequence[int] | None = None) -> Iterator[dict[str, Array]]:
+        """One dictionary per episode, as ``d4rl.sequence_dataset``."""
+        for episode in range(len(self._dataset)) if episodes is None else episodes:
+            yield self._expand([episode], following=False)
+
+    def get_normalized_score(self, returns: Float64Array | float) -> Float64Array:
+        """As D4RL's: 0 = random, 1 = search. ``Dataset.normalized_score()`` is a hundred times."""
+        low, high = self._dataset.reference_returns(self._reward)
+        return (np.asarray(returns, dtype=np.float64) - low) / (high - low)
+
+    def _expand(self, episodes: Sequence[int] | None, *, following: bool) -> dict[str, Array]:
+        dataset = self._dataset
+        chosen = range(len(dataset)) if episodes is None else episodes
+        steps, tiles = dataset.slices, dataset.machine.tiles
+        total = len(chosen) * steps
+        observations = np.empty((total, self._width), dtype=np.float32)
+        masks = np.empty((total, tiles), dtype=np.int8)
+        result: dict[str, Array] = {
+            "observations": observations,
+            "actions": np.empty(total, dtype=np.int64),
+            "rewards": np.empty(total, dtype=np.float32),
+            "terminals": np.zeros(total, dtype=np.bool_),
+            "timeouts": np.zeros(total, dtype=np.bool_),
+            "infos/action_mask": masks,
+            "infos/episode": np.empty(total, dtype=np.int64),
+            "infos/seed": np.empty(total, dtype=np.int64),
+            "infos/policy": np.empty(total, dtype=np.int64),
+            "infos/behavior_probability": np.empty(total, dtype=np.float32),
+        }
+        if following:
+            result["next_observations"] = np.empty_like(observations)
+            result["infos/next_action_mask"] = np.empty_like(masks)
+        for i, number in enumerate(chosen):
+            episode = dataset[int(number)]
+            rows = slice(i * steps, (i + 1) * steps)
+            flat, legal = self._flat(int(number), last=following)
+            observations[rows], masks[rows] = flat[:steps], legal[:steps]
+            if following:
+                result["next_observations"][rows] = flat[1:]
+                result["infos/next_action_mask"][rows] = legal[1:]
+            result["actions"][rows] = episode.actions
+            result["rewards"][rows] = rewards(episode, self._reward)
+            result["terminals"][rows.stop - 1] = True
+            result["infos/episode"][rows] = episode.episode
+            result["infos/seed"][rows] = episode.seed
+            result["infos/policy"][rows] = episode.policy
+            result["infos/behavior_probability"][rows] = episode.propensity
+        metadata = dataset.metadata
+        result["metadata/id"] = np.array(metadata.id)
+        result["metadata/reward"] = np.array(self._reward)
+        if metadata.reference_scores:
+            low, high = dataset.reference_returns(self._reward)
+            result["metadata/ref_min_score"] = np.array(low)
+            result["metadata/ref_max_score"] = np.array(high)
+        return result
+
+    def _flat(self, number: int, *, last: bool) -> tuple[Array, Array]:
+        seen = self._expander.observations(self._dataset[number], last=last, copies=False)
+        rows = len(seen["slice"])
+        flat = np.empty((rows, self._width), dtype=np.float32)
+        for key, part in self.columns.items():
+            flat[:, part] = seen[key].reshape(rows, -1)
+        return flat, seen["position_mask"].reshape(rows, -1)

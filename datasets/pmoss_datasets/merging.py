@@ -1,0 +1,88 @@
+"""One dataset from several of the same task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pmoss_datasets.schema import ID_PATTERN, Episode
+from pmoss_datasets.storage import Dataset, write_dataset
+from pmoss_env.errors import DatasetError, DescriptionError
+
+
+def merge(
+    datasets: Sequence[Dataset], path: str | Path, tier: str, *, overwrite: bool = False
+) -> Dataset:
+    """Writes the episodes of all datasets, in their order, as one.
+
+    Episodes keep their numbers where no two have the same one, else they are numbered anew. The
+    reference scores are those of the first dataset that has some.
+
+    Args:
+        datasets: at least two, of the same task and shapes.
+        path: the folder to write.
+        tier: of the new id.
+        overwrite: replace a dataset that is there already.
+
+    Raises:
+        DescriptionError: fewer than two datasets, or a tier that makes no id.
+        DatasetError: they do not fit each other, or hold an episode twice; names both places.
+    """
+    if len(datasets) < 2:
+        raise DescriptionError(f"{len(datasets)} datasets: merging takes at least two")
+    first = datasets[0].metadata
+    id_ = f"{first.id.rpartition('/')[0]}/{tier}-v0"
+    if not ID_PATTERN.fullmatch(id_):
+        raise DescriptionError(f"tier {tier!r}: makes no id: {id_!r}")
+    for dataset in datasets[1:]:
+        _check_fit(datasets[0], dataset)
+    names: list[str] = []
+    episodes: list[Episode] = []
+    seen: dict[tuple[int, int, bytes, bytes], str] = {}
+    for dataset in datasets:
+        for i, episode in enumerate(dataset):
+            where = f"{dataset.path}: episode {i}"
+            key = (
+                episode.seed,
+                episode.workload_seed,
+                episode.actions.tobytes(),
+                episode.incumbent_cores.tobytes(),
+            )
+            if (
+                dataset is not datasets[0]
+                and key in seen
+                and not seen[key].startswith(f"{dataset.path}: ")
+            ):
+                raise DatasetError(f"{where}: seed {episode.seed}: is also {seen[key]}")
+            seen.setdefault(key, where)
+            name = dataset.policy_name(i)
+            if name not in names:
+                names.append(name)
+            episodes.append(replace(episode, policy=names.index(name)))
+    if len({episode.episode for episode in episodes}) < len(episodes):
+        episodes = [replace(episode, episode=i) for i, episode in enumerate(episodes)]
+    scores = (d.metadata.reference_scores for d in datasets if d.metadata.reference_scores)
+    provenance = {
+        **first.provenance,
+        "merged": [{"id": d.metadata.id, "checksum": d.checksum} for d in datasets],
+    }
+    metadata = replace(
+        first,
+        id=id_,
+        recipe={},
+        policy_names=tuple(names),
+        reference_scores=next(scores, {}),
+        provenance=provenance,
+        checksums={},
+    )
+    return write_dataset(path, episodes, metadata, overwrite=overwrite)
+
+
+def _check_fit(one: Dataset, other: Dataset) -> None:
+    for key in ("env_kwargs", "machine", "slices", "offcore_names", "optional_fields"):
+        mine, theirs = getattr(one.metadata, key), getattr(other.metadata, key)
+        if mine != theirs:
+            raise DatasetError(
+                f"{other.path}: {key} = {theirs}: does not fit {one.path}, which has {mine}"
+            )

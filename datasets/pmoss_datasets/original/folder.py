@@ -1,0 +1,128 @@
+"""A user's copy of the original's files, read as a whole."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from pmoss_datasets.original.knowledge_base import KnowledgeBase, read_knowledge_base
+from pmoss_datasets.original.machine_file import MachineFile, read_machine_file
+from pmoss_datasets.original.schedules import OriginalSchedule, read_schedule
+from pmoss_env.errors import DatasetError
+from pmoss_env.files import write_atomically
+
+#: Environment variable that names the folder of the original's files.
+VARIABLE = "PMOSS_ORIGINAL_DATA"
+
+
+@dataclass(frozen=True)
+class OriginalData:
+    """What a copy of the original's files holds of one machine.
+
+    Attributes:
+        machine: the machine file.
+        schedules: training schedules of 256 slices, by id.
+        snapshots: the recorded knowledge base.
+    """
+
+    machine: MachineFile
+    schedules: dict[int, OriginalSchedule]
+    snapshots: KnowledgeBase
+
+    def on_their_cores_node(self) -> int:
+        """Slices that appear in the folder of their core's node alone, of the first schedule run.
+
+        Raises:
+            DatasetError: that schedule's file is absent.
+        """
+        config = int(self.snapshots.config[0])
+        if config not in self.schedules:
+            raise DatasetError(f"schedules: c_{config}_256.txt: is missing: the snapshots ran it")
+        nodes = self.schedules[config].schedule.nodes
+        return int((self.snapshots.home_nodes == nodes).sum())
+
+    def summary(self) -> str:
+        """A few lines of what was found."""
+        found = self.snapshots
+        kilo = " ".join(f"{value:.1f}" for value in found.throughput_kq_per_s)
+        lines = [
+            f"{self.machine.name}: {self.machine.nodes} nodes, {self.machine.workers.size} workers",
+            f"schedules: {len(self.schedules)}",
+            f"snapshots: {found.config.size} sweeps, layout {found.vendor}, configs "
+            f"{sorted(set(found.config.tolist()))}, workloads "
+            f"{sorted(set(found.workload.tolist()))}",
+            f"throughput: {kilo} kq/s",
+            f"hottest slice: {found.slice_share.max():.2%} of the queries",
+            f"slices whose counters were dropped: {int(found.dropped.any(axis=0).sum())}",
+        ]
+        if int(found.config[0]) in self.schedules:
+            lines.append(
+                f"slices on their core's node: {self.on_their_cores_node()} of "
+                f"{found.home_nodes.size}"
+            )
+        return "\n".join(lines)
+
+
+def find_original() -> Path | None:
+    """``$PMOSS_ORIGINAL_DATA``, else ``../shared/data/original`` from here upwards, else None."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if (found := place / "shared" / "data" / "original").is_dir():
+            return found
+    return None
+
+
+def import_folder(
+    folder: str | Path,
+    machine: str,
+    knowledge_base: str = "kb_b__",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> OriginalData:
+    """Reads ``machines/<machine>.cfg``, ``schedules/<machine without vendor>/`` and the snapshots.
+
+    Args:
+        folder: a copy of the original's files.
+        machine: name of the machine file.
+        knowledge_base: folder of the snapshots, below ``folder``.
+        progress: called with (files read, files).
+
+    Raises:
+        DatasetError: a file is missing, damaged or does not fit the others.
+    """
+    folder = Path(folder)
+    described = read_machine_file(folder / "machines" / f"{machine}.cfg")
+    places = [folder / "schedules" / name for name in (machine, machine.partition("_")[2])]
+    paths = sorted({path for place in places for path in place.glob("c_*_256.txt")})
+    total = len(paths) + 1
+    schedules = {}
+    for done, path in enumerate(paths, start=1):
+        schedule = read_schedule(path, described)
+        schedules[schedule.id] = schedule
+        progress(done, total)
+    snapshots = read_knowledge_base(folder / knowledge_base, described)
+    progress(total, total)
+    return OriginalData(described, schedules, snapshots)
+
+
+def save_snapshots(path: str | Path, data: OriginalData) -> None:
+    """Writes the corrected snapshots and the schedules as an npz archive, whole or not at all."""
+    found = data.snapshots
+    arrays = {field.name: np.asarray(getattr(found, field.name)) for field in fields(found)}
+    arrays["machine"] = np.array(data.machine.name)
+    ids = sorted(data.schedules)
+    arrays["schedule_ids"] = np.array(ids, dtype=np.int32)
+    for name in ("cores", "nodes"):
+        rows = [getattr(data.schedules[i].schedule, name) for i in ids]
+        arrays[f"schedule_{name}"] = np.array(rows, dtype=np.int32).reshape(len(ids), -1)
+    executed = [data.schedules[i].executed_nodes for i in ids]
+    arrays["schedule_executed_nodes"] = np.array(executed, dtype=np.int32).reshape(len(ids), -1)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())

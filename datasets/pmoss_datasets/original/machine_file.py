@@ -1,0 +1,88 @@
+"""The original's machine files (``hw.cfg``): five lines of whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pmoss_datasets.original.numbers import read_rows, whole
+from pmoss_env.errors import DatasetError
+from pmoss_env.types import Int32Array
+
+
+@dataclass(frozen=True)
+class MachineFile:
+    """What a machine file says.
+
+    Attributes:
+        name: of the file, without its ending.
+        nodes: NUMA nodes.
+        sockets: packages.
+        channels_per_node: memory channels, as stated (wrong in some files).
+        links_per_socket: links between packages, as stated (wrong in some files).
+        sweepers: (nodes,) int32, the CPU of each node's sweeper, which names its folder.
+        workers: (W,) int32, CPU of each worker, grouped by node.
+        cells: (W,) int32, row * columns + column of each worker on the grid.
+    """
+
+    name: str
+    nodes: int
+    sockets: int
+    channels_per_node: int
+    links_per_socket: int
+    sweepers: Int32Array
+    workers: Int32Array
+    cells: Int32Array
+
+    def node_of_worker(self) -> Int32Array:
+        """(W,) int32: workers are listed node by node, as many on each."""
+        return np.repeat(np.arange(self.nodes, dtype=np.int32), self.workers.size // self.nodes)
+
+    def node_of_cpu(self, cpus: Int32Array, where: Path | str) -> Int32Array:
+        """The node of each CPU; DatasetError for one that is no worker."""
+        position = {int(cpu): i for i, cpu in enumerate(self.workers)}
+        foreign = [int(cpu) for cpu in cpus if int(cpu) not in position]
+        if foreign:
+            raise DatasetError(f"{where}: CPU {foreign[0]}: is no worker of {self.name}")
+        index = [position[int(cpu)] for cpu in cpus]
+        return self.node_of_worker()[index]
+
+
+def read_machine_file(path: str | Path) -> MachineFile:
+    """Reads a machine file.
+
+    Raises:
+        DatasetError: it is not five lines that fit each other; names the line.
+    """
+    path = Path(path)
+    rows = whole(path, read_rows(path))
+    if len(rows) != 5:
+        raise DatasetError(f"{path}: {len(rows)} lines: must be 5")
+    if len(rows[0]) != 5 or len(rows[1]) != 1:
+        raise DatasetError(f"{path}: lines 1 and 2: must hold 5 numbers and 1")
+    nodes, _, channels, sockets, links = rows[0]
+    workers, cells = rows[3], rows[4]
+    for line, found, wanted in (
+        (2, rows[1][0], len(workers)),
+        (3, len(rows[2]), nodes),
+        (5, len(cells), len(workers)),
+    ):
+        if found != wanted:
+            raise DatasetError(f"{path}: line {line}: {found}: must be {wanted}")
+    if nodes < 1 or not workers or len(workers) % nodes:
+        raise DatasetError(f"{path}: line 4: {len(workers)} workers on {nodes} nodes: not alike")
+    for line, values in ((3, rows[2]), (4, workers), (5, cells)):
+        if len(set(values)) < len(values) or min(values) < 0:
+            raise DatasetError(f"{path}: line {line}: must hold different numbers from 0 on")
+    return MachineFile(
+        name=path.stem,
+        nodes=nodes,
+        sockets=sockets,
+        channels_per_node=channels,
+        links_per_socket=links,
+        sweepers=np.array(rows[2], dtype=np.int32),
+        workers=np.array(workers, dtype=np.int32),
+        cells=np.array(cells, dtype=np.int32),
+    )

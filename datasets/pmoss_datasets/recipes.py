@@ -1,0 +1,245 @@
+"""What decides a dataset: the task, the mixture of behaviour policies, the seed.
+
+Recipes are TOML files or made of two committed ones: a task (``presets/tasks``) and a tier
+(``presets/tiers``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmoss_datasets.schema import ID_PATTERN
+from pmoss_env.baselines import BASELINES, DEFAULT_BUDGET
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.files import read_toml
+
+PRESETS = Path(__file__).parent / "presets"
+#: The one policy that needs a backend of its own.
+SEARCH = "local-search"
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """A policy that fills a dataset.
+
+    Attributes:
+        policy: a baseline of ``pmoss_env.baselines``, or "module:function" of what is importable
+            and gives a ``pmoss_env.evaluation.Policy``, such as "pmoss_agents:load".
+        weight: its share of the episodes is weight / sum of the weights.
+        epsilon: probability that a slice goes to a random worker core in place of the policy's.
+        budget: backend evaluations of "local-search"; None: the baseline's own.
+        visits: of "local-search": so many episodes in a row are the way of one search on one
+            instance, from early to late; 1: each episode is the end of a search of its own.
+        arguments: what the function is called with, such as an agent's checkpoint.
+    """
+
+    policy: str
+    weight: float = 1.0
+    epsilon: float = 0.0
+    budget: int | None = None
+    visits: int = 1
+    arguments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", tuple(self.arguments))
+        if not self.is_imported and self.policy not in BASELINES:
+            raise UnknownNameError("policy", self.policy, [*BASELINES, "module:function"])
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
+        if not 0 <= self.epsilon <= 1:
+            raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
+        if self.budget is not None and self.budget < 1:
+            raise DescriptionError(f"{self.policy}: budget = {self.budget}: must be at least 1")
+        if self.budget is not None and self.policy != SEARCH:
+            raise DescriptionError(f"{self.policy}: budget = {self.budget}: only {SEARCH} searches")
+        if self.visits < 1 or (self.visits > 1 and self.policy != SEARCH):
+            raise DescriptionError(
+                f"{self.policy}: visits = {self.visits}: must be 1, or more of {SEARCH}"
+            )
+        if self.arguments and not self.is_imported:
+            raise DescriptionError(f"{self.policy}: arguments: only module:function takes them")
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the policy is a function to import, not a baseline."""
+        return ":" in self.policy
+
+    @property
+    def name(self) -> str:
+        """E.g. "local-search-500+eps0.1"."""
+        budget = "" if self.budget is None else f"-{self.budget}"
+        visits = "" if self.visits == 1 else f"-way{self.visits}"
+        of = "".join(f"({argument})" for argument in self.arguments)
+        noise = "" if self.epsilon == 0 else f"+eps{self.epsilon:g}"
+        return f"{self.policy}{of}{budget}{visits}{noise}"
+
+    def budget_of_visit(self, visit: int) -> int:
+        """Evaluations that the search had used when it was at one of its ``visits``."""
+        budget = DEFAULT_BUDGET if self.budget is None else self.budget
+        # Evenly spread on a logarithmic scale: a search moves most at its beginning.
+        return max(1, round(math.pow(budget, (visit + 1) / self.visits)))
+
+
+@lru_cache
+def tier_names() -> tuple[str, ...]:
+    """Names of the committed tiers."""
+    return tuple(sorted(path.stem for path in (PRESETS / "tiers").glob("*.toml")))
+
+
+@lru_cache
+def tier(name: str) -> Mapping[str, Any]:
+    """The keys of a recipe that a committed tier sets; UnknownNameError if there is none."""
+    if name not in tier_names():
+        raise UnknownNameError("tier", name, tier_names())
+    data = read_toml(PRESETS / "tiers" / f"{name}.toml", dict)
+    if (other := data.pop("mixture_of", None)) is not None:
+        data["behaviours"] = tier(other)["behaviours"]
+    return data
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides a dataset.
+
+    Attributes:
+        env: keyword arguments of ``pmoss/SpatialScheduling-v0``, plain JSON.
+        episodes: how many.
+        seed: of everything that chance decides.
+        tier: last part of the id, and the committed mixture used if ``behaviours`` is empty.
+        behaviours: the mixture of policies.
+        version: of the dataset, in its id.
+        reference_episodes: episodes for the reference scores of Dataset.normalized_score(), which
+            are not those of an evaluation; 0 leaves them out.
+        reference_budget: backend evaluations of the search that defines 100 on that scale.
+        counterfactuals: also ask, at every step, for the throughput had the slice gone to each
+            other worker core. Only backends that can be asked after every move can tell.
+    """
+
+    env: Mapping[str, Any] = field(default_factory=dict)
+    episodes: int = 300
+    seed: int = 0
+    tier: str = "mixed"
+    behaviours: tuple[Behaviour, ...] = ()
+    version: int = 0
+    reference_episodes: int = 10
+    reference_budget: int = DEFAULT_BUDGET
+    counterfactuals: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.env, Mapping):
+            raise DescriptionError(f"env = {self.env!r}: must be a table of the task's arguments")
+        known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)
+        for key in self.env:
+            if key not in known:
+                raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
+        for key in ("machine", "index", "workload", "load", "interference"):
+            if not isinstance(self.kwargs[key], str):
+                raise DescriptionError(f"env: {key} = {self.kwargs[key]!r}: must be a text")
+        if not self.behaviours:
+            object.__setattr__(self, "behaviours", _behaviours(tier(self.tier)))
+        for name, least in (
+            ("episodes", 1),
+            ("seed", 0),
+            ("version", 0),
+            ("reference_episodes", 0),
+            ("reference_budget", 1),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
+        if self.reference_episodes == 1:
+            raise DescriptionError("reference_episodes = 1: must be 0, or 2 and more for a spread")
+        if not ID_PATTERN.fullmatch(self.id):
+            raise DescriptionError(
+                f"id {self.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
+            )
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The environment's keyword arguments, those that name the task always among them."""
+        task = {"machine": "skylake-x-8n", "index": "btree", "workload": "ycsb-a"}
+        usual = {"slices": 256, "backend": "analytic", "load": "closed", "interference": "none"}
+        return {**task, **usual, **self.env}
+
+    @property
+    def task(self) -> str:
+        """``<machine>-<index>-<workload>``, and load and interference where not the usual ones."""
+        kwargs = self.kwargs
+        machine, workload = (Path(kwargs[key]).stem for key in ("machine", "workload"))
+        name = f"{machine}-{kwargs['index']}-{workload}"
+        if kwargs["load"] != "closed":
+            name += "-" + kwargs["load"].replace(":", "-").replace(".", "_")
+        if kwargs["interference"] != "none":
+            name += "-" + kwargs["interference"].replace("_", "-")
+        if kwargs["backend"] != "analytic":
+            name += "-" + kwargs["backend"]
+        return name
+
+    @property
+    def id(self) -> str:
+        """``pmoss/<task>/<tier>-v<version>``."""
+        return f"pmoss/{self.task}/{self.tier}-v{self.version}"
+
+    def behaviour(self, episode: int) -> int:
+        """Index of the behaviour that plays an episode.
+
+        The bit-reversed episode index fills [0, 1) evenly, so that every prefix of the dataset
+        holds the mixture in nearly its proportions.
+        """
+        bits = f"{episode + 1:b}"[::-1]
+        position = int(bits, 2) / 2 ** len(bits)
+        shares = np.cumsum([behaviour.weight for behaviour in self.behaviours])
+        return int(np.searchsorted(shares / shares[-1], position, side="right"))
+
+    def visit(self, episode: int) -> tuple[int, int]:
+        """For an episode on the way of a search: the episode that the way begins with, and where.
+
+        Any other episode begins its own way.
+        """
+        which = self.behaviour(episode)
+        visits = self.behaviours[which].visits
+        if visits == 1:
+            return episode, 0
+        mine = [i for i in range(episode + 1) if self.behaviour(i) == which]
+        visit = (len(mine) - 1) % visits
+        return mine[len(mine) - 1 - visit], visit
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Recipe:
+        """Reads a recipe file; ``[[behaviours]]`` tables hold the mixture.
+
+        Raises:
+            DescriptionError: names the file and the key that is wrong.
+        """
+        return read_toml(path, cls.from_dict)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
+        """The recipe of a recipe file's contents, or of a dataset's metadata."""
+        recipe: Recipe = _construct(cls, {**data, "behaviours": _behaviours(data)}, "")
+        return recipe
+
+
+def _behaviours(data: Mapping[str, Any]) -> tuple[Behaviour, ...]:
+    entries = data.get("behaviours", ())
+    return tuple(_construct(Behaviour, entry, "behaviours: ") for entry in entries)
+
+
+def _construct(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
+    known = {entry.name for entry in fields(kind)}
+    for key in data:
+        if key not in known:
+            raise DescriptionError(f"{where}{key}: unknown; known are {', '.join(sorted(known))}")
+    try:
+        return kind(**data)
+    except TypeError as error:
+        raise DescriptionError(f"{where}{error}") from error

@@ -1,0 +1,202 @@
+"""Stock Minari opens what we write, and what its tools write on our environment comes back."""
+
+import json
+import shutil
+
+import gymnasium
+import h5py
+import numpy as np
+import pytest
+
+from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.formats.minari import from_minari, to_minari
+from pmoss_env.envs.spatial.env import REWARDS
+from pmoss_env.errors import DatasetError
+
+minari = pytest.importorskip("minari")
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    return tmp_path / "minari"
+
+
+@pytest.mark.parametrize("mode", REWARDS)
+def test_stock_minari_loads_it(dataset, root, mode, recwarn):
+    to_minari(dataset, root, mode)
+    found = minari.load_dataset(dataset.metadata.id)
+    assert [str(w.message) for w in recwarn if "None" in str(w.message)] == []
+    assert found.total_episodes == len(dataset)
+    assert found.total_steps == len(dataset) * dataset.slices
+    expander = Expander(dataset)
+    env = found.recover_environment()
+    for stored, episode in zip(found.iterate_episodes(), dataset, strict=True):
+        seen = expander.observations(episode, last=True)
+        assert set(stored.observations) == set(seen)
+        for key, value in seen.items():
+            assert stored.observations[key].dtype == value.dtype
+            np.testing.assert_array_equal(stored.observations[key], value)
+        np.testing.assert_array_equal(stored.actions, episode.actions)
+        np.testing.assert_array_equal(stored.rewards, rewards(episode, mode))
+        assert stored.terminations.tolist() == [False] * 11 + [True]
+        assert not stored.truncations.any()
+        legal = stored.infos["action_mask"]
+        assert legal[np.arange(12), stored.actions].all()
+    # The environment it recovers is the one that was played.
+    observation, _ = env.reset(seed=dataset[0].seed)
+    np.testing.assert_array_equal(observation["slice_view"], seen_first(found, "slice_view"))
+    paid = [env.step(int(action))[1] for action in dataset[0].actions]
+    if mode != "slice":  # known in hindsight only
+        np.testing.assert_array_equal(paid, rewards(dataset[0], mode))
+    returns = np.array([rewards(episode, mode).sum() for episode in dataset])
+    scores = minari.get_normalized_score(found, returns)
+    np.testing.assert_array_equal(dataset.normalized_score(returns, mode), 100 * scores)
+
+
+def seen_first(found, key):
+    return next(iter(found.iterate_episodes([0]))).observations[key][0]
+
+
+def test_the_file_is_compressed_and_has_one_chunk_per_array(dataset, root):
+    to_minari(dataset, root)
+    path = root / dataset.metadata.id / "data" / "main_data.hdf5"
+    raw = stored = 0
+    with h5py.File(path) as file:
+        for key, array in file["episode_0/observations"].items():
+            assert array.compression == "gzip" and array.chunks == array.shape, key
+            raw += array.nbytes
+            stored += array.id.get_storage_size()
+    assert stored < raw / 3
+    about = json.loads((path.parent / "metadata.json").read_text())
+    assert about["requirements"] == [f"pmoss-env=={dataset.metadata.code_version}"]
+    assert "## Known limits" in about["description"]
+
+
+def test_what_is_there_is_kept_and_failures_leave_nothing(dataset, root, monkeypatch):
+    to_minari(dataset, root)
+    with pytest.raises(DatasetError, match="exists already"):
+        to_minari(dataset, root)
+    to_minari(dataset, root, overwrite=True)
+    target = root / dataset.metadata.id
+    shutil.rmtree(target)
+    monkeypatch.setattr("pmoss_datasets.formats.minari._compress", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        to_minari(dataset, root)
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", REWARDS)
+def test_there_and_back(dataset, root, tmp_path, mode):
+    if mode == "slice":
+        pytest.skip("the live environment does not pay shares, so they cannot be checked by play")
+    found = to_minari(dataset, root, mode)
+    again = from_minari(found, tmp_path / "again")
+    again.verify()
+    for field in again.metadata.fields:
+        if field.name not in ("policy", "propensity", "episode"):
+            np.testing.assert_array_equal(again.column(field.name), dataset.column(field.name))
+
+
+def random_episode(env, seed, buffer_class, number):
+    """An episode in Minari's own buffer, as its users fill one by hand."""
+    observation, info = env.reset(seed=seed)
+    seen, actions, paid, ended = [observation], [], [], False
+    rng = np.random.default_rng(seed)
+    while not ended:
+        action = int(rng.choice(np.flatnonzero(info["action_mask"])))
+        observation, reward, ended, _, info = env.step(action)
+        seen.append(observation)
+        actions.append(action)
+        paid.append(reward)
+    return buffer_class(
+        id=number,
+        seed=seed,
+        observations={key: np.stack([o[key] for o in seen]) for key in seen[0]},
+        actions=np.array(actions),
+        rewards=paid,
+        terminations=[False] * (len(actions) - 1) + [True],
+        truncations=[False] * len(actions),
+    )
+
+
+@pytest.fixture
+def collected(root):
+    """Three random episodes of a ready-made id, by Minari's own functions."""
+    from minari.data_collector import EpisodeBuffer
+
+    env = gymnasium.make("pmoss/toy-v0")
+    buffers = [random_episode(env, 100 + i, EpisodeBuffer, i) for i in range(3)]
+    return minari.create_dataset_from_buffers(
+        "theirs/random-v0", buffers, env=env, algorithm_name="chance", description="x"
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*is set to None")
+def test_their_episodes_can_be_evaluated(collected, tmp_path):
+    dataset = from_minari(collected, tmp_path / "mine")
+    dataset.verify()
+    assert dataset.metadata.policy_names == ("chance",)
+    for stored, episode in zip(collected.iterate_episodes(), dataset, strict=True):
+        np.testing.assert_array_equal(stored.actions, episode.actions)
+        np.testing.assert_array_equal(stored.rewards, rewards(episode, "improvement"))
+    again = from_minari(collected.storage.data_path, tmp_path / "by-path")
+    assert again.checksum == dataset.checksum
+
+
+@pytest.mark.filterwarnings("ignore:.*is set to None")
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"actions": 0}, r"episode 1: actions: step 2: the mask forbids tile 0"),
+        ({"rewards": 5.0}, r"episode 1: rewards: step 2 is 5\.0: the environment pays"),
+        ({"observations/slice_view": 7.0}, r"episode 1: observations/slice_view: step 2"),
+        ({"terminations": None}, r"episode 1: terminations: the episode was not played"),
+    ],
+)
+def test_their_damage_is_refused(collected, tmp_path, change, text):
+    [(name, value)] = change.items()
+    with h5py.File(collected.storage.data_path / "main_data.hdf5", "a") as file:
+        if value is None:
+            file["episode_1/terminations"][-1] = False
+        else:
+            file[f"episode_1/{name}"][2] = value
+    with pytest.raises(DatasetError, match=text):
+        from_minari(collected, tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_data_of_other_environments_are_refused(root, tmp_path):
+    from minari.data_collector import EpisodeBuffer
+
+    env = gymnasium.make("CartPole-v1")
+    buffer = EpisodeBuffer(
+        observations=np.zeros((2, 4), np.float32),
+        actions=np.zeros(1, np.int64),
+        rewards=[0.0],
+        terminations=[True],
+        truncations=[False],
+    )
+    other = minari.create_dataset_from_buffers("cart/x-v0", [buffer], env=env)
+    with pytest.raises(DatasetError, match="env_spec: is of CartPole-v1"):
+        from_minari(other, tmp_path / "mine")
+    with pytest.raises(DatasetError, match="cannot be opened by Minari"):
+        from_minari(tmp_path / "absent", tmp_path / "mine")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_minaris_collector_wraps_the_environment(root, tmp_path):
+    pytest.importorskip(
+        "jax", reason="Minari's DataCollector needs jax: pip install minari[create]"
+    )
+    env = minari.DataCollector(gymnasium.make("pmoss/toy-v0"), record_infos=True)
+    for seed in (5, 6):
+        _, info = env.reset(seed=seed)
+        ended = False
+        while not ended:
+            action = int(np.flatnonzero(info["action_mask"])[seed % 3])
+            *_, ended, _, info = env.step(action)
+    data = env.create_dataset("theirs/collector-v0")
+    dataset = from_minari(data, tmp_path / "mine")
+    assert dataset.column("seed").tolist() == [5, 6]

@@ -1,0 +1,194 @@
+"""The import of the original's files: on the sample where it is there, on made-up files always."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_datasets.original import (
+    find_original,
+    import_folder,
+    read_knowledge_base,
+    read_machine_file,
+    read_schedule,
+    save_snapshots,
+)
+from pmoss_datasets.original.knowledge_base import EVENTS
+from pmoss_env.errors import DatasetError
+
+
+@pytest.fixture(scope="module")
+def sample():
+    folder = find_original()
+    if folder is None or not folder.is_dir():
+        pytest.skip("no copy of the original's data: set PMOSS_ORIGINAL_DATA")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def original(sample):
+    return import_folder(sample, "intel_skx_4s_8n")
+
+
+def test_the_sample_gives_the_published_throughputs(original):
+    found = original.snapshots
+    assert found.throughput_kq_per_s.round(1).tolist() == [910.6, 918.8, 920.8, 889.6, 903.2, 925.8]
+    assert found.tick.tolist() == [1, 2, 3, 4, 5, 6]
+    totals = [33.004, 69.426, 106.176, 143.007, 178.593, 214.719, 251.749]
+    assert (found.cumulative_queries / 1e6).round(3).tolist() == totals
+    assert (found.slice_share.max() * 100).round(2) == 4.11
+
+
+def test_every_slice_of_the_sample_lies_on_its_cores_node(original):
+    assert original.on_their_cores_node() == 256
+    assert original.snapshots.slices_per_folder.tolist() == [27, 28, 34, 36, 23, 39, 37, 32]
+    assert len(original.schedules) == 54
+    assert all(schedule.agreement == 1 for schedule in original.schedules.values())
+    assert len(set(original.schedules[1].schedule.cores.tolist())) == 56
+
+
+def test_counters_of_the_sample_are_differenced_means(original):
+    found = original.snapshots
+    assert found.vendor == "intel_skx" and not found.dropped.any()
+    # The figures are means over samples, which hot slices have more of.
+    weights = found.samples / found.samples.sum(axis=1, keepdims=True)
+    of_query = (found.counters[..., 1] * weights).sum(axis=1)
+    assert of_query.round().tolist() == [38827, 38303, 38821, 40122, 39520, 38212]
+    read = found.memory_mb_per_s[..., 0].mean(axis=0).round().tolist()
+    assert read == [7148, 1756, 1743, 2155, 1327, 1557, 1410, 1603]
+    written = found.memory_mb_per_s[..., 1].mean(axis=0).round().tolist()
+    assert written == [7237, 1953, 1967, 2295, 1524, 1702, 1551, 1784]
+    links = found.link_gb_per_s.mean(axis=0).round(2).T.tolist()
+    assert links == [[5.39, 6.10, 5.90, 5.94], [2.97, 2.15, 2.03, 2.05]]
+
+
+def test_learned_schedules_of_the_sample_keep_their_wrong_nodes_as_executed(sample):
+    machine = read_machine_file(sample / "machines" / "intel_skx_4s_8n.cfg")
+    paths = sorted((sample / "learned" / "intel_skx_4s_8n").rglob("c_259_256.txt"))
+    assert paths
+    for path in paths:
+        learned = read_schedule(path, machine)
+        assert learned.agreement == pytest.approx(0.14, abs=0.01)
+        assert np.bincount(learned.schedule.cores).max() <= 5
+        assert (learned.schedule.nodes == learned.schedule.cores // 12).all()
+
+
+def test_the_command_says_what_it_found(sample, tmp_path):
+    from typer.testing import CliRunner
+
+    from pmoss_env.cli.app import app
+
+    out = tmp_path / "snapshots.npz"
+    done = CliRunner().invoke(app, ["import-original", str(sample), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "910.6 918.8 920.8 889.6 903.2 925.8 kq/s" in done.output
+    assert "hottest slice: 4.11%" in done.output and "256 of 256" in done.output
+    with np.load(out) as file:
+        assert file["queries"].shape == (6, 256)
+        assert file["schedule_cores"].shape == (54, 256)
+
+
+# What follows needs no data: files made up in each vendor's layout.
+VENDORS = {
+    "intel_skx_x": "intel_skx",
+    "intel_sb_x": "intel_sb",
+    "amd_x": "amd",
+    "nvidia_x": "nvidia",
+}
+
+
+def make_original(root: Path, machine: str, runs: int = 2, ticks: int = 3) -> dict[str, np.ndarray]:
+    """Two nodes with two workers each; counters and queries that grow by known steps."""
+    events = len(EVENTS[VENDORS[machine]])
+    (root / "machines").mkdir(parents=True)
+    (root / "machines" / f"{machine}.cfg").write_text("2 2 1 2 1\n4\n1 5\n2 3 6 7\n0 1 2 3\n")
+    rng = np.random.default_rng(1)
+    cpus = rng.choice([2, 3, 6, 7], size=256)
+    nodes = cpus // 4
+    (root / "schedules" / machine).mkdir(parents=True)
+    lines = np.concatenate([nodes.reshape(16, 16), cpus.reshape(16, 16)])
+    np.savetxt(root / "schedules" / machine / "c_5_256.txt", lines, fmt="%d")
+    steps = rng.integers(1, 50, size=(runs, ticks, 256)) * 100
+    means = rng.uniform(1, 9, size=(runs, ticks, 256, events))
+    for node, cpu in enumerate((1, 5)):
+        folder = root / "kb_b__" / str(cpu)
+        folder.mkdir(parents=True)
+        mine = nodes == node
+        views, counts = [], []
+        for run in range(runs):
+            queries = np.cumsum(steps[run] * mine, axis=0)
+            sums = np.cumsum(means[run] * (steps[run] * mine / 100)[..., None], axis=0)
+            for tick in range(ticks):
+                head = [5 + run, tick, 12, 0]
+                views.append([*head, *sums[tick].ravel(), *(steps[run, tick] * mine)])
+                counts.append([*head, *queries[tick]])
+        np.savetxt(folder / "data_view.txt", views, fmt="%.10g")
+        np.savetxt(folder / "query-exec_view.txt", counts, fmt="%d")
+        (folder / "mem-channel_view.txt").write_text("")
+    return {"steps": steps, "means": means, "nodes": nodes}
+
+
+@pytest.mark.parametrize("machine", VENDORS)
+def test_all_layouts_are_told_apart_and_corrected(tmp_path, machine):
+    truth = make_original(tmp_path, machine)
+    data = import_folder(tmp_path, machine)
+    found = data.snapshots
+    assert found.vendor == VENDORS[machine]
+    assert found.config.tolist() == [5, 5, 6, 6] and found.tick.tolist() == [1, 2, 1, 2]
+    np.testing.assert_array_equal(found.queries, truth["steps"][:, 1:].reshape(4, 256))
+    expected = truth["means"][:, 1:].reshape(4, 256, -1).copy()
+    expected[..., 1] /= 100
+    if machine != "intel_skx_x":
+        expected[..., 1] = np.nan
+    np.testing.assert_allclose(found.counters, expected, rtol=1e-6)
+    np.testing.assert_array_equal(found.home_nodes, truth["nodes"])
+    assert data.on_their_cores_node() == 256
+    assert np.isnan(found.memory_mb_per_s).all()
+    save_snapshots(tmp_path / "out.npz", data)
+
+
+def test_garbage_slices_are_dropped_and_said_so(tmp_path):
+    make_original(tmp_path, "amd_x")
+    path = tmp_path / "kb_b__" / "1" / "data_view.txt"
+    rows = np.loadtxt(path)
+    rows[:, 4 + 244 * 13 + 3] = 6.9e-310
+    rows[:, 4 + 7 * 13 + 2] = -5
+    np.savetxt(path, rows, fmt="%.10g")
+    found = import_folder(tmp_path, "amd_x").snapshots
+    assert np.flatnonzero(found.dropped.any(axis=0)).tolist() == [7, 244]
+    assert np.isnan(found.counters[:, [7, 244]]).all()
+    assert not np.isnan(found.counters[:, 8, 0]).any()
+    assert not np.isnan(found.queries).any()
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "text"),
+    [
+        ("kb_b__/5/data_view.txt", lambda t: t[:-400], r"5/data_view\.txt: row 6: \d+ columns"),
+        ("kb_b__/5/data_view.txt", lambda t: "x" + t, r"5/data_view\.txt: line 1: could not"),
+        ("kb_b__/5/query-exec_view.txt", lambda t: t.split("\n", 1)[1], "does not fit"),
+        ("kb_b__/5/query-exec_view.txt", lambda t: "6" + t[1:], "runs and ticks are not"),
+        ("kb_b__/1/data_view.txt", lambda t: "", "holds no row"),
+        ("machines/amd_x.cfg", lambda t: t.replace("2 3 6 7", "2 3 6"), "line 2: 4: must be 3"),
+        ("machines/amd_x.cfg", lambda t: t.replace("2 3 6 7", "2 3 6 6"), "line 4: .*different"),
+        ("machines/amd_x.cfg", lambda t: t.replace("1 5", "1.5 5"), "row 3: must hold whole"),
+        ("machines/amd_x.cfg", lambda t: t + "1\n", "6 lines: must be 5"),
+        ("schedules/amd_x/c_5_256.txt", lambda t: t.replace("7", "4"), "CPU 4: is no worker"),
+        ("schedules/amd_x/c_5_256.txt", lambda t: t[: len(t) // 2 - 20], "columns|rows"),
+    ],
+)
+def test_damage_names_the_file_and_the_row(tmp_path, file, change, text):
+    make_original(tmp_path, "amd_x")
+    path = tmp_path / file
+    path.write_text(change(path.read_text()))
+    with pytest.raises(DatasetError, match=text) as caught:
+        import_folder(tmp_path, "amd_x")
+    assert Path(file).name in str(caught.value) or "kb_b__" in str(caught.value)
+
+
+def test_a_layout_of_another_vendor_is_refused(tmp_path):
+    make_original(tmp_path, "amd_x")
+    (tmp_path / "machines" / "amd_x.cfg").rename(tmp_path / "machines" / "intel_sb_x.cfg")
+    machine = read_machine_file(tmp_path / "machines" / "intel_sb_x.cfg")
+    with pytest.raises(DatasetError, match="the layout of amd or nvidia"):
+        read_knowledge_base(tmp_path / "kb_b__", machine)

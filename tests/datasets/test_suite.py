@@ -1,0 +1,165 @@
+"""The committed tasks and tiers, what ships, and finding, checking and merging datasets."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.headroom.tasks import measured, read_reports
+from pmoss_datasets import Behaviour, Recipe, catalog, collect, suite
+from pmoss_datasets.card import card
+from pmoss_datasets.merging import merge
+from pmoss_datasets.recipes import tier, tier_names
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+
+TOY = {"machine": "toy", "slices": 8}
+
+
+def test_the_suite_is_broad_enough():
+    tasks = [suite.load_task(name) for name in suite.task_names() if name != suite.TOY]
+    assert len(tasks) >= 12
+    assert sum(bool(task.headroom.get("has_headroom")) for task in tasks) >= 6
+    assert {task.env["index"] for task in tasks} == {"btree", "rtree"}
+    assert len(suite.suite_ids()) == len(tasks) * len(suite.TIERS)
+    assert set(suite.TIERS) < set(tier_names())
+
+
+@pytest.mark.parametrize("name", suite.task_names())
+def test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom(name):
+    task = suite.load_task(name)
+    assert Recipe(env=task.env).task == name
+    assert task.headroom == measured(task.env, read_reports()), (
+        "python -m pmoss_benchmarks.headroom.tasks copies the committed report"
+    )
+
+
+def test_tiers_are_played_apart():
+    seeds = [tier(name)["seed"] for name in tier_names()]
+    assert len(set(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize("name", ["pmoss/nowhere/mixed-v0", f"pmoss/{suite.TOY}/golden-v0"])
+def test_unknown_tasks_and_tiers_are_named(name):
+    with pytest.raises(UnknownNameError):
+        suite.recipe_of(name)
+    with pytest.raises(DescriptionError):
+        suite.recipe_of(name.removesuffix("-v0"))
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Tiers of four episodes, so that a suite is built in no time."""
+
+    def shortened(name):
+        return {**tier(name), "episodes": 4, "reference_episodes": 2, "reference_budget": 20}
+
+    monkeypatch.setattr(suite, "tier", shortened)
+
+
+def test_building_keeps_what_is_built_and_refuses_what_is_other(tmp_path, few):
+    id_ = f"pmoss/{suite.TOY}/heuristic-v0"
+    built = suite.build(id_, tmp_path)
+    assert built.metadata.id == id_
+    stamp = (built.path / "data.hdf5").stat().st_mtime_ns
+    assert suite.build(id_, tmp_path).checksum == built.checksum
+    assert (built.path / "data.hdf5").stat().st_mtime_ns == stamp
+    other = f"pmoss/{suite.TOY}/medium-v0"
+    shutil.copytree(tmp_path / id_, tmp_path / other)
+    with pytest.raises(DatasetError, match="another recipe or version"):
+        suite.build(other, tmp_path)
+    [twice] = catalog.verify([tmp_path])
+    assert twice.startswith(f"id {id_}: more than once: ")
+
+
+def test_a_task_hands_its_headroom_to_its_datasets(tmp_path, few, monkeypatch):
+    task = suite.Task(suite.TOY, suite.load_task(suite.TOY).env, {"headroom": 0.5})
+    monkeypatch.setattr(suite, "load_task", lambda name: task)
+    assert suite.build(f"pmoss/{suite.TOY}/random-v0", tmp_path).metadata.headroom == task.headroom
+
+
+def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
+    monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
+    id_ = f"pmoss/{suite.TOY}/random-v0"
+    with pytest.raises(UnknownNameError, match="dataset"):
+        catalog.load(id_)
+    built = suite.build(id_, catalog.default_root())
+    assert catalog.load(id_).checksum == built.checksum
+    assert catalog.load(tmp_path / id_).checksum == built.checksum
+    assert id_ in [dataset.metadata.id for dataset in catalog.installed()]
+    assert list(catalog.verify([tmp_path])) == []
+    assert list(catalog.verify([tmp_path / "empty"])) == [f"{tmp_path / 'empty'}: holds no dataset"]
+
+
+def test_verify_lists_every_problem(tmp_path, few):
+    built = suite.build(f"pmoss/{suite.TOY}/random-v0", tmp_path)
+    import h5py
+
+    with h5py.File(built.path / "data.hdf5", "a") as file:
+        file["actions"][2, 3] = 0
+        file["throughput"][1, 2] = np.nan
+    broken = suite.build(f"pmoss/{suite.TOY}/medium-v0", tmp_path)
+    (broken.path / "metadata.json").write_text("{")
+    problems = "\n".join(catalog.verify([tmp_path]))
+    assert "data.hdf5: episode 2: actions: bytes differ" in problems
+    assert "data.hdf5: episode 1: throughput: bytes differ" in problems
+    assert "medium-v0/metadata.json: cannot be read" in problems
+    assert len(problems.splitlines()) == 3
+
+
+def test_merging_unites_policies_and_refuses_what_is_there_twice(tmp_path):
+    def part(name, policy, seed, **env):
+        recipe = Recipe(
+            env={**TOY, **env},
+            episodes=3,
+            seed=seed,
+            tier=name,
+            behaviours=(Behaviour("random"), Behaviour(policy)),
+            reference_episodes=2,
+            reference_budget=20,
+        )
+        return collect(recipe, tmp_path / name)
+
+    one, two = part("one", "lpt", 1), part("two", "grouped", 2)
+    both = merge([one, two], tmp_path / "both", "both")
+    both.verify()
+    assert both.metadata.id == "pmoss/toy-btree-ycsb-a/both-v0"
+    assert both.metadata.policy_names == ("lpt", "random", "grouped")  # as they are met
+    assert [both.policy_name(i) for i in range(6)] == [
+        *(one.policy_name(i) for i in range(3)),
+        *(two.policy_name(i) for i in range(3)),
+    ]
+    assert both.column("episode").tolist() == list(range(6))
+    np.testing.assert_array_equal(both.column("actions")[3:], two.column("actions"))
+    with pytest.raises(DatasetError, match=r"two: episode 0: seed \d+: is also .*both: episode 3"):
+        merge([both, two], tmp_path / "twice", "twice")
+    with pytest.raises(DatasetError, match="env_kwargs"):
+        merge([one, part("other", "lpt", 3, order="load")], tmp_path / "x", "x")
+    with pytest.raises(DescriptionError, match="at least two"):
+        merge([one], tmp_path / "x", "x")
+    with pytest.raises(DescriptionError, match="makes no id"):
+        merge([one, two], tmp_path / "x", "X y")
+
+
+def test_a_card_tells_what_there_is(tmp_path, few):
+    text = card(suite.build(f"pmoss/{suite.TOY}/medium-v0", tmp_path))
+    for part in (
+        "# pmoss/",
+        "## How it was measured",
+        "Mq/s",
+        "| lpt+eps0.3 |",
+        "score 100: local",
+    ):
+        assert part in text
+    assert text.count("#", text.index("```")) >= 30  # the histogram's highest bar
+    assert "## Known limits" in text
+
+
+def test_a_dataset_that_comes_out_otherwise_says_what_to_do(tmp_path, few):
+    built = suite.build(f"pmoss/{suite.TOY}/random-v0", tmp_path)
+    again = suite.rebuild(built, tmp_path / "again")
+    assert suite.check_rebuild(built, again) == []
+    other = collect(Recipe(env=TOY, episodes=4, reference_episodes=0), tmp_path / "other")
+    [told] = suite.check_rebuild(built, other)
+    assert "other bits in" in told and "--overwrite" in told
+    assert Path(built.path).exists()

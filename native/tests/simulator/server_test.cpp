@@ -192,6 +192,21 @@ TEST(Server, StreamsSaturateMemoryAndLinksAtTheirBandwidth) {
   EXPECT_NEAR(s.read_gb_per_s[1] / 6.0 + s.write_gb_per_s[1] / 3.0, 1.0, 0.04);
 }
 
+TEST(Server, RoutingByNodeStaysOnIt) {
+  const auto trace = pointer_chase(4, 20'000, 40'000);
+  for (const auto kind : {Load::Kind::closed, Load::Kind::saturated}) {
+    Load load;
+    load.kind = kind;
+    for (const Routing routing : {Routing::node, Routing::any}) {
+      const Snapshot s = run(flat_machine(), trace, {}, {0, 1, 2, 3}, load, routing);
+      for (const SliceRates& slice : s.slices) {
+        EXPECT_GT(slice.local_dram + slice.remote_dram, 0.0);
+        EXPECT_EQ(slice.remote_dram > 0.0, routing == Routing::any);
+      }
+    }
+  }
+}
+
 TEST(Server, ModifiedLinesCrossALinkAtItsBandwidthAtMost) {
   Machine machine = flat_machine();
   Load load;
@@ -463,6 +478,12 @@ TEST(Server, NeighboursTakeTimeAndHardwareThreadsShare) {
   const auto two = trace_of({.slices = 2, .lines_per_slice = 10, .touches = 1});
   EXPECT_NEAR(run(machine, two, {0, 1}, {0, 0}).throughput, 1.2 * alone, 0.02 * alone);
   EXPECT_NEAR(run(machine, two, {0, 2}, {0, 0}).throughput, 2.0 * alone, 0.02 * alone);
+
+  // A query that runs already is slowed from when the other thread begins: 60 us take 100, and what
+  // takes 100 us alone ends 66.7 us later.
+  const auto once = trace_of({.slices = 2, .queries = 2, .touches = 0, .instructions = 240'000});
+  once->queries[1].instructions = 400'000;
+  EXPECT_NEAR(run(machine, once, {0, 1}, {0, 0}).throughput, 1.0 / (100.0 / 0.6 - 100.0), 1e-6);
 }
 
 TEST(Server, TheSameArgumentsGiveTheSameBitsWhateverRanBefore) {

@@ -130,7 +130,7 @@ TEST(MemorySystem, KeepsItsBooksUnderRandomTouches) {
       };
       Random random(1);
       std::uint64_t read = 0, modified = 0;
-      for (int i = 0; i < 8'000; ++i) {
+      for (int i = 0; i < 4'000; ++i) {
         if (random.below(50) == 0) memory.pollute(random.below(4), 1 + random.below(8));
         const std::size_t core = random.below(cores);
         // Hot lines are shared by all, the others pass through.

@@ -250,7 +250,6 @@ class MachineModel:
     llc_ways: int
     llc_ns: float
     llc_inclusive: bool
-    llc_victim_share: float
     llc_at_home_cluster: bool
     modified_ns: list[float]
     modified_home_reader_ns: float
@@ -312,6 +311,7 @@ class AnalyticModel:
         outstanding_per_worker: int = 32,
         offered_mq_per_s: float = 0.0,
         dispatched: bool = False,
+        numa_balancing: bool = False,
     ) -> None: ...
     def set_instance(self, profiles: SliceProfiles, neighbours: Neighbours) -> None: ...
     def place(

@@ -31,12 +31,26 @@ constexpr double read_data_lines = 2.0;  // one of keys, one of words
 // The samples follow the version in one run; the word is fetched together with its key.
 constexpr double waits_per_header = 1.0;
 constexpr double waits_per_read = 1.0;
-constexpr double written_header = 2.4;  // lines that an insert writes: the version, some samples
+constexpr double written_samples = 1.4;  // lines of samples that an insert writes
+constexpr double written_header = 1.0 + written_samples;
 constexpr double node_bytes = sizeof(index_detail::Node);
 constexpr double page_bytes = 4096.0;
 // A node lies on two pages, and an operation touches its head and one line each of keys and words.
 constexpr double pages_per_visit = 1.72;
 constexpr double roots_per_line = 8.0;
+
+// An insert moves the entries behind its own: a line at position y of the node's capacity is moved
+// in proportion to y, and is there in leaves that are fuller than y. With the density of fills
+// above y is distributed as min(1, 1 / y - 1) / ln 2; this is its Gauss quadrature, relative to its
+// mean.
+struct MovedPart {
+  double lines, moves;
+};
+constexpr std::array<MovedPart, 3> moved_parts{
+    {{0.34157897, 0.26680300}, {0.51447449, 1.16673130}, {0.14394654, 2.14393629}}};
+
+// Touches of a line that was never there, per insert into a leaf: too few for it to be met again.
+constexpr double fresh_rate = 1e-6;
 
 // Popular records by rank: 4^b to 4^(b+1) - 1, each in a leaf of its own.
 constexpr std::size_t hot_classes = 8;
@@ -181,11 +195,38 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
     // An insert moves half of the entries, from within a line on; every half leaf of inserts, one
     // is split: a new node is written, and half of the old one is read.
     const double split = 1.0 / (0.5 * capacity);
-    const double split_lines = split * (node_bytes + 0.5 * node_bytes) / line_bytes;
+    const double fresh_lines = split * node_bytes / line_bytes;
+    const double split_lines = 0.5 * fresh_lines;
     const double shifted_lines = met_keys / keys_per_line + 1.0 - read_data_lines;
     const double scanned_leaves = 1.0 + mean_scan / keys_per_leaf;
     const double scanned_lines = 2.0 * mean_scan / keys_per_line + scanned_leaves - 1.0;
     const double height = static_cast<double>(inner_nodes.size()) + 1.0;
+
+    // Popular operations on the other records: on all alike, and on those in hot bands.
+    const double even = popular * tail * record_share_[s];
+    double in_bands = 0.0;
+    for (const Band& band : hot_bands[s]) in_bands += popular * band.mass;
+    const double cold = even + in_bands;
+    const double inserts = workload.insert * record_share_[s];
+
+    // A scan goes on from its record. Lines of hot records are met by all other operations, too, as
+    // often as any line; some belong to several hot records.
+    const double run = share_of(workload.scan) * scanned_lines;
+    const double hot_data_lines = read_data_lines + run;
+    double all_hot_keys = 0.0;
+    for (std::size_t b = 0; b < hot_classes; ++b) all_hot_keys += hot_keys[s * hot_classes + b];
+    const auto distinct = [&](double lines, double among) {
+      const double each = all_hot_keys * lines / among;
+      return each > 0.0 ? (1.0 - portable::exp(-each)) / each : 1.0;
+    };
+    const double hot_headers = distinct(1.0, leaves);
+    const double hot_data = distinct(hot_data_lines, data_lines * leaves);
+    const double other_headers = 1.0 - hot_headers * all_hot_keys / leaves;
+    const double other_data =
+        1.0 - hot_data * all_hot_keys * hot_data_lines / (data_lines * leaves);
+    const double visits = (even + inserts) / leaves;  // of a leaf, by operations on all alike
+    const double data_visits = read_data_lines * visits + run * even / leaves +
+                               (shifted_lines + split_lines) * inserts / leaves;
 
     double hot_share = 0.0;
     double hot_pages = 0.0, hot_visits = 0.0;
@@ -194,12 +235,27 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
       const double mass = popular * hot_mass[s * hot_classes + b];
       hot_share += mass;
       if (keys > 0.0) {
-        // An update writes the version and the value; a scan goes on from the record.
-        const double run = share_of(workload.scan) * scanned_lines;
-        const double lines = header_lines + read_data_lines + run;
-        p.add_class(keys * lines, mass / keys, (waits_per_header + waits_per_read) * mass,
-                    (lines - waits_per_header - waits_per_read) * mass,
-                    share_of(workload.update) * 2.0 / lines);
+        const double updated = share_of(workload.update) * mass;
+        const double headers = keys * hot_headers;
+        const double touches = mass + headers * visits;
+        const double locked =
+            updated + headers * (inserts + share_of(workload.update) * even) / leaves;
+        p.add_class(
+            header_lines * headers, touches / headers, waits_per_header * touches,
+            (header_lines - waits_per_header) * touches,
+            (locked + written_samples * headers * inserts / leaves) / (header_lines * touches),
+            locked);
+        const double lines = keys * hot_data * hot_data_lines;
+        const double part = lines / data_lines;  // of so many leaves
+        const double data_touches = hot_data_lines * mass + part * data_visits;
+        const double waits = waits_per_read * (mass + part * visits);
+        p.add_class(lines, data_touches / lines, waits, data_touches - waits,
+                    (updated + part *
+                                   (share_of(workload.update) * even +
+                                    (read_data_lines + shifted_lines + split_lines) * inserts) /
+                                   leaves) /
+                        data_touches,
+                    0.0);
       }
       // Pages are few beside lines: two classes of records make one of pages.
       hot_pages += keys * pages_per_visit;
@@ -209,12 +265,6 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
         hot_pages = hot_visits = 0.0;
       }
     }
-    // Popular operations on the other records: on all alike, and on those in hot bands.
-    const double even = popular * tail * record_share_[s];
-    double in_bands = 0.0;
-    for (const Band& band : hot_bands[s]) in_bands += popular * band.mass;
-    const double cold = even + in_bands;
-    const double inserts = workload.insert * record_share_[s];
     const double share = hot_share + cold + inserts;
     p.share.push_back(share);
     if (share == 0.0) {  // no query ever comes here
@@ -229,7 +279,6 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
     const double scans = (hot_share + cold) * share_of(workload.scan);
     const double lookups = (hot_share + cold) * share_of(workload.lookup);
     const double updates = (hot_share + cold) * share_of(workload.update);
-    const double moved_lines = shifted_lines + split_lines;
     // Leaves in hot bands and those outside.
     parts.clear();
     double rest = 1.0;
@@ -243,17 +292,35 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
       const double added = part * inserts;
       const double touches = asked + added;
       const double updated = asked * share_of(workload.update);
-      const double stream = added * moved_lines + asked * share_of(workload.scan) * scanned_lines;
-      if (touches + stream == 0.0) continue;
+      const double scanned = asked * share_of(workload.scan) * scanned_lines;
+      if (touches + scanned == 0.0) continue;
       const double nodes = part * leaves;
-      p.add_class(header_lines * nodes, touches / nodes, waits_per_header * touches,
-                  (header_lines - waits_per_header) * touches,
-                  (written_header * added + updated) / (header_lines * touches));
-      // What an insert moves starts with the lines that it has read.
-      const double data_touches = read_data_lines * touches + stream;
-      p.add_class(data_lines * nodes, data_touches / (data_lines * nodes), waits_per_read * touches,
-                  (read_data_lines - waits_per_read) * touches + stream,
-                  (added * (moved_lines + read_data_lines) + updated) / data_touches);
+      const double headers = other_headers;
+      p.add_class(headers * nodes, touches / nodes, headers * waits_per_header * touches, 0.0,
+                  (added + updated) / touches, headers * (added + updated));
+      p.add_class(headers * sample_lines * nodes, touches / nodes, 0.0,
+                  headers * sample_lines * touches,
+                  written_samples * added / (sample_lines * touches), 0.0);
+      const auto add_data = [&](const MovedPart& kind) {
+        // What an insert moves starts with the lines that it has read.
+        const double moved = added * (kind.moves * shifted_lines + split_lines);
+        const double read = read_data_lines * touches + scanned;
+        const double lines = other_data * kind.lines;
+        p.add_class(lines * data_lines * nodes, (read + moved) / (data_lines * nodes),
+                    lines * waits_per_read * touches,
+                    lines * (read + moved - waits_per_read * touches),
+                    (added * read_data_lines + moved + updated) / (read + moved), 0.0);
+      };
+      if (added > 0.0) {
+        for (const MovedPart& kind : moved_parts) add_data(kind);
+      } else {
+        add_data({1.0, 0.0});
+      }
+      if (added > 0.0) {
+        // Lines of new nodes are in no cache, and there are ever new ones.
+        const double rate = fresh_rate * added / nodes;
+        p.add_class(added * fresh_lines / rate, rate, 0.0, added * fresh_lines, 1.0, 0.0);
+      }
       const double pages = nodes * node_bytes / page_bytes;
       p.add_pages(pages, pages_per_visit * touches / pages);
     }
@@ -261,15 +328,15 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
     for (const double nodes : inner_nodes) {
       const double separator_lines = 2.0 * std::ceil(children / nodes / keys_per_line);
       p.add_class(header_lines * nodes, share / nodes, waits_per_header * share,
-                  (header_lines - waits_per_header) * share, 0.0);
+                  (header_lines - waits_per_header) * share, 0.0, 0.0);
       p.add_class(separator_lines * nodes, read_data_lines * share / (separator_lines * nodes),
-                  waits_per_read * share, (read_data_lines - waits_per_read) * share, 0.0);
+                  waits_per_read * share, (read_data_lines - waits_per_read) * share, 0.0, 0.0);
       const double pages = nodes * node_bytes / page_bytes;
       p.add_pages(pages, pages_per_visit * share / pages);
       children = nodes;
     }
     // The table of the slices' roots.
-    p.add_class(1.0 / roots_per_line, roots_per_line * share, share, 0.0, 0.0);
+    p.add_class(1.0 / roots_per_line, roots_per_line * share, share, 0.0, 0.0, 0.0);
     p.add_pages(1.0 / slices, slices * share);
     p.end_slice();
     double dependent = 0.0, streaming = 0.0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analytic/queueing.hpp"
+#include "simulator/server.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -103,6 +104,13 @@ void Contention::set_neighbours(const Neighbours& neighbours) {
   }
 }
 
+void Contention::set_hint_faults(bool there_are) {
+  const simulator::ServerOptions options;
+  const double share =
+      std::min(0.5, options.hint_faults_per_us * options.hint_fault_ns * 1e-3 / machine_.workers());
+  fault_slowdown_ = there_are ? 1.0 / (1.0 - share) : 1.0;
+}
+
 void Contention::add_use(std::size_t core, std::size_t node, double read, double written) {
   const std::size_t nodes = machine_.socket_of_node.size();
   const auto sockets = static_cast<std::size_t>(machine_.sockets());
@@ -191,7 +199,7 @@ void Contention::time_cores(const Demands& demands, double throughput) {
                               : std::min(1.0, throughput * total_ns_[s]);
       beside = 1.0 - (1.0 - beside) * (1.0 - busy);
     }
-    slowdown_[c] = busy_slowdown_[c] * (1.0 + half_speed * beside);
+    slowdown_[c] = busy_slowdown_[c] * fault_slowdown_ * (1.0 + half_speed * beside);
   }
   for (const std::size_t c : active_) total_ns_[c] = base_ns_[c] * slowdown_[c];
 }

@@ -34,6 +34,8 @@ class Contention {
   Contention(const Machine& machine, const Load& load, bool dispatched);
 
   void set_neighbours(const Neighbours& neighbours);
+  /// Whether the workers lose time to the hint faults of NUMA balancing.
+  void set_hint_faults(bool there_are);
 
   /// Throughput in queries per nanosecond.
   double solve(const Demands& demands);
@@ -81,6 +83,7 @@ class Contention {
   // Of nodes, then of links [from socket][to socket].
   std::vector<double> neighbour_use_;
   std::vector<double> busy_slowdown_;      // per core: 1 / (1 - busy share)
+  double fault_slowdown_ = 1;              // likewise of hint faults
   std::vector<double> neighbour_sibling_;  // per core: share of the time that a co-tenant is there
 
   std::vector<std::size_t> active_;  // cores that serve a slice

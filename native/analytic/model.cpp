@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analytic/fast_exp.hpp"
+#include "simulator/server.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -70,6 +71,9 @@ Model::Model(Machine machine, Load load, ModelOptions options)
     physical_.push_back(static_cast<std::size_t>(
         std::lower_bound(numbers.begin(), numbers.end(), number) - numbers.begin()));
   }
+  llc_sets_ = SetSpread::of(machine_.llc_ways);
+  times_.resize(cores);
+  search_start_.assign(numbers.size(), {});
   core_share_.assign(cores, 0.0);
   private_time_.assign(numbers.size(), 0.0);
   of_physical_.resize(numbers.size());
@@ -98,7 +102,7 @@ void Model::set_instance(SliceProfiles profiles, const Neighbours& neighbours) {
     const std::size_t classes = profiles_.first_class[slice + 1] - profiles_.first_class[slice];
     row_.push_back(row_.back() + (classes + row_lanes - 1) / row_lanes * row_lanes);
   }
-  for (auto* values : {&lines_, &rates_, &waits_, &touches_, &dependent_, &dirty_share_}) {
+  for (auto* values : {&lines_, &rates_, &waits_, &touches_, &dependent_, &dirty_share_, &locks_}) {
     values->assign(row_.back(), 0.0);
   }
   for (std::size_t slice = 0; slice < n; ++slice) {
@@ -112,7 +116,17 @@ void Model::set_instance(SliceProfiles profiles, const Neighbours& neighbours) {
                    profiles_.streaming[k] / machine_.mlp_streaming;
       dependent_[to] = profiles_.dependent[k];
       dirty_share_[to] = profiles_.dirty_share[k];
+      locks_[to] = profiles_.locks[k];
     }
+  }
+  if (profiles_.shared.empty()) {
+    std::vector<double> waits(profiles_.classes());
+    for (std::size_t k = 0; k < waits.size(); ++k) {
+      waits[k] = profiles_.dependent[k] / machine_.mlp_dependent +
+                 profiles_.streaming[k] / machine_.mlp_streaming;
+    }
+    tables_.build(profiles_, waits);
+    std::fill(search_start_.begin(), search_start_.end(), std::array<double, 3>{});
   }
   std::size_t longest = 0;
   for (std::size_t slice = 0; slice < n; ++slice) {
@@ -173,6 +187,7 @@ double Model::place(const Placement& placement) {
     throw;
   }
   data_ = placement.data;
+  contention_.set_hint_faults(options_.numa_balancing && data_ == DataPlacement::first_touch);
   for (std::size_t s = 0; s < n; ++s) {
     core_[s] = cores == 0 ? -1 : placement.cores[s];
     node_[s] = placement.nodes[s];
@@ -275,6 +290,36 @@ std::size_t Model::domain_of(const Stream& stream) const {
                  static_cast<std::size_t>(stream.node)];
 }
 
+/// The share of a slice's lines that each node holds.
+std::vector<double> Model::homes_of(std::size_t slice) const {
+  const auto nodes = static_cast<std::size_t>(machine_.nodes());
+  if (data_ == DataPlacement::interleaved) {
+    return std::vector<double>(nodes, 1.0 / static_cast<double>(nodes));
+  }
+  std::vector<double> parts(nodes, 0.0);
+  const auto own = static_cast<std::size_t>(node_[slice]);
+  if (data_ == DataPlacement::slice) {
+    parts[own] = 1.0;
+    return parts;
+  }
+  const double stays =
+      options_.numa_balancing ? simulator::ServerOptions{}.balancing_stay_share : 1.0;
+  parts[0] = stays;
+  if (routing_ == Routing::node) {
+    parts[own] += 1.0 - stays;
+  } else if (routing_ == Routing::core) {
+    parts[static_cast<std::size_t>(
+        machine_.node_of_core[static_cast<std::size_t>(core_[slice])])] += 1.0 - stays;
+  } else {
+    for (std::size_t c = 0; c < machine_.node_of_core.size(); ++c) {
+      if (machine_.is_worker[c] == 0) continue;
+      parts[static_cast<std::size_t>(machine_.node_of_core[c])] +=
+          (1.0 - stays) / machine_.workers();
+    }
+  }
+  return parts;
+}
+
 /// Who touches what from where. Cores that serve the same queries in the same surroundings are one.
 void Model::make_streams() {
   const auto n = static_cast<std::size_t>(profiles_.slices);
@@ -316,26 +361,24 @@ void Model::make_streams() {
     }
   }
 
+  std::vector<std::vector<double>> homes;
+  for (std::size_t s = 0; s < n; ++s) homes.push_back(homes_of(s));
   const auto add = [&](Stream stream) {
-    const int first = data_ == DataPlacement::interleaved ? 0 : stream.node;
-    const int last = data_ == DataPlacement::interleaved ? nodes - 1 : stream.node;
-    for (stream.node = first; stream.node <= last; ++stream.node) {
+    for (stream.node = 0; stream.node < nodes; ++stream.node) {
+      stream.part =
+          homes[static_cast<std::size_t>(stream.touched)][static_cast<std::size_t>(stream.node)];
+      if (stream.part == 0.0) continue;
       const auto number = static_cast<int>(streams_.size());
       executing_[static_cast<std::size_t>(stream.executing)].push_back(number);
       touching_[static_cast<std::size_t>(stream.touched)].push_back(number);
       streams_.push_back(stream);
     }
   };
-  const double part = data_ == DataPlacement::interleaved ? 1.0 / nodes : 1.0;
   const auto add_all = [&](std::size_t s, int core, int copies, int threads, double queries) {
     const auto slice = static_cast<int>(s);
-    const auto home_of = [&](int touched) {
-      return data_ == DataPlacement::first_touch ? 0 : node_[static_cast<std::size_t>(touched)];
-    };
-    add({slice, slice, core, copies, threads, home_of(slice), queries, at_home[s] * queries, part});
+    add({slice, slice, core, copies, threads, 0, queries, at_home[s] * queries, 1.0});
     for (const SharedTouches& shared : elsewhere[s]) {
-      add({slice, shared.touched, core, copies, threads, home_of(shared.touched), queries,
-           shared.share * queries, part});
+      add({slice, shared.touched, core, copies, threads, 0, queries, shared.share * queries, 1.0});
     }
   };
   for (std::size_t s = 0; s < n; ++s) {
@@ -359,11 +402,12 @@ void Model::make_streams() {
     states += row_[t + 1] - row_[t];
   }
   first_state_.push_back(states);
-  past_l2_.assign(states, 0.0);
-  past_llc_.assign(states, 0.0);
+  shared_lines_ = routing_ != Routing::core || !profiles_.shared.empty();
+  past_l2_.assign(shared_lines_ ? states : 0, 0.0);
+  past_llc_.assign(shared_lines_ ? states : 0, 0.0);
   reach_.assign(streams_.size(), Reach{});
   demand_.assign(streams_.size(), Demand{});
-  shared_lines_ = routing_ != Routing::core || !profiles_.shared.empty();
+  left_llc_point_.assign(streams_.size(), {});
 }
 
 /// Whether a stream is the first that its executing slice has on its core.
@@ -588,7 +632,7 @@ void Model::solve_domain(std::size_t domain) {
     rates += n;
   }
   domain_time_[domain] =
-      residents_.solve(machine_.llc_lines, passing_per_ns_[domain] * ns_per_unit_);
+      residents_.solve_sets(machine_.llc_lines, llc_sets_, passing_per_ns_[domain] * ns_per_unit_);
   const double* left = residents_.decay();
   for (const int number : list) {
     const auto i = static_cast<std::size_t>(number);
@@ -636,44 +680,104 @@ double Model::modified_ns(const Stream& stream) const {
 }
 
 /// With writers on other cores, what has left a cache was there too long or was invalidated; what
-/// another domain wrote last is fetched from there.
+/// another domain wrote last is fetched from there. Writers wait until other copies are gone.
 void Model::share_lines(std::size_t i) {
   const Stream& stream = streams_[i];
   const Reach& reach = reach_[i];
   const std::size_t first = row_[static_cast<std::size_t>(stream.touched)];
   const std::size_t n = first_state_[i + 1] - first_state_[i];
   const double others = reach.all - reach.domain;
-  const double time = private_time_[physical_[static_cast<std::size_t>(stream.core)]] +
-                      domain_time_[domain_of(stream)];
-  Demand& demand = demand_[i];
-  double other_waits = 0.0;
+  const double beside = reach.domain - reach.own;
+  const std::size_t domain = domain_of(stream);
+  const double private_time = private_time_[physical_[static_cast<std::size_t>(stream.core)]];
+  const double time = private_time + domain_time_[domain];
+  const double llc_ns = std::max(0.0, machine_.llc_ns - machine_.l2_ns);
+  const double memory_ns =
+      machine_.dram_latency(machine_.node_of_core[static_cast<std::size_t>(stream.core)],
+                            stream.node) -
+      machine_.l2_ns;
+  const double other_ns = others > 0.0 ? modified_ns(stream) : 0.0;
+  const double handed_over_ns = std::max(
+      0.0, machine_.modified_ns[domain * domain_time_.size() + domain] - machine_.l2_ns - llc_ns);
+  // The probability that a line which `mine` write was touched by `theirs` since, within a time.
+  const auto held = [](double theirs, double mine, double rate, double within) {
+    if (theirs <= 0.0) return 0.0;
+    const double gone =
+        std::isinf(within) ? 0.0 : exp_of_negative(-(theirs + mine) * rate * within);
+    return theirs / (theirs + mine) * (1.0 - gone);
+  };
+  double waited_ns = 0.0;
   for (std::size_t k = 0; k < n; ++k) {
     double& past_l2 = shared_past_l2_[k];
     double& past_llc = shared_past_llc_[k];
     past_l2 = past_l2_[first_state_[i] + k];
     past_llc = past_llc_[first_state_[i] + k];
     const double dirty = dirty_share_[first + k];
-    if (dirty > 0.0) {
-      const double lost = (reach.all - reach.own) * dirty;
-      past_l2 = (reach.own * past_l2 + lost) / (reach.own + lost);
+    if (dirty == 0.0) {
+      past_l2 = std::max(past_l2, past_llc);
+      continue;
     }
+    const double rate = rates_[first + k];
+    // Of the copies that come to the private cache, the part that leaves it by age.
+    const double lost = (reach.all - reach.own) * dirty;
+    const double aged = reach.own * past_l2;
+    past_l2 = (aged + lost) / (reach.own + lost);
     double modified = 0.0;  // elsewhere
-    if (dirty > 0.0 && others > 0.0) {
+    if (others > 0.0) {
       const double writes = others * dirty;
       past_llc = (reach.domain * past_llc + writes) / (reach.domain + writes);
       // The latest of all touches was one of those that wrote, and the line is still there.
-      const double there =
-          std::isinf(time) ? 1.0 : 1.0 - exp_of_negative(-reach.all * rates_[first + k] * time);
+      const double there = std::isinf(time) ? 1.0 : 1.0 - exp_of_negative(-reach.all * rate * time);
       modified = std::min(past_llc, writes / reach.all * there);
     }
     past_l2 = std::max(past_l2, past_llc);
-    other_waits += waits_[first + k] * modified;
+    if (beside > 0.0) {
+      // Another private cache of the domain holds it, modified, and the last level does not.
+      const double absent =
+          (reach.domain * past_private(i, k) + others * dirty) / (reach.domain + others * dirty);
+      const double in_l2 = std::max(0.0, past_l2 - std::max(absent, past_llc));
+      // The last level holds it as well where a copy of yet another cache left that by age since.
+      const double met = exp_of_negative(-reach.domain * rate * std::min(private_time, 1e300));
+      const double in_llc = 0.5 * (1.0 - met) * aged / (aged + lost + 1e-300);
+      const double written = dirty / (dirty + (1.0 - dirty) * past_llc + others / reach.domain);
+      waited_ns += waits_[first + k] * in_l2 * (1.0 - in_llc) * written * handed_over_ns;
+    }
+    const double held_beside = held(beside, (reach.own + others) * dirty, rate, private_time);
+    const double held_elsewhere = held(others, reach.domain * dirty, rate, time);
+    // What is locked has just been read. Of the other writes, those whose line the private cache
+    // lacks wait for it in any case.
+    const double locks = locks_[first + k];
+    waited_ns +=
+        locks * (held_elsewhere * other_ns + (1.0 - held_elsewhere) * held_beside * llc_ns);
+    const double writes = std::max(0.0, touches_[first + k] * dirty - locks);
+    const double in_own = 1.0 - past_l2;
+    const double in_domain = past_l2 - past_llc;
+    const double from_memory = past_llc - modified;
+    waited_ns +=
+        writes / machine_.mlp_streaming *
+        (held_elsewhere * (in_own * other_ns + in_domain * std::max(0.0, other_ns - llc_ns) +
+                           from_memory * std::max(0.0, other_ns - memory_ns)) +
+         (1.0 - held_elsewhere) * held_beside * in_own * llc_ns);
+    waited_ns += waits_[first + k] * modified * other_ns;
     // Neither the last level nor memory serves what is modified elsewhere.
     past_l2 -= modified;
     past_llc -= modified;
   }
-  demand.other_ns =
-      other_waits > 0.0 ? stream.share * stream.part * other_waits * modified_ns(stream) : 0.0;
+  demand_[i].other_ns = stream.share * stream.part * waited_ns;
+}
+
+void Model::wait_for(std::size_t i, const RowSums& sums) {
+  const Stream& stream = streams_[i];
+  const double mine = stream.share * stream.part;
+  Demand& demand = demand_[i];
+  // Every touch has waited for the private cache already.
+  demand.llc_ns = mine * (sums.near * std::max(0.0, machine_.llc_ns - machine_.l2_ns) -
+                          sums.far * machine_.l2_ns);
+  demand.dram_ns = mine * sums.far *
+                   machine_.dram_latency(
+                       machine_.node_of_core[static_cast<std::size_t>(stream.core)], stream.node);
+  demand.read_bytes = mine * line_bytes * sums.fetched;
+  demand.written_bytes = mine * line_bytes * sums.dirtied;
 }
 
 void Model::refresh_stream(std::size_t i) {
@@ -692,17 +796,179 @@ void Model::refresh_stream(std::size_t i) {
     row.past_l2 = shared_past_l2_.data();
     row.past_llc = shared_past_llc_.data();
   }
-  const RowSums sums = decay_kernels().sum_row(row);
-  const double mine = stream.share * stream.part;
-  Demand& demand = demand_[i];
-  // Every touch has waited for the private cache already.
-  demand.llc_ns = mine * (sums.near * std::max(0.0, machine_.llc_ns - machine_.l2_ns) -
-                          sums.far * machine_.l2_ns);
-  demand.dram_ns = mine * sums.far *
-                   machine_.dram_latency(
-                       machine_.node_of_core[static_cast<std::size_t>(stream.core)], stream.node);
-  demand.read_bytes = mine * line_bytes * sums.fetched;
-  demand.written_bytes = mine * line_bytes * sums.dirtied;
+  wait_for(i, decay_kernels().sum_row(row));
+}
+
+/// How long lines and pages stay in the private caches of a core where nobody else touches them.
+/// Times are in units of the first stream's pace.
+void Model::look_up_core(std::size_t physical) {
+  const std::vector<int>& list = of_physical_[physical];
+  const double pace = reach_[static_cast<std::size_t>(list.front())].pace;
+  bool one_pace = true;
+  double lines = 0.0, line_touches = 0.0, pages = 0.0, page_touches = 0.0;
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const Stream& stream = streams_[i];
+    const auto t = static_cast<std::size_t>(stream.touched);
+    CoreTimes& times = times_[static_cast<std::size_t>(stream.core)];
+    times.pace = reach_[i].pace;
+    one_pace = one_pace && times.pace == pace;
+    times.offset =
+        times.pace == pace ? 0.0 : SliceTables::point_of(times.pace) - SliceTables::point_of(pace);
+    const double relative = stream.part * times.pace / pace;
+    lines += stream.part * tables_.all_lines(t);
+    pages += stream.part * tables_.all_pages(t);
+    line_touches += relative * tables_.line_touches(t);
+    page_touches += relative * tables_.page_touches(t);
+  }
+  // Where as many are present as there is room; sum_at(slice, place) is of one slice. At the points
+  // of the tables their sums never fall, so that the result does not depend on where the search
+  // starts: it is where the last one ended, unless siblings of different pace look between points.
+  const auto leave = [&](double room, double all, double touches, double& start, auto sum_at) {
+    if (all <= room) return SliceTables::never;
+    const auto present = [&](double at) {
+      TableSum sum;
+      const auto point = static_cast<std::size_t>(at);
+      for (const int number : list) {
+        const Stream& stream = streams_[static_cast<std::size_t>(number)];
+        const auto t = static_cast<std::size_t>(stream.touched);
+        const double offset = times_[static_cast<std::size_t>(stream.core)].offset;
+        const TableSum one =
+            offset == 0.0 ? sum_at(t, point) : sum_at(t, SliceTables::position(at + offset));
+        sum.value += stream.part * one.value;
+        sum.slope += stream.part * one.slope;
+      }
+      return sum;
+    };
+    if (!one_pace || start == 0.0) start = SliceTables::point_of(room / touches);
+    return start = point_where(present, room, start);
+  };
+
+  std::array<double, 3>& starts = search_start_[physical];
+  const auto lines_at = [&](std::size_t slice, auto at) { return tables_.lines(slice, at); };
+  const auto pages_at = [&](std::size_t slice, auto at) { return tables_.pages(slice, at); };
+  const double point = leave(machine_.l2_lines, lines, line_touches, starts[0], lines_at);
+  private_time_[physical] = point == SliceTables::never ? std::numeric_limits<double>::infinity()
+                                                        : SliceTables::time_of(point) / pace;
+  // What the first level lacks the second one serves, unless it lacks it, too.
+  const double second_ns = machine_.dtlb_pages > 0.0 ? machine_.tlb_ns : 0.0;
+  const double left_first =
+      second_ns > 0.0 ? leave(machine_.dtlb_pages, pages, page_touches, starts[1], pages_at) : 0.0;
+  const double left_second = leave(machine_.tlb_pages, pages, page_touches, starts[2], pages_at);
+  const TablePosition l2 = SliceTables::position(point);
+  const TablePosition first = SliceTables::position(left_first);
+  const TablePosition second = SliceTables::position(left_second);
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const Stream& stream = streams_[i];
+    const auto t = static_cast<std::size_t>(stream.touched);
+    CoreTimes& times = times_[static_cast<std::size_t>(stream.core)];
+    times.left_l2 = times.offset == 0.0 ? l2 : SliceTables::position(point + times.offset);
+    const auto misses = [&](double left, const TablePosition& same) {
+      return stream.part * tables_.page_misses(t, times.offset == 0.0
+                                                      ? same
+                                                      : SliceTables::position(left + times.offset));
+    };
+    const double walks = misses(left_second, second);
+    demand_[i].dtlb_misses = walks;
+    demand_[i].walk_ns = walks * (machine_.page_walk_ns - second_ns) +
+                         (second_ns > 0.0 ? misses(left_first, first) * second_ns : 0.0);
+  }
+}
+
+/// The same for a last-level domain, and what its streams then wait for.
+void Model::look_up_domain(std::size_t domain) {
+  const bool inclusive = machine_.llc_inclusive;
+  const std::vector<int>& list = of_domain_[domain];
+  const double passing = passing_per_ns_[domain] * ns_per_unit_;
+  domain_cores_.clear();
+  double all = 0.0, beside = 0.0, inserted = 0.0;
+  for (const int number : list) {
+    const Stream& stream = streams_[static_cast<std::size_t>(number)];
+    const auto t = static_cast<std::size_t>(stream.touched);
+    const auto c = static_cast<std::size_t>(stream.core);
+    if (std::find(domain_cores_.begin(), domain_cores_.end(), c) == domain_cores_.end()) {
+      domain_cores_.push_back(c);
+    }
+    const CoreTimes& times = times_[c];
+    all += stream.part * tables_.all_lines(t);
+    if (inclusive) {
+      inserted += stream.part * tables_.line_touches(t) * times.pace;
+    } else {
+      beside += stream.part * tables_.lines(t, times.left_l2).value;
+      inserted += stream.part * tables_.left(t, times.left_l2).fetched * times.pace;
+    }
+  }
+  // When lines leave the domain that stay there for `time`.
+  const auto left_at = [&](std::size_t c, double time) {
+    const double before = private_time_[physical_[c]];
+    if (std::isinf(before) || std::isinf(time)) return SliceTables::never;
+    const double stay = inclusive ? std::max(before, time) : before + time;
+    return SliceTables::point_of(stay * times_[c].pace);
+  };
+  domain_sum_known_.fill(0);  // crowded and sparse sets look at the same points
+  const auto present = [&](double at) {
+    const auto point = static_cast<std::size_t>(at);
+    TableSum& sum = domain_sum_[point];
+    if (domain_sum_known_[point] != 0) return sum;
+    domain_sum_known_[point] = 1;
+    const double time = SliceTables::time_of(at);
+    for (const std::size_t c : domain_cores_) {
+      CoreTimes& times = times_[c];
+      const double before = inclusive ? 0.0 : private_time_[physical_[c]];
+      const double stay = before + time;
+      times.now = SliceTables::position(
+          std::isinf(before) ? SliceTables::never : SliceTables::point_of(stay * times.pace));
+      times.now_slope = time / stay;
+    }
+    sum = {passing * time - beside, passing * time * SliceTables::per_point};
+    for (const int number : list) {
+      const Stream& stream = streams_[static_cast<std::size_t>(number)];
+      const CoreTimes& times = times_[static_cast<std::size_t>(stream.core)];
+      const TableSum one = tables_.lines(static_cast<std::size_t>(stream.touched), times.now);
+      sum.value += stream.part * one.value;
+      sum.slope += stream.part * times.now_slope * one.slope;
+    }
+    return sum;
+  };
+  const double rooms[2] = {machine_.llc_lines * llc_sets_.crowded,
+                           machine_.llc_lines * llc_sets_.sparse};
+  double point = SliceTables::point_of(rooms[0] / (inserted + passing));
+  for (std::size_t kind = 0; kind < 2; ++kind) {
+    double time = std::numeric_limits<double>::infinity();
+    if (all - beside > rooms[kind] || passing > 0.0) {
+      point = point_where(present, rooms[kind], point);
+      time = SliceTables::time_of(point);
+    }
+    for (const std::size_t c : domain_cores_) {
+      times_[c].left_llc_point[kind] = left_at(c, time);
+      times_[c].left_llc[kind] = SliceTables::position(times_[c].left_llc_point[kind]);
+    }
+  }
+  const double crowded = llc_sets_.crowded_share, sparse = 1.0 - crowded;
+  for (const int number : list) {
+    const auto i = static_cast<std::size_t>(number);
+    const auto t = static_cast<std::size_t>(streams_[i].touched);
+    const CoreTimes& times = times_[static_cast<std::size_t>(streams_[i].core)];
+    left_llc_point_[i] = times.left_llc_point;
+    const LeftSums a = tables_.left(t, times.left_llc[0]);
+    const LeftSums b = tables_.left(t, times.left_llc[1]);
+    const double far = crowded * a.waits + sparse * b.waits;
+    wait_for(i,
+             {std::max(0.0, tables_.left(t, times.left_l2).waits - far), far,
+              crowded * a.fetched + sparse * b.fetched, crowded * a.dirtied + sparse * b.dirtied});
+  }
+}
+
+/// The probability that a line of one class has left the last level.
+double Model::past_llc(std::size_t i, std::size_t k) const {
+  if (shared_lines_) return past_llc_[first_state_[i] + k];
+  const double rate = rates_[row_[static_cast<std::size_t>(streams_[i].touched)] + k];
+  const auto past = [&](double point) {
+    return point == SliceTables::never ? 0.0 : exp_of_negative(-rate * SliceTables::time_of(point));
+  };
+  const double sparse = past(left_llc_point_[i][1]);
+  return sparse + llc_sets_.crowded_share * (past(left_llc_point_[i][0]) - sparse);
 }
 
 /// The demands of the cores that changed: of those whose streams did.
@@ -758,8 +1024,12 @@ void Model::refresh() {
   for (std::size_t p = 0; p < of_physical_.size(); ++p) {
     if (core_changed_[p] == 0) continue;
     if (!of_physical_[p].empty()) {
-      solve_private(p);
-      solve_pages(p);
+      if (shared_lines_) {
+        solve_private(p);
+        solve_pages(p);
+      } else {
+        look_up_core(p);
+      }
     }
     // The last level sees what the private caches do not keep.
     for (const int number : of_physical_[p]) {
@@ -775,8 +1045,12 @@ void Model::refresh() {
     for (std::size_t d = 0; d < of_domain_.size(); ++d) {
       if (domain_changed_[d] == 0 || of_domain_[d].empty()) continue;
       if (round > 0 && passing_per_ns_[d] == 0.0) continue;
-      solve_domain(d);
-      for (const int number : of_domain_[d]) refresh_stream(static_cast<std::size_t>(number));
+      if (shared_lines_) {
+        solve_domain(d);
+        for (const int number : of_domain_[d]) refresh_stream(static_cast<std::size_t>(number));
+      } else {
+        look_up_domain(d);
+      }
     }
     sum_demands();
     x = contention_.solve(demands_);

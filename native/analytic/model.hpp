@@ -2,6 +2,7 @@
 // point give the throughput of a schedule in microseconds, and after moving one slice in less.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +11,7 @@
 #include "analytic/contention.hpp"
 #include "analytic/profile.hpp"
 #include "analytic/residence.hpp"
+#include "analytic/slice_tables.hpp"
 #include "machine/load.hpp"
 #include "machine/machine.hpp"
 #include "machine/neighbours.hpp"
@@ -20,6 +22,9 @@ namespace pmoss::analytic {
 
 struct ModelOptions {
   bool dispatched = false;  ///< queries pass the machine's routers, which take dispatch_ns for each
+  /// The operating system has moved the pages that it placed itself, as in
+  /// simulator::ServerOptions, whose figures are used.
+  bool numa_balancing = false;
 };
 
 class Model {
@@ -89,17 +94,22 @@ class Model {
   bool begins_query(std::size_t stream) const;
   std::size_t classes_of(const std::vector<int>& streams) const;
   double past_private(std::size_t stream, std::size_t k) const;
+  double past_llc(std::size_t stream, std::size_t k) const;
   double modified_ns(const Stream& stream) const;
 
   void start_over();
+  std::vector<double> homes_of(std::size_t slice) const;
   void make_streams();
   void refresh();
   void measure_reach();
   void solve_private(std::size_t physical);
   void solve_pages(std::size_t physical);
   void solve_domain(std::size_t domain);
+  void look_up_core(std::size_t physical);
+  void look_up_domain(std::size_t domain);
   void share_lines(std::size_t stream);
   void refresh_stream(std::size_t stream);
+  void wait_for(std::size_t stream, const RowSums& sums);
   void sum_demands();
 
   Machine machine_;
@@ -113,10 +123,12 @@ class Model {
   bool passing_ = false;
   // Per class, in rows of one slice that are padded.
   std::vector<std::size_t> row_;
-  std::vector<double> lines_, rates_, waits_, touches_, dependent_, dirty_share_;
+  std::vector<double> lines_, rates_, waits_, touches_, dependent_, dirty_share_, locks_;
   // Per slice and query of the workload.
   std::vector<double> computation_ns_, l2_ns_;
-  bool shared_lines_ = false;  // some lines are touched on several cores
+  bool shared_lines_ = false;  // some lines are touched on several cores; if none, tables serve
+  SliceTables tables_;         // only where slices share no lines
+  SetSpread llc_sets_;
 
   Routing routing_ = Routing::core;
   DataPlacement data_ = DataPlacement::slice;
@@ -141,6 +153,23 @@ class Model {
 
   // Of streams, in their order.
   std::vector<std::vector<int>> of_physical_, of_domain_;
+
+  /// Of a core, where lines are touched on one core only.
+  struct CoreTimes {
+    double pace = 1, offset = 0;            // and its logarithm, in points of the tables
+    TablePosition left_l2;                  // when lines leave the private cache
+    std::array<TablePosition, 2> left_llc;  // and the last level: crowded and sparse sets
+    std::array<double, 2> left_llc_point;
+    TablePosition now;  // scratch space of look_up_domain()
+    double now_slope = 1;
+  };
+  std::vector<CoreTimes> times_;
+  std::vector<std::array<double, 3>> search_start_;    // per physical core: L2, two TLBs
+  std::vector<std::array<double, 2>> left_llc_point_;  // per stream
+  // Scratch space of look_up_domain().
+  std::vector<std::size_t> domain_cores_;
+  std::array<TableSum, SliceTables::points> domain_sum_{};
+  std::array<std::uint8_t, SliceTables::points> domain_sum_known_{};
 
   // Scratch space, so that a step allocates nothing.
   Residents residents_;

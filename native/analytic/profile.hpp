@@ -27,6 +27,7 @@ struct SliceProfiles {
   std::vector<double> dependent;    // touches that the next touch waits for, if the line is far
   std::vector<double> streaming;    // touches in runs that the processor fetches ahead
   std::vector<double> dirty_share;  // share of the touches that write
+  std::vector<double> locks;        // of the touches, those that then take the node's lock
 
   std::vector<std::size_t> first_page_class;  // [slice], then the number of page classes
   // [page class]
@@ -47,12 +48,14 @@ struct SliceProfiles {
 
   std::size_t classes() const { return lines.size(); }
   std::size_t page_classes() const { return pages.size(); }
-  void add_class(double count, double rate, double waits, double streams, double dirty) {
+  void add_class(double count, double rate, double waits, double streams, double dirty,
+                 double taken_locks) {
     lines.push_back(count);
     line_rate.push_back(rate);
     dependent.push_back(waits);
     streaming.push_back(streams);
     dirty_share.push_back(dirty);
+    locks.push_back(taken_locks);
   }
   void add_pages(double count, double rate) {
     pages.push_back(count);

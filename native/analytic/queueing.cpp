@@ -9,6 +9,37 @@
 #include "workload/portable_math.hpp"
 
 namespace pmoss::analytic {
+namespace {
+
+void require_as_many(const std::vector<double>& weight, const std::vector<double>& values) {
+  if (weight.size() == values.size()) return;
+  throw std::invalid_argument(std::to_string(weight.size()) + " weights of " +
+                              std::to_string(values.size()) + " values: must be as many");
+}
+
+/// The probability that a normally distributed number lies more than z deviations above its mean,
+/// within 1e-7 (Abramowitz and Stegun, 26.2.17).
+double normal_above(double z) {
+  const double t = 1.0 / (1.0 + 0.2316419 * std::abs(z));
+  const double sum =
+      t *
+      (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
+  const double tail = 0.3989422804014327 * exp_of_negative(-0.5 * z * z) * sum;
+  return z < 0.0 ? 1.0 - tail : tail;
+}
+
+/// Where the falling above(t) passes `wanted`, between 0 and `high`.
+template <typename Above>
+double where_above(double wanted, double high, Above above) {
+  double low = 0.0;
+  for (int step = 0; step < 60; ++step) {
+    const double t = 0.5 * (low + high);
+    (above(t) > wanted ? low : high) = t;
+  }
+  return 0.5 * (low + high);
+}
+
+}  // namespace
 
 double closed_throughput(const std::vector<double>& demand, const std::vector<double>& burst,
                          double population, double guess) {
@@ -43,10 +74,7 @@ double closed_throughput(const std::vector<double>& demand, const std::vector<do
 
 double mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                         double quantile) {
-  if (weight.size() != mean.size()) {
-    throw std::invalid_argument(std::to_string(weight.size()) + " weights of " +
-                                std::to_string(mean.size()) + " means: must be as many");
-  }
+  require_as_many(weight, mean);
   double total = 0.0;
   double high = 0.0;
   for (std::size_t c = 0; c < weight.size(); ++c) {
@@ -55,16 +83,39 @@ double mixture_quantile(const std::vector<double>& weight, const std::vector<dou
   }
   if (!(total > 0.0) || !(high > 0.0)) return 0.0;
   high *= -portable::log(1.0 - quantile) + 1.0;
-  double low = 0.0;
-  for (int step = 0; step < 60; ++step) {
-    const double t = 0.5 * (low + high);
+  return where_above((1.0 - quantile) * total, high, [&](double t) {
     double above = 0.0;
     for (std::size_t c = 0; c < weight.size(); ++c) {
       if (weight[c] > 0.0) above += weight[c] * exp_of_negative(-t / mean[c]);
     }
-    (above / total > 1.0 - quantile ? low : high) = t;
+    return above;
+  });
+}
+
+double normal_mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
+                               const std::vector<double>& deviation, double quantile) {
+  require_as_many(weight, mean);
+  require_as_many(weight, deviation);
+  double total = 0.0;
+  double high = 0.0;
+  for (std::size_t c = 0; c < weight.size(); ++c) {
+    total += weight[c];
+    if (weight[c] > 0.0) high = std::max(high, mean[c] + 8.0 * deviation[c]);
   }
-  return 0.5 * (low + high);
+  if (!(total > 0.0) || !(high > 0.0)) return 0.0;
+  return where_above((1.0 - quantile) * total, high, [&](double t) {
+    double above = 0.0;
+    for (std::size_t c = 0; c < weight.size(); ++c) {
+      if (!(weight[c] > 0.0)) continue;
+      const double far = t - mean[c];
+      if (deviation[c] > 0.0) {
+        above += weight[c] * normal_above(far / deviation[c]);
+      } else {
+        above += far < 0.0 ? weight[c] : 0.0;
+      }
+    }
+    return above;
+  });
 }
 
 }  // namespace pmoss::analytic

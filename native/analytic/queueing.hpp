@@ -24,4 +24,8 @@ inline double queue_length(double utilisation, double burst) {
 double mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                         double quantile);
 
+/// The same where each part is normally distributed.
+double normal_mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
+                               const std::vector<double>& deviation, double quantile);
+
 }  // namespace pmoss::analytic

@@ -17,7 +17,7 @@ constexpr double near_enough = 1e-4;  // squared by the last step
 void Residents::start(std::size_t classes) {
   classes_ = padded(classes);
   if (classes_ > lines_.size()) {
-    for (auto* values : {&lines_, &rates_, &decay_}) values->resize(classes_);
+    for (auto* values : {&lines_, &rates_, &decay_, &crowded_decay_}) values->resize(classes_);
   }
   for (std::size_t i = classes; i < classes_; ++i) lines_[i] = rates_[i] = 0.0;
 }
@@ -53,6 +53,23 @@ double Residents::solve(double capacity, double passing) {
   }
   kernels.decay(rates_.data(), classes_, time, decay_.data());
   return time;
+}
+
+SetSpread SetSpread::of(int ways) {
+  const double w = ways;
+  const double spread = std::sqrt(w + 1.0);
+  return {(w + 1.0 - spread) / w, (w + 1.0 + spread) / w, 0.5 + 0.5 / spread};
+}
+
+double Residents::solve_sets(double capacity, const SetSpread& sets, double passing) {
+  const double crowded = solve(capacity * sets.crowded, passing);
+  crowded_decay_.swap(decay_);
+  const double sparse = solve(capacity * sets.sparse, passing);
+  for (std::size_t k = 0; k < classes_; ++k) {
+    decay_[k] += sets.crowded_share * (crowded_decay_[k] - decay_[k]);
+  }
+  if (std::isinf(sparse)) return crowded;
+  return sparse + sets.crowded_share * (crowded - sparse);
 }
 
 }  // namespace pmoss::analytic

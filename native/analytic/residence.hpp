@@ -8,6 +8,18 @@
 
 namespace pmoss::analytic {
 
+/// Lines are scattered over the sets of a cache by chance: where a set has got more than its part,
+/// they stay for a shorter time, and for a longer one elsewhere. A line goes when as many others as
+/// the set has ways were touched after it. By the time that so many lines of the whole cache were,
+/// those of one set are Poisson distributed: the time follows from a gamma distribution of as many
+/// degrees as there are ways, here by its Gauss quadrature of two.
+struct SetSpread {
+  double crowded, sparse;  ///< capacities, as parts of the cache's
+  double crowded_share;    ///< of the lines
+
+  static SetSpread of(int ways);
+};
+
 /// The lines that compete for one cache, in classes of equal popularity.
 class Residents {
  public:
@@ -21,11 +33,14 @@ class Residents {
   /// fit. `passing` are lines per unit of time that are brought in and never used again. Afterwards
   /// decay() gives exp(-rate T) of each class.
   double solve(double capacity, double passing);
+  /// The same for a cache of sets: decay() is the mean over them, and so is the time, unless some
+  /// sets hold all of their lines.
+  double solve_sets(double capacity, const SetSpread& sets, double passing);
   const double* decay() const { return decay_.data(); }
 
  private:
   std::size_t classes_ = 0;
-  std::vector<double> lines_, rates_, decay_;
+  std::vector<double> lines_, rates_, decay_, crowded_decay_;
 };
 
 }  // namespace pmoss::analytic

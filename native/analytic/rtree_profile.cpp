@@ -50,7 +50,8 @@ void add_lines(SliceProfiles& p, const SliceProfiles& base, std::size_t k, doubl
   if (factor <= 0.0) return;
   // Inserts, which are all that writes, follow the density of the points.
   p.add_class(part * base.lines[k], factor * base.line_rate[k], part * factor * base.dependent[k],
-              part * factor * base.streaming[k], std::min(1.0, base.dirty_share[k] / factor));
+              part * factor * base.streaming[k], std::min(1.0, base.dirty_share[k] / factor),
+              part * base.locks[k]);
 }
 
 void add_slice(SliceProfiles& p, const SliceProfiles& base, std::size_t s, const Parts& parts) {

@@ -1,5 +1,6 @@
 // What the counters show of a solved model.
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "analytic/model.hpp"
@@ -61,11 +62,11 @@ Snapshot Model::snapshot() const {
     const bool remote = a != m;
     double loads = 0.0, misses = 0.0, write_misses = 0.0;
     const std::size_t first = row_[static_cast<std::size_t>(stream.touched)];
-    for (std::size_t state = first_state_[i]; state < first_state_[i + 1]; ++state) {
-      const std::size_t k = first + (state - first_state_[i]);
-      loads += dependent_[k] * past_llc_[state];
-      misses += touches_[k] * past_llc_[state];
-      write_misses += touches_[k] * past_llc_[state] * dirty_share_[k];
+    for (std::size_t k = 0; k < first_state_[i + 1] - first_state_[i]; ++k) {
+      const double past = past_llc(i, k);
+      loads += dependent_[first + k] * past;
+      misses += touches_[first + k] * past;
+      write_misses += touches_[first + k] * past * dirty_share_[first + k];
     }
     // What is modified elsewhere does not come from memory.
     const double mine = misses > 0.0 ? rate * demand.read_bytes / (line_bytes * misses) : 0.0;
@@ -100,11 +101,14 @@ Snapshot Model::snapshot() const {
     r.context_switches = (r.elapsed_us - r.task_clock_us) / time_slice_us;
   }
 
-  std::vector<double> response(cores, 0.0);
+  std::vector<double> response(cores, 0.0), deviation(cores, 0.0);
   for (std::size_t c = 0; c < cores; ++c) {
     const double service_us = service_ns[c] * 1e-3;
     if (load_.kind == Load::Kind::saturated) {
+      // As many services one after the other.
       response[c] = service_us * load_.outstanding_per_worker;
+      deviation[c] = service_us * std::sqrt(load_.outstanding_per_worker *
+                                            std::max(0.0, 2.0 * contention_.burst()[c] - 1.0));
     } else if (core_rate[c] > 0.0) {
       const double utilisation = std::min(core_rate[c] * service_ns[c], 1.0 - 1e-9);
       response[c] =
@@ -112,8 +116,13 @@ Snapshot Model::snapshot() const {
                    service_us * load_.outstanding_per_worker * machine_.workers());
     }
   }
-  result.latency_p50_us = mixture_quantile(core_rate, response, 0.50);
-  result.latency_p99_us = mixture_quantile(core_rate, response, 0.99);
+  const auto quantile = [&](double q) {
+    return load_.kind == Load::Kind::saturated
+               ? normal_mixture_quantile(core_rate, response, deviation, q)
+               : mixture_quantile(core_rate, response, q);
+  };
+  result.latency_p50_us = quantile(0.50);
+  result.latency_p99_us = quantile(0.99);
   return result;
 }
 

@@ -19,6 +19,7 @@ struct Touched {
   std::uint32_t touches = 0;
   std::uint32_t writes = 0;
   std::uint32_t dependent = 0;
+  std::uint32_t locks = 0;
   std::uint64_t last_query = ~std::uint64_t{0};
   std::uint64_t last_writer = ~std::uint64_t{0};
 };
@@ -82,7 +83,7 @@ constexpr std::uint32_t popular_touches() {
 }
 
 struct Class {
-  double lines = 0, touches = 0, writes = 0, dependent = 0;
+  double lines = 0, touches = 0, writes = 0, dependent = 0, locks = 0;
 };
 
 /// Sorts touched lines into classes of equal popularity.
@@ -112,6 +113,7 @@ std::array<Class, popularities + 1> classify(const std::vector<Touched>& touched
       top.touches += line.touches;
       top.writes += line.writes;
       top.dependent += line.dependent;
+      top.locks += line.locks;
       continue;
     }
     const auto& shares = member[line.touches];
@@ -119,6 +121,7 @@ std::array<Class, popularities + 1> classify(const std::vector<Touched>& touched
       classes[j].touches += shares[j] * line.touches;
       classes[j].writes += shares[j] * line.writes;
       classes[j].dependent += shares[j] * line.dependent;
+      classes[j].locks += shares[j] * line.locks;
     }
   }
   return classes;
@@ -158,6 +161,7 @@ SliceProfiles profile_trace(const simulator::Trace& trace) {
         line.last_writer = q;
         ++line.writes;
       }
+      line.locks += touch.locks() ? 1 : 0;
       if (line.last_query == q) continue;
       line.last_query = q;
       ++line.touches;
@@ -183,7 +187,8 @@ SliceProfiles profile_trace(const simulator::Trace& trace) {
       if (c.touches <= 0.0 || c.lines < least_lines) continue;
       const double scale = trace.line_sampling / all;
       p.add_class(c.lines * trace.line_sampling, c.touches / c.lines / all, c.dependent * scale,
-                  (c.touches - c.dependent) * scale, std::min(1.0, c.writes / c.touches));
+                  (c.touches - c.dependent) * scale, std::min(1.0, c.writes / c.touches),
+                  c.locks * scale);
     }
     for (const Class& c : classify(pages, pages_of[s])) {
       if (c.touches <= 0.0 || c.lines < least_lines) continue;

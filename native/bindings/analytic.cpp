@@ -54,14 +54,14 @@ void bind_analytic(py::module_& module) {
   py::class_<SharedModel, std::shared_ptr<SharedModel>>(
       module, "AnalyticModel", "The analytic model of one machine and load regime.")
       .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,
-                       double offered_mq_per_s, bool dispatched) {
+                       double offered_mq_per_s, bool dispatched, bool numa_balancing) {
              return std::make_shared<SharedModel>(
                  machine, make_load(load, outstanding_per_worker, offered_mq_per_s),
-                 analytic::ModelOptions{dispatched});
+                 analytic::ModelOptions{dispatched, numa_balancing});
            }),
            py::arg("machine"), py::kw_only(), py::arg("load") = "closed",
            py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0,
-           py::arg("dispatched") = false)
+           py::arg("dispatched") = false, py::arg("numa_balancing") = false)
       .def(
           "set_instance",
           [](SharedModel& shared, const analytic::SliceProfiles& profiles,

@@ -48,7 +48,6 @@ void bind_machine(py::module_& module) {
       .def_readwrite("llc_ways", &Machine::llc_ways)
       .def_readwrite("llc_ns", &Machine::llc_ns)
       .def_readwrite("llc_inclusive", &Machine::llc_inclusive)
-      .def_readwrite("llc_victim_share", &Machine::llc_victim_share)
       .def_readwrite("llc_at_home_cluster", &Machine::llc_at_home_cluster)
       .def_readwrite("modified_ns", &Machine::modified_ns)
       .def_readwrite("modified_home_reader_ns", &Machine::modified_home_reader_ns)

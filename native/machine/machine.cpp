@@ -155,7 +155,6 @@ void Machine::check() const {
   require_not_negative("branch_miss_cycles", branch_miss_cycles);
   require_not_negative("query_overhead_cycles", query_overhead_cycles);
   require_not_negative("l2_ns", l2_ns);
-  require_not_negative("llc_victim_share", llc_victim_share);
   require_not_negative("modified_home_reader_ns", modified_home_reader_ns);
   require_not_negative("dtlb_pages", dtlb_pages);
   require_not_negative("tlb_ns", tlb_ns);

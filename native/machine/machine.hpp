@@ -38,8 +38,6 @@ struct Machine {
   double llc_ns = 0;
   /// True where it holds a copy of all that the private caches hold; else it takes what they evict.
   bool llc_inclusive = false;
-  /// Share of the private L2s that adds to the capacity of a victim cache.
-  double llc_victim_share = 0;
   /// True where a line of the own socket is cached at its home cluster (sub-NUMA clustering).
   bool llc_at_home_cluster = false;
 

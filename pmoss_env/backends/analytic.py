@@ -47,6 +47,7 @@ class AnalyticBackend:
         records: records in the index, instead of the workload's.
         dispatch: one of DISPATCH.
         overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
+        numa_balancing: whether the operating system has moved pages that it placed itself.
         progress: called about twice a second with (what is done, seconds so far) while an R-tree
             is profiled for longer than two seconds.
 
@@ -67,6 +68,7 @@ class AnalyticBackend:
         records: int | None = None,
         dispatch: str = "ideal",
         overhead_cycles: float = 0.0,
+        numa_balancing: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
         self.machine = machine
@@ -81,6 +83,7 @@ class AnalyticBackend:
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
             dispatched=dispatch == "modelled",
+            numa_balancing=numa_balancing,
         )
         native_workload(self.workload)  # refuses what is impossible
         self._progress = progress

@@ -45,7 +45,6 @@ def native_machine(machine: Machine, overhead_cycles: float = 0.0) -> _native.Ma
         "mlp_streaming",
         "l2_ns",
         "llc_ns",
-        "llc_victim_share",
         "dtlb_pages",
         "tlb_pages",
         "tlb_ns",

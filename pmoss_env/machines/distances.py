@@ -27,7 +27,6 @@ _ALWAYS = (
     "llc_ways",
     "llc_ns",
     "llc_inclusive",
-    "llc_victim_share",
     "llc_at_home_cluster",
     "dram_gb_per_s",
     "dram_write_gb_per_s",
@@ -207,11 +206,6 @@ class Distances:
                     f"parameters.l2_kib.value = {kib:g}: with {ways:g} ways has {sets:g} sets: "
                     "must be a power of two"
                 )
-        if self._number("llc_inclusive") and self._number("llc_victim_share"):
-            raise DescriptionError(
-                f"parameters.llc_victim_share.value = {self._number('llc_victim_share'):g}: must "
-                "be 0 where llc_inclusive is 1"
-            )
         page = int(self._number("page_bytes"))
         if page & (page - 1):
             raise DescriptionError(f"parameters.page_bytes.value = {page}: must be a power of two")

@@ -74,7 +74,6 @@ PARAMETERS: Mapping[str, Kind] = {
     "llc_ways": _WAYS,
     "llc_ns": _NS,
     "llc_inclusive": _FLAG,  # 1: holds a copy of all that the L2s hold; 0: takes what they evict
-    "llc_victim_share": Kind("share", least=0.0, most=1.0),  # of the L2s, adds to its capacity
     "llc_at_home_cluster": _FLAG,  # 1: sub-NUMA clusters cache the lines of their own memory
     # A line that another core modified: in the reader's last-level domain, ...
     "modified_same_llc_ns": _NS,

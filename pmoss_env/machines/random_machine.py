@@ -68,7 +68,6 @@ def random_machine(seed: int) -> Machine:
         "llc_ways": 16,
         "llc_ns": llc_ns,
         "llc_inclusive": int(inclusive),
-        "llc_victim_share": 0.0 if inclusive else between(0.4, 0.8),
         "llc_at_home_cluster": int(nodes_per_socket > 1 and per_llc == cores and one_of(0, 1)),
         "modified_same_llc_ns": modified,
         "modified_same_socket_ns": modified * between(1.2, 3),

@@ -70,6 +70,12 @@ TEST(MixtureQuantile, OfOneExponentialIsItsClosedForm) {
   EXPECT_NEAR(mixture_quantile({2.0, 0.0}, {3.0, 50.0}, 0.5), 3.0 * std::log(2.0), 1e-6);
 }
 
+TEST(NormalMixtureQuantile, OfOneIsItsQuantile) {
+  EXPECT_NEAR(normal_mixture_quantile({2.0}, {10.0}, {3.0}, 0.99), 10.0 + 2.326348 * 3.0, 1e-4);
+  EXPECT_NEAR(normal_mixture_quantile({1.0}, {10.0}, {0.0}, 0.99), 10.0, 1e-9);
+  EXPECT_NEAR(normal_mixture_quantile({1.0, 1.0}, {5.0, 7.0}, {1.0, 1.0}, 0.5), 6.0, 1e-6);
+}
+
 TEST(MixtureQuantile, OfTwoSolvesTheMixture) {
   const double t = mixture_quantile({1.0, 3.0}, {1.0, 10.0}, 0.9);
   EXPECT_NEAR(0.25 * std::exp(-t) + 0.75 * std::exp(-t / 10.0), 0.1, 1e-9);

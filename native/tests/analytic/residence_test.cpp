@@ -32,6 +32,19 @@ TEST(Residents, StayForEverWhereAllFit) {
   EXPECT_EQ(residents.decay()[1], 0.0);
 }
 
+TEST(SetSpread, HasTheMomentsOfTheGammaDistribution) {
+  for (const int ways : {1, 8, 16}) {
+    const SetSpread sets = SetSpread::of(ways);
+    const auto moment = [&](int n) {
+      return sets.crowded_share * std::pow(sets.crowded, n) +
+             (1.0 - sets.crowded_share) * std::pow(sets.sparse, n);
+    };
+    EXPECT_NEAR(moment(1), 1.0, 1e-12);
+    EXPECT_NEAR(moment(2), 1.0 + 1.0 / ways, 1e-12);
+    EXPECT_NEAR(moment(3), (1.0 + 1.0 / ways) * (1.0 + 2.0 / ways), 1e-12);
+  }
+}
+
 TEST(Residents, PassingLinesTakeTheirRoom) {
   Residents residents;
   residents.start(1);

@@ -20,7 +20,6 @@ inline Machine small_machine() {
   m.mlp_streaming = 4.0;
   m.l2_lines = 4096;
   m.llc_lines = 65536;
-  m.llc_victim_share = 0.5;
   m.llc_ns = 20.0;
   m.dram_ns.assign(16, 150.0);
   for (std::size_t node = 0; node < 4; ++node) m.dram_ns[node * 5] = 80.0;

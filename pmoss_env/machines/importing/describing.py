@@ -120,11 +120,6 @@ def _caches(found: Found, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
     facts["llc_inclusive"] = found.facts.get("llc_inclusive") or Fact(
         float(small), f"guess: only with an Intel L2 below {_SMALL_L2_KIB} KiB", "low"
     )
-    if facts["llc_inclusive"].value:
-        share = Fact(0.0, "guess: inclusive, so the private caches add nothing", "low")
-    else:
-        share = guesses.median("llc_victim_share where not inclusive", _victim_share)
-    facts["llc_victim_share"] = share
     facts["llc_at_home_cluster"] = Fact(
         float(layout.clusters > 1),
         "guess: on Intel where several nodes share a last-level cache, else not",
@@ -224,12 +219,6 @@ def _apart(hops: Int32Array) -> BoolArray:
 def _llc_kib_per_core(machine: Machine) -> float:
     cores = np.unique(machine.physical_of_core).size
     return machine.parameter("llc_kib") * (int(machine.llc_of_core.max()) + 1) / cores
-
-
-def _victim_share(machine: Machine) -> float | None:
-    if machine.parameter("llc_inclusive"):
-        return None
-    return machine.parameter("llc_victim_share")
 
 
 def _local_ns(machine: Machine) -> float:

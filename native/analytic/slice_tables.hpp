@@ -1,0 +1,151 @@
+// What becomes of a slice's lines and pages in a cache where each stays for one given time after
+// its last touch, tabulated over that time: a schedule then takes no exponential for each line.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "analytic/profile.hpp"
+#include "workload/portable_math.hpp"
+
+namespace pmoss::analytic {
+
+/// A time between two points of the tables, with the weights of both for a cubic through values and
+/// slopes.
+struct TablePosition {
+  std::size_t point = 0;
+  double here = 1, here_slope = 0, next = 0, next_slope = 0;
+  double rise = 0, rise_slope = 1, rise_next_slope = 0;  // the same for the slope of the cubic
+};
+
+/// A sum and its slope, per point of the tables.
+struct TableSum {
+  double value = 0, slope = 0;
+};
+
+/// What the touches of lines that have left wait for and move; see RowSums.
+struct LeftSums {
+  double waits = 0, fetched = 0, dirtied = 0;
+};
+
+/// Points lie evenly on the logarithm of time, from 1/64 of a query of the workload to 2^38 of
+/// them.
+class SliceTables {
+ public:
+  static constexpr int points_per_octave = 2;
+  static constexpr int first_octave = -6, octaves = 44;
+  static constexpr std::size_t points = octaves * points_per_octave + 1;
+  static constexpr double per_point = 0.6931471805599453 / points_per_octave;  ///< in log time
+  static constexpr double never = 1e9;  ///< the point where nothing has left yet
+
+  /// `waits`: of a class, what its touches wait for while one of them takes 1 ns.
+  void build(const SliceProfiles& profiles, const std::vector<double>& waits);
+
+  /// Time in points; may lie outside of the tables.
+  static double point_of(double time) {
+    return portable::log(time) * (1.0 / per_point) - first_octave * points_per_octave;
+  }
+  static double time_of(double point) {
+    return portable::exp((point + first_octave * points_per_octave) * per_point);
+  }
+  /// The nearest that the tables have.
+  static TablePosition position(double point) {
+    const double inside = std::clamp(point, 0.0, static_cast<double>(points - 1));
+    TablePosition at;
+    at.point = std::min(static_cast<std::size_t>(inside), points - 2);
+    const double t = inside - static_cast<double>(at.point);
+    const double rest = 1.0 - t;
+    at.here = rest * rest * (1.0 + 2.0 * t);
+    at.here_slope = rest * rest * t;
+    at.next = t * t * (3.0 - 2.0 * t);
+    at.next_slope = -t * t * rest;
+    at.rise = 6.0 * t * rest;
+    at.rise_slope = rest * (1.0 - 3.0 * t);
+    at.rise_next_slope = t * (3.0 * t - 2.0);
+    return at;
+  }
+
+  /// Those that are present, at a point of the tables and between them.
+  TableSum lines(std::size_t slice, std::size_t point) const {
+    const float* v = &lines_[(slice * points + point) * 2];
+    return {v[0], v[1]};
+  }
+  TableSum pages(std::size_t slice, std::size_t point) const {
+    const float* v = &pages_[(slice * points + point) * 4];
+    return {v[0], v[1]};
+  }
+  TableSum lines(std::size_t slice, const TablePosition& at) const {
+    return sum(&lines_[(slice * points + at.point) * 2], 2, at);
+  }
+  TableSum pages(std::size_t slice, const TablePosition& at) const {
+    return sum(&pages_[(slice * points + at.point) * 4], 4, at);
+  }
+  LeftSums left(std::size_t slice, const TablePosition& at) const {
+    const float* v = &left_[(slice * points + at.point) * 6];
+    return {mixed(v, 6, at), mixed(v + 2, 6, at), mixed(v + 4, 6, at)};
+  }
+  /// Touches of pages that have left.
+  double page_misses(std::size_t slice, const TablePosition& at) const {
+    return mixed(&pages_[(slice * points + at.point) * 4 + 2], 4, at);
+  }
+  double all_lines(std::size_t slice) const { return all_lines_[slice]; }
+  double all_pages(std::size_t slice) const { return all_pages_[slice]; }
+  double line_touches(std::size_t slice) const { return line_touches_[slice]; }
+  double page_touches(std::size_t slice) const { return page_touches_[slice]; }
+
+ private:
+  static TableSum sum(const float* v, std::size_t stride, const TablePosition& at) {
+    const double slope = at.rise * (static_cast<double>(v[stride]) - v[0]) + at.rise_slope * v[1] +
+                         at.rise_next_slope * v[stride + 1];
+    return {mixed(v, stride, at), slope};
+  }
+  static double mixed(const float* v, std::size_t stride, const TablePosition& at) {
+    return at.here * v[0] + at.here_slope * v[1] + at.next * v[stride] +
+           at.next_slope * v[stride + 1];
+  }
+
+  // [slice][point]: each value with its slope behind it.
+  std::vector<float> lines_;  // present
+  std::vector<float> left_;   // waits, touches and write-backs of what has left
+  std::vector<float> pages_;  // present, touches of what has left
+  std::vector<double> all_lines_, all_pages_, line_touches_, page_touches_;  // [slice]
+};
+
+/// Where the increasing sum(point) reaches `wanted`, between the first and the last point of the
+/// tables. `start` is where the search begins.
+template <typename Sum>
+double point_where(Sum sum, double wanted, double start) {
+  constexpr auto last = static_cast<int>(SliceTables::points) - 1;
+  int low = -1, high = last + 1;  // the sum is below `wanted` at low, and not at high
+  TableSum below, above;
+  int at = static_cast<int>(std::clamp(start, 0.0, static_cast<double>(last)));
+  while (high - low > 1) {
+    const TableSum here = sum(static_cast<double>(at));
+    const bool reached = here.value >= wanted;
+    (reached ? high : low) = at;
+    (reached ? above : below) = here;
+    // A sum is nearly a power of time.
+    const double far = here.slope > 0.0 && here.value > 0.0
+                           ? portable::log(wanted / here.value) * here.value / here.slope
+                           : 0.0;
+    const int step = static_cast<int>(std::clamp(std::abs(far) + 0.5, 1.0, 64.0));
+    at = reached ? std::max(at - step, low + 1) : std::min(at + step, high - 1);
+  }
+  if (low < 0) return 0.0;
+  if (high > last) return last;
+  // Between the two points the sum is a cubic.
+  const double rise = above.value - below.value;
+  const double a = below.slope + above.slope - 2.0 * rise;
+  const double b = 3.0 * rise - 2.0 * below.slope - above.slope;
+  double t = rise > 0.0 ? (wanted - below.value) / rise : 0.0;
+  for (int step = 0; step < 4; ++step) {
+    const double value = below.value + t * (below.slope + t * (b + t * a));
+    const double slope = below.slope + t * (2.0 * b + 3.0 * t * a);
+    if (slope > 0.0) t = std::clamp(t + (wanted - value) / slope, 0.0, 1.0);
+  }
+  return low + t;
+}
+
+}  // namespace pmoss::analytic

@@ -406,7 +406,16 @@ class Runner:
         warmup_seconds: float = 0.2,
         seed: int = 0,
         window: int = 100,
-        busy_cpus: Sequence[int] = ...,
+        batch: int = 1,
+        nodes: Sequence[int] = ...,
+        routing: str = "core",
+        data: str = "keep",
+        changes: Sequence[tuple[float, npt.ArrayLike, Sequence[int], str, str]] = ...,
+        strategy: str = "copy",
+        pace: str = "lazy",
+        lazy_nodes: int = 64,
+        always_move: bool = False,
+        antagonists: Sequence[tuple[str, int, float, int, int]] = ...,
         cancelled: Callable[[], bool] | None = None,
     ) -> dict[str, Any]: ...
     @property

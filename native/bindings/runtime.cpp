@@ -3,7 +3,12 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "bindings/bindings.hpp"
 #include "bindings/events.hpp"
@@ -40,6 +45,58 @@ std::vector<int> schedule_of(const py::object& cores) {
     schedule.push_back(static_cast<int>(cpu));
   }
   return schedule;
+}
+
+using runtime::Antagonist;
+using runtime::DataPlacement;
+using runtime::MigrationPace;
+using runtime::MigrationStrategy;
+using runtime::Routing;
+using runtime::Schedule;
+
+/// The value of a name, one of `names`.
+template <typename Value, std::size_t n>
+Value named(const char* what, const std::string& name,
+            const std::array<std::pair<const char*, Value>, n>& names) {
+  std::string known;
+  for (const auto& [text, value] : names) {
+    if (name == text) return value;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  throw std::invalid_argument(std::string(what) + " is '" + name + "'; it must be one of " + known);
+}
+
+Routing routing_of(const std::string& name) {
+  return named<Routing, 3>(
+      "routing", name, {{{"core", Routing::core}, {"node", Routing::node}, {"any", Routing::any}}});
+}
+
+DataPlacement data_of(const std::string& name) {
+  return named<DataPlacement, 4>("data", name,
+                                 {{{"keep", DataPlacement::keep},
+                                   {"slice", DataPlacement::slice},
+                                   {"interleaved", DataPlacement::interleaved},
+                                   {"first_touch", DataPlacement::first_touch}}});
+}
+
+MigrationStrategy strategy_of(const std::string& name) {
+  return named<MigrationStrategy, 2>(
+      "strategy", name,
+      {{{"copy", MigrationStrategy::copy}, {"move_pages", MigrationStrategy::move_pages}}});
+}
+
+MigrationPace pace_of(const std::string& name) {
+  return named<MigrationPace, 2>(
+      "pace", name, {{{"lazy", MigrationPace::lazy}, {"aggressive", MigrationPace::aggressive}}});
+}
+
+Antagonist antagonist_of(const std::tuple<std::string, int, double, std::uint64_t, int>& told) {
+  const auto& [kind, cpu, strength, bytes, node] = told;
+  return {named<Antagonist::Kind, 3>("antagonist", kind,
+                                     {{{"spin", Antagonist::Kind::spin},
+                                       {"cache_thrash", Antagonist::Kind::cache_thrash},
+                                       {"memory_stream", Antagonist::Kind::memory_stream}}}),
+          cpu, strength, bytes, node};
 }
 
 // Ctrl-C must end a measurement: Python only notes the signal, so somebody has to look.
@@ -86,23 +143,56 @@ py::dict to_dict(const Measurement& m) {
   result["skipped"] = m.skipped;
   result["max_outstanding"] = m.max_outstanding;
   result["max_lag_us"] = m.max_lag_us;
+  py::dict migration;
+  migration["slices"] = m.migration.slices;
+  migration["nodes"] = m.migration.nodes;
+  migration["leaves"] = m.migration.leaves;
+  migration["bytes"] = m.migration.bytes;
+  migration["pages"] = m.migration.pages;
+  migration["pages_failed"] = m.migration.pages_failed;
+  migration["reason"] = numa::explain_memory_error(m.migration.error_number);
+  migration["busy_seconds"] = m.migration.busy_seconds;
+  result["migration"] = migration;
+  result["placing_seconds"] = m.placing_seconds;
+  result["in_place"] = m.in_place;
+  result["schedules"] = m.schedules;
+  result["slice_pages"] = to_array(m.slice_pages);
+  result["slice_pages_home"] = to_array(m.slice_pages_home);
+  result["node_pages"] = m.pages.on_node;
+  result["pages_reason"] = numa::explain_memory_error(m.pages.error_number);
   result["worker_cpus"] = m.worker_cpus;
   result["router_cpus"] = m.router_cpus;
-  result["busy_cpus"] = m.busy_cpus;
+  result["antagonist_cpus"] = m.antagonist_cpus;
+  result["antagonist_bytes"] = m.antagonist_bytes;
   result["roles_share_cores"] = m.roles_share_cores;
   return result;
 }
 
-py::dict measure(Runner& runner, const py::object& cores, std::vector<int> worker_cpus,
-                 std::vector<int> router_cpus, const std::string& load,
-                 std::uint32_t outstanding_per_worker, double rate_mqs, double seconds,
-                 double warmup_seconds, std::uint64_t seed, std::uint32_t window,
-                 std::vector<int> busy_cpus, const py::object& cancelled) {
+using Change = std::tuple<double, py::object, std::vector<int>, std::string, std::string>;
+
+py::dict measure(
+    Runner& runner, const py::object& cores, std::vector<int> worker_cpus,
+    std::vector<int> router_cpus, const std::string& load, std::uint32_t outstanding_per_worker,
+    double rate_mqs, double seconds, double warmup_seconds, std::uint64_t seed,
+    std::uint32_t window, std::uint32_t batch, std::vector<int> nodes, const std::string& routing,
+    const std::string& data, const std::vector<Change>& changes, const std::string& strategy,
+    const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
+    const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& antagonists,
+    const py::object& cancelled) {
   MeasureOptions options;
-  options.cores = schedule_of(cores);
+  options.schedule = {schedule_of(cores), std::move(nodes), routing_of(routing), data_of(data)};
+  for (const auto& [after_seconds, its_cores, its_nodes, its_routing, its_data] : changes) {
+    options.changes.push_back(
+        {after_seconds,
+         {schedule_of(its_cores), its_nodes, routing_of(its_routing), data_of(its_data)}});
+  }
+  options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move};
+  for (const auto& antagonist : antagonists) {
+    options.antagonists.push_back(antagonist_of(antagonist));
+  }
+  options.batch = batch;
   options.worker_cpus = std::move(worker_cpus);
   options.router_cpus = std::move(router_cpus);
-  options.busy_cpus = std::move(busy_cpus);
   options.load = load_kind(load);
   options.outstanding_per_worker = outstanding_per_worker;
   options.rate_mqs = rate_mqs;
@@ -147,7 +237,7 @@ void bind_runtime(py::module_& module) {
       .def(py::init([](const WorkloadSpec& spec, std::uint32_t slices, bool huge_pages,
                        unsigned load_threads) {
              return std::make_unique<Runner>(spec,
-                                             Runner::Options{slices, huge_pages, load_threads});
+                                             Runner::Options{slices, huge_pages, load_threads, {}});
            }),
            py::arg("spec"), py::arg("slices") = standard.slices,
            py::arg("huge_pages") = standard.huge_pages,
@@ -161,9 +251,20 @@ void bind_runtime(py::module_& module) {
            py::arg("outstanding_per_worker") = usual.outstanding_per_worker,
            py::arg("rate_mqs") = usual.rate_mqs, py::arg("seconds") = usual.seconds,
            py::arg("warmup_seconds") = usual.warmup_seconds, py::arg("seed") = usual.seed,
-           py::arg("window") = usual.window, py::arg("busy_cpus") = std::vector<int>{},
+           py::arg("window") = usual.window, py::arg("batch") = usual.batch,
+           py::arg("nodes") = std::vector<int>{}, py::arg("routing") = "core",
+           py::arg("data") = "keep", py::arg("changes") = std::vector<Change>{},
+           py::arg("strategy") = "copy", py::arg("pace") = "lazy",
+           py::arg("lazy_nodes") = usual.migration.lazy_nodes, py::arg("always_move") = false,
+           py::arg("antagonists") =
+               std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
            py::arg("cancelled") = py::none(),
-           "Runs the schedule (`cores`: the CPU of each slice) and returns what was counted.\n\n"
+           "Runs the schedule and returns what was counted.\n\n"
+           "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
+           "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
+           "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
+           "pace: aggressive (the measurement waits for the data) or lazy. antagonists: each "
+           "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1).\n\n"
            "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
            "are of the whole run. slice_counters / slice_counted is a count per query; the "
            "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "

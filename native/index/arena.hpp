@@ -7,6 +7,9 @@
 #include <mutex>
 #include <vector>
 
+#include "index/chunk_pool.hpp"
+#include "numa/memory.hpp"
+
 namespace pmoss {
 
 /// An address range that holds nodes of one slice and nothing else, so that it can be given to
@@ -16,21 +19,28 @@ struct ChunkView {
   std::size_t bytes;
 };
 
-/// Hands out memory that stays valid, and is never reused, until the arena dies. Chunks are aligned
-/// to their size, which is that of a huge page: moving any address of a huge page moves all of it,
-/// so no two slices may share one. Pages are touched only when a node is written to them.
-/// All members may be called by several threads at once.
+/// Hands out memory that stays valid, and is never reused, until the arena dies; then its chunks go
+/// back to their pool. Pages are touched only when a node is written to them. All members may be
+/// called by several threads at once.
 class SliceArena {
  public:
-  static constexpr std::size_t chunk_bytes = std::size_t{2} << 20;
+  static constexpr std::size_t chunk_bytes = pmoss::chunk_bytes;
   static constexpr std::size_t alignment = 64;
 
-  explicit SliceArena(bool huge_pages) noexcept : huge_pages_(huge_pages) {}
+  explicit SliceArena(bool huge_pages)
+      : SliceArena(std::make_shared<ChunkPool>(huge_pages), numa::Placement{}) {}
+  SliceArena(std::shared_ptr<ChunkPool> pool, const numa::Placement& placement) noexcept
+      : pool_(std::move(pool)), placement_(placement) {}
+  ~SliceArena();
+  SliceArena(const SliceArena&) = delete;
+  SliceArena& operator=(const SliceArena&) = delete;
 
-  /// Zeroed memory for one node, aligned to a cache line; `bytes` is at most chunk_bytes.
-  /// Throws std::bad_alloc.
+  /// Memory for one node, aligned to a cache line; `bytes` is at most chunk_bytes. It is zero
+  /// unless the pool had the chunk from an arena that has died. Throws std::bad_alloc.
   void* allocate(std::size_t bytes);
 
+  /// Whether the address lies in one of the chunks.
+  bool owns(const void* address) const;
   std::vector<ChunkView> chunks() const;
   /// Bytes handed out, with the padding that alignment costs.
   std::size_t bytes_used() const;
@@ -39,20 +49,20 @@ class SliceArena {
   /// Number of nodes handed out.
   std::size_t nodes() const;
 
+  numa::Placement placement() const;
+  /// Moves what is there to `node`, and places what comes there, while others read and write it.
+  numa::PageMove move_pages(int node);
+  /// Only what comes goes there: pages that nobody has touched yet.
+  void place_from_now_on(const numa::Placement& placement);
+
  private:
-  struct Unmap {
-    void operator()(std::byte* address) const noexcept;
-  };
-  using Chunk = std::unique_ptr<std::byte, Unmap>;
-
-  static Chunk map_chunk(bool huge_pages);
-
+  std::shared_ptr<ChunkPool> pool_;
   mutable std::mutex mutex_;
+  numa::Placement placement_;
   std::vector<Chunk> chunks_;
   std::size_t used_in_last_ = chunk_bytes;  // full: the first node brings the first chunk
   std::size_t bytes_used_ = 0;
   std::size_t nodes_ = 0;
-  bool huge_pages_;
 };
 
 }  // namespace pmoss

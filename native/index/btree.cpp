@@ -18,6 +18,7 @@ using index_detail::leaf_capacity;
 using index_detail::line_bytes;
 using index_detail::no_key;
 using index_detail::Node;
+using index_detail::NodeLock;
 using index_detail::racy_load;
 using index_detail::racy_store;
 using index_detail::searches;
@@ -25,18 +26,6 @@ using index_detail::Traced;
 using index_detail::Untraced;
 
 namespace {
-
-/// Holds the lock of a node that lock() has granted.
-class NodeLock {
- public:
-  explicit NodeLock(Node& node) noexcept : node_(node) {}
-  ~NodeLock() { node_.unlock(); }
-  NodeLock(const NodeLock&) = delete;
-  NodeLock& operator=(const NodeLock&) = delete;
-
- private:
-  Node& node_;
-};
 
 std::uint32_t checked_slices(std::uint32_t slices) {
   if (slices == 0 || slices > BTree::max_slices) {
@@ -63,10 +52,12 @@ void move_words(std::uint64_t* from, std::size_t n, std::uint64_t* to, Tracer tr
 }  // namespace
 
 BTree::BTree(const Options& options)
-    : slices_(checked_slices(options.slices)), roots_(options.slices) {
+    : slices_(checked_slices(options.slices)),
+      pool_(std::make_shared<ChunkPool>(options.huge_pages)),
+      roots_(options.slices) {
   slice_.reserve(slices_);
   for (std::uint32_t s = 0; s < slices_; ++s) {
-    slice_.push_back(std::make_unique<Slice>(options.huge_pages));
+    slice_.push_back(std::make_unique<Slice>(pool_, options.placement));
     roots_[s].store(new_node(s, 0, Untraced{}), std::memory_order_release);
     // The first leaf of a slice stays its first leaf: a split makes a new leaf on the right.
     if (s > 0) racy_store(roots_[s - 1].load()->next, Node::as_word(roots_[s].load()));
@@ -77,7 +68,7 @@ BTree::~BTree() = default;
 
 template <class Tracer>
 Node* BTree::new_node(std::uint32_t slice, unsigned level, Tracer tracer) {
-  Node* const node = ::new (slice_[slice]->arena.allocate(sizeof(Node))) Node{};
+  Node* const node = ::new (slice_[slice]->current().allocate(sizeof(Node))) Node{};
   tracer.writes(node, sizeof *node);
   node->initialise(level, tracer);
   return node;
@@ -350,6 +341,6 @@ ChunkView BTree::root_table() const noexcept {
   return {reinterpret_cast<std::uintptr_t>(roots_.data()), roots_.size() * sizeof roots_[0]};
 }
 
-const SliceArena& BTree::arena(std::uint32_t slice) const { return slice_.at(slice)->arena; }
+const SliceArena& BTree::arena(std::uint32_t slice) const { return slice_.at(slice)->current(); }
 
 }  // namespace pmoss

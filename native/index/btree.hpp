@@ -20,12 +20,14 @@ namespace pmoss {
 ///
 /// All members may be called by any number of threads at once. Readers take no lock: they check the
 /// version of a node before and after reading it (optimistic lock coupling); writers lock single
-/// nodes. Nodes are never unlinked before the tree dies, so no reader can lose one.
+/// nodes. Only a migration (btree_migration.hpp) unlinks nodes, and hands their memory to its
+/// caller, who frees it once no operation that began before can still be reading there.
 class BTree {
  public:
   struct Options {
     std::uint32_t slices = 256;  ///< 1 .. 65536; each takes at least one page of memory
     bool huge_pages = true;      ///< ask for 2 MiB pages; then a slice takes at least one of these
+    numa::Placement placement = {};  ///< of all slices, until they are moved
   };
   static constexpr std::uint32_t max_slices = 65536;
 
@@ -81,8 +83,24 @@ class BTree {
   /// Levels of a slice's tree: 1 while it is a single leaf. Throws std::out_of_range.
   unsigned height(std::uint32_t slice) const;
 
-  /// Where the nodes of a slice lie. Throws std::out_of_range.
+  /// Where the new nodes of a slice go, and unless it is being moved all lie. It may die when a
+  /// migration ends. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
+
+  // --- where the data lie (btree_migration.cpp) ---
+
+  /// Asks the kernel on which nodes the pages of a slice are. Throws std::out_of_range.
+  numa::ResidentPages resident_pages(std::uint32_t slice) const;
+
+  /// Moves the pages of a slice to `node` under its readers and writers, and places the pages to
+  /// come. The other way is SliceMigration, which copies. Throws std::out_of_range.
+  numa::PageMove move_pages(std::uint32_t slice, int node);
+
+  /// Places the pages of a slice that nobody has touched yet. Throws std::out_of_range.
+  void place_from_now_on(std::uint32_t slice, const numa::Placement& placement);
+
+  /// Where chunks come from and go to: reserve() there makes migrations faster.
+  ChunkPool& chunk_pool() noexcept { return *pool_; }
 
   // --- the same operations, which also log the cache lines that they touch ---
 
@@ -97,6 +115,7 @@ class BTree {
   ChunkView root_table() const noexcept;
 
  private:
+  friend class SliceMigration;
   struct Slice;
 
   template <class Tracer>
@@ -120,6 +139,7 @@ class BTree {
                                             Tracer tracer);
 
   std::uint32_t slices_;
+  std::shared_ptr<ChunkPool> pool_;
   // Apart from Slice: dense, so that lookups find it cached.
   std::vector<index_detail::Root, LineAllocator<index_detail::Root>> roots_;
   std::vector<std::unique_ptr<Slice>> slice_;

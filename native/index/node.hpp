@@ -97,8 +97,8 @@ struct alignas(64) Node {
   }
 
   /// A reader of a word that is just being written may see a new node before its initialisation.
-  /// That does no harm: its memory was zero, and the reader then finds the word's node locked. But
-  /// the order comes from fences, which ThreadSanitizer does not know, so it is told.
+  /// That does no harm: whatever it reads there, it then finds that the word's node has changed.
+  /// But the order comes from fences, which ThreadSanitizer does not know, so it is told.
   static Node* as_node(std::uint64_t word) noexcept {
     Node* const node = reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
 #if PMOSS_TSAN
@@ -225,6 +225,18 @@ struct alignas(64) Node {
     __tsan_release(this);  // see as_node()
 #endif
   }
+};
+
+/// Holds the lock of a node that lock() has granted.
+class NodeLock {
+ public:
+  explicit NodeLock(Node& node) noexcept : node_(node) {}
+  ~NodeLock() { node_.unlock(); }
+  NodeLock(const NodeLock&) = delete;
+  NodeLock& operator=(const NodeLock&) = delete;
+
+ private:
+  Node& node_;
 };
 
 static_assert(sizeof(Node) == 64 + 128 + 2048 + 2048);

@@ -1,6 +1,7 @@
 #include "runtime/router.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "numa/affinity.hpp"
 #include "runtime/backoff.hpp"
@@ -10,16 +11,29 @@
 namespace pmoss::runtime {
 
 Router::Router(const Settings& settings, const WorkloadSpec& spec, std::uint64_t seed,
-               std::uint64_t first_insert_record, std::vector<std::uint32_t> worker_of_slice)
+               std::uint64_t first_insert_record, const RouteBoard& board)
     : settings_(settings),
       generator_(spec, mix64(seed + settings.number), first_insert_record + settings.number,
                  settings.routers),
       random_(mix64(seed) + settings.number),
-      worker_of_slice_(std::move(worker_of_slice)),
-      key_spacing_(~std::uint64_t{0} / spec.records),
-      active_(worker_of_slice_) {
-  std::sort(active_.begin(), active_.end());
-  active_.erase(std::unique(active_.begin(), active_.end()), active_.end());
+      board_(board),
+      key_spacing_(~std::uint64_t{0} / spec.records) {}
+
+void Router::take_routes() {
+  const std::uint64_t version = board_.version();
+  if (version == version_ && !serving_.empty()) [[likely]]
+    return;
+  if (!serving_.empty()) ++totals_.schedules;
+  // A version read before the copy can only be too old; then the copy is taken once more.
+  version_ = version;
+  routes_ = board_.copy();
+  serving_ = routes_.workers;
+  std::sort(serving_.begin(), serving_.end());
+  serving_.erase(std::unique(serving_.begin(), serving_.end()), serving_.end());
+  std::vector<std::uint32_t> reached;
+  std::set_union(reached_.begin(), reached_.end(), serving_.begin(), serving_.end(),
+                 std::back_inserter(reached));
+  reached_ = std::move(reached);
 }
 
 void Router::connect(std::vector<Ring*> rings) {
@@ -52,6 +66,7 @@ Router::Step Router::step(const Control& control) {
   if (phase == Phase::abort) return Step::finished;
   if (blocked_ && !flush(measuring)) return Step::waiting;
   if (phase == Phase::drain) return Step::finished;
+  take_routes();
   bool drawn = false;
   switch (settings_.load) {
     case LoadKind::closed:
@@ -76,7 +91,7 @@ Operation Router::draw() noexcept {
 }
 
 std::uint32_t Router::worker_for(const Operation& operation) noexcept {
-  const auto slices = static_cast<std::uint32_t>(worker_of_slice_.size());
+  const std::uint32_t slices = routes_.slices();
   std::uint32_t slice = slice_of_key(operation.key, slices);
   if (operation.kind == Operation::Kind::scan) {
     // A scan that crosses slices may go to the worker of any of them. Keys lie evenly over their
@@ -87,7 +102,9 @@ std::uint32_t Router::worker_for(const Operation& operation) noexcept {
     const std::uint32_t crossed = slice_of_key(operation.key + length, slices) - slice;
     if (crossed > 0) slice += static_cast<std::uint32_t>(random_.below(crossed + 1));
   }
-  return worker_of_slice_[slice];
+  const std::uint32_t first = routes_.first[slice];
+  const std::uint32_t candidates = routes_.first[slice + 1] - first;
+  return routes_.workers[first + (candidates > 1 ? random_.below(candidates) : 0)];
 }
 
 void Router::stage(std::uint32_t worker, const Operation& operation, std::uint64_t stamp) noexcept {
@@ -97,7 +114,7 @@ void Router::stage(std::uint32_t worker, const Operation& operation, std::uint64
 
 bool Router::flush(bool measuring) noexcept {
   bool all = true;
-  for (const std::uint32_t worker : active_) {
+  for (const std::uint32_t worker : reached_) {
     Staging& staging = staging_[worker];
     if (staging.begin == staging.end) continue;
     const std::size_t sent =
@@ -118,7 +135,7 @@ bool Router::flush(bool measuring) noexcept {
 
 std::uint64_t Router::outstanding() noexcept {
   std::uint64_t sum = 0;
-  for (const std::uint32_t worker : active_) sum += rings_[worker]->in_flight();
+  for (const std::uint32_t worker : reached_) sum += rings_[worker]->in_flight();
   return sum;
 }
 
@@ -156,7 +173,7 @@ bool Router::draw_open(bool measuring) {
 // gets its backlog too. A worker's queries then have the distribution of its own slices.
 bool Router::draw_saturated() {
   bool needed = false;
-  for (const std::uint32_t worker : active_) {
+  for (const std::uint32_t worker : serving_) {
     const std::size_t in_flight = rings_[worker]->in_flight();
     const std::size_t capacity = rings_[worker]->capacity();
     room_[worker] = std::min(capacity - in_flight, batch);
@@ -164,7 +181,7 @@ bool Router::draw_saturated() {
   }
   if (!needed) return false;
   const std::uint64_t stamp = now();
-  const std::size_t draws = batch * active_.size();
+  const std::size_t draws = batch * serving_.size();
   for (std::size_t i = 0; i < draws; ++i) {
     const Operation operation = draw();
     const std::uint32_t worker = worker_for(operation);

@@ -8,6 +8,7 @@
 
 #include "runtime/control.hpp"
 #include "runtime/runner.hpp"
+#include "runtime/schedule.hpp"
 #include "runtime/worker.hpp"
 #include "workload/generator.hpp"
 #include "workload/random.hpp"
@@ -36,11 +37,12 @@ class Router {
     std::uint64_t skipped = 0;
     std::uint64_t max_outstanding = 0;
     std::uint64_t max_lag_ticks = 0;
+    std::uint64_t schedules = 0;  ///< that took effect while it ran
     int cpu = -1;
   };
 
   Router(const Settings& settings, const WorkloadSpec& spec, std::uint64_t seed,
-         std::uint64_t first_insert_record, std::vector<std::uint32_t> worker_of_slice);
+         std::uint64_t first_insert_record, const RouteBoard& board);
 
   /// Once all workers have built their queues, and before run().
   void connect(std::vector<Ring*> rings);
@@ -73,6 +75,8 @@ class Router {
   bool draw_open(bool measuring);
   bool draw_saturated();
 
+  /// Takes the current schedule if it has none or an older one.
+  void take_routes();
   Operation draw() noexcept;
   std::uint32_t worker_for(const Operation& operation) noexcept;
   void stage(std::uint32_t worker, const Operation& operation, std::uint64_t stamp) noexcept;
@@ -84,10 +88,13 @@ class Router {
   Settings settings_;
   OperationGenerator generator_;
   Random random_;
-  std::vector<std::uint32_t> worker_of_slice_;
+  const RouteBoard& board_;
+  std::uint64_t version_ = 0;  ///< of routes_ on the board
+  Routes routes_;
   std::uint64_t key_spacing_;
   std::vector<Ring*> rings_;
-  std::vector<std::uint32_t> active_;  ///< workers that serve at least one slice
+  std::vector<std::uint32_t> serving_;  ///< workers that may run some slice's queries
+  std::vector<std::uint32_t> reached_;  ///< these, and those that may have earlier
   std::vector<Staging> staging_;
   std::vector<std::size_t> room_;
   bool blocked_ = false;   ///< something is staged that its queue has no room for

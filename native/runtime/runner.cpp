@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "numa/affinity.hpp"
+#include "numa/topology.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/control.hpp"
 #include "runtime/router.hpp"
@@ -119,22 +120,150 @@ void require_allowed(const std::vector<int>& cpus, const std::set<int>& allowed,
   }
 }
 
-void validate(const MeasureOptions& options, std::uint32_t slices, const std::set<int>& allowed) {
+bool needs_nodes(const Schedule& schedule) {
+  return schedule.routing == Routing::node || schedule.data == DataPlacement::slice ||
+         schedule.data == DataPlacement::first_touch;
+}
+
+void validate_schedule(const Schedule& schedule, std::uint32_t slices, const std::set<int>& workers,
+                       const std::map<int, int>& node_of) {
+  if (schedule.routing == Routing::core) {
+    if (schedule.cores.size() != slices) {
+      refuse("cores has " + std::to_string(schedule.cores.size()) + " entries for " +
+             std::to_string(slices) + " slices");
+    }
+    for (std::size_t slice = 0; slice < slices; ++slice) {
+      if (!workers.contains(schedule.cores[slice])) {
+        refuse("slice " + std::to_string(slice) + " is on CPU " +
+               std::to_string(schedule.cores[slice]) + ", which has no worker");
+      }
+    }
+  }
+  if (!needs_nodes(schedule)) return;
+  if (schedule.nodes.size() != slices) {
+    refuse("nodes has " + std::to_string(schedule.nodes.size()) + " entries for " +
+           std::to_string(slices) + " slices");
+  }
+  const std::vector<int> memory = numa::memory_nodes();
+  std::set<int> with_workers;
+  for (const int cpu : workers) with_workers.insert(node_of.at(cpu));
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    const int node = schedule.nodes[slice];
+    if (schedule.data != DataPlacement::keep &&
+        !std::binary_search(memory.begin(), memory.end(), node)) {
+      refuse("slice " + std::to_string(slice) + " has its data on node " + std::to_string(node) +
+             ", which has no memory that this process may use");
+    }
+    if (schedule.routing == Routing::node && !with_workers.contains(node)) {
+      refuse("slice " + std::to_string(slice) + " is routed to the workers of node " +
+             std::to_string(node) + ", which has none");
+    }
+  }
+}
+
+// The workers that may run each slice's queries.
+Routes routes_for(const Schedule& schedule, std::uint32_t slices,
+                  const std::vector<int>& worker_cpus, const std::map<int, int>& node_of) {
+  Routes routes;
+  routes.first.reserve(slices + 1);
+  routes.first.push_back(0);
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    for (std::uint32_t worker = 0; worker < worker_cpus.size(); ++worker) {
+      const int cpu = worker_cpus[worker];
+      const bool serves =
+          schedule.routing == Routing::any ||
+          (schedule.routing == Routing::node ? node_of.at(cpu) == schedule.nodes[slice]
+                                             : cpu == schedule.cores[slice]);
+      if (serves) routes.workers.push_back(worker);
+    }
+    routes.first.push_back(static_cast<std::uint32_t>(routes.workers.size()));
+  }
+  return routes;
+}
+
+std::map<int, int> nodes_of_cpus() {
+  std::map<int, int> node_of;
+  for (const numa::Cpu& cpu : numa::read_topology().cpus) node_of[cpu.id] = cpu.node;
+  return node_of;
+}
+
+// The thread that stitches nothing yet, but enforces: takes schedules in their turn and moves data.
+class Enforcement {
+ public:
+  Enforcement(Enforcer enforcer, RouteBoard& board, const MeasureOptions& options,
+              std::uint32_t slices, const std::map<int, int>& node_of)
+      : enforcer_(std::move(enforcer)),
+        board_(board),
+        options_(options),
+        slices_(slices),
+        node_of_(node_of) {
+    enforcer_.want(options.schedule);
+    in_place_.store(enforcer_.in_place());
+  }
+
+  bool in_place() const noexcept { return in_place_.load(std::memory_order_acquire); }
+  std::uint64_t schedules() const noexcept { return next_; }
+  const MigrationReport& report() const noexcept { return enforcer_.report(); }
+
+  void run(const Control& control) {
+    using Time = std::chrono::steady_clock;
+    // A lazy move leaves the machine to the queries for longer than it takes it.
+    constexpr std::chrono::microseconds pause(500);
+    std::optional<Time::time_point> begin;
+    for (;;) {
+      const Phase phase = control.phase();
+      if (phase >= Phase::drain) return;
+      if (phase == Phase::measuring) {
+        if (!begin) begin = Time::now();
+        take_change(std::chrono::duration<double>(Time::now() - *begin).count());
+      }
+      const bool moved = enforcer_.step();
+      in_place_.store(enforcer_.in_place(), std::memory_order_release);
+      if (!moved || options_.migration.pace == MigrationPace::lazy) {
+        std::this_thread::sleep_for(pause);
+      }
+    }
+  }
+
+ private:
+  void take_change(double seconds) {
+    if (next_ == options_.changes.size()) return;
+    const ScheduleChange& change = options_.changes[next_];
+    if (seconds < change.after_seconds) return;
+    board_.publish(routes_for(change.schedule, slices_, options_.worker_cpus, node_of_));
+    enforcer_.want(change.schedule);
+    ++next_;
+  }
+
+  Enforcer enforcer_;
+  RouteBoard& board_;
+  const MeasureOptions& options_;
+  std::uint32_t slices_;
+  const std::map<int, int>& node_of_;
+  std::size_t next_ = 0;
+  std::atomic<bool> in_place_{false};
+};
+
+void validate(const MeasureOptions& options, std::uint32_t slices, const std::set<int>& allowed,
+              const std::map<int, int>& node_of) {
   if (options.worker_cpus.empty()) refuse("worker_cpus is empty; it must name at least one CPU");
   require_distinct(options.worker_cpus);
   const std::set<int> workers(options.worker_cpus.begin(), options.worker_cpus.end());
   require_allowed(options.worker_cpus, allowed, "worker_cpus");
   require_allowed(options.router_cpus, allowed, "router_cpus");
-  require_allowed(options.busy_cpus, allowed, "busy_cpus");
-  if (options.cores.size() != slices) {
-    refuse("cores has " + std::to_string(options.cores.size()) + " entries for " +
-           std::to_string(slices) + " slices");
-  }
-  for (std::size_t slice = 0; slice < options.cores.size(); ++slice) {
-    if (!workers.contains(options.cores[slice])) {
-      refuse("slice " + std::to_string(slice) + " is on CPU " +
-             std::to_string(options.cores[slice]) + ", which has no worker");
+  for (const Antagonist& antagonist : options.antagonists) {
+    require_allowed({antagonist.cpu}, allowed, "antagonists");
+    if (!(antagonist.strength > 0.0 && antagonist.strength < 1.0)) {
+      refuse("an antagonist's strength", antagonist.strength, "lie between 0 and 1");
     }
+  }
+  if (options.enforcer_cpu >= 0) require_allowed({options.enforcer_cpu}, allowed, "enforcer_cpu");
+  validate_schedule(options.schedule, slices, workers, node_of);
+  for (const ScheduleChange& change : options.changes) {
+    validate_schedule(change.schedule, slices, workers, node_of);
+  }
+  if (options.batch == 0 || options.batch > Worker::max_batch) {
+    refuse("batch", options.batch, "lie in 1 .. " + std::to_string(Worker::max_batch));
   }
   if (!(options.seconds > 0.0 && options.seconds <= 3600.0)) {
     // The upper end keeps stamps within their 46 bits.
@@ -172,18 +301,8 @@ const WorkloadSpec& checked(const WorkloadSpec& spec) {
 std::vector<int> choose_router(const MeasureOptions& options, const std::set<int>& allowed) {
   std::set<int> free = allowed;
   for (const int cpu : options.worker_cpus) free.erase(cpu);
-  for (const int cpu : options.busy_cpus) free.erase(cpu);
+  for (const Antagonist& antagonist : options.antagonists) free.erase(antagonist.cpu);
   return {free.empty() ? options.worker_cpus.back() : *free.begin()};
-}
-
-// Keeps a core busy with arithmetic: no memory traffic, only cycles taken from its neighbours.
-void be_busy(const Control& control) noexcept {
-  std::uint64_t value = 1;
-  while (control.phase() < Phase::drain) {
-    for (int i = 0; i < 4096; ++i) value = mix64(value);
-    // The compiler must not see that nobody needs the result.
-    asm volatile("" : "+r"(value));
-  }
 }
 
 void collect_worker(const Worker& worker, std::size_t number, std::size_t slices,
@@ -244,7 +363,8 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
 Runner::Runner(const WorkloadSpec& spec, const Options& options)
     : spec_(checked(spec)),
       options_(options),
-      index_({options.slices, options.huge_pages}),
+      index_({options.slices, options.huge_pages, options.placement}),
+      homes_(options.slices),
       next_insert_record_(spec.records) {
   if (options_.load_threads == 0) {
     options_.load_threads = static_cast<unsigned>(numa::allowed_cpus().size());
@@ -253,6 +373,7 @@ Runner::Runner(const WorkloadSpec& spec, const Options& options)
 
 void Runner::load(const Progress& progress) {
   const Exclusive exclusive(busy_);
+  homes_.assign(options_.slices, std::nullopt);
   const std::uint32_t slices = options_.slices;
   const std::uint32_t threads = std::min(options_.load_threads, slices);
   // A line for each: they count often.
@@ -304,7 +425,8 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   if (!loaded_) throw RunnerError("the index is empty: call load() first");
   const std::vector<int> allowed_list = numa::allowed_cpus();
   const std::set<int> allowed(allowed_list.begin(), allowed_list.end());
-  validate(options, options_.slices, allowed);
+  const std::map<int, int> node_of = nodes_of_cpus();
+  validate(options, options_.slices, allowed, node_of);
 
   const std::vector<int>& worker_cpus = options.worker_cpus;
   const std::vector<int> router_cpus =
@@ -319,9 +441,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   for (std::size_t i = 0; i < worker_count; ++i) {
     worker_on[worker_cpus[i]] = static_cast<std::uint32_t>(i);
   }
-  std::vector<std::uint32_t> worker_of_slice;
-  worker_of_slice.reserve(options.cores.size());
-  for (const int cpu : options.cores) worker_of_slice.push_back(worker_on.at(cpu));
+  RouteBoard board(routes_for(options.schedule, options_.slices, worker_cpus, node_of));
 
   const double ns_per_tick = Clock::ns_per_tick();
   const std::uint64_t origin = Clock::ticks();
@@ -350,8 +470,8 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     }
     settings.origin = origin;
     settings.shares_core = roles_on[router_cpus[i]] > 1;
-    routers.push_back(std::make_unique<Router>(settings, spec_, options.seed, next_insert_record_,
-                                               worker_of_slice));
+    routers.push_back(
+        std::make_unique<Router>(settings, spec_, options.seed, next_insert_record_, board));
   }
   // Whatever happens from here on, no record that a router may have drawn is drawn again.
   struct AdvanceRecords {
@@ -389,6 +509,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     settings.slices = options_.slices;
     settings.window = options.window;
     settings.max_scan_length = spec_.max_scan_length;
+    settings.batch = options.batch;
     settings.origin = origin;
     settings.shares_core = roles_on[worker_cpus[i]] > 1;
     crew.start(role("worker", i, worker_cpus[i]), [&, i, settings] {
@@ -411,17 +532,45 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
       routers_running.fetch_sub(1, std::memory_order_release);
     });
   }
-  for (std::size_t i = 0; i < options.busy_cpus.size(); ++i) {
-    crew.start(role("busy thread", i, options.busy_cpus[i]), [&, i] {
-      numa::pin_thread(options.busy_cpus[i]);
-      if (control.wait_for_start() == Phase::abort) return;
-      be_busy(control);
-    });
+  std::atomic<std::uint64_t> streamed{0};
+  for (std::size_t i = 0; i < options.antagonists.size(); ++i) {
+    const Antagonist& antagonist = options.antagonists[i];
+    for (unsigned copy = 0; copy < threads_of(antagonist); ++copy) {
+      crew.start(role("antagonist", i, antagonist.cpu), [&] {
+        numa::pin_thread(antagonist.cpu);
+        Disturbance disturbance(antagonist);
+        if (control.wait_for_start() == Phase::abort) return;
+        streamed.fetch_add(disturbance.run(control));
+      });
+    }
   }
 
   check(control.wait_ready(crew.size(), poll), control);
+  // Only now do the workers exist whose turns the enforcer has to follow.
+  std::optional<Enforcement> enforcement;
+  if (options.schedule.data != DataPlacement::keep || !options.changes.empty()) {
+    std::vector<const Turns*> readers;
+    for (const auto& worker : workers) readers.push_back(&worker->turns());
+    enforcement.emplace(Enforcer(index_, homes_, options.migration, std::move(readers)), board,
+                        options, options_.slices, node_of);
+    crew.start("enforcer", [&] {
+      if (options.enforcer_cpu >= 0) numa::pin_thread(options.enforcer_cpu);
+      if (control.wait_for_start() == Phase::abort) return;
+      enforcement->run(control);
+    });
+    check(control.wait_ready(crew.size(), poll), control);
+  }
   control.enter(Phase::warmup);
   check(control.wait_for(std::chrono::duration<double>(options.warmup_seconds), poll), control);
+  // Aggressively moved data arrive before anything counts; lazily moved ones while it does.
+  const auto warm = std::chrono::steady_clock::now();
+  if (enforcement && options.migration.pace == MigrationPace::aggressive) {
+    while (!enforcement->in_place()) {
+      check(control.wait_for(std::chrono::milliseconds(1), poll), control);
+    }
+  }
+  const double placing_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
   const std::uint64_t begin = Clock::ticks();
   control.enter(Phase::measuring);
   check(control.wait_for(std::chrono::duration<double>(options.seconds), poll), control);
@@ -479,10 +628,39 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
         std::max(result.max_lag_us, static_cast<double>(totals.max_lag_ticks) * ns_per_tick * 1e-3);
     result.router_cpus.push_back(totals.cpu);
   }
-  result.busy_cpus = options.busy_cpus;
+  for (const Antagonist& antagonist : options.antagonists) {
+    result.antagonist_cpus.push_back(antagonist.cpu);
+  }
+  result.antagonist_bytes = streamed.load();
+  result.placing_seconds = placing_seconds;
+  const Schedule* last = &options.schedule;
+  if (enforcement) {
+    result.migration = enforcement->report();
+    result.in_place = enforcement->in_place();
+    result.schedules = enforcement->schedules();
+    if (result.schedules > 0) last = &options.changes[result.schedules - 1].schedule;
+  }
+  ask_for_pages(*last, result);
   result.roles_share_cores = std::any_of(roles_on.begin(), roles_on.end(),
                                          [](const auto& item) { return item.second > 1; });
   return result;
+}
+
+// What moving came to is the kernel's answer, not ours.
+void Runner::ask_for_pages(const Schedule& schedule, Measurement& result) const {
+  const std::uint32_t slices = options_.slices;
+  result.slice_pages.resize(slices);
+  result.slice_pages_home.resize(slices);
+  if (schedule.data == DataPlacement::keep) return;
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    const numa::ResidentPages pages = index_.resident_pages(slice);
+    result.pages += pages;
+    if (pages.error_number != 0) return;
+    result.slice_pages[slice] = pages.total();
+    result.slice_pages_home[slice] = schedule.data == DataPlacement::interleaved
+                                         ? pages.total()
+                                         : pages.on(schedule.nodes[slice]);
+  }
 }
 
 }  // namespace pmoss::runtime

@@ -11,6 +11,9 @@
 
 #include "index/btree.hpp"
 #include "pmu/counters.hpp"
+#include "runtime/antagonist.hpp"
+#include "runtime/enforcer.hpp"
+#include "runtime/schedule.hpp"
 #include "workload/generator.hpp"
 
 namespace pmoss::runtime {
@@ -35,11 +38,20 @@ enum class LoadKind : std::uint8_t {
   open,       ///< arrivals at a fixed rate, whatever the workers can do
 };
 
+/// A schedule that takes effect while queries run: at once for cores, as the pace has it for data.
+struct ScheduleChange {
+  double after_seconds = 0.0;  ///< of the measuring phase
+  Schedule schedule;
+};
+
 struct MeasureOptions {
-  std::vector<int> cores;        ///< the schedule: the CPU that serves each slice
+  Schedule schedule;
+  std::vector<ScheduleChange> changes;  ///< in the order of their times
+  Enforcer::Settings migration;         ///< how data come to where a schedule wants them
+  int enforcer_cpu = -1;                ///< -1: wherever the kernel puts it
   std::vector<int> worker_cpus;  ///< one worker each, distinct; those without a slice stay idle
   std::vector<int> router_cpus;  ///< one router each; empty: one, on a CPU without a worker if any
-  std::vector<int> busy_cpus;    ///< co-tenants: a spinning thread on each
+  std::vector<Antagonist> antagonists;  ///< co-tenants
 
   LoadKind load = LoadKind::closed;
   std::uint32_t outstanding_per_worker = 32;  ///< closed: queries in flight = this x workers
@@ -47,6 +59,7 @@ struct MeasureOptions {
   double seconds = 1.0;
   double warmup_seconds = 0.2;
   std::uint64_t seed = 0;
+  std::uint32_t batch = 1;           ///< queries that a worker executes together, at most 64
   std::uint32_t window = 100;        ///< queries per counter window; 0 = no counters per slice
   std::uint32_t queue_items = 4096;  ///< room of the queue from one router to one worker
 
@@ -101,11 +114,21 @@ struct Measurement {
   std::uint64_t max_outstanding = 0;  ///< closed: most queries in flight at once
   double max_lag_us = 0.0;            ///< open: how far a router fell behind its plan
 
+  // The data.
+  MigrationReport migration;
+  double placing_seconds = 0.0;  ///< that the measuring phase waited for the data to arrive
+  bool in_place = true;          ///< all data were where the last schedule wants them at the end
+  std::uint64_t schedules = 0;   ///< changes that were enforced
+  std::vector<std::uint64_t> slice_pages;  ///< of 4 KiB that are there; 0 if the kernel is silent
+  std::vector<std::uint64_t> slice_pages_home;  ///< of these, on the node that was asked for
+  numa::ResidentPages pages;                    ///< of all slices, as the kernel answers
+
   // Where the roles really ran.
   std::vector<int> worker_cpus;
   std::vector<int> router_cpus;
-  std::vector<int> busy_cpus;
-  bool roles_share_cores = false;  ///< some CPU carries more than one worker or router
+  std::vector<int> antagonist_cpus;
+  std::uint64_t antagonist_bytes = 0;  ///< that they streamed
+  bool roles_share_cores = false;      ///< some CPU carries more than one worker or router
 };
 
 /// Owns an index of `spec.records` keys and measures schedules on it. Inserts stay in the index;
@@ -115,7 +138,8 @@ class Runner {
   struct Options {
     std::uint32_t slices = 256;
     bool huge_pages = true;
-    unsigned load_threads = 0;  ///< 0: one per CPU that the process may use
+    unsigned load_threads = 0;       ///< 0: one per CPU that the process may use
+    numa::Placement placement = {};  ///< of the pages that loading touches
   };
 
   /// Throws std::invalid_argument for a spec or options that make no sense.
@@ -141,9 +165,12 @@ class Runner {
   std::uint64_t next_insert_record() const noexcept { return next_insert_record_; }
 
  private:
+  void ask_for_pages(const Schedule& schedule, Measurement& result) const;
+
   WorkloadSpec spec_;
   Options options_;
   BTree index_;
+  Homes homes_;
   std::atomic<bool> busy_{false};
   bool loaded_ = false;
   std::uint64_t next_insert_record_;

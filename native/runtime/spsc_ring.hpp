@@ -57,14 +57,14 @@ class SpscRing {
     return std::min(limit, static_cast<std::size_t>(tail_seen_ - head));
   }
 
-  /// The oldest item; readable() must have said that there is one.
-  const Item& front() const noexcept {
-    return items_[head_.load(std::memory_order_relaxed) & mask_];
+  /// The oldest item, or the one `behind` it; readable() must have said that it is there.
+  const Item& front(std::size_t behind = 0) const noexcept {
+    return items_[(head_.load(std::memory_order_relaxed) + behind) & mask_];
   }
 
-  /// The oldest item is done.
-  void release() noexcept {
-    head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  /// The oldest items are done.
+  void release(std::size_t count = 1) noexcept {
+    head_.store(head_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   }
 
  private:

@@ -16,17 +16,19 @@ namespace pmoss::runtime {
 /// during which the thread lost its core gets most of its window.
 class Window {
  public:
-  explicit Window(std::size_t capacity) : slices_(capacity), ticks_(capacity) {}
+  /// Full from `queries` on, with room for `more` that are completed together with the last one.
+  explicit Window(std::size_t queries, std::size_t more = 0)
+      : queries_(queries), slices_(queries + more), ticks_(queries + more) {}
 
   std::size_t size() const noexcept { return size_; }
-  bool full() const noexcept { return size_ == slices_.size(); }
+  bool full() const noexcept { return size_ >= queries_; }
 
   void clear() noexcept {
     size_ = 0;
     unused_ticks_ = 0;
   }
 
-  /// The next query. The window must not be full.
+  /// The next query. There must be room.
   void add(std::uint32_t slice, std::uint64_t ticks) noexcept {
     slices_[size_] = slice;
     ticks_[size_] = ticks;
@@ -59,6 +61,7 @@ class Window {
   }
 
  private:
+  std::size_t queries_;
   std::size_t size_ = 0;
   std::vector<std::uint32_t> slices_;
   std::vector<std::uint64_t> ticks_;

@@ -18,7 +18,7 @@ Worker::Worker(const Settings& settings, BTree& index, pmu::ThreadCounters count
       counters_(std::move(counters)),
       scan_keys_(settings.max_scan_length),
       scan_values_(settings.max_scan_length),
-      window_(settings.window),
+      window_(settings.window, settings.batch),
       empty_window_(counters_.events().size()),
       counts_(counters_.events().size()),
       weights_(counters_.group_count()) {
@@ -85,21 +85,26 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
                  std::vector<Router*> aboard) {
   aboard_ = std::move(aboard);
   // Of one router, before the next router's queue has its turn. Fewer where routing waits for it.
-  const std::size_t batch = aboard_.empty() ? 64 : 16;
+  const std::size_t turn = std::max<std::size_t>(aboard_.empty() ? 64 : 16, settings_.batch);
   Backoff backoff = backoff_of_role(settings_.shares_core);
   totals_.cpu = numa::current_cpu();
   last_ = Clock::ticks();
   bool idle = true;
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
+  struct Finish {
+    Turns& turns;
+    ~Finish() { turns.finish(); }
+  } const finish{turns_};
   for (;;) {
+    turns_.next();
     bool executed = false;
     bool sent = false;
     // Read before the queues are: when it is 0 here, what the queues show now is all there will be.
     const bool last_round =
         phase_ == Phase::drain && routers_running.load(std::memory_order_acquire) == 0;
     for (const auto& ring : rings_) {
-      const std::size_t waiting = ring->readable(batch);
+      const std::size_t waiting = ring->readable(turn);
       if (waiting == 0) continue;
       executed = true;
       if (idle) {
@@ -109,24 +114,35 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         if (phase_ == Phase::measuring) totals_.idle_ticks += now - last_;
         last_ = now;
       }
-      for (std::size_t i = 0; i < waiting; ++i) {
+      for (std::size_t done = 0; done < waiting;) {
         if (windows && !window_open_ && queries_until_window_ == 0 && phase_ == Phase::measuring) {
           open_window();
         }
-        const Item item = ring->front();
-        execute(item);
-        ring->release();
+        const std::size_t count = std::min<std::size_t>(settings_.batch, waiting - done);
+        if (count == 1) {
+          execute(ring->front());
+        } else {
+          execute_batch(*ring, count);
+        }
+        done += count;
         const std::uint64_t now = Clock::ticks();
-        if (const Phase phase = control.phase(); phase != phase_) [[unlikely]] {
-          // The query in between belongs to neither phase.
+        const Phase phase = control.phase();
+        if (phase != phase_) [[unlikely]] {
+          // The queries in between belong to neither phase.
+          ring->release(count);
           enter(phase);
           if (phase == Phase::abort) return;
           continue;
         }
         if (phase_ == Phase::measuring) {
-          account(item, now);
-          if (window_open_ && window_.full()) close_window();
+          // Of a batch nobody can tell which query took how long: equal parts.
+          const std::uint64_t each = (now - last_) / count;
+          for (std::size_t i = 0; i + 1 < count; ++i) account(ring->front(i), now, each);
+          account(ring->front(count - 1), now, now - last_ - (count - 1) * each);
         }
+        ring->release(count);
+        last_ = now;
+        if (window_open_ && window_.full()) close_window();
       }
     }
     if (!aboard_.empty()) {
@@ -175,10 +191,30 @@ void Worker::execute(const Item& item) {
   }
 }
 
-void Worker::account(const Item& item, std::uint64_t now) noexcept {
+void Worker::execute_batch(const Ring& ring, std::size_t count) {
+  std::uint64_t keys[max_batch] = {};
+  std::uint64_t values[max_batch];
+  bool found[max_batch];
+  for (std::size_t i = 0; i < count; ++i) keys[i] = ring.front(i).key();
+  // For the others, the search brings the way to their keys into the cache.
+  index_.lookup_batch(keys, count, values, found);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Item& item = ring.front(i);
+    if (item.kind() != Operation::Kind::lookup) {
+      execute(item);
+      continue;
+    }
+    ++totals_.executed;
+    if (found[i]) {
+      totals_.checksum ^= values[i];
+    } else {
+      ++totals_.not_found;
+    }
+  }
+}
+
+void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept {
   const std::uint32_t slice = slice_of_key(item.key(), settings_.slices);
-  const std::uint64_t service_ticks = now - last_;
-  last_ = now;
   last_slice_ = &totals_.slices[slice];
   ++totals_.queries;
   ++last_slice_->queries;

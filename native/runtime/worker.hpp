@@ -9,6 +9,7 @@
 #include "index/btree.hpp"
 #include "pmu/counters.hpp"
 #include "runtime/control.hpp"
+#include "runtime/enforcer.hpp"
 #include "runtime/item.hpp"
 #include "runtime/spsc_ring.hpp"
 #include "runtime/window.hpp"
@@ -30,6 +31,7 @@ class Worker {
     std::uint32_t slices = 256;
     std::uint32_t window = 100;
     std::uint32_t max_scan_length = 0;
+    std::uint32_t batch = 1;   ///< queries executed together, 1 .. max_batch
     std::uint64_t origin = 0;  ///< clock ticks that stamps count from
     bool shares_core = false;
   };
@@ -65,9 +67,12 @@ class Worker {
 
   Worker(const Settings& settings, BTree& index, pmu::ThreadCounters counters);
 
+  static constexpr std::uint32_t max_batch = 64;
+
   Ring& ring(std::size_t router) noexcept { return *rings_[router]; }
   const Totals& totals() const noexcept { return totals_; }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
+  const Turns& turns() const noexcept { return turns_; }
   /// After run(): per event, whether it was counted over the whole measuring phase.
   std::vector<pmu::Availability> availability() const;
 
@@ -81,7 +86,11 @@ class Worker {
   /// True if a router aboard had something to send.
   bool route(const Control& control, std::atomic<std::size_t>& routers_running);
   void execute(const Item& item);
-  void account(const Item& item, std::uint64_t now) noexcept;
+  /// The oldest `count` items of a queue, their cache misses overlapped. Lookups come first:
+  /// queries that are in flight together have no order.
+  void execute_batch(const Ring& ring, std::size_t count);
+  /// `service_ticks` since the query before was completed.
+  void account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept;
   /// Gives what has passed since its completion to the last query, if there is one: its turn is
   /// over, and no other query's begins here.
   void settle() noexcept;
@@ -102,6 +111,7 @@ class Worker {
   std::vector<std::uint64_t> scan_keys_;
   std::vector<std::uint64_t> scan_values_;
   Totals totals_;
+  Turns turns_;
 
   Phase phase_ = Phase::warmup;
   std::vector<Router*> aboard_;  ///< those that have not finished

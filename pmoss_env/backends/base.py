@@ -107,7 +107,8 @@ def make_backend(
         index: "btree", or "rtree" (not on hardware), as the workload has it.
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated" or "open:<Mq/s>".
-        **options: of the backend's class, e.g. ``seconds`` of a hardware measurement.
+        **options: of the backend's class, e.g. ``seconds`` of a hardware measurement. The hardware
+            backend measures in a process of its own unless ``own_process`` is False.
 
     Raises:
         UnknownNameError: a name that is in no catalogue.
@@ -132,16 +133,21 @@ def make_backend(
     if not 1 <= slices <= 65536:
         raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")
     regime = LoadRegime.parse(load)
-    kind = _kind(name)
-    known = inspect.signature(kind).parameters.values()
-    takes = [option.name for option in known if option.kind is option.KEYWORD_ONLY]
+    own_process = name != "hardware" or options.pop("own_process", True)
+    kinds = _kinds(name, own_process)
+    takes = [
+        option.name
+        for kind in kinds
+        for option in inspect.signature(kind).parameters.values()
+        if option.kind is option.KEYWORD_ONLY
+    ]
     for option in options:
         if option not in takes:
             raise UnsupportedError(
                 f"the {name} backend takes no option {option!r}; "
                 f"it takes {', '.join(takes) or 'none'}"
             )
-    backend: Backend = kind(machine, workload, slices, regime, **options)
+    backend: Backend = kinds[0](machine, workload, slices, regime, **options)
     if index == "btree":  # of a plane's cells many are empty as a matter of course
         _tell_of_empty_slices(workload, slices)
     return backend
@@ -160,16 +166,20 @@ def _tell_of_empty_slices(workload: Workload, slices: int) -> None:
         )
 
 
-def _kind(name: str) -> type[Any]:
-    """The class of a backend; each is imported when it is asked for."""
+def _kinds(name: str, own_process: bool) -> list[type[Any]]:
+    """The class of a backend, then those whose options it takes as well; imported when needed."""
     if name == "analytic":
         from pmoss_env.backends.analytic import AnalyticBackend
 
-        return AnalyticBackend
+        return [AnalyticBackend]
     if name == "simulated":
         from pmoss_env.backends.simulated import SimulatedBackend
 
-        return SimulatedBackend
+        return [SimulatedBackend]
     from pmoss_env.backends.hardware import HardwareBackend
 
-    return HardwareBackend
+    if not own_process:
+        return [HardwareBackend]
+    from pmoss_env.backends.isolated import IsolatedBackend
+
+    return [IsolatedBackend, HardwareBackend]

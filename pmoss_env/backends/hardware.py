@@ -1,7 +1,8 @@
 """The hardware backend: the native runtime measures schedules on this host.
 
 Pinned worker threads serve a B+-tree under the given schedule, fed by routers through bounded
-queues (native/runtime). What this host cannot count is marked unavailable; nothing is made up.
+queues, while an enforcer brings the data to the nodes that the schedule names (native/runtime).
+What this host cannot count is marked unavailable; nothing is made up.
 """
 
 from __future__ import annotations
@@ -13,18 +14,36 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, UnsupportedError
+from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTERS,
+    BoolArray,
     HardwareSnapshot,
     Instance,
     LoadRegime,
+    Neighbour,
     Schedule,
 )
 from pmoss_env.workloads import Workload, resized
+
+#: How data move to another node: nodes of the index are copied, or the kernel moves their pages.
+STRATEGIES = ("copy", "move_pages")
+#: How soon: the measurement waits for the data, or they follow while it runs (mission row A14).
+PACES = ("aggressive", "lazy")
+
+#: The native antagonist of each family of neighbours.
+_ANTAGONISTS = {
+    "busy_core": "spin",
+    "busy_sibling": "spin",
+    "cache_thrash": "cache_thrash",
+    "memory_stream": "memory_stream",
+    "link_stream": "memory_stream",
+}
+#: Memory of a stream: more than any last-level cache holds.
+_STREAM_BYTES = 512 << 20
 
 #: Events that the kernel counts in nanoseconds, and their name and scale in the vocabulary.
 _IN_MICROSECONDS = {"task_clock": ("task_clock_us", 1e-3)}
@@ -46,14 +65,17 @@ class HardwareBackend:
         seconds: length of one measurement.
         warmup_seconds: time before it that does not count.
         window: queries per counter window (mission row A10).
+        batch: queries that a worker executes together, 1 (the paper's) to 64.
         huge_pages: ask for 2 MiB pages.
+        strategy: how data move, see STRATEGIES.
+        pace: how soon, see PACES.
         max_growth: largest share of inserted records, of those loaded, at which a measurement
             still begins.
         progress: called with the number of records loaded so far.
     """
 
     name = "hardware"
-    neighbour_families: tuple[str, ...] = ("busy_core",)
+    neighbour_families: tuple[str, ...] = tuple(_ANTAGONISTS)
 
     def __init__(
         self,
@@ -66,7 +88,10 @@ class HardwareBackend:
         seconds: float = 1.0,
         warmup_seconds: float = 0.2,
         window: int = 100,
+        batch: int = 1,
         huge_pages: bool = True,
+        strategy: str = "copy",
+        pace: str = "aggressive",
         max_growth: float = 0.1,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -77,6 +102,12 @@ class HardwareBackend:
             )
         if not seconds > 0 or not warmup_seconds >= 0:
             raise BackendError(f"seconds = {seconds}, warmup_seconds = {warmup_seconds}: too short")
+        if strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", strategy, STRATEGIES)
+        if pace not in PACES:
+            raise UnknownNameError("pace", pace, PACES)
+        if not 1 <= batch <= 64:
+            raise BackendError(f"batch = {batch}: must lie between 1 and 64")
         self.machine = machine
         self.workload = resized(workload, records)
         self.slices = slices
@@ -84,10 +115,25 @@ class HardwareBackend:
         self.seconds = seconds
         self.warmup_seconds = warmup_seconds
         self.window = window
+        self.batch = batch
         self.huge_pages = huge_pages
+        self.strategy = strategy
+        self.pace = pace
         self.max_growth = max_growth
         self._progress = progress
         self._facts = _native.host_facts("/")
+        topology = _native.host_topology()
+        self._cpus = {cpu["id"]: cpu for cpu in topology["cpus"]}
+        self._llcs = topology["llcs"]
+        #: The kernel's number of each of the machine's nodes.
+        self._kernel_node = np.array(
+            [
+                self._cpus[int(machine.cpu_of_core[np.flatnonzero(machine.node_of_core == n)[0]])][
+                    "node"
+                ]
+                for n in range(machine.nodes)
+            ]
+        )
         self._instance = Instance()
         self._runner: _native.Runner | None = None
 
@@ -117,15 +163,9 @@ class HardwareBackend:
 
         Raises:
             ScheduleError: this host cannot run the schedule.
-            UnsupportedError: a schedule whose workers share slices.
             BackendError: a thread failed; the message names its role and CPU.
         """
         self.machine.check_schedule(schedule, self.slices)
-        if (schedule.routing, schedule.data) != ("core", "slice"):
-            raise UnsupportedError(
-                f"routing {schedule.routing!r} with data {schedule.data!r}: the hardware backend "
-                "runs each slice on its own core only; models run the other schedules"
-            )
         cpu = self.machine.cpu_of_core
         routers = [
             int(cpu[core])
@@ -137,9 +177,14 @@ class HardwareBackend:
         try:
             raw = runner.measure(
                 cores=cpu[schedule.cores],
+                nodes=self._kernel_node[schedule.nodes].tolist(),
+                routing=schedule.routing,
+                data=schedule.data,
+                strategy=self.strategy,
+                pace=self.pace,
                 worker_cpus=cpu[self.machine.workers].tolist(),
                 router_cpus=routers,
-                busy_cpus=[int(cpu[n.target]) for n in self._instance.neighbours],
+                antagonists=[self._antagonist(n) for n in self._instance.neighbours],
                 load=self.load.kind,
                 outstanding_per_worker=self.load.outstanding_per_worker,
                 rate_mqs=self.load.offered_mq_per_s,
@@ -147,10 +192,44 @@ class HardwareBackend:
                 warmup_seconds=self.warmup_seconds,
                 seed=seed,
                 window=self.window,
+                batch=self.batch,
             )
         except (RuntimeError, MemoryError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
         return self._snapshot(raw, seed, (before, runner.index.size))
+
+    def _antagonist(self, neighbour: Neighbour) -> tuple[str, int, float, int, int]:
+        """(kind, CPU, strength, bytes, node of its memory) of the thread that is this neighbour."""
+        machine = self.machine
+        kind = _ANTAGONISTS[neighbour.family]
+        memory, node = 0, -1
+        if neighbour.family == "busy_core":
+            cpu = int(machine.cpu_of_core[neighbour.target])
+        elif neighbour.family == "busy_sibling":
+            own = int(machine.cpu_of_core[neighbour.target])
+            others = [other for other in self._cpus[own]["siblings"] if other != own]
+            if not others:
+                raise UnsupportedError(f"CPU {own} of this host has no SMT sibling to keep busy")
+            cpu = others[0]
+        elif neighbour.family == "cache_thrash":
+            cpu = self._spare_cpu(machine.llc_of_core == neighbour.target)
+            size = int(self._llcs[self._cpus[cpu]["llc"]]["size_bytes"])
+            memory = 2 * (size or _STREAM_BYTES // 2)
+        elif neighbour.family == "memory_stream":
+            cpu = self._spare_cpu(machine.node_of_core == neighbour.target)
+            memory, node = _STREAM_BYTES, int(self._kernel_node[neighbour.target])
+        else:
+            source, target = divmod(neighbour.target, machine.sockets)
+            cpu = self._spare_cpu(machine.socket_of_node[machine.node_of_core] == source)
+            at_target = np.flatnonzero(machine.socket_of_node == target)
+            memory, node = _STREAM_BYTES, int(self._kernel_node[at_target[0]])
+        return kind, cpu, neighbour.strength, memory, node
+
+    def _spare_cpu(self, candidates: BoolArray) -> int:
+        """A CPU of these cores, if possible one that serves no queries."""
+        free = np.flatnonzero(candidates & ~self.machine.worker_mask)
+        cores = free if free.size else np.flatnonzero(candidates)
+        return int(self.machine.cpu_of_core[cores[-1]])
 
     def _snapshot(
         self, raw: dict[str, Any], seed: int, records: tuple[int, int]
@@ -202,15 +281,29 @@ class HardwareBackend:
                 "window": self.window,
                 "worker_cpus": [int(cpu) for cpu in raw["worker_cpus"]],
                 "router_cpus": [int(cpu) for cpu in raw["router_cpus"]],
-                "busy_cpus": [int(cpu) for cpu in raw["busy_cpus"]],
-                "busy_share": "as the kernel divides the core between two runnable threads",
+                "antagonist_cpus": [int(cpu) for cpu in raw["antagonist_cpus"]],
+                "antagonist_gb_per_s": raw["antagonist_bytes"] / seconds / 1e9,
+                "batch": self.batch,
                 "roles_share_cores": bool(raw["roles_share_cores"]),
-                "data_placement": "first touch: moving data between nodes is not done yet"
-                if self.machine.nodes > 1
-                else "one node",
+                "data": self._data_facts(raw),
                 "counters": sources,
             },
         )
+
+    def _data_facts(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Where the data lie, as the kernel answers, and what bringing them there took."""
+        pages = int(raw["slice_pages"].sum())
+        home = int(raw["slice_pages_home"].sum())
+        return {
+            "strategy": self.strategy,
+            "pace": self.pace,
+            "in_place": bool(raw["in_place"]),
+            "home_share": home / pages if pages else None,
+            "pages_by_node": {str(node): int(n) for node, n in raw["node_pages"].items()},
+            "not_known": raw["pages_reason"],
+            "waited_seconds": raw["placing_seconds"],
+            "moved": dict(raw["migration"]),
+        }
 
     def close(self) -> None:
         """Frees the index."""

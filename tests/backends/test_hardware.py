@@ -10,7 +10,7 @@ import pytest
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnsupportedError
+from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, Instance, Neighbour, Schedule
 
@@ -25,6 +25,7 @@ def make(**changes: object) -> HardwareBackend:
         "records": 20_000,
         "seconds": 0.15,
         "warmup_seconds": 0.05,
+        "own_process": False,
         **changes,
     }
     backend = make_backend("hardware", **options)  # type: ignore[arg-type]
@@ -81,9 +82,6 @@ def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
         backend.measure(backend.machine.local_schedule([int(backend.machine.workers[0])]), seed=0)
     with pytest.raises(ScheduleError, match="not a worker of host"):
         backend.measure(Schedule([9999] * SLICES, [0] * SLICES), seed=0)
-    shared = make_baseline("os-default", shared=True)(Context(backend.machine, SLICES))
-    with pytest.raises(UnsupportedError, match="routing 'any' with data 'first_touch'"):
-        backend.measure(shared, seed=0)
     with pytest.raises(BackendError, match="seconds = 0"):
         make(seconds=0)
 
@@ -95,17 +93,41 @@ def test_open_load_is_served_at_its_rate() -> None:
     backend.close()
 
 
-def test_a_spinning_neighbour_is_started_and_recorded() -> None:
+@pytest.mark.parametrize("family", ["busy_core", "cache_thrash", "memory_stream"])
+def test_neighbours_are_real_threads(family: str) -> None:
     backend = make()
-    core = int(backend.machine.workers[0])
-    backend.set_instance(Instance(0, (Neighbour("busy_core", core, 0.5),)))
-    snapshot = backend.measure(spread(backend), seed=1)
-    assert snapshot.provenance["busy_cpus"] == [int(backend.machine.cpu_of_core[core])]
-    with pytest.raises(DescriptionError, match="neighbour 'busy_core' on core 9999"):
-        backend.set_instance(Instance(0, (Neighbour("busy_core", 9999, 0.5),)))
-    with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'hardware' runs only"):
-        backend.set_instance(Instance(0, (Neighbour("memory_stream", 0, 0.5),)))
+    target = int(backend.machine.workers[0]) if family == "busy_core" else 0
+    backend.set_instance(Instance(0, (Neighbour(family, target, 0.3),)))
+    told = backend.measure(spread(backend), seed=1).provenance
+    assert len(told["antagonist_cpus"]) == 1
+    assert told["antagonist_cpus"][0] in backend.machine.cpu_of_core
+    assert (told["antagonist_gb_per_s"] > 0) == (family != "busy_core")
+    with pytest.raises(DescriptionError, match=f"neighbour '{family}' on .* 9999"):
+        backend.set_instance(Instance(0, (Neighbour(family, 9999, 0.5),)))
     backend.close()
+
+
+@pytest.mark.parametrize("strategy", ["copy", "move_pages"])
+def test_every_schedule_of_the_paper_runs(strategy: str) -> None:
+    backend = make(strategy=strategy)
+    shared = ["os-default", "os-interleave", "shared-everything", "shared-nothing-node"]
+    names = [*shared, "grouped", "random"]
+    for name, snapshot in measure_schedules(backend, names, seed=1).items():
+        assert snapshot.throughput > 0
+        data = snapshot.provenance["data"]
+        assert data["in_place"], name
+        assert data["home_share"] == 1 or data["not_known"], name
+    backend.close()
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(UnknownNameError, match="strategy 'teleport'"):
+        make(strategy="teleport")
+    with pytest.raises(UnknownNameError, match="pace 'soon'"):
+        make(pace="soon")
+    with pytest.raises(BackendError, match="batch = 65"):
+        make(batch=65)
+    assert make(batch=16, window=1024).measure(spread(make()), seed=0).throughput > 0
 
 
 def test_another_instance_loads_other_keys(backend: HardwareBackend) -> None:

@@ -91,13 +91,46 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
         ({"seconds": -0.5}, ValueError, "seconds is -0.5; it must be above 0 and at most 3600"),
         ({"cores": np.full(SLICES, -4)}, OverflowError, "-4 was given"),
         ({"worker_cpus": arguments["worker_cpus"][:1] * 2}, ValueError, r"names CPU \d+ twice"),
-        ({"busy_cpus": [50_000]}, ValueError, "not one that this process may use"),
+        (
+            {"antagonists": [("spin", 50_000, 0.5, 0, -1)]},
+            ValueError,
+            "not one that this process may use",
+        ),
+        ({"antagonists": [("noise", 0, 0.5, 0, -1)]}, ValueError, "antagonist is 'noise'"),
+        ({"data": "slice"}, ValueError, "nodes has 0 entries for 8 slices"),
+        ({"data": "there"}, ValueError, "one of keep, slice, interleaved, first_touch"),
+        ({"pace": "slow"}, ValueError, "one of lazy, aggressive"),
+        ({"batch": 65}, ValueError, "batch is 65"),
     ]
     for change, error, words in bad:
         with pytest.raises(error, match=words):
             runner.measure(**{**arguments, **change})
     with pytest.raises(_native.RunnerError, match="call load"):
         _native.Runner(spec(), slices=SLICES, huge_pages=False).measure(**arguments)
+
+
+def test_data_move_while_schedules_change(
+    runner: _native.Runner, arguments: dict[str, Any]
+) -> None:
+    node = _native.host_topology()["nodes"][0]["id"]
+    nodes = [node] * SLICES
+    changes = [(0.02 * i, arguments["cores"][:: (-1) ** i], nodes, "core", "slice") for i in (1, 2)]
+    for strategy in ("copy", "move_pages"):
+        result = runner.measure(
+            **arguments,
+            nodes=nodes,
+            data="slice",
+            changes=changes,
+            strategy=strategy,
+            pace="aggressive",
+            always_move=True,
+            batch=8,
+        )
+        assert result["schedules"] == 2
+        assert result["migration"]["slices"] >= SLICES
+        if not result["pages_reason"]:
+            assert (result["slice_pages_home"] == result["slice_pages"]).all()
+            assert set(result["node_pages"]) == {node}
 
 
 def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:

@@ -18,43 +18,11 @@
 #include <vector>
 
 #include "numa/affinity.hpp"
+#include "tests/runtime/small_runner.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss::runtime {
 namespace {
-
-constexpr std::uint32_t slices = 16;
-
-WorkloadSpec small_spec(double lookup, double insert, double scan, double update) {
-  WorkloadSpec spec;
-  spec.lookup = lookup;
-  spec.insert = insert;
-  spec.scan = scan;
-  spec.update = update;
-  spec.distribution = Distribution::zipf;
-  spec.records = 20'000;
-  spec.max_scan_length = 40;
-  spec.seed = 5;
-  return spec;
-}
-
-// The first half of the slices on the first CPU, the rest on the last. On a host with one CPU both
-// are the same, and there is one worker.
-MeasureOptions options_for(LoadKind load) {
-  const auto allowed = numa::allowed_cpus();
-  const int low = allowed.front();
-  const int high = allowed.back();
-  MeasureOptions options;
-  options.worker_cpus = low == high ? std::vector<int>{low} : std::vector<int>{low, high};
-  for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    options.cores.push_back(slice < slices / 2 ? low : high);
-  }
-  options.load = load;
-  options.seconds = 0.15;
-  options.warmup_seconds = 0.03;
-  options.seed = 11;
-  return options;
-}
 
 class RunnerTest : public testing::Test {
  protected:
@@ -65,42 +33,6 @@ class RunnerTest : public testing::Test {
   }
   std::unique_ptr<Runner> runner_;
 };
-
-std::uint64_t sum(const std::vector<std::uint64_t>& values) {
-  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
-}
-
-// What must hold whatever the load was.
-void expect_consistent(const Measurement& result, const MeasureOptions& options) {
-  EXPECT_GT(result.completed, 0U);
-  EXPECT_EQ(result.issued, result.executed);  // whatever was sent was executed
-  EXPECT_LE(result.completed, result.executed);
-  EXPECT_EQ(sum(result.slice_queries), result.completed);
-  EXPECT_EQ(sum(result.worker_queries), result.completed);
-  EXPECT_EQ(sum(result.worker_slice_queries), result.completed);
-  EXPECT_EQ(result.not_found, 0U);
-  EXPECT_EQ(result.worker_cpus, options.worker_cpus);
-  EXPECT_GE(result.seconds, options.seconds);
-  EXPECT_GT(result.latency_p50_us, 0.0);
-  EXPECT_GE(result.latency_p99_us, result.latency_p50_us);
-  ASSERT_EQ(result.slice_counters.size(), slices * pmu::event_count);
-  ASSERT_EQ(result.slice_counted.size(), slices * pmu::event_count);
-  for (std::size_t event = 0; event < pmu::event_count; ++event) {
-    double counted = 0.0;
-    double value = 0.0;
-    for (std::size_t slice = 0; slice < slices; ++slice) {
-      const double part = result.slice_counted[slice * pmu::event_count + event];
-      EXPECT_LE(part, static_cast<double>(result.slice_queries[slice]) + 1e-6);
-      counted += part;
-      value += result.slice_counters[slice * pmu::event_count + event];
-    }
-    if (!result.availability[event].available()) {
-      EXPECT_EQ(counted, 0.0);
-      EXPECT_EQ(value, 0.0);
-      EXPECT_EQ(result.running_ratio[event], 0.0);
-    }
-  }
-}
 
 TEST_F(RunnerTest, LoadsEveryRecordAndReportsProgress) {
   const WorkloadSpec spec = small_spec(1, 0, 0, 0);
@@ -166,7 +98,7 @@ TEST_F(RunnerTest, SaturatedLoadReachesEveryWorkerWithASlice) {
   if (options.worker_cpus.size() > 1) {
     // One slice against all others: the small one's worker must get its backlog all the same.
     for (std::uint32_t slice = 1; slice < slices; ++slice) {
-      options.cores[slice] = options.worker_cpus[1];
+      options.schedule.cores[slice] = options.worker_cpus[1];
     }
   }
   const Measurement result = runner.measure(options);
@@ -197,7 +129,7 @@ TEST_F(RunnerTest, EachWorkerSeesItsSlicesOnly) {
     expect_consistent(result, options);
     for (std::size_t worker = 0; worker < options.worker_cpus.size(); ++worker) {
       for (std::size_t slice = 0; slice < slices; ++slice) {
-        if (options.cores[slice] != options.worker_cpus[worker]) {
+        if (options.schedule.cores[slice] != options.worker_cpus[worker]) {
           EXPECT_EQ(result.worker_slice_queries[worker * slices + slice], 0U);
         }
       }
@@ -268,7 +200,7 @@ TEST_F(RunnerTest, SlowSlicesGetTheirPartOfTheWindows) {
   Runner& runner = make(spec);
   MeasureOptions options = options_for(LoadKind::saturated);
   options.worker_cpus = {options.worker_cpus.front()};
-  options.cores.assign(slices, options.worker_cpus.front());
+  options.schedule.cores.assign(slices, options.worker_cpus.front());
   options.window = 50;
   options.seconds = 0.3;
   const Measurement result = runner.measure(options);
@@ -294,7 +226,7 @@ TEST_F(RunnerTest, ServiceTimeCoversTheProcessorTimeOfTheWindows) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = options_for(LoadKind::saturated);
   options.worker_cpus = {options.worker_cpus.front()};
-  options.cores.assign(slices, options.worker_cpus.front());
+  options.schedule.cores.assign(slices, options.worker_cpus.front());
   options.window = 5;  // the shorter it is, the more weighs what lies between two windows
   const Measurement result = runner.measure(options);
   expect_consistent(result, options);
@@ -335,7 +267,7 @@ TEST_F(RunnerTest, ACounterThatIsLostOnTheWayIsNotAvailable) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = options_for(LoadKind::closed);
   options.worker_cpus = {options.worker_cpus.front()};
-  options.cores.assign(slices, options.worker_cpus.front());
+  options.schedule.cores.assign(slices, options.worker_cpus.front());
   options.window = 0;  // so that the only reads are those at the beginning and at the end
   // Each group can be read once. Asked for the kernel's events only, each in a group of its own.
   options.opener = [](perf_event_attr& attributes, int group) {
@@ -371,10 +303,41 @@ TEST_F(RunnerTest, RunsWithoutAnyCounter) {
 TEST_F(RunnerTest, ABusyNeighbourRunsAlong) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = options_for(LoadKind::closed);
-  options.busy_cpus = {options.worker_cpus.front()};
-  const Measurement result = runner.measure(options);
-  expect_consistent(result, options);
-  EXPECT_EQ(result.busy_cpus, options.busy_cpus);
+  const int cpu = options.worker_cpus.front();
+  for (const auto kind :
+       {Antagonist::Kind::spin, Antagonist::Kind::cache_thrash, Antagonist::Kind::memory_stream}) {
+    options.antagonists = {{kind, cpu, 0.6, std::uint64_t{4} << 20, -1}};
+    const Measurement result = runner.measure(options);
+    expect_consistent(result, options);
+    EXPECT_EQ(result.antagonist_cpus, std::vector<int>{cpu});
+    EXPECT_EQ(result.antagonist_bytes > 0, kind != Antagonist::Kind::spin);
+  }
+}
+
+TEST_F(RunnerTest, ASpinningNeighbourGetsCompanyToTakeMoreThanHalf) {
+  const auto threads = [](double strength) {
+    return threads_of({Antagonist::Kind::spin, 0, strength, 0, -1});
+  };
+  EXPECT_EQ(threads(0.2), 1U);
+  EXPECT_EQ(threads(0.5), 1U);
+  EXPECT_EQ(threads(0.67), 2U);
+  EXPECT_EQ(threads(0.75), 3U);
+  EXPECT_EQ(threads(0.999), 16U);
+}
+
+TEST_F(RunnerTest, BatchesAnswerTheSameQueries) {
+  Runner& runner = make(small_spec(0.4, 0.2, 0.2, 0.2));
+  for (const std::uint32_t batch : {2U, 16U, 64U}) {
+    MeasureOptions options = options_for(LoadKind::closed);
+    options.batch = batch;
+    options.outstanding_per_worker = 128;
+    options.window = 100;
+    expect_consistent(runner.measure(options), options);
+  }
+  std::uint64_t value = 0;
+  for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
+    ASSERT_TRUE(runner.index().lookup(key_of_record(record, 5), value)) << record;
+  }
 }
 
 TEST_F(RunnerTest, CancellingEndsALongMeasurement) {
@@ -437,14 +400,39 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
     }
   };
   const std::string first_cpu = std::to_string(good.worker_cpus[0]);
-  refuse([](auto& o) { o.cores.pop_back(); }, "15 entries for 16 slices");
-  refuse([](auto& o) { o.cores[3] = 60'000; }, "slice 3 is on CPU 60000, which has no worker");
+  refuse([](auto& o) { o.schedule.cores.pop_back(); }, "15 entries for 16 slices");
+  refuse([](auto& o) { o.schedule.cores[3] = 60'000; },
+         "slice 3 is on CPU 60000, which has no worker");
   refuse([](auto& o) { o.worker_cpus.push_back(o.worker_cpus[0]); },
          "worker_cpus names CPU " + first_cpu + " twice");
   refuse([](auto& o) { o.worker_cpus.push_back(60'000); }, "worker_cpus: CPU 60000 is not");
   refuse([](auto& o) { o.worker_cpus.clear(); }, "worker_cpus is empty; it must name at least one");
   refuse([](auto& o) { o.router_cpus = {-1}; }, "router_cpus: CPU -1 is not");
-  refuse([](auto& o) { o.busy_cpus = {60'000}; }, "busy_cpus: CPU 60000 is not");
+  refuse([](auto& o) { o.antagonists = {{Antagonist::Kind::spin, 60'000, 0.5, 0, -1}}; },
+         "antagonists: CPU 60000 is not");
+  refuse([](auto& o) { o.antagonists = {{Antagonist::Kind::spin, o.worker_cpus[0], 1.0, 0, -1}}; },
+         "strength is 1; it must lie between 0 and 1");
+  refuse([](auto& o) { o.enforcer_cpu = 60'000; }, "enforcer_cpu: CPU 60000 is not");
+  refuse([](auto& o) { o.batch = 0; }, "batch is 0; it must lie in 1 .. 64");
+  refuse([](auto& o) { o.schedule.data = DataPlacement::slice; }, "nodes has 0 entries for 16");
+  refuse(
+      [](auto& o) {
+        o.schedule.data = DataPlacement::slice;
+        o.schedule.nodes.assign(slices, 999);
+      },
+      "slice 0 has its data on node 999, which has no memory");
+  refuse(
+      [](auto& o) {
+        o.schedule.routing = Routing::node;
+        o.schedule.nodes.assign(slices, 999);
+      },
+      "slice 0 is routed to the workers of node 999, which has none");
+  refuse(
+      [](auto& o) {
+        o.changes = {{0.1, o.schedule}};
+        o.changes[0].schedule.cores.pop_back();
+      },
+      "15 entries for 16 slices");
   refuse([](auto& o) { o.rate_mqs = 0.0; },
          "rate_mqs is 0; it must be above 0 and at most 1000000");
   refuse([](auto& o) { o.rate_mqs = 2e6; }, "rate_mqs is 2e+06; it must be above 0 and at most");
@@ -466,7 +454,7 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
       [](auto& o) {
         o.load = LoadKind::closed;
         o.worker_cpus = {o.worker_cpus[0]};
-        o.cores.assign(slices, o.worker_cpus[0]);
+        o.schedule.cores.assign(slices, o.worker_cpus[0]);
         o.router_cpus.assign(3, o.worker_cpus[0]);
         o.outstanding_per_worker = 2;
       },

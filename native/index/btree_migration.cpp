@@ -1,0 +1,242 @@
+#include "index/btree_migration.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "index/btree_slice.hpp"
+#include "workload/keyspace.hpp"
+
+namespace pmoss {
+
+using index_detail::kernels;
+using index_detail::line_bytes;
+using index_detail::Node;
+using index_detail::NodeLock;
+using index_detail::racy_load;
+using index_detail::racy_store;
+using index_detail::slots;
+
+namespace {
+
+void copy(const std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
+  for (std::size_t i = 0; i < n; ++i) racy_store(to[i], from[i]);
+}
+
+/// Makes `to`, which nobody knows yet, a copy of `from`, whose lock is held.
+void copy_node(const Node& from, Node* to) noexcept {
+  ::new (to) Node;  // starts the atomic's life; the arrays are filled below
+  const unsigned count = from.count;
+  const unsigned words = from.level > 0 ? count + 1 : count;
+  racy_store(to->base, from.base);
+  racy_store(to->next, from.next);
+  racy_store(to->count, from.count);
+  racy_store(to->shift, from.shift);
+  racy_store(to->level, from.level);
+  for (unsigned i = 0; i < index_detail::groups; ++i) racy_store(to->samples[i], from.samples[i]);
+  copy(from.keys, count, to->keys);
+  for (unsigned i = count; i < slots; ++i) racy_store(to->keys[i], index_detail::no_key);
+  copy(from.words, words, to->words);
+  // Behind the last child of an inner node there must be some node; a leaf's are never read.
+  const std::uint64_t filler = from.level > 0 ? from.words[count] : 0;
+  for (unsigned i = words; i < slots; ++i) racy_store(to->words[i], filler);
+#if PMOSS_TSAN
+  __tsan_release(to);  // see Node::as_node()
+#endif
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+/// Words behind the last child may name nodes that have moved.
+void renew_fillers(Node& inner) noexcept {
+  const std::uint64_t filler = inner.words[inner.count];
+  for (unsigned i = inner.count + 1U; i < slots; ++i) racy_store(inner.words[i], filler);
+}
+
+void prefetch(const Node* node) noexcept {
+  const auto* const lines = reinterpret_cast<const char*>(node);
+  for (std::size_t at = 0; at < sizeof(Node); at += line_bytes) __builtin_prefetch(lines + at);
+}
+
+}  // namespace
+
+SliceMigration::SliceMigration(BTree& tree, std::uint32_t slice, const numa::Placement& to)
+    : tree_(tree), slice_(slice), cursor_(0) {
+  BTree::Slice& of_tree = *tree.slice_.at(slice);
+  if (of_tree.migrating.exchange(true)) {
+    throw std::logic_error("slice " + std::to_string(slice) + " is being moved already");
+  }
+  try {
+    auto arena = std::make_unique<SliceArena>(tree.pool_, to);
+    target_ = arena.get();
+    of_tree.enter(std::move(arena));
+  } catch (...) {
+    of_tree.migrating.store(false);
+    throw;
+  }
+  cursor_ = slice > 0 ? first_key_of_slice(slice, tree.slices_) : 0;
+}
+
+SliceMigration::~SliceMigration() { tree_.slice_[slice_]->migrating.store(false); }
+
+std::uint64_t SliceMigration::bytes_moved() const noexcept { return nodes_moved_ * sizeof(Node); }
+
+bool SliceMigration::step(std::size_t nodes) {
+  for (; nodes > 0 && !done_; --nodes) {
+    if (level_done_) {
+      ++level_;
+      level_done_ = false;
+      cursor_ = slice_ > 0 ? first_key_of_slice(slice_, tree_.slices_) : 0;
+    }
+    // Splits may have put roots above the old one meanwhile: the last level is the one that is not.
+    if (!move_node(level_)) done_ = true;
+  }
+  return !done_;
+}
+
+bool SliceMigration::move_node(unsigned level) {
+  if (spare_ == nullptr) spare_ = static_cast<Node*>(target_->allocate(sizeof(Node)));
+  bool exists = true;
+  for (Backoff backoff; !try_move(level, exists); backoff.pause()) {
+  }
+  return exists;
+}
+
+/// One attempt; false if a writer came in between.
+bool SliceMigration::try_move(unsigned level, bool& exists) {
+  auto& root = tree_.roots_[slice_];
+  const auto& search = kernels();
+  Node* node = root.load(std::memory_order_acquire);
+  std::uint64_t version = node->read_begin();
+  if (root.load(std::memory_order_acquire) != node) return false;
+  if (racy_load(node->level) < level) {
+    exists = false;
+    return true;
+  }
+  Node* parent = nullptr;
+  std::uint64_t parent_version = 0;
+  unsigned position = 0;
+  std::optional<std::uint64_t> low;   // the largest key that belongs to the left
+  std::optional<std::uint64_t> high;  // the largest key that belongs here
+  while (racy_load(node->level) != level) {
+    if (racy_load(node->level) == 0) return false;  // torn
+    position = search.lower_bound(*node, cursor_, index_detail::Untraced{});
+    const unsigned count = node->safe_count();
+    if (position > count) return false;
+    if (position > 0) low = racy_load(node->keys[position - 1]);
+    if (position < count) high = racy_load(node->keys[position]);
+    Node* const child = Node::as_node(racy_load(node->words[position]));
+    if (!node->read_valid(version)) return false;
+    const std::uint64_t child_version = child->read_begin();
+    if (!node->read_valid(version)) return false;
+    parent = node;
+    parent_version = version;
+    node = child;
+    version = child_version;
+  }
+  const auto advance = [&] {
+    if (high && *high < index_detail::no_key) {
+      cursor_ = *high + 1;
+    } else {
+      level_done_ = true;
+    }
+    return true;
+  };
+  const bool here = target_->owns(node);
+  if (here) {
+    if (level == 0) return advance();
+    if (!node->lock(version)) return false;
+    const NodeLock lock(*node);
+    renew_fillers(*node);
+    return advance();
+  }
+
+  // The leaf on the left, whose link must follow.
+  Node* left = nullptr;
+  std::uint64_t left_version = 0;
+  if (level == 0) {
+    const std::uint64_t next = racy_load(node->next);
+    if (!node->read_valid(version)) return false;
+    if (next != 0) prefetch(Node::as_node(next));
+    if (low || slice_ > 0) {
+      const std::uint64_t key = low ? *low : first_key_of_slice(slice_, tree_.slices_) - 1;
+      left = search.find_leaf(tree_.roots_[low ? slice_ : slice_ - 1], key, left_version,
+                              index_detail::Untraced{});
+      if (racy_load(left->next) != Node::as_word(node)) return false;
+    }
+  }
+
+  // Whoever finds one of the locks taken gives all of them back, so nobody waits in a circle.
+  std::optional<NodeLock> parent_lock;
+  std::optional<NodeLock> left_lock;
+  if (parent != nullptr) {
+    if (!parent->lock(parent_version)) return false;
+    parent_lock.emplace(*parent);
+  }
+  if (!node->lock(version)) return false;
+  // Until the new node is known everywhere: who then still comes from the parent, the root or the
+  // left finds that those have changed.
+  const NodeLock lock(*node);
+  if (left != nullptr) {
+    if (!left->lock(left_version)) return false;
+    left_lock.emplace(*left);
+  }
+  if (parent == nullptr && root.load(std::memory_order_acquire) != node) return false;
+
+  Node* const moved = std::exchange(spare_, nullptr);
+  copy_node(*node, moved);
+  if (parent != nullptr) {
+    racy_store(parent->words[position], Node::as_word(moved));
+    if (position == parent->count) renew_fillers(*parent);
+  } else {
+    root.store(moved, std::memory_order_release);
+  }
+  if (left != nullptr) racy_store(left->next, Node::as_word(moved));
+  ++nodes_moved_;
+  if (level == 0) ++leaves_moved_;
+  return advance();
+}
+
+std::vector<std::unique_ptr<SliceArena>> SliceMigration::take_retired() {
+  std::vector<std::unique_ptr<SliceArena>> retired;
+  if (!done_) return retired;
+  BTree::Slice& of_tree = *tree_.slice_[slice_];
+  const std::lock_guard lock(of_tree.mutex);
+  auto& arenas = of_tree.arenas;
+  // The target is the newest: nobody else may have begun to move this slice.
+  const auto end = std::prev(arenas.end());
+  std::move(arenas.begin(), end, std::back_inserter(retired));
+  arenas.erase(arenas.begin(), end);
+  return retired;
+}
+
+numa::ResidentPages BTree::resident_pages(std::uint32_t slice) const {
+  Slice& of_tree = *slice_.at(slice);
+  numa::ResidentPages result;
+  const std::lock_guard lock(of_tree.mutex);
+  for (const auto& arena : of_tree.arenas) {
+    for (const ChunkView& chunk : arena->chunks()) {
+      result += numa::resident_pages(reinterpret_cast<const void*>(chunk.address), chunk.bytes);
+    }
+  }
+  return result;
+}
+
+numa::PageMove BTree::move_pages(std::uint32_t slice, int node) {
+  Slice& of_tree = *slice_.at(slice);
+  numa::PageMove result;
+  const std::lock_guard lock(of_tree.mutex);
+  for (const auto& arena : of_tree.arenas) result += arena->move_pages(node);
+  return result;
+}
+
+void BTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
+  Slice& of_tree = *slice_.at(slice);
+  const std::lock_guard lock(of_tree.mutex);
+  for (const auto& arena : of_tree.arenas) arena->place_from_now_on(placement);
+}
+
+}  // namespace pmoss

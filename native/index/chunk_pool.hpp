@@ -1,0 +1,53 @@
+// Aligned 2 MiB chunks of memory with a place of their own, kept for the next one who needs them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "numa/memory.hpp"
+
+namespace pmoss {
+
+/// A chunk is as large as a huge page and aligned to it: moving any address of a huge page moves
+/// all of it, so no two slices may share one.
+inline constexpr std::size_t chunk_bytes = std::size_t{2} << 20;
+
+struct UnmapChunk {
+  void operator()(std::byte* address) const noexcept;
+};
+using Chunk = std::unique_ptr<std::byte, UnmapChunk>;
+
+/// Maps chunks, gives each its placement before it is touched, and takes back those that are no
+/// longer needed. A chunk that was used or reserved has its pages already: writing to fresh memory
+/// costs several times what copying a leaf does. All members may be called by several threads.
+class ChunkPool {
+ public:
+  explicit ChunkPool(bool huge_pages) noexcept : huge_pages_(huge_pages) {}
+
+  /// Its content is whatever was there. Throws std::bad_alloc.
+  Chunk take(const numa::Placement& placement);
+  void give_back(Chunk chunk, const numa::Placement& placement);
+
+  /// Holds `chunks` at least, with all pages touched. Throws std::bad_alloc.
+  void reserve(const numa::Placement& placement, std::size_t chunks);
+  /// Frees all that are held.
+  void trim();
+  std::size_t held() const;
+
+  /// Why the kernel last refused a placement; 0 if it never did. The chunk is good all the same.
+  int placement_error() const;
+
+ private:
+  Chunk map(const numa::Placement& placement);
+
+  bool huge_pages_;
+  mutable std::mutex mutex_;
+  std::map<numa::Placement, std::vector<Chunk>> free_;
+  int placement_error_ = 0;
+};
+
+}  // namespace pmoss

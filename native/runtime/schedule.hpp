@@ -1,0 +1,72 @@
+// Who runs the queries of each slice and where its data lie, and how a new schedule reaches
+// routers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace pmoss::runtime {
+
+/// Who runs a query of a slice: its core (SN:T), any worker of its node (SN:N), any worker (OS,
+/// SE).
+enum class Routing : std::uint8_t { core, node, any };
+
+/// Where the data of the index lie.
+enum class DataPlacement : std::uint8_t {
+  keep,         ///< where they are: nothing is moved
+  slice,        ///< each slice on the node that the schedule names
+  interleaved,  ///< pages on all nodes in turn
+  first_touch,  ///< what is loaded on the node that the schedule names, new pages where touched
+};
+
+struct Schedule {
+  std::vector<int> cores;  ///< the CPU of each slice; not used unless the routing is `core`
+  std::vector<int> nodes;  ///< the node of each slice's data; empty if nothing needs it
+  Routing routing = Routing::core;
+  DataPlacement data = DataPlacement::keep;
+};
+
+/// The workers that may run the queries of each slice, by their numbers.
+struct Routes {
+  std::vector<std::uint32_t> first;  ///< [slices + 1]: where a slice's workers begin in `workers`
+  std::vector<std::uint32_t> workers;
+
+  std::uint32_t slices() const noexcept { return static_cast<std::uint32_t>(first.size() - 1); }
+};
+
+/// Where the enforcer leaves a new schedule. A router looks at the version, which is hardly ever
+/// written, at every step, and takes a copy of its own when it has changed.
+class RouteBoard {
+ public:
+  explicit RouteBoard(Routes routes) : routes_(std::make_shared<const Routes>(std::move(routes))) {}
+
+  std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+
+  void publish(Routes routes) {
+    auto next = std::make_shared<const Routes>(std::move(routes));
+    const std::lock_guard lock(mutex_);
+    routes_.swap(next);
+    version_.fetch_add(1, std::memory_order_release);
+  }
+
+  Routes copy() const {
+    std::shared_ptr<const Routes> routes;
+    {
+      const std::lock_guard lock(mutex_);
+      routes = routes_;
+    }
+    return *routes;
+  }
+
+ private:
+  alignas(128) std::atomic<std::uint64_t> version_{0};
+  alignas(128) mutable std::mutex mutex_;
+  std::shared_ptr<const Routes> routes_;
+};
+
+}  // namespace pmoss::runtime

@@ -1,0 +1,212 @@
+// Slices that move while they are used. Memory left behind is unmapped at the end of each test, so
+// that a link that still leads there would end the process.
+#include "index/btree_migration.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/index/scale.hpp"
+#include "workload/keyspace.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss {
+namespace {
+
+using testing::scaled;
+using Retired = std::vector<std::unique_ptr<SliceArena>>;
+
+constexpr std::uint32_t slices = 4;
+const numa::Placement node0 = numa::Placement::on(numa::memory_nodes().front());
+
+void fill(BTree& tree, std::uint64_t records) {
+  for (std::uint64_t r = 0; r < records; ++r) tree.insert(key_of_record(r, 1), r);
+}
+
+void expect_filled(const BTree& tree, std::uint64_t records) {
+  ASSERT_EQ(tree.size(), records);
+  std::vector<std::uint64_t> keys(records + 1), values(records + 1);
+  ASSERT_EQ(tree.scan(0, keys.size(), keys.data(), values.data()), records);
+  for (std::uint64_t i = 1; i < records; ++i) ASSERT_LT(keys[i - 1], keys[i]);
+  for (std::uint64_t r = 0; r < records; ++r) {
+    std::uint64_t value = 0;
+    ASSERT_TRUE(tree.lookup(key_of_record(r, 1), value));
+    ASSERT_EQ(value, r);
+  }
+}
+
+TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
+  const std::uint64_t records = scaled(300'000);
+  BTree tree({.slices = slices, .huge_pages = false});
+  fill(tree, records);
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    const std::size_t nodes = tree.arena(slice).nodes();
+    SliceMigration migration(tree, slice, node0);
+    EXPECT_TRUE(migration.take_retired().empty()) << "nothing may die before it has been left";
+    std::size_t steps = 0;
+    while (migration.step(7)) ++steps;
+    EXPECT_EQ(migration.nodes_moved(), nodes);
+    EXPECT_GE(steps, nodes / 7);
+    EXPECT_FALSE(migration.step(1));
+    const Retired retired = migration.take_retired();
+    ASSERT_EQ(retired.size(), 1U);
+    EXPECT_EQ(retired.front()->nodes(), nodes);
+    EXPECT_EQ(tree.arena(slice).placement(), node0);
+  }
+  tree.chunk_pool().trim();
+  expect_filled(tree, records);
+  fill(tree, 2 * records);
+  expect_filled(tree, 2 * records);
+}
+
+TEST(BTreeMigration, MovesAnEmptySliceAndALeaf) {
+  BTree tree({.slices = slices, .huge_pages = false});
+  for (const std::uint64_t keys : {0U, 3U}) {
+    for (std::uint64_t key = 0; key < keys; ++key) tree.insert(key, key);
+    SliceMigration migration(tree, 0, node0);
+    while (migration.step(1)) {
+    }
+    EXPECT_EQ(migration.leaves_moved(), 1U);
+    EXPECT_EQ(migration.take_retired().size(), 1U);
+    tree.chunk_pool().trim();
+    EXPECT_EQ(tree.scan(0, 10, nullptr, nullptr), keys);
+  }
+}
+
+TEST(BTreeMigration, AnAbandonedMoveIsTakenUpByTheNext) {
+  const std::uint64_t records = scaled(100'000);
+  BTree tree({.slices = slices, .huge_pages = false});
+  fill(tree, records);
+  {
+    SliceMigration first(tree, 1, node0);
+    EXPECT_THROW(SliceMigration(tree, 1, node0), std::logic_error);
+    EXPECT_TRUE(first.step(10));
+  }
+  expect_filled(tree, records);
+  SliceMigration second(tree, 1, numa::Placement{});
+  while (second.step(1000)) {
+  }
+  EXPECT_EQ(second.take_retired().size(), 2U);
+  tree.chunk_pool().trim();
+  expect_filled(tree, records);
+  EXPECT_THROW(SliceMigration(tree, slices, node0), std::out_of_range);
+}
+
+TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
+  BTree tree({.slices = slices, .huge_pages = false});
+  fill(tree, 1000);
+  tree.chunk_pool().reserve(node0, 2);
+  EXPECT_EQ(tree.chunk_pool().held(), 2U);
+  {
+    SliceMigration migration(tree, 0, node0);
+    while (migration.step(100)) {
+    }
+    EXPECT_EQ(tree.chunk_pool().held(), 1U);
+    migration.take_retired();
+  }
+  EXPECT_EQ(tree.chunk_pool().held(), 2U);
+  expect_filled(tree, 1000);
+}
+
+// Writers and readers who know what they must find, while every slice goes round and round.
+TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
+  constexpr unsigned writers = 3;
+  BTree tree({.slices = slices, .huge_pages = false});
+  const std::uint64_t records = scaled(20'000);
+  const std::size_t operations = scaled(120'000);
+  std::atomic<const char*> complaint{nullptr};
+  std::atomic<unsigned> running{writers};
+  std::vector<std::map<std::uint64_t, std::uint64_t>> models(writers);
+  // Nobody tells when readers are done before the end, so all memory waits for that.
+  Retired retired;
+  std::uint64_t moved = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < writers; ++t) {
+      threads.emplace_back([&, t] {
+        auto& model = models[t];
+        Random random(t);
+        std::vector<std::uint64_t> keys(512);
+        const auto check = [&](bool holds, const char* what) {
+          if (!holds) complaint.store(what);
+        };
+        for (std::size_t i = 0; i < operations && complaint.load() == nullptr; ++i) {
+          const std::uint64_t key = key_of_record(random.below(records) * writers + t, 9);
+          const auto expected = model.find(key);
+          const bool present = expected != model.end();
+          const std::uint64_t kind = random.below(100);
+          if (kind < 40) {
+            const std::uint64_t value = random.next();
+            check(tree.insert(key, value) == !present, "insert disagrees about the key");
+            model[key] = value;
+          } else if (kind < 50) {
+            const std::uint64_t value = random.next();
+            check(tree.update(key, value) == present, "update disagrees about the key");
+            if (present) expected->second = value;
+          } else if (kind < 55) {
+            check(tree.erase(key) == present, "erase disagrees about the key");
+            model.erase(key);
+          } else if (kind < 85) {
+            std::uint64_t value = 0;
+            check(tree.lookup(key, value) == present, "lookup disagrees about the key");
+            if (present) check(value == expected->second, "lookup returns another value");
+          } else if (kind < 95) {
+            std::uint64_t batch[16], values[16];
+            bool found[16];
+            for (auto& k : batch) k = key_of_record(random.below(records) * writers + t, 9);
+            tree.lookup_batch(batch, 16, values, found);
+            for (int b = 0; b < 16; ++b) {
+              const auto at = model.find(batch[b]);
+              check(found[b] == (at != model.end()), "a batch disagrees about a key");
+              if (found[b]) check(values[b] == at->second, "a batch returns another value");
+            }
+          } else {
+            const std::size_t n = tree.scan(key, 1 + random.below(512), keys.data(), nullptr);
+            auto own = model.lower_bound(key);
+            for (std::size_t j = 0; j < n; ++j) {
+              check(j == 0 || keys[j - 1] < keys[j], "a scan is not ascending");
+              // What this thread wrote nobody else changes: a scan must meet all of it.
+              if (own != model.end()) check(keys[j] <= own->first, "a scan has missed a key");
+              if (own != model.end() && keys[j] == own->first) ++own;
+            }
+          }
+        }
+        --running;
+      });
+    }
+    Random random(77);
+    while (running.load() > 0) {
+      const auto slice = static_cast<std::uint32_t>(random.below(slices));
+      SliceMigration migration(tree, slice, random.below(2) == 0 ? node0 : numa::Placement{});
+      const bool abandon = random.below(4) == 0;
+      while (migration.step(16) && !(abandon && random.below(4) == 0)) {
+      }
+      moved += migration.nodes_moved();
+      for (auto& arena : migration.take_retired()) retired.push_back(std::move(arena));
+    }
+  }
+  ASSERT_EQ(complaint.load(), nullptr) << complaint.load();
+  EXPECT_GT(moved, 0U);
+  retired.clear();
+  tree.chunk_pool().trim();
+  std::size_t keys = 0;
+  for (const auto& model : models) {
+    keys += model.size();
+    for (const auto& [key, value] : model) {
+      std::uint64_t found = 0;
+      ASSERT_TRUE(tree.lookup(key, found));
+      ASSERT_EQ(found, value);
+    }
+  }
+  EXPECT_EQ(tree.size(), keys);
+  EXPECT_EQ(tree.scan(0, keys + 1, nullptr, nullptr), keys);
+}
+
+}  // namespace
+}  // namespace pmoss

@@ -1,0 +1,224 @@
+// Schedules that place and move data while queries run. On one node data move within it; what needs
+// several nodes is skipped there and runs in the guest with four (tests/numa).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "numa/memory.hpp"
+#include "numa/topology.hpp"
+#include "runtime/runner.hpp"
+#include "tests/runtime/small_runner.hpp"
+#include "workload/keyspace.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+class RunnerPlacement : public testing::Test {
+ protected:
+  RunnerPlacement() {
+    for (const numa::Cpu& cpu : numa::read_topology().cpus) node_of_[cpu.id] = cpu.node;
+  }
+
+  Runner& make(const WorkloadSpec& spec) {
+    runner_ = std::make_unique<Runner>(spec, Runner::Options{slices, false, 2, {}});
+    runner_->load();
+    return *runner_;
+  }
+
+  /// One worker on every CPU, slices and their data in turn on all of them.
+  MeasureOptions on_all_cpus() const {
+    MeasureOptions options = options_for(LoadKind::closed);
+    options.worker_cpus = numa::allowed_cpus();
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      const int cpu = options.worker_cpus[slice % options.worker_cpus.size()];
+      options.schedule.cores[slice] = cpu;
+      options.schedule.nodes.push_back(node_of_.at(cpu));
+    }
+    options.schedule.data = DataPlacement::slice;
+    options.migration.pace = MigrationPace::aggressive;
+    return options;
+  }
+
+  static void expect_home(const Measurement& result) {
+    if (result.pages.error_number != 0) GTEST_SKIP() << "the kernel does not tell where pages are";
+    EXPECT_TRUE(result.in_place);
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      EXPECT_GT(result.slice_pages[slice], 0U);
+      EXPECT_EQ(result.slice_pages_home[slice], result.slice_pages[slice]) << "slice " << slice;
+    }
+  }
+
+  /// Every record that was loaded or inserted is there, once.
+  static void expect_no_key_lost(const Runner& runner, std::uint64_t inserted) {
+    const std::uint64_t records = runner.next_insert_record();
+    const std::uint64_t loaded = runner.spec().records;
+    ASSERT_EQ(runner.index().size(), loaded + inserted);
+    std::vector<std::uint64_t> keys(runner.index().size() + 1);
+    ASSERT_EQ(runner.index().scan(0, keys.size(), keys.data(), nullptr), loaded + inserted);
+    keys.pop_back();
+    for (std::size_t i = 1; i < keys.size(); ++i) ASSERT_LT(keys[i - 1], keys[i]);
+    // Routers may have left gaps among the last numbers, but what they drew was inserted.
+    std::uint64_t found = 0;
+    for (std::uint64_t record = 0; record < records; ++record) {
+      std::uint64_t value = 0;
+      const bool there = runner.index().lookup(key_of_record(record, runner.spec().seed), value);
+      ASSERT_TRUE(there || record >= loaded) << record;
+      found += there ? 1 : 0;
+    }
+    EXPECT_EQ(found, loaded + inserted);
+  }
+
+  std::map<int, int> node_of_;
+  std::unique_ptr<Runner> runner_;
+};
+
+TEST_F(RunnerPlacement, DataFollowTheScheduleByEitherStrategy) {
+  Runner& runner = make(small_spec(0.5, 0.25, 0.05, 0.2));
+  const bool several = numa::memory_nodes().size() > 1;
+  std::uint64_t inserted = 0;
+  for (const auto strategy : {MigrationStrategy::copy, MigrationStrategy::move_pages}) {
+    MeasureOptions options = on_all_cpus();
+    options.migration.strategy = strategy;
+    auto& nodes = options.schedule.nodes;
+    if (strategy == MigrationStrategy::move_pages) {
+      std::rotate(nodes.begin(), nodes.begin() + 1, nodes.end());
+    }
+    for (int turn = 0; turn < 2; ++turn) {
+      const Measurement result = runner.measure(options);
+      expect_consistent(result, options);
+      expect_home(result);
+      inserted += result.inserted;
+      // The first time all move; what is where it belongs stays.
+      if (strategy == MigrationStrategy::copy && turn == 0) {
+        EXPECT_EQ(result.migration.slices, slices);
+      }
+      if (turn == 1) {
+        EXPECT_EQ(result.migration.slices, 0U);
+      }
+      if (strategy == MigrationStrategy::move_pages && turn == 0 && several) {
+        EXPECT_GT(result.migration.pages, 0U);
+        EXPECT_EQ(result.migration.pages_failed, 0U);
+      }
+    }
+  }
+  expect_no_key_lost(runner, inserted);
+}
+
+TEST_F(RunnerPlacement, LazyMovesGoOnWhileQueriesAreCounted) {
+  Runner& runner = make(small_spec(0.5, 0, 0, 0.5));
+  MeasureOptions options = on_all_cpus();
+  options.migration.pace = MigrationPace::lazy;
+  options.migration.lazy_nodes = 3;
+  options.seconds = 0.6;
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  EXPECT_LT(result.placing_seconds, 0.3);
+  EXPECT_GT(result.migration.nodes, 0U);
+  EXPECT_EQ(result.migration.bytes, result.migration.nodes * sizeof(index_detail::Node));
+}
+
+TEST_F(RunnerPlacement, AnyWorkerMayServeWhenTheOperatingSystemPlaces) {
+  Runner& runner = make(small_spec(0.5, 0, 0, 0.5));
+  for (const auto data : {DataPlacement::first_touch, DataPlacement::interleaved}) {
+    MeasureOptions options = on_all_cpus();
+    options.schedule.cores.clear();  // not needed
+    options.schedule.routing = Routing::any;
+    options.schedule.data = data;
+    options.schedule.nodes.assign(slices, numa::memory_nodes().front());
+    const Measurement result = runner.measure(options);
+    expect_consistent(result, options);
+    expect_home(result);
+    const std::size_t workers = options.worker_cpus.size();
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      if (result.slice_queries[slice] < 200) continue;
+      for (std::size_t worker = 0; worker < workers; ++worker) {
+        EXPECT_GT(result.worker_slice_queries[worker * slices + slice], 0U);
+      }
+    }
+    if (data != DataPlacement::interleaved || result.pages.error_number != 0) continue;
+    const auto nodes = numa::memory_nodes();
+    for (const int node : nodes) {
+      const double share =
+          static_cast<double>(result.pages.on(node)) / static_cast<double>(result.pages.total());
+      // Slices of this size have few pages, and the first one of each is on the same node.
+      EXPECT_NEAR(share, 1.0 / static_cast<double>(nodes.size()), 0.12) << "node " << node;
+    }
+  }
+}
+
+TEST_F(RunnerPlacement, OnlyTheNodesWorkersServeASliceThatIsRoutedByNode) {
+  Runner& runner = make(small_spec(0.5, 0.2, 0, 0.3));
+  MeasureOptions options = on_all_cpus();
+  options.schedule.cores.clear();
+  options.schedule.routing = Routing::node;
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  expect_home(result);
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    for (std::size_t worker = 0; worker < options.worker_cpus.size(); ++worker) {
+      const std::uint64_t queries = result.worker_slice_queries[worker * slices + slice];
+      if (node_of_.at(options.worker_cpus[worker]) != options.schedule.nodes[slice]) {
+        EXPECT_EQ(queries, 0U);
+      } else if (result.slice_queries[slice] > 400) {
+        EXPECT_GT(queries, 0U);
+      }
+    }
+  }
+}
+
+TEST_F(RunnerPlacement, LoadedPagesLieWhereTheyWereTouchedOrPlaced) {
+  const WorkloadSpec spec = small_spec(1, 0, 0, 0);
+  for (const int node : numa::memory_nodes()) {
+    Runner runner(spec, {slices, false, 1, numa::Placement::on(node)});
+    runner.load();
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      const numa::ResidentPages pages = runner.index().resident_pages(slice);
+      if (pages.error_number != 0) GTEST_SKIP() << "the kernel does not tell where pages are";
+      EXPECT_EQ(pages.on(node), pages.total());
+    }
+  }
+}
+
+// Schedules change at random every 50 ms, cores at once and data behind them, while half of the
+// queries write. PMOSS_STRESS_SECONDS makes it longer.
+TEST_F(RunnerPlacement, NoKeyIsLostWhileSchedulesChangeAllTheTime) {
+  const char* const asked = std::getenv("PMOSS_STRESS_SECONDS");
+  const double seconds = asked != nullptr ? std::atof(asked) : 1.0;
+  Runner& runner = make(small_spec(0.5, 0.25, 0.0, 0.25));
+  std::uint64_t inserted = 0;
+  std::uint64_t schedules = 0;
+  Random random(3);
+  const std::vector<int> nodes = numa::memory_nodes();
+  for (const auto strategy : {MigrationStrategy::copy, MigrationStrategy::move_pages}) {
+    for (const auto pace : {MigrationPace::lazy, MigrationPace::aggressive}) {
+      MeasureOptions options = on_all_cpus();
+      options.migration = {strategy, pace, 16, true};
+      options.seconds = seconds / 4;
+      options.batch = pace == MigrationPace::lazy ? 1 : 16;
+      for (double at = 0.0; at < options.seconds; at += 0.05) {
+        Schedule next = options.schedule;
+        for (std::uint32_t slice = 0; slice < slices; ++slice) {
+          next.cores[slice] = options.worker_cpus[random.below(options.worker_cpus.size())];
+          next.nodes[slice] = nodes[random.below(nodes.size())];
+        }
+        next.routing = random.below(4) == 0 ? Routing::any : Routing::core;
+        options.changes.push_back({at, next});
+      }
+      const Measurement result = runner.measure(options);
+      expect_consistent(result, options);
+      schedules += result.schedules;
+      inserted += result.inserted;
+    }
+  }
+  EXPECT_GT(schedules, 0U);
+  expect_no_key_lost(runner, inserted);
+}
+
+}  // namespace
+}  // namespace pmoss::runtime

@@ -1,0 +1,85 @@
+// A small runner on whatever CPUs a host has, and what must hold of all that it measures.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "numa/affinity.hpp"
+#include "runtime/runner.hpp"
+
+namespace pmoss::runtime {
+
+inline constexpr std::uint32_t slices = 16;
+
+inline WorkloadSpec small_spec(double lookup, double insert, double scan, double update) {
+  WorkloadSpec spec;
+  spec.lookup = lookup;
+  spec.insert = insert;
+  spec.scan = scan;
+  spec.update = update;
+  spec.distribution = Distribution::zipf;
+  spec.records = 20'000;
+  spec.max_scan_length = 40;
+  spec.seed = 5;
+  return spec;
+}
+
+// The first half of the slices on the first CPU, the rest on the last. On a host with one CPU both
+// are the same, and there is one worker.
+inline MeasureOptions options_for(LoadKind load) {
+  const auto allowed = numa::allowed_cpus();
+  const int low = allowed.front();
+  const int high = allowed.back();
+  MeasureOptions options;
+  options.worker_cpus = low == high ? std::vector<int>{low} : std::vector<int>{low, high};
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    options.schedule.cores.push_back(slice < slices / 2 ? low : high);
+  }
+  options.load = load;
+  options.seconds = 0.15;
+  options.warmup_seconds = 0.03;
+  options.seed = 11;
+  return options;
+}
+
+inline std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+// What must hold whatever the load was.
+inline void expect_consistent(const Measurement& result, const MeasureOptions& options) {
+  EXPECT_GT(result.completed, 0U);
+  EXPECT_EQ(result.issued, result.executed);  // whatever was sent was executed
+  EXPECT_LE(result.completed, result.executed);
+  EXPECT_EQ(sum(result.slice_queries), result.completed);
+  EXPECT_EQ(sum(result.worker_queries), result.completed);
+  EXPECT_EQ(sum(result.worker_slice_queries), result.completed);
+  EXPECT_EQ(result.not_found, 0U);
+  EXPECT_EQ(result.worker_cpus, options.worker_cpus);
+  EXPECT_GE(result.seconds, options.seconds);
+  EXPECT_GT(result.latency_p50_us, 0.0);
+  EXPECT_GE(result.latency_p99_us, result.latency_p50_us);
+  ASSERT_EQ(result.slice_counters.size(), slices * pmu::event_count);
+  ASSERT_EQ(result.slice_counted.size(), slices * pmu::event_count);
+  for (std::size_t event = 0; event < pmu::event_count; ++event) {
+    double counted = 0.0;
+    double value = 0.0;
+    for (std::size_t slice = 0; slice < slices; ++slice) {
+      const double part = result.slice_counted[slice * pmu::event_count + event];
+      EXPECT_LE(part, static_cast<double>(result.slice_queries[slice]) + 1e-6);
+      counted += part;
+      value += result.slice_counters[slice * pmu::event_count + event];
+    }
+    if (!result.availability[event].available()) {
+      EXPECT_EQ(counted, 0.0);
+      EXPECT_EQ(value, 0.0);
+      EXPECT_EQ(result.running_ratio[event], 0.0);
+    }
+  }
+}
+
+}  // namespace pmoss::runtime

@@ -1,0 +1,96 @@
+"""Requests and replies between a process and its measuring child: JSON behind its length.
+
+Nothing is unpickled, and every number comes back as the bits that were sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from pmoss_env.types import HardwareSnapshot, Instance, Neighbour, Schedule
+
+_LENGTH = struct.Struct("<Q")
+#: No honest frame is larger: a snapshot of 65,536 slices is some 40 MB.
+_MOST_BYTES = 1 << 30
+
+_BOOLS = ("counters_available", "offcore_available")
+_FLOATS = ("slice_throughput", "slice_counters", "running_ratio", "offcore")
+
+
+def write_frame(stream: BinaryIO, message: Mapping[str, Any]) -> None:
+    """Writes one message."""
+    content = json.dumps(message).encode()
+    stream.write(_LENGTH.pack(len(content)) + content)
+    stream.flush()
+
+
+def length_of_frame(head: bytes) -> int:
+    """The bytes that follow a frame's first 8; ValueError if that cannot be."""
+    (length,) = _LENGTH.unpack(head)
+    if length > _MOST_BYTES:
+        raise ValueError(f"a frame of {length} bytes")
+    return int(length)
+
+
+def read_frame(stream: BinaryIO) -> dict[str, Any] | None:
+    """The next message; None at the end of the stream."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    content = stream.read(length_of_frame(head))
+    message: dict[str, Any] = json.loads(content)
+    return message
+
+
+def pack_schedule(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as plain JSON."""
+    return {
+        "cores": schedule.cores.tolist(),
+        "nodes": schedule.nodes.tolist(),
+        "routing": schedule.routing,
+        "data": schedule.data,
+    }
+
+
+def unpack_schedule(plain: Mapping[str, Any]) -> Schedule:
+    """The schedule of pack_schedule()."""
+    return Schedule(**plain)
+
+
+def pack_instance(instance: Instance) -> dict[str, Any]:
+    """An instance as plain JSON."""
+    return dataclasses.asdict(instance)
+
+
+def unpack_instance(plain: Mapping[str, Any]) -> Instance:
+    """The instance of pack_instance()."""
+    neighbours = tuple(Neighbour(**neighbour) for neighbour in plain["neighbours"])
+    return Instance(plain["workload_seed"], neighbours)
+
+
+def pack_snapshot(snapshot: HardwareSnapshot) -> dict[str, Any]:
+    """A snapshot as plain JSON."""
+    plain = {
+        field.name: getattr(snapshot, field.name) for field in dataclasses.fields(HardwareSnapshot)
+    }
+    for name in (*_BOOLS, *_FLOATS):
+        plain[name] = plain[name].tolist()
+    plain["provenance"] = dict(plain["provenance"])
+    return plain
+
+
+def unpack_snapshot(plain: Mapping[str, Any]) -> HardwareSnapshot:
+    """The snapshot of pack_snapshot()."""
+    fields = dict(plain)
+    for name in _BOOLS:
+        fields[name] = np.asarray(fields[name], dtype=np.bool_)
+    for name in _FLOATS:
+        fields[name] = np.asarray(fields[name], dtype=np.float64)
+    fields["offcore_names"] = tuple(fields["offcore_names"])
+    return HardwareSnapshot(**fields)

@@ -1,0 +1,233 @@
+"""The hardware backend in a process of its own: what kills a measurement spares the training run.
+
+A crash, a hang or an exhausted memory of the child is a BackendError with the end of its log; the
+next measurement starts a new child. The child dies with its parent, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import IO, Any, BinaryIO, cast
+
+from pmoss_env import errors
+from pmoss_env.backends.frames import (
+    length_of_frame,
+    pack_instance,
+    pack_schedule,
+    unpack_snapshot,
+    write_frame,
+)
+from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.errors import BackendError
+from pmoss_env.machines import Machine
+from pmoss_env.types import HardwareSnapshot, Instance, LoadRegime, Schedule
+from pmoss_env.workloads import Workload
+
+_LOG_LINES = 20
+
+
+class IsolatedBackend:
+    """Implements Backend (pmoss_env.backends.base) by a HardwareBackend in a child process.
+
+    Args:
+        machine: this host, ``load_machine("host")``.
+        workload: what the index gets.
+        slices: number of key ranges.
+        load: how queries are offered.
+        silence_seconds: a child that gives no sign of life for so long, beyond the length of the
+            measurement itself, is killed. Loading the index gives signs of life.
+        progress: called with the number of records loaded so far.
+        **options: of HardwareBackend.
+    """
+
+    name = HardwareBackend.name
+    neighbour_families = HardwareBackend.neighbour_families
+
+    def __init__(
+        self,
+        machine: Machine,
+        workload: Workload,
+        slices: int,
+        load: LoadRegime,
+        *,
+        silence_seconds: float = 60.0,
+        progress: Callable[[int], None] | None = None,
+        **options: Any,
+    ) -> None:
+        # Measures nothing here, but checks all that can be checked before a child exists.
+        self._checked = HardwareBackend(machine, workload, slices, load, **options)
+        self.machine = machine
+        self.workload = self._checked.workload
+        self.slices = slices
+        self.load = load
+        self._silence_seconds = silence_seconds
+        self._progress = progress
+        self._child: _Child | None = None
+        self._start = {
+            "workload": dataclasses.asdict(self.workload),
+            "slices": slices,
+            "load": dataclasses.asdict(load),
+            "options": options,
+        }
+        self._instance = Instance()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the child; None while there is none."""
+        return self._child.process_id if self._child else None
+
+    def set_instance(self, instance: Instance) -> None:
+        """Chooses which keys are hot and which neighbours there are, for all later calls."""
+        self._checked.set_instance(instance)
+        self._instance = instance
+
+    def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
+        """Runs ``schedule`` in the child, which is started if there is none.
+
+        Raises:
+            ScheduleError: this host cannot run the schedule.
+            BackendError: the measurement failed, or the child died or fell silent; the message
+                holds the end of its log. The next call starts another child.
+        """
+        self.machine.check_schedule(schedule, self.slices)
+        if self._child is None:
+            self._child = _Child(self._start)
+        request = {
+            "instance": pack_instance(self._instance),
+            "schedule": pack_schedule(schedule),
+            "seed": int(seed),
+        }
+        own = self._checked.seconds + self._checked.warmup_seconds
+        try:
+            reply = self._child.ask(request, self._silence_seconds, own, self._progress)
+        except BaseException:
+            # Also on Ctrl-C: a child whose reply nobody waits for is of no use.
+            self.close()
+            raise
+        if "error" in reply:
+            kind = getattr(errors, reply["error"], BackendError)
+            raise kind(reply["message"])
+        return unpack_snapshot(reply["snapshot"])
+
+    def close(self) -> None:
+        """Ends the child. Safe to repeat."""
+        if self._child:
+            self._child.close()
+            self._child = None
+
+
+class _Child:
+    """A running child; owns its pipes and its log."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
+        # The kernel's own signal comes when the thread that started the child ends, so it is asked
+        # for only where that is the whole process; the child also looks for its parent itself.
+        ties = "thread" if threading.current_thread() is threading.main_thread() else "process"
+        try:
+            self._process = subprocess.Popen(
+                # The reason for a crash goes to the log.
+                [
+                    *(sys.executable, "-X", "faulthandler"),
+                    *("-m", "pmoss_env.backends.measuring_child", str(os.getpid()), ties),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        except OSError as error:
+            self._log.close()
+            raise BackendError(f"the measuring process cannot be started: {error}") from error
+        self._pending = b""
+        self._send(start)
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin
+        try:
+            write_frame(cast(BinaryIO, self._process.stdin), message)
+        except (BrokenPipeError, ConnectionError) as error:
+            raise self._death() from error
+
+    def ask(
+        self,
+        request: dict[str, Any],
+        silence_seconds: float,
+        own_seconds: float,
+        progress: Callable[[int], None] | None,
+    ) -> dict[str, Any]:
+        self._send(request)
+        while True:
+            reply = self._receive(time.monotonic() + silence_seconds + own_seconds)
+            if "records" not in reply:
+                return reply
+            if progress:
+                progress(reply["records"])
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        length = length_of_frame(self._read(8, deadline))
+        message: dict[str, Any] = json.loads(self._read(length, deadline))
+        return message
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        assert self._process.stdout
+        pipe = self._process.stdout.fileno()
+        while len(self._pending) < count:
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([pipe], [], [], left)[0]
+            if not ready:
+                self._process.kill()
+                self._process.wait()
+                raise BackendError(
+                    "the measuring process fell silent and was killed; the next measurement "
+                    f"starts another.{self._log_tail()}"
+                )
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                raise self._death()
+            self._pending += part
+        content, self._pending = self._pending[:count], self._pending[count:]
+        return content
+
+    def _death(self) -> BackendError:
+        try:
+            status = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        if status < 0:
+            how = f"of signal {-status} ({signal.strsignal(-status)})"
+            hint = ": out of memory, perhaps" if -status == signal.SIGKILL else ""
+            text = f"the measuring process died {how}{hint}"
+        else:
+            text = f"the measuring process ended with status {status}"
+        return BackendError(f"{text}; the next measurement starts another.{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
+        return "".join(f"\n  {line}" for line in ["Its log ends:", *lines]) if lines else ""
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._process.kill()
+        self._process.wait()
+        self._log.close()

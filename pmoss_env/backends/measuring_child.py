@@ -1,0 +1,76 @@
+"""The child of the isolated backend: reads requests from its input, measures, and replies.
+
+Started by pmoss_env.backends.isolated as ``python -m pmoss_env.backends.measuring_child PARENT
+TIES``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any, BinaryIO
+
+from pmoss_env.backends.frames import (
+    pack_snapshot,
+    read_frame,
+    unpack_instance,
+    unpack_schedule,
+    write_frame,
+)
+from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.errors import PmossError
+from pmoss_env.machines import load_machine
+from pmoss_env.processes import die_with_parent
+from pmoss_env.types import LoadRegime
+from pmoss_env.workloads import Workload
+
+
+def main(parent: int, ties: str) -> None:
+    """Serves one parent until it closes the pipe or dies."""
+    if ties == "thread":
+        die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    # What others print goes to the log.
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    start = read_frame(requests)
+    if start is None:
+        return
+    backend = HardwareBackend(
+        load_machine("host"),
+        Workload(**start["workload"]),
+        start["slices"],
+        LoadRegime(**start["load"]),
+        progress=lambda records: write_frame(replies, {"records": records}),
+        **start["options"],
+    )
+    _serve(backend, requests, replies)
+
+
+def _serve(backend: HardwareBackend, requests: BinaryIO, replies: BinaryIO) -> None:
+    while (request := read_frame(requests)) is not None:
+        reply: dict[str, Any]
+        try:
+            backend.set_instance(unpack_instance(request["instance"]))
+            schedule = unpack_schedule(request["schedule"])
+            snapshot = backend.measure(schedule, seed=request["seed"])
+        except PmossError as error:
+            reply = {"error": type(error).__name__, "message": str(error)}
+        else:
+            reply = {"snapshot": pack_snapshot(snapshot)}
+        write_frame(replies, reply)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

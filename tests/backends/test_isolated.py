@@ -1,0 +1,192 @@
+"""The hardware backend in a process of its own, and everything that may happen to that process."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends import Backend, make_backend
+from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
+from pmoss_env.backends.isolated import IsolatedBackend
+from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.errors import BackendError, ScheduleError, UnsupportedError
+from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour, Schedule
+
+SLICES = 8
+
+
+def make(**changes: Any) -> IsolatedBackend:
+    options = {
+        "machine": "host",
+        "workload": "ycsb-a",
+        "slices": SLICES,
+        "records": 10_000,
+        "seconds": 0.1,
+        "warmup_seconds": 0.02,
+        **changes,
+    }
+    backend = make_backend("hardware", **options)
+    assert isinstance(backend, IsolatedBackend)
+    return backend
+
+
+@pytest.fixture
+def backend() -> Iterator[IsolatedBackend]:
+    backend = make()
+    yield backend
+    backend.close()
+
+
+def schedule_for(backend: Backend) -> Schedule:
+    return make_baseline("spread")(Context(backend.machine, SLICES))
+
+
+def is_running(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(process: int) -> bool:
+    for _ in range(200):
+        if not is_running(process):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_it_measures_in_another_process(backend: IsolatedBackend) -> None:
+    assert isinstance(backend, Backend)
+    assert backend.process_id is None
+    loaded: list[int] = []
+    backend._progress = loaded.append
+    backend.set_instance(
+        Instance(3, (Neighbour("busy_core", int(backend.machine.workers[0]), 0.5),))
+    )
+    snapshot = backend.measure(schedule_for(backend), seed=5)
+    assert backend.process_id not in (None, os.getpid())
+    assert snapshot.throughput > 0
+    assert loaded[-1] == 10_000
+    assert snapshot.provenance["seed"] == 5
+    assert len(snapshot.provenance["antagonist_cpus"]) == 1
+    assert snapshot.counters_available[COUNTER_INDEX["queries"]]
+    process = backend.process_id
+    backend.measure(schedule_for(backend), seed=6)
+    assert backend.process_id == process
+    backend.close()
+    assert process is not None
+    assert wait_until_gone(process)
+
+
+def test_a_snapshot_keeps_its_bits(backend: IsolatedBackend) -> None:
+    snapshot = backend.measure(schedule_for(backend), seed=1)
+    again = unpack_snapshot(pack_snapshot(snapshot))
+    np.testing.assert_array_equal(again.slice_counters, snapshot.slice_counters)
+    assert again.slice_counters.dtype == snapshot.slice_counters.dtype
+    assert again.counters_available.dtype == np.bool_
+    assert again.throughput == snapshot.throughput
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_dead_child_is_an_error_and_the_next_one_works(
+    backend: IsolatedBackend, way: signal.Signals
+) -> None:
+    backend.measure(schedule_for(backend), seed=1)
+    process = backend.process_id
+    assert process is not None
+    os.kill(process, way)
+    with pytest.raises(BackendError, match=f"died of signal {int(way)}.*starts another"):
+        backend.measure(schedule_for(backend), seed=2)
+    assert backend.measure(schedule_for(backend), seed=3).throughput > 0
+    assert backend.process_id != process
+
+
+def test_a_child_may_die_in_the_middle_of_a_measurement() -> None:
+    loaded = threading.Event()
+    backend = make(seconds=60.0, progress=lambda records: loaded.set() if records else None)
+    process: list[int] = []
+
+    def kill() -> None:
+        loaded.wait()
+        process.append(backend.process_id or 0)
+        time.sleep(0.5)
+        os.kill(process[0], signal.SIGABRT)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    with pytest.raises(BackendError, match=r"signal 6(.|\n)*Its log ends:(.|\n)*measuring_child"):
+        backend.measure(schedule_for(backend), seed=1)
+    thread.join()
+    assert backend.process_id is None
+    assert wait_until_gone(process[0])
+
+
+def test_a_silent_child_is_killed() -> None:
+    backend = make(silence_seconds=2.0)
+    backend.measure(schedule_for(backend), seed=1)
+    process = backend.process_id
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    with pytest.raises(BackendError, match="fell silent and was killed"):
+        backend.measure(schedule_for(backend), seed=2)
+    assert wait_until_gone(process)
+    backend.close()
+
+
+def test_errors_keep_their_type(backend: IsolatedBackend) -> None:
+    with pytest.raises(ScheduleError, match="exactly 8"):
+        backend.measure(Schedule([0], [0]), seed=0)
+    with pytest.raises(BackendError, match="seconds = 0"):
+        make(seconds=0)
+    with pytest.raises(UnsupportedError, match=r"takes no option 'sceonds'.*silence_seconds"):
+        make(sceonds=1)
+    # From within the child.
+    cpu = int(backend.machine.cpu_of_core[backend.machine.workers[0]])
+    if len(os.sched_getaffinity(0)) > 1:
+        backend.measure(schedule_for(backend), seed=0)
+        os.sched_setaffinity(backend.process_id or 0, os.sched_getaffinity(0) - {cpu})
+        with pytest.raises(BackendError, match=f"CPU {cpu} is not one that this process may use"):
+            backend.measure(schedule_for(backend), seed=0)
+
+
+def test_the_child_dies_with_a_parent_that_is_killed() -> None:
+    program = (
+        "import time\n"
+        "from pmoss_env.backends import make_backend\n"
+        "from pmoss_env.baselines import Context, make_baseline\n"
+        "backend = make_backend('hardware', machine='host', workload='ycsb-a', slices=8,\n"
+        "                       records=1000, seconds=0.05, warmup_seconds=0.0)\n"
+        "schedule = make_baseline('spread')(Context(backend.machine, 8))\n"
+        "backend.measure(schedule, seed=0)\n"
+        "print(backend.process_id, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    child = int(parent.stdout.readline())
+    assert is_running(child)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert wait_until_gone(child)
+
+
+def test_a_child_outlives_the_thread_that_started_it() -> None:
+    backend = make()
+    thread = threading.Thread(target=lambda: backend.measure(schedule_for(backend), seed=0))
+    thread.start()
+    thread.join()
+    process = backend.process_id
+    time.sleep(0.5)
+    assert backend.measure(schedule_for(backend), seed=1).throughput > 0
+    assert backend.process_id == process
+    backend.close()

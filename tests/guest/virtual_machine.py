@@ -1,0 +1,162 @@
+"""A small Linux guest with several NUMA nodes, on any host: QEMU emulates the processor.
+
+The guest has a kernel, our own first program (native/tests/guest/guest_init.cpp) and the files that
+it is given: statically linked programs need nothing else. It shows where memory lies and which CPUs
+threads run on, never how fast anything is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: Where ./run unpacks the guest's kernel.
+KERNEL_FOLDER = REPOSITORY / "build" / "guest"
+#: Set where a run without the guest must fail instead of skipping.
+REQUIRED = "PMOSS_REQUIRE_GUEST"
+
+
+class GuestUnavailable(Exception):
+    """The emulator or the guest's kernel is missing; the message says how to get it."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Nodes of a guest: pairs of them are near (distance 12), the others far (21)."""
+
+    nodes: int = 4
+    cpus_per_node: int = 2
+    mib_per_node: int = 256
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Exit status of the command, 125 if the guest did not report one, and the whole console."""
+
+    status: int
+    console: str
+
+
+def emulator() -> str:
+    """The QEMU program; GuestUnavailable if there is none."""
+    found = shutil.which("qemu-system-x86_64")
+    if found is None:
+        raise GuestUnavailable("qemu-system-x86_64 is missing: apt-get install qemu-system-x86")
+    return found
+
+
+def kernel() -> Path:
+    """The guest's kernel; GuestUnavailable if there is none."""
+    kernels = sorted(KERNEL_FOLDER.glob("vmlinuz-*"))
+    if not kernels:
+        raise GuestUnavailable(f"no kernel in {KERNEL_FOLDER}: ./run test fetches one")
+    return kernels[-1]
+
+
+def archive(files: Mapping[str, tuple[int, bytes]]) -> bytes:
+    """A "newc" archive for the kernel to unpack: path -> (mode, content); folders come first."""
+    folders = sorted({part.as_posix() for path in files for part in Path(path).parents} - {"."})
+    members = [(folder, 0o040755, b"") for folder in folders]
+    members += [(path, 0o100000 | mode, content) for path, (mode, content) in files.items()]
+    members.append(("TRAILER!!!", 0, b""))
+    parts = []
+    for number, (path, mode, content) in enumerate(members, start=1):
+        name = path.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name), 0)
+        head = b"070701" + b"".join(b"%08x" % field for field in fields) + name
+        parts += [head, b"\0" * (-len(head) % 4), content, b"\0" * (-len(content) % 4)]
+    return b"".join(parts)
+
+
+def _machine(shape: Shape) -> list[str]:
+    cpus = shape.nodes * shape.cpus_per_node
+    words = ["-smp", f"{cpus},sockets={shape.nodes},cores={shape.cpus_per_node},threads=1"]
+    words += ["-m", f"{shape.nodes * shape.mib_per_node}M"]
+    for n in range(shape.nodes):
+        first = n * shape.cpus_per_node
+        last = first + shape.cpus_per_node - 1
+        words += ["-object", f"memory-backend-ram,id=m{n},size={shape.mib_per_node}M"]
+        words += ["-numa", f"node,nodeid={n},cpus={first}-{last},memdev=m{n}"]
+    for n in range(shape.nodes):
+        for m in range(n + 1, shape.nodes):
+            value = 12 if n // 2 == m // 2 else 21
+            words += ["-numa", f"dist,src={n},dst={m},val={value}"]
+    return words
+
+
+def run_in_guest(
+    init: Path,
+    program: Path,
+    arguments: Sequence[str] = (),
+    *,
+    shape: Shape = Shape(),  # frozen
+    environment: Mapping[str, str] | None = None,
+    kernel_options: str = "numa_balancing=disable",
+    timeout: float = 600,
+) -> Outcome:
+    """Boots a guest, runs one statically linked program in it and returns what it printed.
+
+    Args:
+        init: the built guest_init.
+        program: the program.
+        arguments: its arguments.
+        shape: of the guest.
+        environment: what the program finds in its environment besides PMOSS_GUEST_NODES and
+            PMOSS_GUEST_CPUS.
+        kernel_options: more words for the kernel's command line.
+        timeout: seconds after which the guest is killed.
+
+    Raises:
+        GuestUnavailable: no emulator or no kernel.
+        subprocess.TimeoutExpired: the guest did not end in time.
+    """
+    variables = {
+        "PMOSS_GUEST_NODES": str(shape.nodes),
+        "PMOSS_GUEST_CPUS": str(shape.cpus_per_node),
+        **(environment or {}),
+    }
+    words = ["/program", *arguments]
+    files = {
+        "init": (0o755, init.read_bytes()),
+        "program": (0o755, program.read_bytes()),
+        "command": (0o644, b"\0".join(word.encode() for word in words)),
+    }
+    for name, value in variables.items():
+        # The kernel hands what it does not know on to the first program.
+        kernel_options += f" {name}={value}"
+    with tempfile.TemporaryDirectory() as folder:
+        initrd = Path(folder) / "initrd"
+        initrd.write_bytes(archive(files))
+        done = subprocess.run(
+            [
+                emulator(),
+                # Said explicitly: a host that offers KVM may not be able to run a guest with it.
+                *("-accel", "tcg,thread=single", "-cpu", "max"),
+                *("-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"),
+                *_machine(shape),
+                *("-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"),
+                *("-kernel", str(kernel()), "-initrd", str(initrd)),
+                "-append",
+                f"console=ttyS0 quiet panic=-1 mitigations=off {kernel_options}",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+        )
+    console = re.sub(r"\r", "", done.stdout.decode(errors="replace"))
+    status = (done.returncode >> 1) - 64 if done.returncode > 128 else 125
+    return Outcome(status, console)
+
+
+def is_required() -> bool:
+    """Whether this run must fail where the guest cannot be had."""
+    return os.environ.get(REQUIRED, "") not in ("", "0")

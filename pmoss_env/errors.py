@@ -18,7 +18,12 @@ class UnknownNameError(PmossError, KeyError):
         close = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         self.message = f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}"
+        self._arguments = (kind, name, names)
         super().__init__(self.message)
+
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[object, ...]]:
+        """So that it comes whole out of a worker process."""
+        return type(self), self._arguments
 
     def __str__(self) -> str:
         return self.message
@@ -59,3 +64,8 @@ class MissingExtraError(PmossError, ImportError):
         super().__init__(
             f"this needs {package}, which is not installed: pip install 'pmoss-env[{extra}]'"
         )
+        self._arguments = (package, extra)
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        """So that it comes whole out of a worker process."""
+        return type(self), self._arguments

@@ -1,3 +1,7 @@
+import pickle
+
+import pytest
+
 from pmoss_env.errors import MissingExtraError, PmossError, UnknownNameError
 
 
@@ -9,6 +13,14 @@ def test_unknown_name_suggests_the_nearest() -> None:
     )
     assert isinstance(error, KeyError)
     assert isinstance(error, PmossError)
+
+
+@pytest.mark.parametrize(
+    "error", [UnknownNameError("machine", "x", ["y"]), MissingExtraError("torch", "agents")]
+)
+def test_errors_come_whole_out_of_worker_processes(error: PmossError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and str(again) == str(error)
 
 
 def test_missing_extra_says_what_to_install() -> None:

@@ -1,5 +1,6 @@
 """Offline datasets: schema, collection and views."""
 
+from pmoss_datasets.catalog import load
 from pmoss_datasets.collection import collect
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import FIELDS, SCHEMA_VERSION, Episode, Field, Metadata
@@ -15,6 +16,7 @@ __all__ = [
     "Metadata",
     "Recipe",
     "collect",
+    "load",
     "open_dataset",
     "write_dataset",
 ]

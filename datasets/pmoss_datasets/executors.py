@@ -28,10 +28,13 @@ class Work:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._player = Player(recipe)
+        # Made by the first task: what it raises is then that task's error, wherever it is done.
+        self._player: Player | None = None
 
     def __call__(self, number: int) -> bytes:
         """The record of one task: an episode as ``Played.to_bytes``, or three float64."""
+        if self._player is None:
+            self._player = Player(self._recipe)
         if number < self._recipe.episodes:
             return self._player.episode(number).to_bytes()
         scores = self._player.reference(number - self._recipe.episodes)
@@ -39,7 +42,8 @@ class Work:
 
     def close(self) -> None:
         """Releases the backends."""
-        self._player.close()
+        if self._player is not None:
+            self._player.close()
 
 
 def run_tasks(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmoss_env.cli.console import console, progress_bar, table
+from pmoss_env.cli.console import Stages, console, progress_bar, table
 from pmoss_env.cli.output import check_output
+from pmoss_env.files import write_atomically
 
 if TYPE_CHECKING:
     from pmoss_benchmarks.cells import Cell
@@ -285,7 +286,6 @@ def validation(
     from pmoss_benchmarks.validation import TARGETS, Laboratory, choose, validate
     from pmoss_env import __version__
     from pmoss_env.evaluation import command_line
-    from pmoss_env.files import write_atomically
 
     if out:
         check_output(out)
@@ -342,3 +342,38 @@ def validation(
         console.print(f"written to {out}")
     if failed:
         raise typer.Exit(1)
+
+
+@app.command("off-policy")
+def off_policy(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The toy with small networks: seconds.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the report to this JSON file.")] = None,
+) -> None:
+    """How well a policy's value is estimated from logged data, held against the exact one.
+
+    Example: pmoss benchmark off-policy --quick
+    """
+    from pmoss_benchmarks.off_policy import FULL, QUICK, run_off_policy
+    from pmoss_env.evaluation import command_line
+
+    if out:
+        check_output(out)
+    with Stages() as progress:
+        report = run_off_policy(QUICK if quick else FULL, command_line(), progress)
+    columns = ["policy", "horizon", "estimator", ">truth", ">estimate", ">error", ">relative"]
+    for task in dict.fromkeys(row["task"] for row in report["rows"]):
+        cells = [
+            (
+                *(row[key] for key in ("policy", "horizon", "estimator")),
+                *(f"{row[key]:.2f}" for key in ("truth", "estimate", "error")),
+                "" if row["relative_error"] is None else f"{row['relative_error']:.0%}",
+            )
+            for row in report["rows"]
+            if row["task"] == task
+        ]
+        console.print(table(f"{task}: values in Mq/s", columns, cells))
+    if out:
+        write_atomically(out, json.dumps(report, indent=1) + "\n")
+        console.print(f"written to {out}")

@@ -76,5 +76,6 @@ class Stages:
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Tells how far a stage has come; a stage appears when it is first told of."""
         if stage not in self._tasks:
-            self._tasks[stage] = self._progress.add_task(stage, total=total)
+            # From where it begins: what an interrupted run did is no speed of this one.
+            self._tasks[stage] = self._progress.add_task(stage, total=total, completed=done)
         self._progress.update(self._tasks[stage], completed=done, total=total)

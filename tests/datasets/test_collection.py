@@ -397,3 +397,10 @@ def test_counterfactuals_are_what_the_backend_says_of_every_core(tmp_path):
     plain = collect(Recipe(env=TOY, episodes=2, reference_episodes=0), tmp_path / "plain")
     assert plain[0].counterfactual is None
     assert "counterfactual" not in plain.metadata.checksums
+
+
+def test_errors_of_workers_are_the_errors_of_this_process(tmp_path):
+    recipe = Recipe(env={"machine": "toi"}, episodes=2, reference_episodes=0)
+    with pytest.raises(UnknownNameError, match="unknown machine 'toi'"):
+        collect(recipe, tmp_path / "dataset", processes=2)
+    assert list(tmp_path.iterdir()) == []

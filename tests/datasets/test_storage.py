@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,6 +200,18 @@ def test_files_of_two_datasets_do_not_mix(folder, original, tmp_path):
         open_dataset(folder)
 
 
+def test_a_machine_that_is_not_installed_is_refused(folder):
+    rewrite(folder, lambda data: data["env_kwargs"].update(machine="cray-1"))
+    with pytest.raises(DatasetError, match=r"dataset: env_kwargs: machine = 'cray-1': unknown"):
+        open_dataset(folder)
+
+
+def test_unknown_optional_fields_are_refused(folder):
+    rewrite(folder, lambda data: data.update(optional_fields=["surprise"]))
+    with pytest.raises(DatasetError, match="optional_fields: 'surprise': unknown"):
+        open_dataset(folder)
+
+
 def test_another_machine_under_the_same_name_is_refused(folder):
     rewrite(folder, lambda data: data["machine"].update(workers=[1, 2]))
     with pytest.raises(DatasetError, match="its workers differ"):
@@ -216,6 +229,10 @@ def test_another_machine_under_the_same_name_is_refused(folder):
         ("incumbent_cores", [0] * 8, r"episode 1, entry 0: incumbent_cores = 0: is no worker"),
         ("final_nodes", [7] * 8, r"episode 1, entry 0: final_nodes = 7: is no node"),
         ("policy", 99, r"episode 1: policy = 99"),
+        ("episode", 0, r"episode 1: episode = 0: is the number of an earlier episode"),
+        ("propensity", [2.0] * 8, r"episode 1, entry 0: propensity = 2.0: must lie in"),
+        ("incumbent_counters", [[np.nan] * 21] * 8, r"episode 1, entry 0, counter 0: incumbent_"),
+        ("final_latency", [np.nan, 1.0], r"episode 1, entry 0: final_latency = nan: must be fin"),
         ("actions", [1, 1], r"actions: episodes of different shapes"),
         ("actions", [0.5] * 8, r"episode 1: actions: float64 does not fit int16"),
         ("order", [70000] * 8, r"episode 1: order: a value does not fit int16"),
@@ -288,6 +305,21 @@ def test_an_interrupt_right_after_a_rename_strands_nothing(
     found = open_dataset(folder)
     found.verify()
     assert len(found) == (5 if after == 1 else 3)
+
+
+def test_a_full_disk_leaves_the_old_file(original, folder, tmp_path):
+    old = open_dataset(folder).checksum
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond this: what a full disk says, the kernel says.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, most))
+    try:
+        with pytest.raises((OSError, RuntimeError)):
+            write_dataset(folder, list(original)[:4], original.metadata, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+    assert open_dataset(folder).checksum == old
+    open_dataset(folder).verify()
 
 
 def test_an_old_dataset_that_cannot_be_put_back_is_not_deleted(

@@ -1,0 +1,74 @@
+"""`pmoss datasets ...` from end to end, in this process."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pmoss_datasets import catalog, open_dataset, suite
+from pmoss_datasets.recipes import tier
+from pmoss_env.cli.app import app
+
+ID = f"pmoss/{suite.TOY}/heuristic-v0"
+
+
+def run(*words: object, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.output
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root with one built dataset of four episodes."""
+
+    def shortened(name: str) -> dict[str, object]:
+        return {**tier(name), "episodes": 4, "reference_episodes": 2, "reference_budget": 20}
+
+    monkeypatch.setattr(suite, "tier", shortened)
+    monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
+    told = run("datasets", "build", ID, "--processes", 1)
+    assert f"{ID}: 4 episodes" in told and "1 datasets in" in told
+    return tmp_path / "root"
+
+
+def test_list_show_and_verify(root: Path) -> None:
+    told = run("datasets", "list")
+    assert ID in told and "0 of the 84 of the standard suite are built" in told
+    assert "## Known limits" in run("datasets", "show", ID)
+    assert "1 datasets, nothing wrong" in run("datasets", "verify", ID, "--rebuild")
+    with h5py.File(root / ID / "data.hdf5", "a") as file:
+        file["seed"][1] += 1
+    told = run("datasets", "verify", root, code=1)
+    assert "data.hdf5: episode 1: seed: bytes differ" in told
+
+
+def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
+    run("datasets", "convert", ID, tmp_path / "d4rl.hdf5", "--to", "d4rl", "--reward", "slice")
+    with h5py.File(tmp_path / "d4rl.hdf5") as file:
+        assert file["observations"].shape[0] == file["terminals"].shape[0] == 32
+        assert file["terminals"][()].sum() == 4 and file["infos/action_mask"].shape[0] == 32
+        assert file["metadata/reward"][()] == b"slice"
+    pytest.importorskip("minari")
+    run("datasets", "convert", ID, tmp_path / "minari")
+    told = run("datasets", "convert", tmp_path / "minari" / ID, tmp_path / "back", "--to", "pmoss")
+    assert "4 episodes" in told
+    back = open_dataset(tmp_path / "back")
+    np.testing.assert_array_equal(back.column("actions"), open_dataset(root / ID).column("actions"))
+
+    run("datasets", "build", ID.replace("heuristic", "medium"))
+    both = [ID, ID.replace("heuristic", "medium")]
+    told = run("datasets", "merge", *both, "--out", tmp_path / "both", "--tier", "both")
+    assert "both-v0: 8 episodes" in told
+    assert len(open_dataset(tmp_path / "both")) == 8
+
+
+def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
+    words = ["-e", "machine=toy", "-e", "slices=8", "--episodes", 2, "--policy", "lpt"]
+    told = run("collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
+    assert "pmoss/toy-btree-ycsb-a/lpt-v0: 2 episodes" in told
+    dataset = open_dataset(tmp_path / "x")
+    assert dataset.metadata.policy_names == ("lpt+eps0.5",)
+    assert dataset.column("counterfactual").shape == (2, 8, 6)

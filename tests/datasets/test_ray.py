@@ -1,0 +1,55 @@
+"""The same bits from a Ray cluster, here one of this host."""
+
+import pytest
+
+from pmoss_datasets import Recipe, collect
+from pmoss_datasets.executors import SERVER
+from pmoss_env.errors import BackendError, MissingExtraError, UnknownNameError
+
+TOY = {"machine": "toy", "slices": 8}
+
+
+@pytest.mark.heavy
+def test_a_local_cluster_gives_the_same_bits_and_needs_servers_for_hardware(tmp_path):
+    ray = pytest.importorskip("ray")
+    recipe = Recipe(env=TOY, episodes=5, seed=5, reference_episodes=2, reference_budget=50)
+    here = collect(recipe, tmp_path / "here")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        there = collect(recipe, tmp_path / "there", executor="ray", processes=2)
+        assert there.metadata == here.metadata
+        real = Recipe(env={"backend": "hardware", "machine": "host"}, episodes=1)
+        with pytest.raises(BackendError, match=f"declares the resource '{SERVER}'"):
+            collect(real, tmp_path / "real", executor="ray")
+        wrong = Recipe(env={"machine": "toi"}, episodes=1, reference_episodes=0)
+        with pytest.raises(UnknownNameError, match="toi"):
+            collect(wrong, tmp_path / "wrong", executor="ray", processes=1)
+    finally:
+        ray.shutdown()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "there"]
+
+
+@pytest.mark.heavy
+def test_a_declared_server_is_measured_one_task_at_a_time(tmp_path):
+    ray = pytest.importorskip("ray")
+    options = {"records": 20_000, "seconds": 0.2, "warmup_seconds": 0.1}
+    task = {"backend": "hardware", "machine": "host", "slices": 4, "backend_options": options}
+    recipe = Recipe(env=task, episodes=1, tier="random", reference_episodes=0)
+    ray.init(num_cpus=1, resources={SERVER: 1}, include_dashboard=False, log_to_driver=False)
+    try:
+        dataset = collect(recipe, tmp_path / "dataset", executor="ray")
+    finally:
+        ray.shutdown()
+    assert dataset.metadata.provenance["backend"] == "hardware"
+    assert dataset.column("final_throughput").min() > 0
+
+
+def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
+    with pytest.raises(MissingExtraError, match=r"pmoss-env\[ray\]"):
+        collect(recipe, tmp_path / "dataset", executor="ray")
+    with pytest.raises(UnknownNameError, match="executor"):
+        collect(recipe, tmp_path / "dataset", executor="slurm")

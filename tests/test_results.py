@@ -44,6 +44,15 @@ def test_readme_shows_the_committed_error_card() -> None:
         assert cell["schedules"] >= 100
 
 
+def test_readme_shows_the_committed_off_policy_errors() -> None:
+    pytest.importorskip("torch")
+    from pmoss_benchmarks.off_policy import summarise
+
+    rows = json.loads((RESULTS / "off_policy.json").read_text())["rows"]
+    for task, horizon, estimator, median, worst in summarise(rows):
+        assert f"| {task} | {horizon} | {estimator} | {median:.0%} | {worst:.0%} |" in README
+
+
 def test_readme_shows_the_committed_headroom() -> None:
     tasks = json.loads((RESULTS / "headroom.json").read_text())["cells"]
     with_headroom = [task for task in tasks if task["has_headroom"]]

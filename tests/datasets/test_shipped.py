@@ -1,0 +1,38 @@
+"""What ships is small, sound, and comes out of its recipe again."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pmoss_datasets import Recipe, catalog, collect, suite
+
+
+@pytest.mark.parametrize("name", suite.SHIPPED)
+def test_what_ships_is_small_sound_and_comes_out_of_its_recipe_again(name, tmp_path):
+    dataset = catalog.load(name, tmp_path)
+    assert dataset.path.is_relative_to(suite.SHIPPED_ROOT)
+    dataset.verify()
+    assert all(path.stat().st_size < 1_000_000 for path in dataset.path.iterdir())
+    assert Recipe.from_dict(dataset.metadata.recipe) == suite.recipe_of(name)
+    # A part of it, which each episode stands for by itself, to keep the test short.
+    recipe = json.loads(json.dumps(dict(dataset.metadata.recipe)))
+    recipe |= {"episodes": 3, "reference_episodes": 0}
+    again = collect(Recipe.from_dict(recipe), tmp_path / "again")
+    for field in again.metadata.fields:
+        if field.axes != "K":  # padded to the most neighbours of a dataset
+            np.testing.assert_array_equal(
+                again.column(field.name),
+                dataset.column(field.name)[:3],
+                err_msg=f"{field.name}: if the model or the environment was meant to change: "
+                "pmoss datasets build --shipped --overwrite",
+            )
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", suite.SHIPPED)
+def test_the_recipes_of_what_ships_give_the_same_checksum(name, tmp_path):
+    dataset = catalog.load(name, tmp_path)
+    again = suite.rebuild(dataset, tmp_path / "again")
+    assert suite.check_rebuild(dataset, again) == []
+    assert again.checksum == dataset.checksum

@@ -143,6 +143,16 @@ py::dict to_dict(const Measurement& m) {
   result["skipped"] = m.skipped;
   result["max_outstanding"] = m.max_outstanding;
   result["max_lag_us"] = m.max_lag_us;
+  py::list offcore;
+  for (std::size_t i = 0; i < m.offcore.size(); ++i) {
+    py::dict quantity;
+    quantity["name"] = m.offcore[i].name;
+    quantity["available"] = m.offcore[i].available();
+    quantity["reason"] = m.offcore[i].reason;
+    quantity["gb_per_s"] = m.offcore_gb_per_s[i];
+    offcore.append(std::move(quantity));
+  }
+  result["offcore"] = std::move(offcore);
   py::dict migration;
   migration["slices"] = m.migration.slices;
   migration["nodes"] = m.migration.nodes;

@@ -1,6 +1,7 @@
 #include "pmu/counters.hpp"
 
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,12 +28,18 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
     : availability_(probed) {
   const std::size_t hardware_limit = std::max<std::size_t>(1, options.hardware_events_per_group);
 
+  std::vector<std::size_t> hardware_groups;
   const auto open_as_leader = [&](perf_event_attr& attributes, Event event) {
+    const bool waits =
+        options.rotate && index_of(event) < first_software_event && !hardware_groups.empty();
+    attributes.disabled = waits ? 1 : 0;
     const int descriptor = opener(attributes, -1);
     if (descriptor < 0) return descriptor;
     Group group;
     group.leader = FileDescriptor(descriptor);
     group.events.push_back(event);
+    group.active = !waits;
+    if (index_of(event) < first_software_event) hardware_groups.push_back(groups_.size());
     groups_.push_back(std::move(group));
     return descriptor;
   };
@@ -71,6 +78,7 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
       }
     }
   }
+  if (options.rotate && hardware_groups.size() > 1) rotating_ = std::move(hardware_groups);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     for (const Event event : groups_[group].events) {
       events_.push_back(event);
@@ -79,7 +87,19 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
   }
 }
 
-bool ThreadCounters::read(Snapshot& snapshot) const noexcept {
+void ThreadCounters::rotate() noexcept {
+  if (rotating_.empty()) return;
+  Group& last = groups_[rotating_[turn_]];
+  turn_ = (turn_ + 1) % rotating_.size();
+  Group& next = groups_[rotating_[turn_]];
+  // What fails shows as a group that never ran.
+  ::ioctl(last.leader.get(), PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
+  ::ioctl(next.leader.get(), PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
+  last.active = false;
+  next.active = true;
+}
+
+bool ThreadCounters::read(Snapshot& snapshot, bool all) const noexcept {
   // What the kernel writes for a group: its size, the two clocks, one value per member.
   struct Record {
     std::uint64_t size;
@@ -90,6 +110,8 @@ bool ThreadCounters::read(Snapshot& snapshot) const noexcept {
   bool complete = true;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
+    snapshot.groups[i].active = group.active;
+    if (!group.active && !all) continue;
     Record record;
     const std::size_t bytes = (3 + group.events.size()) * sizeof(std::uint64_t);
     const ssize_t got = ::read(group.leader.get(), &record, bytes);
@@ -98,7 +120,7 @@ bool ThreadCounters::read(Snapshot& snapshot) const noexcept {
       complete = false;
       continue;
     }
-    snapshot.groups[i] = {record.enabled_ns, record.running_ns, 0};
+    snapshot.groups[i] = {record.enabled_ns, record.running_ns, 0, group.active};
     for (std::size_t member = 0; member < group.events.size(); ++member) {
       snapshot.values[index_of(group.events[member])] = record.values[member];
     }
@@ -107,6 +129,7 @@ bool ThreadCounters::read(Snapshot& snapshot) const noexcept {
 }
 
 double running_ratio(const Snapshot::Group& begin, const Snapshot::Group& end) noexcept {
+  if (!begin.active || !end.active) return 0.0;
   const std::uint64_t enabled = end.enabled_ns - begin.enabled_ns;
   const std::uint64_t running = end.running_ns - begin.running_ns;
   if (enabled == 0) return 1.0;

@@ -22,6 +22,7 @@ struct Snapshot {
     std::uint64_t enabled_ns = 0;
     std::uint64_t running_ns = 0;
     int error_number = 0;  ///< why the last read of this group failed; 0 if it did not
+    bool active = true;    ///< it was this group's turn, if hardware groups take turns
   };
   std::array<std::uint64_t, event_count> values{};
   std::array<Group, event_count> groups{};  // at most one group per event
@@ -31,9 +32,13 @@ class ThreadCounters {
  public:
   struct Options {
     /// Hardware events per group. A CPU has 4 to 8 counters, and a watchdog may hold one; a group
-    /// that does not fit never runs. What does not fit in one group goes to the next, and the
-    /// kernel lets the groups take turns (`running_ns` tells how long each had its turn).
+    /// that does not fit never runs. What does not fit in one group goes to the next.
     std::size_t hardware_events_per_group = 4;
+    /// Groups take turns when rotate() says so, each on its own. The kernel would change them every
+    /// few milliseconds, in the middle of windows that last microseconds; then a window's scaled
+    /// counts say nothing. If false, that is what happens, and `running_ns` tells how long each
+    /// ran.
+    bool rotate = true;
   };
 
   ThreadCounters() = default;
@@ -50,24 +55,32 @@ class ThreadCounters {
   std::size_t group_count() const noexcept { return groups_.size(); }
   const std::vector<Availability>& availability() const noexcept { return availability_; }
 
-  /// Reads every group: one system call each, no allocation. False if a read failed: its group
-  /// says why, and keeps the values of the last snapshot written there.
-  bool read(Snapshot& snapshot) const noexcept;
+  /// Reads the groups whose turn it is, or all: one system call each, no allocation. False if a
+  /// read failed: its group says why, and keeps the values of the last snapshot written there.
+  bool read(Snapshot& snapshot, bool all = false) const noexcept;
+
+  /// How many turns there are until each group has had its own: 1 if none is needed.
+  std::size_t turns() const noexcept { return rotating_.empty() ? 1 : rotating_.size(); }
+  /// The next group's turn: two system calls if there is another one.
+  void rotate() noexcept;
 
  private:
   struct Group {
     FileDescriptor leader;
     std::vector<FileDescriptor> siblings;
     std::vector<Event> events;
+    bool active = true;
   };
   std::vector<Group> groups_;
+  std::vector<std::size_t> rotating_;  ///< groups that take turns, if there are several
+  std::size_t turn_ = 0;               ///< in rotating_
   std::vector<Event> events_;
   std::vector<std::size_t> group_of_;
   std::vector<Availability> availability_;
 };
 
 /// Part of the time between two snapshots that a group really counted, in [0, 1]; 1 if no time
-/// passed.
+/// passed, 0 if it was not the group's turn.
 double running_ratio(const Snapshot::Group& begin, const Snapshot::Group& end) noexcept;
 
 }  // namespace pmoss::pmu

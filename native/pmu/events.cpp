@@ -57,6 +57,40 @@ bool is_skylake(const CpuIdentity& cpu) noexcept {
   }
 }
 
+// With mesh interconnects and MEM_LOAD_L3_MISS_RETIRED.
+bool is_mesh_server(const CpuIdentity& cpu) noexcept {
+  if (!cpu.intel || cpu.family != 6) return false;
+  switch (cpu.model) {
+    case 0x6a:
+    case 0x6c:  // Ice Lake-SP, -D
+    case 0x8f:  // Sapphire Rapids
+    case 0xcf:  // Emerald Rapids
+      return true;
+    default:
+      return is_skylake_server(cpu);
+  }
+}
+
+// With MEM_LOAD_UOPS_LLC_MISS_RETIRED, whose remote part has another unit mask.
+bool is_ring_server(const CpuIdentity& cpu) noexcept {
+  if (!cpu.intel || cpu.family != 6) return false;
+  switch (cpu.model) {
+    case 0x2d:  // Sandy Bridge-EP
+    case 0x3e:  // Ivy Bridge-EP
+    case 0x3f:  // Haswell-EP
+    case 0x4f:
+    case 0x56:  // Broadwell-EP, -DE
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Demand fills of the data cache by where they came from (event 0x43), on all Zens.
+bool is_zen(const CpuIdentity& cpu) noexcept {
+  return cpu.amd && (cpu.family == 0x17 || cpu.family == 0x19 || cpu.family == 0x1a);
+}
+
 }  // namespace
 
 std::string_view name_of(Event event) noexcept { return descriptions[index_of(event)].name; }
@@ -81,11 +115,14 @@ CpuIdentity this_cpu() noexcept {
   if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return identity;
   identity.intel =
       ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx;
+  identity.amd = ebx == signature_AMD_ebx && ecx == signature_AMD_ecx && edx == signature_AMD_edx;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return identity;
   const unsigned family = (eax >> 8) & 0xf;
   identity.family = family + (family == 0xf ? (eax >> 20) & 0xff : 0);
   identity.model = (eax >> 4) & 0xf;
   if (family == 0x6 || family == 0xf) identity.model |= ((eax >> 16) & 0xf) << 4;
+#elif defined(__aarch64__)
+  identity.arm = true;
 #endif
   return identity;
 }
@@ -138,19 +175,24 @@ bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) no
     case Event::memory_accesses:
       return cache(PERF_COUNT_HW_CACHE_NODE, read, access);
     case Event::memory_misses:
+      // Arm's REMOTE_ACCESS, an architected event that the kernel's table leaves out.
+      if (cpu.arm) return set(PERF_TYPE_RAW, 0x31);
       return cache(PERF_COUNT_HW_CACHE_NODE, read, miss);
     case Event::memory_write_misses:
       return cache(PERF_COUNT_HW_CACHE_NODE, write, miss);
     // Raw codes: event, unit mask << 8, counter mask << 24. Other CPUs use the same numbers for
     // other things, so they are used on the CPUs whose manual lists them and nowhere else.
     case Event::local_dram:
-      return is_skylake_server(cpu) && set(PERF_TYPE_RAW, 0x01d3);
+      if (is_zen(cpu)) return set(PERF_TYPE_RAW, 0x0843);
+      return (is_mesh_server(cpu) || is_ring_server(cpu)) && set(PERF_TYPE_RAW, 0x01d3);
     case Event::remote_dram:
-      return is_skylake_server(cpu) && set(PERF_TYPE_RAW, 0x02d3);
+      if (is_zen(cpu)) return set(PERF_TYPE_RAW, 0x4043);
+      if (is_ring_server(cpu)) return set(PERF_TYPE_RAW, 0x04d3);
+      return is_mesh_server(cpu) && set(PERF_TYPE_RAW, 0x02d3);
     case Event::cycles_l3_miss:
-      return is_skylake(cpu) && set(PERF_TYPE_RAW, 0x020002a3);
+      return (is_skylake(cpu) || is_mesh_server(cpu)) && set(PERF_TYPE_RAW, 0x020002a3);
     case Event::cycles_mem_any:
-      return is_skylake(cpu) && set(PERF_TYPE_RAW, 0x100010a3);
+      return (is_skylake(cpu) || is_mesh_server(cpu)) && set(PERF_TYPE_RAW, 0x100010a3);
     case Event::task_clock:
       return set(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK);
     case Event::context_switches:

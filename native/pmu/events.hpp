@@ -68,6 +68,8 @@ struct CpuIdentity {
   bool intel = false;
   unsigned family = 0;
   unsigned model = 0;
+  bool amd = false;
+  bool arm = false;
 };
 CpuIdentity this_cpu() noexcept;
 

@@ -340,6 +340,12 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
       result.slice_counted[cell] += totals.counted[slice * groups + group_of[i]];
     }
   }
+  // A group is enabled while it is its turn; the one that always is tells how long that could be.
+  std::uint64_t whole_ns = 0;
+  for (std::size_t group = 0; group < groups; ++group) {
+    whole_ns = std::max(
+        whole_ns, totals.end.groups[group].enabled_ns - totals.begin.groups[group].enabled_ns);
+  }
   for (std::size_t i = 0; i < events.size(); ++i) {
     const std::size_t event = pmu::index_of(events[i]);
     if (!available[event].available()) continue;
@@ -347,7 +353,7 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
         static_cast<double>(totals.end.values[event] - totals.begin.values[event]);
     const auto& begin = totals.begin.groups[group_of[i]];
     const auto& end = totals.end.groups[group_of[i]];
-    enabled[event] += static_cast<double>(end.enabled_ns - begin.enabled_ns);
+    enabled[event] += static_cast<double>(whole_ns);
     running[event] += static_cast<double>(end.running_ns - begin.running_ns);
   }
   // An event counts for the measurement if every worker could open and read it.
@@ -571,10 +577,13 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   }
   const double placing_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
+  const pmu::OffcoreCounters offcore;
+  const std::vector<double> offcore_begin = offcore.read_bytes();
   const std::uint64_t begin = Clock::ticks();
   control.enter(Phase::measuring);
   check(control.wait_for(std::chrono::duration<double>(options.seconds), poll), control);
   const std::uint64_t end = Clock::ticks();
+  const std::vector<double> offcore_end = offcore.read_bytes();
   control.enter(Phase::drain);
   check(control.wait_finished(crew.size(), poll), control);
   crew.join();
@@ -586,6 +595,10 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   result.slice_service_seconds.resize(slices);
   result.slice_counters.resize(slices * pmu::event_count);
   result.slice_counted.resize(slices * pmu::event_count);
+  result.offcore = offcore.quantities();
+  for (std::size_t i = 0; i < offcore_end.size(); ++i) {
+    result.offcore_gb_per_s.push_back((offcore_end[i] - offcore_begin[i]) / result.seconds / 1e9);
+  }
   result.availability = probed;
   result.running_ratio.resize(pmu::event_count);
   result.worker_queries.resize(worker_count);

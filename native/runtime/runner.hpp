@@ -11,6 +11,7 @@
 
 #include "index/btree.hpp"
 #include "pmu/counters.hpp"
+#include "pmu/offcore.hpp"
 #include "runtime/antagonist.hpp"
 #include "runtime/enforcer.hpp"
 #include "runtime/schedule.hpp"
@@ -93,6 +94,10 @@ struct Measurement {
   // Per event.
   std::vector<pmu::Availability> availability;
   std::vector<double> running_ratio;  ///< part of the time in which the event really counted
+
+  // Outside of the cores.
+  std::vector<pmu::OffcoreQuantity> offcore;
+  std::vector<double> offcore_gb_per_s;  ///< 0 where not available
 
   // Per worker, in the order of MeasureOptions::worker_cpus.
   std::vector<std::uint64_t> worker_queries;

@@ -40,21 +40,24 @@ void Worker::calibrate() {
   constexpr std::size_t rounds = 33;
   std::vector<std::array<double, rounds>> costs(counters_.events().size());
   std::array<std::uint64_t, rounds> durations;
-  for (std::size_t round = 0; round < rounds; ++round) {
-    if (!counters_.read(window_begin_)) return;
-    const std::uint64_t begin = Clock::ticks();
-    if (!counters_.read(window_end_)) return;
-    durations[round] = Clock::ticks() - begin;
-    for (std::size_t i = 0; i < costs.size(); ++i) {
-      const std::size_t event = pmu::index_of(counters_.events()[i]);
-      costs[i][round] =
-          static_cast<double>(window_end_.values[event] - window_begin_.values[event]);
+  for (std::size_t turn = 0; turn < counters_.turns(); ++turn, counters_.rotate()) {
+    for (std::size_t round = 0; round < rounds; ++round) {
+      if (!counters_.read(window_begin_)) return;
+      const std::uint64_t begin = Clock::ticks();
+      if (!counters_.read(window_end_)) return;
+      durations[round] = Clock::ticks() - begin;
+      for (std::size_t i = 0; i < costs.size(); ++i) {
+        const std::size_t event = pmu::index_of(counters_.events()[i]);
+        costs[i][round] =
+            static_cast<double>(window_end_.values[event] - window_begin_.values[event]);
+      }
     }
-  }
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    auto middle = costs[i].begin() + rounds / 2;
-    std::nth_element(costs[i].begin(), middle, costs[i].end());
-    empty_window_[i] = *middle;
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (!window_end_.groups[counters_.group_of()[i]].active) continue;
+      auto middle = costs[i].begin() + rounds / 2;
+      std::nth_element(costs[i].begin(), middle, costs[i].end());
+      empty_window_[i] = *middle;
+    }
   }
   auto middle = durations.begin() + rounds / 2;
   std::nth_element(durations.begin(), middle, durations.end());
@@ -248,11 +251,11 @@ void Worker::end_turn() noexcept {
 
 void Worker::enter(Phase phase) noexcept {
   if (phase == Phase::measuring) {
-    counters_.read(totals_.begin);  // what fails shows in availability()
+    counters_.read(totals_.begin, true);  // what fails shows in availability()
     totals_.begin_ticks = Clock::ticks();
   } else if (phase_ == Phase::measuring) {
     totals_.end_ticks = Clock::ticks();
-    counters_.read(totals_.end);
+    counters_.read(totals_.end, true);
     totals_.cpu = numa::current_cpu();
     window_open_ = false;  // unfinished, and its last query is not counted
   }
@@ -302,6 +305,13 @@ void Worker::close_window() noexcept {
   if (window_.size() == 0) return;
   if (!read_counters(window_end_)) return;
   book_window();
+  if (counters_.turns() > 1 && ++windows_of_turn_ == windows_per_turn) {
+    // The next window begins with a reading of its own.
+    windows_of_turn_ = 0;
+    counters_.rotate();
+    last_ = Clock::ticks();
+    return;
+  }
   const std::uint64_t now = Clock::ticks();
   if (queries_until_window_ == 0) {
     // The next window begins where this one ended, so that a busy worker reads once per window.

@@ -68,6 +68,8 @@ class Worker {
   Worker(const Settings& settings, BTree& index, pmu::ThreadCounters counters);
 
   static constexpr std::uint32_t max_batch = 64;
+  /// Windows after which the next group of events has its turn.
+  static constexpr std::uint32_t windows_per_turn = 16;
 
   Ring& ring(std::size_t router) noexcept { return *rings_[router]; }
   const Totals& totals() const noexcept { return totals_; }
@@ -127,10 +129,11 @@ class Worker {
   Window window_;
   pmu::Snapshot window_begin_;
   pmu::Snapshot window_end_;
-  std::vector<double> empty_window_;  ///< what reading costs at rest, per open event
-  std::uint64_t reading_ticks_ = 0;   ///< how long it takes at rest
-  std::uint64_t late_ticks_ = 0;      ///< half of what the last reading took longer
-  std::vector<double> counts_;        ///< of the window that is being booked
+  std::vector<double> empty_window_;   ///< what reading costs at rest, per open event
+  std::uint64_t reading_ticks_ = 0;    ///< how long it takes at rest
+  std::uint32_t windows_of_turn_ = 0;  ///< since the event groups last changed
+  std::uint64_t late_ticks_ = 0;       ///< half of what the last reading took longer
+  std::vector<double> counts_;         ///< of the window that is being booked
   std::vector<double> weights_;
 };
 

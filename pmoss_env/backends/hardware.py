@@ -258,15 +258,16 @@ class HardwareBackend:
             totals = np.asarray(raw["slice_counters"])[:, i]
             per_query = np.divide(totals, counted, out=np.zeros(self.slices), where=counted > 0)
             fill(name, per_query * scale * queries, float(raw["running_ratio"][i]))
+        sources |= {q["name"]: q["reason"] or "hardware" for q in raw["offcore"]}
         return HardwareSnapshot(
             throughput=float(raw["completed"]) / seconds / 1e6,
             slice_throughput=queries,
             slice_counters=counters,
             counters_available=available,
             running_ratio=ratio,
-            offcore=np.zeros(0),
-            offcore_names=(),
-            offcore_available=np.zeros(0, dtype=np.bool_),
+            offcore=np.array([quantity["gb_per_s"] for quantity in raw["offcore"]], dtype=float),
+            offcore_names=tuple(quantity["name"] for quantity in raw["offcore"]),
+            offcore_available=np.array([q["available"] for q in raw["offcore"]], dtype=np.bool_),
             latency_p50_us=float(raw["latency_p50_us"]),
             latency_p99_us=float(raw["latency_p99_us"]),
             load=str(self.load),

@@ -262,5 +262,65 @@ TEST(Counters, ThisHostCountsOrSaysWhyNot) {
   }
 }
 
+constexpr CpuIdentity ice_lake{true, 6, 0x6a};
+constexpr CpuIdentity sandy_bridge{true, 6, 0x2d};
+constexpr CpuIdentity zen{false, 0x19, 0x01, true};
+constexpr CpuIdentity arm{false, 0, 0, false, true};
+
+std::uint64_t code_of(Event event, const CpuIdentity& cpu) {
+  perf_event_attr attributes{};
+  return detail::encode(event, cpu, attributes) && attributes.type == PERF_TYPE_RAW
+             ? attributes.config
+             : 0;
+}
+
+TEST(Probe, RawCodesAreUsedWhereTheManualListsThem) {
+  EXPECT_EQ(code_of(Event::remote_dram, ice_lake), 0x02d3U);
+  EXPECT_EQ(code_of(Event::remote_dram, sandy_bridge), 0x04d3U);
+  EXPECT_EQ(code_of(Event::local_dram, zen), 0x0843U);
+  EXPECT_EQ(code_of(Event::remote_dram, zen), 0x4043U);
+  EXPECT_EQ(code_of(Event::memory_misses, arm), 0x31U);
+  for (const CpuIdentity& cpu : {sandy_bridge, zen, arm, other_cpu}) {
+    EXPECT_EQ(code_of(Event::cycles_mem_any, cpu), 0U);
+  }
+  EXPECT_EQ(code_of(Event::local_dram, other_cpu), 0U);
+}
+
+TEST(Counters, GroupsTakeTurnsWhenTold) {
+  FakeKernel kernel;
+  const auto probed = probe(kernel.opener(), skylake_server);
+  ThreadCounters counters(probed, {4, true}, kernel.opener(), skylake_server);
+  ASSERT_EQ(counters.group_count(), 5U);  // one of software events, four of 15 hardware events
+  ASSERT_EQ(counters.turns(), 4U);
+  const auto active_groups = [&](const Snapshot& snapshot) {
+    std::vector<std::size_t> groups;
+    for (std::size_t group = 0; group < counters.group_count(); ++group) {
+      if (snapshot.groups[group].active) groups.push_back(group);
+    }
+    return groups;
+  };
+  const auto first_of = [&](std::size_t group) {
+    const auto at = std::find(counters.group_of().begin(), counters.group_of().end(), group);
+    return counters.events()[static_cast<std::size_t>(at - counters.group_of().begin())];
+  };
+  for (std::size_t turn = 0; turn < 5; ++turn, counters.rotate()) {
+    const std::size_t own = 1 + turn % 4;
+    Snapshot begin, end;
+    for (Snapshot* snapshot : {&begin, &end}) {
+      const std::uint64_t now = snapshot == &begin ? 100 : 200;
+      kernel.answer(first_of(0), now, now, 10 * now);
+      kernel.answer(first_of(own), now, now, now);
+      ASSERT_TRUE(counters.read(*snapshot));
+      EXPECT_EQ(active_groups(*snapshot), (std::vector<std::size_t>{0, own}));
+    }
+    for (std::size_t group = 0; group < 5; ++group) {
+      const double expected = group == 0 || group == own ? 1.0 : 0.0;
+      EXPECT_EQ(running_ratio(begin.groups[group], end.groups[group]), expected);
+    }
+  }
+  ThreadCounters by_kernel(probed, {4, false}, kernel.opener(), skylake_server);
+  EXPECT_EQ(by_kernel.turns(), 1U);
+}
+
 }  // namespace
 }  // namespace pmoss::pmu

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pmoss_env import __version__
 from pmoss_env.backends.base import Backend
+from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.rows import RowFile
 from pmoss_env.types import HardwareSnapshot
 
 
@@ -44,3 +49,58 @@ def measure_schedules(
     if progress:
         progress(total, total)
     return snapshots
+
+
+def measure_rounds(
+    backend: Backend,
+    names: Sequence[str],
+    *,
+    rounds: int,
+    seed: int,
+    out: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    on_snapshot: Callable[[int, str, HardwareSnapshot], None] | None = None,
+) -> list[dict[str, HardwareSnapshot]]:
+    """Measures baselines several times over, so that what changes meanwhile meets all of them.
+
+    Args:
+        backend: set to its workload instance.
+        names: baselines, see pmoss_env.baselines.
+        rounds: how often each is measured.
+        seed: of the baselines and the measurements; each round has its own.
+        out: file of rows, one per snapshot; whole rounds that it holds are not measured again.
+        settings: what else must agree between the runs that share ``out``.
+        on_snapshot: called with (round, name, snapshot), also for those of the file.
+
+    Returns:
+        The snapshots of each round, in the order of ``names``.
+
+    Raises:
+        DescriptionError: ``out`` holds results of other settings.
+    """
+    header = {
+        "kind": "measure",
+        "version": __version__,
+        "schedules": list(names),
+        "seed": seed,
+        **(settings or {}),
+    }
+    file = RowFile(out, header) if out else None
+    known = {
+        (row["round"], row["schedule"]): row["snapshot"] for row in (file.rows if file else [])
+    }
+    result = []
+    for number in range(rounds):
+        if all((number, name) in known for name in names):
+            snapshots = {name: unpack_snapshot(known[number, name]) for name in names}
+        else:
+            snapshots = measure_schedules(backend, names, seed=seed + 1000 * number)
+            for name, snapshot in snapshots.items():
+                if file and (number, name) not in known:
+                    plain = pack_snapshot(snapshot)
+                    file.append({"round": number, "schedule": name, "snapshot": plain})
+        for name, snapshot in snapshots.items():
+            if on_snapshot:
+                on_snapshot(number, name, snapshot)
+        result.append(snapshots)
+    return result

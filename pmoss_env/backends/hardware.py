@@ -21,6 +21,7 @@ from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTERS,
     BoolArray,
+    Float64Array,
     HardwareSnapshot,
     Instance,
     LoadRegime,
@@ -286,10 +287,16 @@ class HardwareBackend:
                 "antagonist_gb_per_s": raw["antagonist_bytes"] / seconds / 1e9,
                 "batch": self.batch,
                 "roles_share_cores": bool(raw["roles_share_cores"]),
+                "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
                 "data": self._data_facts(raw),
                 "counters": sources,
             },
         )
+
+    def _by_node(self, of_worker: Float64Array) -> dict[str, float]:
+        """Sums over the workers of each node; the kernel's numbers."""
+        nodes = self._kernel_node[self.machine.node_of_core[self.machine.workers]]
+        return {str(node): float(of_worker[nodes == node].sum()) for node in np.unique(nodes)}
 
     def _data_facts(self, raw: dict[str, Any]) -> dict[str, Any]:
         """Where the data lie, as the kernel answers, and what bringing them there took."""

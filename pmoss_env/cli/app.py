@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from pmoss_env import __version__
-from pmoss_env.cli import benchmark, catalogs, datasets, doctor, learning, measure
+from pmoss_env.cli import benchmark, catalogs, datasets, doctor, learning, measure, rollout
 
 app = typer.Typer(
     name="pmoss",
@@ -38,6 +38,7 @@ app.add_typer(catalogs.machines, name="machines")
 app.command()(catalogs.workloads)
 app.command()(catalogs.envs)
 app.command()(measure.measure)
+app.command()(rollout.rollout)
 app.command()(datasets.collect)
 app.command("import-original")(datasets.import_original)
 app.add_typer(datasets.datasets, name="datasets")

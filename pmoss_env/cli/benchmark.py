@@ -268,6 +268,66 @@ def headroom(
 
 
 @app.command()
+def neighbours(
+    family: Annotated[
+        list[str] | None,
+        typer.Option(help="busy_core, cache_thrash, memory_stream, ...; repeatable."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds; both schedules in each.")] = 7,
+    strength: Annotated[float, typer.Option(help="Of the neighbour, between 0 and 1.")] = 0.6,
+    records: Annotated[int, typer.Option(help="Records in the index.")] = 2_000_000,
+    seconds: Annotated[float, typer.Option(help="Length of one measurement.")] = 1.0,
+    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+) -> None:
+    """What reading the counters is worth on this host when a real thread disturbs it.
+
+    Example: pmoss benchmark neighbours --family busy_core --rounds 9
+    """
+    from dataclasses import asdict
+
+    from pmoss_benchmarks.neighbours import measure_gain
+    from pmoss_benchmarks.report import Report
+    from pmoss_env.evaluation import command_line
+    from pmoss_env.files import write_atomically
+
+    if out:
+        check_output(out)
+    families = family or ["busy_core", "cache_thrash", "memory_stream"]
+    gains = []
+    for name in families:
+        with progress_bar(name) as progress:
+            gains.append(
+                measure_gain(
+                    name,
+                    rounds=rounds,
+                    strength=strength,
+                    options={"records": records, "seconds": seconds},
+                    on_round=lambda done, told=progress: told(done, rounds),  # type: ignore[misc]
+                )
+            )
+    machine = Report(command_line(), []).machine
+    console.print(
+        table(
+            f"LPT that reads core speeds against LPT on {machine['cpu_model']}",
+            ["neighbour", ">LPT Mq/s", ">aware Mq/s", ">ratio", "95 %"],
+            [
+                (
+                    f"{gain.family} on {gain.target}",
+                    f"{sorted(gain.lpt_mq_per_s)[rounds // 2]:.3f}",
+                    f"{sorted(gain.capacity_mq_per_s)[rounds // 2]:.3f}",
+                    f"{gain.ratio:.2f}",
+                    "[{:.2f}, {:.2f}]".format(*gain.interval) if gain.interval else "",
+                )
+                for gain in gains
+            ],
+        )
+    )
+    if out:
+        told = {"command": command_line(), "machine": machine, "gains": [asdict(g) for g in gains]}
+        write_atomically(out, json.dumps(told, indent=2) + "\n")
+
+
+@app.command()
 def validation(
     only: Annotated[
         list[str] | None, typer.Option(help="Number of a statement; repeatable; default: all.")

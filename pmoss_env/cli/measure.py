@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from pmoss_env.types import HardwareSnapshot
 from pmoss_env.cli.tasks import index_and_workload
 
 
@@ -48,17 +54,27 @@ def measure(
     ] = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
     seed: Annotated[int, typer.Option(help="Seed of the schedules and the measurement.")] = 0,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Measure all schedules so often, in turn; each is shown.")
+    ] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Snapshots with their provenance (.jsonl); goes on if it is there."),
+    ] = None,
 ) -> None:
     """Measure schedules of an index and print throughput, latency and counters.
 
     Example: pmoss measure -s grouped -s lpt --records 2000000
+    Example: pmoss measure -s os-default -s lpt --rounds 5 --out runs/host.jsonl
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     from pmoss_env.backends import make_backend
     from pmoss_env.backends.native_forms import record_shares
-    from pmoss_env.measuring import measure_schedules
+    from pmoss_env.measuring import measure_rounds, measure_schedules
 
+    if out:
+        check_output(out)
     index, workload = index_and_workload(index, workload)
     arguments = pairs(options)
     if records is not None:
@@ -79,27 +95,69 @@ def measure(
             load=load,
             **arguments,
         )
-        snapshots = measure_schedules(
-            subject,
-            schedule,
-            seed=seed,
-            progress=lambda done, total: progress("measuring", done, total),
-        )
+        if rounds > 1 or out:
+            settings = {
+                "machine": subject.machine.name,
+                "workload": workload,
+                "slices": slices,
+                "load": load,
+                "backend": {key: value for key, value in arguments.items() if key != "progress"},
+            }
+            measured = measure_rounds(
+                subject,
+                schedule,
+                rounds=rounds,
+                seed=seed,
+                out=out,
+                settings={**settings, "backend_name": backend},
+                on_snapshot=_print_round,
+            )
+        else:
+            measured = [
+                measure_schedules(
+                    subject,
+                    schedule,
+                    seed=seed,
+                    progress=lambda done, total: progress("measuring", done, total),
+                )
+            ]
+    snapshots = measured[-1]
     empty = record_shares(subject.workload, slices).count(0.0)
     if empty:
         console.print(f"{empty} of the {slices} slices hold no records: no query comes to them.")
     console.print(
         table(
             f"{subject.machine.description}, {workload}, load {load}",
-            ["schedule", ">Mq/s", ">p50 us", ">p99 us"],
-            [
-                (name, f"{s.throughput:.3f}", f"{s.latency_p50_us:.1f}", f"{s.latency_p99_us:.1f}")
-                for name, s in snapshots.items()
-            ],
+            ["schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"],
+            [_row(name, [of_round[name] for of_round in measured]) for name in snapshots],
         )
     )
     _print_counters(next(reversed(snapshots.values())), next(reversed(snapshots)))
     subject.close()
+
+
+def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
+    """Medians over the rounds, and how far the throughput went."""
+    throughputs = sorted(snapshot.throughput for snapshot in snapshots)
+    span = f"{throughputs[0]:.3f} .. {throughputs[-1]:.3f}" if len(snapshots) > 1 else ""
+    return (
+        name,
+        f"{median(throughputs):.3f}",
+        span,
+        f"{median(s.latency_p50_us for s in snapshots):.1f}",
+        f"{median(s.latency_p99_us for s in snapshots):.1f}",
+    )
+
+
+def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:
+    """One line of the live view: throughput, and that of each node's workers."""
+    nodes = snapshot.provenance.get("node_mq_per_s", {})
+    told = "  ".join(f"node {node}: {value:.3f}" for node, value in nodes.items())
+    busy = snapshot.counter("elapsed_us").sum()
+    console.print(
+        f"round {number}  {name:<20}{snapshot.throughput:8.3f} Mq/s  "
+        f"p99 {snapshot.latency_p99_us:.0f} us  {busy:.2f} cores busy  {told}"
+    )
 
 
 def _print_counters(snapshot: object, name: str) -> None:

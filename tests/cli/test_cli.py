@@ -31,13 +31,22 @@ def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
 
 def test_help_teaches_every_command() -> None:
     learning = ["demo", "collect", "train", "evaluate", "validate"]
-    commands = [*learning, "doctor", "machines", "workloads", "envs", "measure", "benchmark"]
+    commands = [
+        *learning,
+        "rollout",
+        "doctor",
+        "machines",
+        "workloads",
+        "envs",
+        "measure",
+        "benchmark",
+    ]
     top = pmoss("--help")
     for command in commands:
         assert command in top
         text = pmoss(command, "--help")
         assert "Usage:" in text
-    for command in [*learning, "measure"]:
+    for command in [*learning, "measure", "rollout"]:
         assert "Example: pmoss" in pmoss(command, "--help")
 
 
@@ -136,6 +145,32 @@ def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.Monkey
     task = ["machine=toy", "slices=8"]
     evaluate(baseline=["lpt", "local-search"], env=task, seeds=1, episodes=2, budget=60)
     assert asked == [60, 60]
+
+
+def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "toy.jsonl"
+    words = ["measure", "--backend", "analytic", "--machine", "toy", "--slices", "8"]
+    words += ["-s", "lpt", "--out", str(out), "--rounds"]
+    first = pmoss(*words, "2")
+    assert "round 1  lpt" in first
+    kept = out.read_text()
+    assert len(kept.splitlines()) == 3
+    assert "round 2  lpt" in pmoss(*words, "3")
+    assert out.read_text().startswith(kept)
+    assert len(out.read_text().splitlines()) == 4
+    assert "results of another command" in pmoss(*words, "3", "--seed", "1", status=2)
+
+
+def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    words = ["rollout", "-b", "lpt", "-b", "spread", "--machine", "toy", "--backend", "analytic"]
+    words += ["-e", "slices=8", "--episodes", "2", "--out", str(out)]
+    shown = pmoss(*words)
+    assert "episode 1  spread" in shown
+    assert len(out.read_text().splitlines()) == 5
+    before = out.read_text()
+    pmoss(*words)
+    assert out.read_text() == before
 
 
 def test_measure_on_the_model_and_on_this_host() -> None:

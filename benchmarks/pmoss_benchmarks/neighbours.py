@@ -1,0 +1,89 @@
+"""What knowing about neighbours is worth on this host: LPT against LPT that reads core speeds.
+
+Real threads disturb a core, a cache or a node while the index runs; both schedules are made from
+the same snapshot and measured in turn, so that what drifts meets both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.backends import make_backend
+from pmoss_env.evaluation import bootstrap_interval
+from pmoss_env.interference import possible_targets
+from pmoss_env.measuring import measure_schedules
+from pmoss_env.types import Instance, Neighbour
+
+SCHEDULES = ("lpt", "lpt-capacity")
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Throughput of both schedules beside one family of neighbours.
+
+    Attributes:
+        family: of the neighbours (pmoss_env.types.NEIGHBOUR_FAMILIES).
+        target: the core, last-level domain or node that is disturbed.
+        lpt_mq_per_s: of each round.
+        capacity_mq_per_s: of each round.
+        ratio: mean over the rounds of the second by the first.
+        interval: 95 % bootstrap interval of the ratio; None with a single round.
+    """
+
+    family: str
+    target: int
+    lpt_mq_per_s: tuple[float, ...]
+    capacity_mq_per_s: tuple[float, ...]
+    ratio: float
+    interval: tuple[float, float] | None
+
+
+def measure_gain(
+    family: str,
+    *,
+    rounds: int,
+    strength: float = 0.6,
+    slices: int = 64,
+    load: str = "closed",
+    options: Mapping[str, Any] | None = None,
+    on_round: Callable[[int], None] | None = None,
+) -> Gain:
+    """Measures both schedules ``rounds`` times beside one neighbour on the family's last target.
+
+    Raises:
+        BackendError: this host has nothing that the family could disturb, or a measurement failed.
+    """
+    backend = make_backend(
+        "hardware",
+        machine="host",
+        workload="ycsb-a",
+        slices=slices,
+        load=load,
+        **(options or {}),
+    )
+    try:
+        target = int(possible_targets(family, backend.machine)[-1])
+        backend.set_instance(Instance(1, (Neighbour(family, target, strength),)))
+        measured: list[tuple[float, float]] = []
+        for number in range(rounds):
+            snapshots = measure_schedules(backend, SCHEDULES, seed=number)
+            lpt, capacity = (snapshots[name].throughput for name in SCHEDULES)
+            measured.append((lpt, capacity))
+            if on_round:
+                on_round(number + 1)
+    finally:
+        backend.close()
+    ratios = [capacity / lpt for lpt, capacity in measured]
+    low, high = bootstrap_interval([np.array([ratio]) for ratio in ratios])
+    return Gain(
+        family,
+        target,
+        tuple(lpt for lpt, _ in measured),
+        tuple(capacity for _, capacity in measured),
+        float(np.mean(ratios)),
+        (low, high) if low is not None and high is not None else None,
+    )

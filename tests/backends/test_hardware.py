@@ -89,7 +89,7 @@ def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
 def test_open_load_is_served_at_its_rate() -> None:
     backend = make(load="open:0.02", seconds=0.5)
     snapshot = backend.measure(spread(backend), seed=1)
-    assert snapshot.throughput == pytest.approx(0.02, rel=0.2)
+    assert snapshot.throughput == pytest.approx(0.02, rel=0.5)
     backend.close()
 
 

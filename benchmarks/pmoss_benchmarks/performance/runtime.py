@@ -1,0 +1,103 @@
+"""The runtime on this host: the cost of routing, profiling and migrating, as ratios of one run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.report import Figure
+from pmoss_env import _native
+
+SLICES = 256
+_SECONDS = 1.0
+#: (queries per batch, queries per counter window): the paper's, and the batched default.
+_PROFILES = ((1, 100), (64, 1024))
+
+
+def measure_runtime(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Figure]:
+    """One router and one worker, uniform lookups of existing keys; then migrations of all slices.
+
+    On a host with one CPU the two share it, and the note says so.
+    """
+    spec = _native.WorkloadSpec(lookup=1.0, records=keys, seed=1, distribution="uniform")
+    runner = _native.Runner(spec, slices=SLICES)
+    runner.load()
+    cpus = _native.host_topology()["allowed_cpus"]
+    worker, router = cpus[0], cpus[-1]
+    place = f"worker on CPU {worker}, router on CPU {router}"
+    note = f"{keys:,} keys, {place}, wall time"
+
+    def run(**options: Any) -> dict[str, Any]:
+        return runner.measure(
+            np.full(SLICES, worker),
+            worker_cpus=[worker],
+            router_cpus=[router],
+            outstanding_per_worker=1024,
+            seconds=_SECONDS,
+            **options,
+        )
+
+    figures = []
+    shares = []
+    costs: dict[tuple[int, int], list[float]] = {profile: [] for profile in _PROFILES}
+    rng = np.random.default_rng(0)
+    for _round in range(rounds):
+        drawn = _native.key_of_record(rng.integers(0, keys, 1 << 20), 1)
+        began = time.perf_counter()
+        runner.index.lookup(drawn)
+        own = drawn.size / (time.perf_counter() - began)
+        for batch, window in _PROFILES:
+            off = _rate(run(batch=batch, window=0, seed=_round))
+            on = _rate(run(batch=batch, window=window, seed=_round))
+            costs[batch, window].append(100 * (1 - on / off))
+        shares.append(100 * off / own)
+    figures.append(
+        Figure.of("routed, batches of 64 / the index's own batched lookups", "%", shares, note=note)
+    )
+    figures += [
+        Figure.of(f"cost of profiling, batch {batch}, window {window}", "%", values, note=note)
+        for (batch, window), values in costs.items()
+    ]
+    return figures + _migrations(runner, worker, rounds, note)
+
+
+def _rate(result: dict[str, Any]) -> float:
+    return float(result["completed"] / result["seconds"])
+
+
+def _migrations(runner: _native.Runner, cpu: int, rounds: int, note: str) -> list[Figure]:
+    """All slices to the first node again and again, under a light load, by both strategies."""
+    node = _native.host_topology()["nodes"][0]["id"]
+    figures = []
+    for strategy in ("copy", "move_pages"):
+        per_leaf, per_slice = [], []
+        # The first time memory is new; from then on chunks that were left behind are used again.
+        for number in range(rounds + 1):
+            moved = runner.measure(
+                np.full(SLICES, cpu),
+                worker_cpus=[cpu],
+                outstanding_per_worker=1,
+                seconds=0.1,
+                seed=number,
+                window=0,
+                nodes=[node] * SLICES,
+                data="slice",
+                strategy=strategy,
+                pace="aggressive",
+                always_move=True,
+            )["migration"]
+            if number > 0:
+                per_slice.append(1e3 * moved["busy_seconds"] / max(moved["slices"], 1))
+                if moved["leaves"]:
+                    per_leaf.append(1e6 * moved["busy_seconds"] / moved["leaves"])
+        told = f"{note}; memory that is there already"
+        if per_leaf:
+            figures.append(
+                Figure.of(f"migration by {strategy}, per leaf", "us", per_leaf, note=told)
+            )
+        if strategy == "move_pages":
+            told = f"{note}; to the node where the pages are: the cost of asking"
+        figures.append(Figure.of(f"migration by {strategy}, per slice", "ms", per_slice, note=told))
+    return figures

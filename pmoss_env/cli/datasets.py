@@ -68,6 +68,10 @@ def collect(
     executor: Executor = "processes",
     ray_address: RayAddress = None,
     overwrite: Overwrite = False,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="As -e backend=...; hardware measures this host."),
+    ] = None,
 ) -> None:
     """Collect an offline dataset with a mixture of behaviour policies.
 
@@ -77,7 +81,10 @@ def collect(
     ray start --resources='{"pmoss_server": 1}'.
 
     Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
+    A measured host has no model that a search could ask: such a dataset has no reference scores.
+
     Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
+    Example: pmoss collect runs/host --backend hardware --tier random --episodes 20 -e slices=16
     """
     from pmoss_datasets import Behaviour, Recipe
     from pmoss_datasets import collect as run
@@ -89,13 +96,20 @@ def collect(
         if policy is not None:
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
             tier = policy.partition(":")[0].replace("_", "-")
+        task = pairs(env)
+        if backend is not None:
+            task = {"backend": backend, **task}
+        measured = task.get("backend") == "hardware"
+        if measured:
+            task = {"machine": "host", **task}
         chosen = Recipe(
-            env=pairs(env),
+            env=task,
             tier=tier,
             episodes=episodes,
             seed=seed,
             behaviours=behaviours,
             counterfactuals=counterfactuals,
+            **({"reference_episodes": 0} if measured else {}),
         )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:

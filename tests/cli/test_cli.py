@@ -161,6 +161,15 @@ def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
     assert "results of another command" in pmoss(*words, "3", "--seed", "1", status=2)
 
 
+def test_collecting_on_this_host(tmp_path: Path) -> None:
+    options = {"records": 5000, "seconds": 0.05, "warmup_seconds": 0.01}
+    words = ["collect", str(tmp_path / "host"), "--backend", "hardware", "--tier", "random"]
+    words += ["--episodes", "2", "-e", "slices=8", "-e", "workload_seed=1"]
+    shown = pmoss(*words, "-e", f"backend_options={json.dumps(options)}")
+    assert "2 episodes" in shown
+    assert "host" in shown
+
+
 def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     words = ["rollout", "-b", "lpt", "-b", "spread", "--machine", "toy", "--backend", "analytic"]

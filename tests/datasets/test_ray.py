@@ -32,7 +32,7 @@ def test_a_local_cluster_gives_the_same_bits_and_needs_servers_for_hardware(tmp_
 @pytest.mark.heavy
 def test_a_declared_server_is_measured_one_task_at_a_time(tmp_path):
     ray = pytest.importorskip("ray")
-    options = {"records": 20_000, "seconds": 0.2, "warmup_seconds": 0.1}
+    options = {"records": 20_000, "seconds": 1.0, "window": 10}
     task = {"backend": "hardware", "machine": "host", "slices": 4, "backend_options": options}
     recipe = Recipe(env=task, episodes=1, tier="random", reference_episodes=0)
     ray.init(num_cpus=1, resources={SERVER: 1}, include_dashboard=False, log_to_driver=False)

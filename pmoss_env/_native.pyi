@@ -140,7 +140,95 @@ def search_isa() -> str: ...
 def search_isas() -> list[str]: ...
 def set_search_isa(isa: str) -> None: ...
 
+# native/scan
+class CopyEngine:
+    def __init__(self, name: str, cpu: int = -1) -> None: ...
+    @property
+    def name(self) -> str: ...
+
+class ScanTable:
+    def __init__(self, rows: int, seed: int, node: int = -1) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    @staticmethod
+    def range_of(share: float) -> tuple[int, int]: ...
+    def flush(self) -> None: ...
+    def scan(
+        self,
+        low: int,
+        high: int,
+        *,
+        rows: int,
+        capacity: int,
+        engine: CopyEngine | None = None,
+        block_kib: float = 128.0,
+        isa: str = "",
+    ) -> dict[str, Any]: ...
+
+def scan_column(
+    values: npt.NDArray[np.int32],
+    low: int,
+    high: int,
+    *,
+    capacity: int,
+    engine: CopyEngine | None = None,
+    block_kib: float = 128.0,
+    isa: str = "",
+) -> dict[str, Any]: ...
+
+class ScanBackground:
+    def __init__(self, cpus: Sequence[int], bytes: int) -> None: ...
+    @property
+    def bytes_copied(self) -> int: ...
+    def stop(self) -> None: ...
+
 # native/simulator
+class OffloadParameters:
+    def __init__(self) -> None: ...
+    sockets_per_blade: int
+    hubs_per_blade: int
+    socket_link_gb_per_s: float
+    hub_link_gb_per_s: float
+    line_overhead_bytes: float
+    request_bytes: float
+    prefetch_lines: float
+    prefetch_page_lines: float
+    lookahead_lines: float
+    cycles_per_value: float
+    cycles_per_result: float
+    result_bytes: float
+    page_fault_us: float
+    scan_setup_us: float
+    engine_setup_us: float
+    block_kib: float
+    block_overhead_us: float
+    engine_lines: float
+    engine_line_ns: float
+    engine_coherence_ns: float
+
+class ScanPaths:
+    def __init__(self, machine: MachineModel, parameters: OffloadParameters) -> None: ...
+    @property
+    def link_names(self) -> list[str]: ...
+    def latency_ns(self, execution_node: int, storage_node: int) -> float: ...
+    def bandwidth_gb_per_s(self, execution_node: int, storage_node: int, workers: int) -> float: ...
+    def run(
+        self,
+        execution_node: npt.NDArray[np.int32],
+        storage_node: npt.NDArray[np.int32],
+        rows: _Floats,
+        results: _Floats,
+        *,
+        cpu_workers: npt.NDArray[np.int32],
+        cpu_worker_gb_per_s: _Floats,
+        engine_workers: npt.NDArray[np.int32],
+        engine_worker_gb_per_s: _Floats,
+        path: npt.NDArray[np.uint8],
+        seed: npt.NDArray[np.uint64],
+        threads: int = 1,
+        links: bool = False,
+    ) -> dict[str, Any]: ...
+
 class Trace:
     def shares(self) -> _Floats: ...
     @property

@@ -9,15 +9,22 @@ import gymnasium
 from pmoss_env.workloads import load_workload, workload_names
 
 NAMESPACE = "pmoss"
+ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
 #: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
 #: Small enough to enumerate: 6 workers and 8 slices. One workload instance, so that the optimum
 #: is one number to teach with.
 TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "workload_seed": 1}
 
+_SPATIAL: dict[str, Any] = {
+    "entry_point": "pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
+    "vector_entry_point": "pmoss_env.envs.spatial.vector:SpatialVectorEnv",
+}
+_ACCESS_PATH: dict[str, Any] = {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"}
 
-def environments() -> dict[str, dict[str, Any]]:
-    """Every registered id with its keyword arguments (plain JSON)."""
+
+def spatial_environments() -> dict[str, dict[str, Any]]:
+    """Every id of spatial scheduling with its keyword arguments (plain JSON)."""
     return {
         f"{NAMESPACE}/SpatialScheduling-v0": {},
         f"{NAMESPACE}/toy-v0": TOY,
@@ -39,14 +46,15 @@ def task_name(workload: str) -> str:
     return f"{index}-{workload.removeprefix(f'{index}-')}"
 
 
+def environments() -> dict[str, dict[str, Any]]:
+    """Every registered id with its keyword arguments (plain JSON)."""
+    return {**spatial_environments(), ACCESS_PATH: {}}
+
+
 def register_environments() -> None:
     """Makes ``gymnasium.make("pmoss/...")`` work. Safe to repeat."""
     for name, kwargs in environments().items():
         if name not in gymnasium.registry:
+            entry_points = _ACCESS_PATH if name == ACCESS_PATH else _SPATIAL
             # No max_episode_steps: an episode ends by itself, and never by truncation.
-            gymnasium.register(
-                id=name,
-                entry_point="pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
-                vector_entry_point="pmoss_env.envs.spatial.vector:SpatialVectorEnv",
-                kwargs=dict(kwargs),
-            )
+            gymnasium.register(id=name, kwargs=dict(kwargs), **entry_points)

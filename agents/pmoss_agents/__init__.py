@@ -13,6 +13,12 @@ __all__ = ["Agent", "agent_names", "load", "make"]
 
 #: Module and class of each agent; imported when asked for, because some need torch.
 _AGENTS: dict[str, tuple[str, str]] = {
+    "always-cpu": ("pmoss_agents.access_path.fixed", "AlwaysCpu"),
+    "always-offload": ("pmoss_agents.access_path.fixed", "AlwaysOffload"),
+    "decision-tree": ("pmoss_agents.access_path.decision_tree", "DecisionTree"),
+    "linear-cost": ("pmoss_agents.access_path.linear_cost", "LinearCost"),
+    "linucb": ("pmoss_agents.access_path.linucb", "LinUCB"),
+    "oracle": ("pmoss_agents.access_path.fixed", "Oracle"),
     "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
 }
 

@@ -6,7 +6,9 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_machine(module);
   pmoss::bindings::bind_index(module);
   pmoss::bindings::bind_rtree(module);
+  pmoss::bindings::bind_scan(module);
   pmoss::bindings::bind_simulator(module);
+  pmoss::bindings::bind_scan_paths(module);
   pmoss::bindings::bind_analytic(module);
   pmoss::bindings::bind_environment(module);
   pmoss::bindings::bind_pmu(module);

@@ -5,7 +5,16 @@ from __future__ import annotations
 import typer
 
 from pmoss_env import __version__
-from pmoss_env.cli import benchmark, catalogs, datasets, doctor, learning, measure, rollout
+from pmoss_env.cli import (
+    access_path,
+    benchmark,
+    catalogs,
+    datasets,
+    doctor,
+    learning,
+    measure,
+    rollout,
+)
 
 app = typer.Typer(
     name="pmoss",
@@ -45,4 +54,5 @@ app.add_typer(datasets.datasets, name="datasets")
 app.command()(learning.train)
 app.command()(learning.evaluate)
 app.command()(learning.validate)
+app.add_typer(access_path.app, name="access-path")
 app.add_typer(benchmark.app, name="benchmark")

@@ -31,7 +31,8 @@ def performance(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="environment, vector-environment, decision-transformer or index; repeatable."
+            help="environment, vector-environment, decision-transformer, index, simulator, "
+            "sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,
@@ -437,3 +438,101 @@ def off_policy(
     if out:
         write_atomically(out, json.dumps(report, indent=1) + "\n")
         console.print(f"written to {out}")
+
+
+@app.command("access-path")
+def access_path(
+    dataset: Annotated[
+        Path | None, typer.Option(help="A dataset of scans; default: simulate one.")
+    ] = None,
+    combinations: Annotated[int, typer.Option(help="Of features, if one is simulated.")] = 2048,
+    repeats: Annotated[int, typer.Option(help="Of each, if one is simulated.")] = 50,
+    threads: Annotated[int, typer.Option(help="To simulate in.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results.json and figures.png.")
+    ] = None,
+) -> None:
+    """The hardware-offload paper: its numbers beside ours, the models, and its figures.
+
+    Ends with status 1 if a hard row, one that nothing was fitted to, is outside its tolerance.
+
+    Example: pmoss benchmark access-path --combinations 64 --repeats 5
+    """
+    import tempfile
+
+    from pmoss_benchmarks.access_path.episodes import play
+    from pmoss_benchmarks.access_path.figures import draw_figures
+    from pmoss_benchmarks.access_path.reproduction import reproduce
+    from pmoss_benchmarks.report import describe_machine
+    from pmoss_datasets.access_path import AccessPathRecipe, collect_scans, open_scans
+    from pmoss_env import __version__
+    from pmoss_env.cli.access_path import models_table
+    from pmoss_env.evaluation import command_line
+    from pmoss_env.files import write_atomically
+
+    if out:
+        check_output(out / "results.json")
+    with tempfile.TemporaryDirectory() as temporary:
+        if dataset is None:
+            recipe = AccessPathRecipe(combinations=combinations, repeats=repeats)
+            with progress_bar("simulating scans") as bar:
+                scans = collect_scans(recipe, Path(temporary) / "scans", bar, threads)
+        else:
+            scans = open_scans(dataset)
+        rows, scores, measurements = reproduce(scans, lambda what: console.print(f"{what} ..."))
+        with progress_bar("playing episodes") as bar:
+            episodes = play(scans, bar)
+    console.print(
+        table(
+            "Adaptive Access Path Selection, UV 300H",
+            ["row", "what", ">paper", ">ours", ">tolerance", "verdict"],
+            [
+                (
+                    row.row,
+                    row.what,
+                    f"{row.paper:g}",
+                    f"{row.ours:.4g}",
+                    f"{row.low:.3g} .. {row.high:.3g}",
+                    Text(
+                        row.verdict if row.verdict != "fitted" else f"fitted: {row.basis}",
+                        {"inside": "green", "outside": "red", "fitted": ""}[row.verdict],
+                    ),
+                )
+                for row in rows
+            ],
+        )
+    )
+    console.print(models_table(scores, f"Models, trained on 80 % of {len(scans):,} observations"))
+    console.print(
+        table(
+            "Agents in pmoss/AccessPath-v0: time above the oracle's, all scans",
+            ["agent", ">fitted to", ">above oracle", ">last half"],
+            [
+                (e.agent, e.fitted_to, f"{e.above_oracle:.2%}", f"{e.above_oracle_late:.2%}")
+                for e in episodes
+            ],
+        )
+    )
+    judged = [row for row in rows if row.verdict != "fitted"]
+    outside = [row for row in judged if row.verdict == "outside"]
+    for row in outside:
+        console.print(f"{row.row}, {row.what}: {row.note or 'no cause is known'}", highlight=False)
+    console.print(
+        f"{len(judged) - len(outside)} of {len(judged)} predicted rows inside; "
+        f"{len(rows) - len(judged)} rows were fitted to."
+    )
+    if out:
+        report = {
+            "command": command_line(),
+            "version": __version__,
+            "machine": describe_machine(),
+            "dataset": {"id": scans.id, "checksum": scans.checksum, "observations": len(scans)},
+            "rows": [row.as_dict() for row in rows],
+            "models": [score.as_dict() for score in scores],
+            "agents": [e.as_dict() for e in episodes],
+        }
+        write_atomically(out / "results.json", json.dumps(report, indent=1) + "\n")
+        draw_figures(measurements, out / "figures.png")
+        console.print(f"written to {out}")
+    if any(row.gate == "hard" for row in outside):
+        raise typer.Exit(1)

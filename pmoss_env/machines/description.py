@@ -9,7 +9,7 @@ distances.py which of them a topology needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from pmoss_env.errors import DescriptionError, ScheduleError
 from pmoss_env.files import read_toml
 from pmoss_env.machines.distances import Distances
+from pmoss_env.machines.offload import read_offload
 from pmoss_env.machines.parameters import Parameter, read_parameters
 from pmoss_env.machines.topology import read_topology
 from pmoss_env.types import BoolArray, Int32Array, Schedule, whole_numbers
@@ -42,6 +43,7 @@ class Machine:
         socket_of_node: (N,) int32; a node may have memory and no cores.
         parameters: performance parameters by name; empty for a machine that is only measured.
         memory_channels_per_node: count, 0 if unknown.
+        offload: parameters of its blades and copy engines (offload.py); empty without engines.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Machine:
     socket_of_node: Int32Array
     parameters: Mapping[str, Parameter]
     memory_channels_per_node: int = 0
+    offload: Mapping[str, Parameter] = field(default_factory=dict)
 
     @property
     def cores(self) -> int:
@@ -187,10 +190,10 @@ class Machine:
     def from_dict(cls, data: Mapping[str, Any]) -> Machine:
         """Builds a machine from the contents of a machine file, ``tomllib.load()``."""
         for key in data:
-            if key not in ("name", "description", "topology", "roles", "parameters"):
+            if key not in ("name", "description", "topology", "roles", "parameters", "offload"):
                 raise DescriptionError(
                     f"{key}: unknown; a machine has name, description, "
-                    "[topology], [roles] and [parameters]"
+                    "[topology], [roles], [parameters] and, with copy engines, [offload]"
                 )
         name, description = _text(data, "name"), _text(data, "description")
         topology = read_topology(_table(data, "topology"), _table(data, "roles"))
@@ -204,6 +207,7 @@ class Machine:
             cpu_of_core=core,
             tile_of_core=core,
             parameters=read_parameters(parameters),
+            offload=read_offload(_table(data, "offload")) if "offload" in data else {},
             **vars(topology),
         )
         _ = machine.distances  # finds what is missing or does not fit

@@ -107,18 +107,27 @@ PARAMETERS: Mapping[str, Kind] = {
 }
 
 
-def read_parameters(entries: Mapping[str, Any]) -> dict[str, Parameter]:
-    """The parameters of a machine file's ``[parameters]`` table, each possible by itself.
+def read_parameters(
+    entries: Mapping[str, Any],
+    table: str = "parameters",
+    kinds: Mapping[str, Kind] = PARAMETERS,
+) -> dict[str, Parameter]:
+    """The parameters of a table of a machine file, each possible by itself.
+
+    Args:
+        entries: the table's contents.
+        table: its name.
+        kinds: what it may hold.
 
     Raises:
         DescriptionError: names the key, the value and what would be right.
     """
     result = {}
     for name, entry in entries.items():
-        key = f"parameters.{name}"
-        if name not in PARAMETERS:
-            raise DescriptionError(f"{key}: unknown; known are {', '.join(PARAMETERS)}")
-        kind = PARAMETERS[name]
+        key = f"{table}.{name}"
+        if name not in kinds:
+            raise DescriptionError(f"{key}: unknown; known are {', '.join(kinds)}")
+        kind = kinds[name]
         if not isinstance(entry, dict) or set(entry) != {"value", "unit", "source", "confidence"}:
             raise DescriptionError(f"{key}: must have exactly value, unit, source and confidence")
         if entry["unit"] != kind.unit:

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
-from pmoss_env.registration import environments
+from pmoss_env.registration import spatial_environments
 
 
 def check(name: str) -> None:
@@ -62,7 +62,7 @@ def main() -> int:
     """Checks all ids; raises at the first one that fails."""
     # The checker's advice (an unusual bound, a missing render mode) is no failure here.
     warnings.simplefilter("ignore")
-    names = sorted(environments())
+    names = sorted(spatial_environments())
     for name in names:
         check(name)
     print(f"gymnasium {gymnasium.__version__}: {len(names)} ids are fine")

@@ -10,6 +10,7 @@ from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
 from pmoss_benchmarks.performance.runtime import measure_runtime
 from pmoss_benchmarks.performance.sampling import measure_sampling
+from pmoss_benchmarks.performance.scan import measure_scan
 from pmoss_benchmarks.performance.simulator import measure_simulator
 from pmoss_benchmarks.performance.vector_environment import measure_vector_environment
 from pmoss_benchmarks.report import Figure
@@ -24,6 +25,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "runtime": measure_runtime,
     "simulator": measure_simulator,
     "sampling": measure_sampling,
+    "scan": measure_scan,
 }
 
 

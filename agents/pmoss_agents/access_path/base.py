@@ -1,0 +1,127 @@
+"""What the agents of access-path selection share: batches of decisions, and their features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_agents.base import Agent, Array, Observation, Progress
+from pmoss_datasets.access_path import AccessPathDataset
+from pmoss_env.access_path import FEATURES, PATHS
+from pmoss_env.errors import CheckpointError
+
+Floats = npt.NDArray[np.float64]
+_SIZE, _LATENCY, _RESULTS, _LINK, _ENGINE = range(len(FEATURES))
+
+
+def _paper(features: Floats) -> Floats:
+    return np.concatenate([np.ones((len(features), 1)), features], axis=1)
+
+
+def _products(features: Floats) -> Floats:
+    """The paper's five, and those whose influence grows with the bytes times the size."""
+    size = features[:, [_SIZE]]
+    times_size = size * features[:, [_LATENCY, _LINK, _ENGINE]]
+    traffic = features[:, [_LATENCY]] * times_size[:, 1:]
+    return np.concatenate(
+        [_paper(features), times_size, traffic, times_size[:, 1:] ** 2 / (size + 1.0)], axis=1
+    )
+
+
+#: How a model sees the five features; the first column is 1. "paper" leaves them as they are.
+EXPANSIONS: Mapping[str, Callable[[Floats], Floats]] = {"paper": _paper, "products": _products}
+
+
+def expected_ms(features: Floats) -> Floats:
+    """(n,) a rough run time in ms by the size alone: errors are weighed against it."""
+    return np.asarray(0.05 + features[:, _SIZE] / 5.0)
+
+
+class AccessPathAgent(Agent):
+    """Chooses a path for each scan; many at once, or one at a time.
+
+    ``fit`` takes an ``AccessPathDataset``. While it acts, ``observe`` may be told what each choice
+    paid, minus milliseconds (the reward "time"): agents that refine themselves learn from it.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an agent; see Agent."""
+        super().__init__(**config)
+        self._last: tuple[Floats, int] | None = None
+
+    def fit(  # type: ignore[override]  # of another environment
+        self,
+        dataset: AccessPathDataset,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+        allow_other_dataset: bool = False,
+    ) -> dict[str, float]:
+        """Learns from measured scans; see Agent.fit.
+
+        Returns:
+            Scores on the data it learned from.
+        """
+        given = {"id": dataset.id, "checksum": dataset.checksum}
+        if self.dataset and self.dataset != given and not allow_other_dataset:
+            raise CheckpointError(
+                f"{self.name} was fitted to {self.dataset['id']}, but {dataset.path} is another "
+                "dataset: pass allow_other_dataset=True to go on with it"
+            )
+        features, times = dataset.pairs()
+        self.learn(features, times)
+        self.dataset = given
+        if checkpoint is not None:
+            self.save(checkpoint)
+        chosen = times[np.arange(len(times)), self.choose(features)]
+        metrics = {"above_best": float(chosen.sum() / times.min(axis=1).sum() - 1.0)}
+        if progress is not None:
+            progress(1, 1, metrics)
+        return metrics
+
+    def learn(self, features: Floats, times_us: Floats) -> None:
+        """Learns from (n, 5) features and the (n, P) microseconds that each path took."""
+        self.task = {"features": list(FEATURES), "paths": list(PATHS[: times_us.shape[1]])}
+        self._learn(features, times_us)
+
+    def _learn(self, features: Floats, times_us: Floats) -> None:
+        """What an agent makes of it; nothing by default."""
+
+    @abstractmethod
+    def choose(self, features: Floats) -> npt.NDArray[np.intp]:
+        """(n,) the path of each of (n, 5) scans, of those that the agent knows."""
+
+    def attach(self, env: Any) -> None:
+        """Shows the environment to an agent that knows more than a policy can."""
+
+    def reset(self) -> None:
+        """Begins an episode; what was learned stays."""
+        self._last = None
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """The path of the next scan of ``pmoss/AccessPath-v0``."""
+        features = np.asarray(observation["features"], dtype=np.float64)[None]
+        mask = observation["action_mask"] if action_mask is None else action_mask
+        path = int(self.choose(features)[0])
+        if not mask[path]:
+            path = int(np.flatnonzero(mask)[0])
+        self._last = (features, path)
+        return path
+
+    def check_env(self, env: Any) -> None:
+        """Refuses an environment of other tasks: one with another action or feature space."""
+        spaces = getattr(env.unwrapped.observation_space, "spaces", {})
+        if "features" not in spaces:
+            raise CheckpointError(f"{self.name} chooses access paths: not in this environment")
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return {}, {}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        if arrays:
+            raise CheckpointError(f"{self.name}: has no use for {', '.join(arrays)}")

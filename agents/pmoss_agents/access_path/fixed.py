@@ -1,0 +1,64 @@
+"""What every agent has to beat, and what none can: one path always, and the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_agents.access_path.base import AccessPathAgent, Floats
+from pmoss_agents.base import Array, Observation
+from pmoss_env.access_path import PATHS
+from pmoss_env.errors import DescriptionError
+
+
+@dataclass(frozen=True)
+class NoConfig:
+    """Nothing to choose."""
+
+
+class AlwaysCpu(AccessPathAgent):
+    """The processor loads, always."""
+
+    name = "always-cpu"
+    Config = NoConfig
+    path = PATHS.index("cpu")
+
+    def choose(self, features: Floats) -> npt.NDArray[np.intp]:
+        """(n,) always the same."""
+        return np.full(len(features), self.path, dtype=np.intp)
+
+
+class AlwaysOffload(AlwaysCpu):
+    """The engine copies, always."""
+
+    name = "always-offload"
+    path = PATHS.index("offload")
+
+
+class Oracle(AccessPathAgent):
+    """The path that the environment knows to be fastest, of the coherent ones."""
+
+    name = "oracle"
+    Config = NoConfig
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an oracle; it can act once attach() has shown it the environment."""
+        super().__init__(**config)
+        self._env: Any = None
+
+    def attach(self, env: Any) -> None:
+        """Takes the environment that it is to act in."""
+        self._env = env.unwrapped
+
+    def choose(self, features: Floats) -> npt.NDArray[np.intp]:
+        """Not from features: DescriptionError."""
+        raise DescriptionError("oracle: it knows run times, not features: attach(env) and act()")
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """The fastest coherent path of the next scan."""
+        if self._env is None:
+            raise DescriptionError("oracle: call attach(env) first")
+        return int(np.argmin(self._env.path_times_us()[:2]))

@@ -1,0 +1,108 @@
+"""LinUCB on access paths: learns only from what it tries, and tries what it is unsure of.
+
+Li et al., A Contextual-Bandit Approach to Personalized News Article Recommendation. The pay-off is
+minus the run time relative to what the size alone lets expect, so that small scans count as large
+ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
+from pmoss_agents.base import Array
+from pmoss_agents.ridge import RidgeArms
+from pmoss_env.access_path import FEATURES
+from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
+
+#: About the largest value of each feature, so that one ridge suits all.
+_SCALE = np.array([500.0, 300.0, 10.0, 12.0, 6.0])
+
+
+@dataclass(frozen=True)
+class LinUCBConfig:
+    """How it explores.
+
+    Attributes:
+        alpha: widths of the confidence interval that are added to the mean.
+        ridge: regularisation.
+        features: "paper" or "products".
+        paths: how many it chooses between.
+    """
+
+    alpha: float = 0.3
+    ridge: float = 0.01
+    features: str = "products"
+    paths: int = 2
+
+    def __post_init__(self) -> None:
+        if self.features not in EXPANSIONS:
+            raise UnknownNameError("features", self.features, EXPANSIONS)
+        if not 0 <= self.alpha < float("inf"):
+            raise DescriptionError(f"alpha = {self.alpha!r}: must be a finite number from 0")
+        if self.paths not in (2, 3):
+            raise DescriptionError(f"paths = {self.paths!r}: must be 2 or 3")
+
+
+class LinUCB(AccessPathAgent):
+    """A ridge regression and a confidence width per path.
+
+    It needs no data to begin with; fit() is a warm start, observe() after each action teaches it.
+    """
+
+    name = "linucb"
+    Config = LinUCBConfig
+
+    def __init__(self, **config: Any) -> None:
+        """Makes a bandit that knows nothing."""
+        super().__init__(**config)
+        width = EXPANSIONS[self.config.features](np.ones((1, len(FEATURES)))).shape[1]
+        self.models = RidgeArms(self.config.paths, width, self.config.ridge)
+
+    def _context(self, features: Floats) -> Floats:
+        """(n, d): the expanded features relative to the expected run time."""
+        expanded = EXPANSIONS[self.config.features](features / _SCALE)
+        return expanded / expected_ms(features)[:, None]
+
+    def _learn(self, features: Floats, times_us: Floats) -> None:
+        context = self._context(features)
+        for path in range(min(times_us.shape[1], self.models.arms)):
+            self.models.absorb(path, context, -times_us[:, path] * 1e-3 / expected_ms(features))
+
+    def choose(self, features: Floats) -> npt.NDArray[np.intp]:
+        """(n,) the path with the greatest upper bound."""
+        bound = self.models.upper_bound(self._context(features), self.config.alpha)
+        return np.asarray(bound.argmax(axis=1))
+
+    def act(self, observation: Any, action_mask: Array | None = None) -> int:
+        """The allowed path with the greatest upper bound."""
+        features = np.asarray(observation["features"], dtype=np.float64)[None]
+        mask = np.asarray(observation["action_mask"] if action_mask is None else action_mask)
+        bound = self.models.upper_bound(self._context(features), self.config.alpha)[0]
+        allowed = mask[: bound.size].astype(bool)
+        path = int(np.where(allowed, bound, -np.inf).argmax())
+        self._last = (features, path)
+        self.task = self.task or {"features": list(FEATURES), "paths": int(bound.size)}
+        return path
+
+    def observe(self, reward: float) -> None:
+        """Learns from minus the milliseconds that the last choice took."""
+        if self._last is None:
+            return
+        features, path = self._last
+        expected = float(expected_ms(features)[0])
+        self.models.update(path, self._context(features)[0], reward / expected)
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return self.models.arrays(), {}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        try:
+            self.models.restore(arrays)
+        except DescriptionError as error:
+            raise CheckpointError(f"{self.name}: {error}") from error

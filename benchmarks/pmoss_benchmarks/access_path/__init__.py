@@ -1,0 +1,1 @@
+"""`pmoss benchmark access-path` and `pmoss access-path calibrate`: models, tables and figures."""

@@ -1,0 +1,381 @@
+"""Datasets of measured scans: combinations of features, each repeated on every path.
+
+The same kind of folder as every dataset (storage.py): ``data.hdf5`` and ``metadata.json``, written
+whole or not at all, with a checksum per field, and regenerated to the last bit from its recipe.
+The paper's has more than 200,000 observations and at least 50 repeats (section 5.1, row E17).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_datasets.storage import DATA, METADATA, check_target, checksum
+from pmoss_env import __version__
+from pmoss_env.access_path import (
+    FEATURES,
+    PATHS,
+    ScanDistribution,
+    Scans,
+    SimulatedScans,
+    feature_matrix,
+)
+from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
+from pmoss_env.noise import Noise
+from pmoss_env.types import Float64Array
+
+FORMAT = "pmoss-access-path-dataset"
+#: Raised by one whenever a reader of the older version could misread the newer one.
+SCHEMA_VERSION = 1
+#: Combinations that are simulated between two looks at the progress.
+_CHUNK = 32
+
+#: Fields of ``data.hdf5``: C combinations, R repeats, P paths (mission row E11 for the features).
+FIELDS: Mapping[str, tuple[str, str, str]] = {
+    "execution_node": ("C", "int32", "node"),
+    "storage_node": ("C", "int32", "node"),
+    "rows": ("C", "float64", "values of 4 bytes"),
+    "results": ("C", "float64", "positions"),
+    "cpu_workers": ("C", "int32", "background workers"),
+    "cpu_worker_gb_per_s": ("C", "float64", "GB/s each"),
+    "engine_workers": ("C", "int32", "background workers"),
+    "engine_worker_gb_per_s": ("C", "float64", "GB/s each"),
+    "latency": ("C", "float64", "ns"),
+    "seed": ("CR", "uint64", "1"),
+    "link_traffic": ("CR", "float64", "GB/s, read right before the scan"),
+    "engine_traffic": ("CR", "float64", "GB/s, read right before the scan"),
+    "run_time_us": ("CRP", "float64", "us, with the noise of the recipe"),
+}
+
+
+@dataclass(frozen=True)
+class AccessPathRecipe:
+    """What a dataset of scans is made of; the same recipe gives the same bits.
+
+    Attributes:
+        machine: a machine with copy engines.
+        combinations: of features.
+        repeats: of each combination on each path.
+        relaxed: measure the third path too.
+        seed: of everything that chance decides.
+        noise: strength of the measurement noise of the run times; 1 is as on hardware.
+        distribution: fields of ``ScanDistribution``; the rest as it has them.
+    """
+
+    machine: str = "uv-300h"
+    combinations: int = 2048
+    repeats: int = 50
+    relaxed: bool = False
+    seed: int = 0
+    noise: float = 1.0
+    distribution: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, least in (("combinations", 1), ("repeats", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
+        known = [f.name for f in fields(ScanDistribution)]
+        for name in self.distribution:
+            if name not in known:
+                raise UnknownNameError("field of distribution", name, known)
+        Noise(self.noise, (0,))
+
+    @property
+    def id(self) -> str:
+        """The dataset's id."""
+        return f"pmoss/{self.machine}-access-path/calibration-v0"
+
+    @property
+    def paths(self) -> int:
+        """How many paths are measured."""
+        return len(PATHS) if self.relaxed else len(PATHS) - 1
+
+    @property
+    def observations(self) -> int:
+        """How many run times there are."""
+        return self.combinations * self.repeats * self.paths
+
+
+def collect_scans(
+    recipe: AccessPathRecipe,
+    path: str | Path,
+    progress: Callable[[int, int], None] | None = None,
+    threads: int = 1,
+    *,
+    overwrite: bool = False,
+) -> AccessPathDataset:
+    """Simulates every combination and repeat of a recipe and writes the dataset.
+
+    Args:
+        recipe: what to collect.
+        path: the folder to make.
+        progress: called with (combinations done, all of them).
+        threads: to simulate in; the bits are the same for any number.
+        overwrite: replace a dataset that is there already.
+
+    Raises:
+        DatasetError: the folder exists or cannot be written. Nothing is left behind.
+    """
+    path = Path(path)
+    check_target(path, overwrite)
+    arrays = simulate(recipe, progress, threads)
+    return _write(path, arrays, recipe)
+
+
+def simulate(
+    recipe: AccessPathRecipe,
+    progress: Callable[[int, int], None] | None = None,
+    threads: int = 1,
+) -> dict[str, npt.NDArray[Any]]:
+    """The fields of a recipe's dataset, by name."""
+    simulated = SimulatedScans(recipe.machine)
+    combinations, repeats = recipe.combinations, recipe.repeats
+    rng = np.random.default_rng([recipe.seed, 0])
+    distribution = ScanDistribution(**recipe.distribution)
+    scans = distribution.draw(rng, combinations, simulated.nodes)
+    seed = rng.integers(2**53, size=(combinations, repeats)).astype(np.uint64)
+    run_time = np.empty((combinations, repeats, recipe.paths))
+    traffic = {name: np.empty((combinations, repeats)) for name in ("link", "engine")}
+    for start in range(0, combinations, _CHUNK):
+        chunk = slice(start, min(start + _CHUNK, combinations))
+        n = chunk.stop - start
+        repeated = scans[np.repeat(np.arange(start, chunk.stop), repeats)]
+        for way in range(recipe.paths):
+            times = simulated.run(repeated, way, seed[chunk].ravel(), threads=threads)
+            run_time[chunk, :, way] = times.run_time_us.reshape(n, repeats)
+            traffic["link"][chunk] = times.link_traffic.reshape(n, repeats)
+            traffic["engine"][chunk] = times.engine_traffic.reshape(n, repeats)
+        if progress is not None:
+            progress(chunk.stop, combinations)
+    readings = Noise(recipe.noise, (recipe.seed, 1)).throughput_factors(run_time.size)
+    return {
+        **vars(scans),
+        "latency": simulated.latency_ns(scans),
+        "seed": seed,
+        "link_traffic": traffic["link"],
+        "engine_traffic": traffic["engine"],
+        "run_time_us": run_time / readings.reshape(run_time.shape),
+    }
+
+
+def _write(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], recipe: AccessPathRecipe
+) -> AccessPathDataset:
+    h5py = _h5py()
+    metadata = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "id": recipe.id,
+        "code_version": __version__,
+        "recipe": asdict(recipe),
+        "observations": recipe.observations,
+        "features": dict(FEATURES),
+        "paths": list(PATHS[: recipe.paths]),
+        "fields": {name: list(told) for name, told in FIELDS.items()},
+        "checksums": {name: checksum(arrays[name]) for name in FIELDS},
+    }
+    text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        temporary.chmod(0o755)
+        with h5py.File(temporary / DATA, "w", libver="latest") as file:
+            file.attrs["format"] = FORMAT
+            file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+            for name in FIELDS:
+                file.create_dataset(
+                    name, data=arrays[name], compression="gzip", compression_opts=6, shuffle=True
+                )
+        (temporary / METADATA).write_text(text)
+        for name in (DATA, METADATA):
+            with open(temporary / name, "rb") as written:
+                os.fsync(written.fileno())
+        if path.exists():
+            # Folders cannot be swapped in one step: the old one goes under the new one's old name.
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+            path.rename(old / path.name)
+            temporary.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return open_scans(path)
+
+
+def open_scans(path: str | Path) -> AccessPathDataset:
+    """Opens a dataset of scans; fields are read, and checked, when first used.
+
+    Raises:
+        DatasetError: a file is missing, damaged, foreign or of another version.
+    """
+    path = Path(path)
+    h5py = _h5py()
+    where = path / METADATA
+    try:
+        text = where.read_text()
+        metadata = json.loads(text)
+    except FileNotFoundError as error:
+        raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{where}: cannot be read: {error}") from error
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise DatasetError(f"{where}: is not of a {FORMAT}")
+    if metadata.get("schema_version") != SCHEMA_VERSION:
+        raise DatasetError(
+            f"{where}: schema_version = {metadata.get('schema_version')!r}: this version reads "
+            f"{SCHEMA_VERSION}"
+        )
+    try:
+        with h5py.File(path / DATA, "r") as file:
+            written = file.attrs.get("metadata_sha256")
+            missing = [name for name in FIELDS if name not in file]
+    except Exception as error:  # h5py answers damage with whatever the bytes look like
+        raise DatasetError(f"{path / DATA}: is missing or damaged: {error}") from error
+    if missing:
+        raise DatasetError(f"{path / DATA}: {missing[0]}: is missing")
+    if written != hashlib.sha256(text.encode()).hexdigest():
+        raise DatasetError(f"{where}: differs from what was written with {DATA}")
+    try:
+        recipe = AccessPathRecipe(**metadata["recipe"])
+    except (TypeError, KeyError, DescriptionError, UnknownNameError) as error:
+        raise DatasetError(f"{where}: recipe: {error}") from error
+    return AccessPathDataset(path, recipe, metadata["checksums"])
+
+
+class AccessPathDataset:
+    """A dataset of scans that was opened.
+
+    Attributes:
+        path: its folder.
+        recipe: what it was made of.
+    """
+
+    def __init__(self, path: Path, recipe: AccessPathRecipe, checksums: Mapping[str, str]) -> None:
+        self.path = path
+        self.recipe = recipe
+        self._checksums = dict(checksums)
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        """Observations: one run time each."""
+        return self.recipe.observations
+
+    @property
+    def id(self) -> str:
+        """The dataset's id."""
+        return self.recipe.id
+
+    @property
+    def checksum(self) -> str:
+        """Sha256 over the checksums of all fields."""
+        return hashlib.sha256(json.dumps(self._checksums, sort_keys=True).encode()).hexdigest()
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A read-only field by name, checked against its checksum and its shape.
+
+        Raises:
+            DatasetError: the bytes are not those that were written; names the field.
+            UnknownNameError: there is no such field.
+        """
+        if name not in FIELDS:
+            raise UnknownNameError("field", name, FIELDS)
+        if name not in self._columns:
+            axes, dtype, _ = FIELDS[name]
+            sizes = {
+                "C": self.recipe.combinations,
+                "R": self.recipe.repeats,
+                "P": self.recipe.paths,
+            }
+            shape = tuple(sizes[axis] for axis in axes)
+            try:
+                with _h5py().File(self.path / DATA, "r") as file:
+                    array: npt.NDArray[Any] = file[name][()]
+            except Exception as error:
+                raise DatasetError(
+                    f"{self.path / DATA}: {name}: cannot be read: {error}"
+                ) from error
+            if array.shape != shape or array.dtype != dtype:
+                raise DatasetError(
+                    f"{self.path / DATA}: {name}: {array.dtype} {array.shape}: must be {dtype} "
+                    f"{shape}"
+                )
+            if checksum(array) != self._checksums.get(name):
+                raise DatasetError(
+                    f"{self.path / DATA}: {name}: bytes differ from what was written"
+                )
+            array.setflags(write=False)
+            self._columns[name] = array
+        return self._columns[name]
+
+    def verify(self) -> None:
+        """Reads and checks everything; raises DatasetError for the first thing that is wrong."""
+        for name in FIELDS:
+            values = self.column(name)
+            if not np.isfinite(values).all() or values.min() < 0:
+                raise DatasetError(f"{self.path / DATA}: {name}: has impossible values")
+        if (self.column("results") > self.column("rows")).any():
+            raise DatasetError(f"{self.path / DATA}: results: more than there are rows")
+
+    @cached_property
+    def scans(self) -> Scans:
+        """(C,) the combinations."""
+        return Scans(**{f.name: self.column(f.name) for f in fields(Scans)})
+
+    def pairs(self, combinations: Any = None) -> tuple[Float64Array, Float64Array]:
+        """What each scan took on every path.
+
+        Args:
+            combinations: numbers of those wanted; all if None.
+
+        Returns:
+            (n, 5) features and (n, P) microseconds; the repeats of a combination lie together.
+        """
+        which = np.arange(self.recipe.combinations) if combinations is None else combinations
+        repeats = self.recipe.repeats
+        scans = self.scans[np.repeat(which, repeats)]
+        times = self.column("run_time_us")[which].reshape(-1, self.recipe.paths)
+        link = self.column("link_traffic")[which].ravel()
+        engine = self.column("engine_traffic")[which].ravel()
+        latency = np.repeat(self.column("latency")[which], repeats)
+        return feature_matrix(scans, latency, link, engine), times
+
+    def split(self, test_share: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
+        """Numbers of the combinations to train on and to test on (row E17: 80 / 20).
+
+        Whole combinations are held out, so that no repeat of a tested scan was trained on.
+        """
+        order = np.random.default_rng(seed).permutation(self.recipe.combinations)
+        cut = round(test_share * order.size)
+        return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError("h5py", "datasets") from error
+    return h5py
+
+
+__all__ = [
+    "FIELDS",
+    "AccessPathDataset",
+    "AccessPathRecipe",
+    "collect_scans",
+    "open_scans",
+    "simulate",
+]

@@ -1,0 +1,236 @@
+"""Table scans and what goes on beside them: how they are described, and how they are drawn.
+
+Every number is drawn by additions, multiplications and powers of two of uniform numbers, so that
+all machines draw the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.errors import DescriptionError
+from pmoss_env.types import Float64Array, Int32Array
+
+#: The access paths, by their number: the processor loads; the engine copies; the engine copies
+#: without looking at the coherence state, and may get wrong data (mission rows E1, E19).
+PATHS = ("cpu", "offload", "relaxed")
+
+#: The five features of the paper (section 5.1, mission row E11) with their units.
+FEATURES: Mapping[str, str] = {
+    "data_size": "MB",
+    "latency": "ns",
+    "result_size": "million positions",
+    "link_traffic": "GB/s",
+    "engine_traffic": "GB/s",
+}
+
+VALUE_BYTES = 4
+#: What one background worker of either kind moves at most, GB/s.
+WORKER_GB_PER_S = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scans:
+    """Some scans of columns of 32-bit integers; every field is (n,).
+
+    Attributes:
+        execution_node: int32, where the scanning core is.
+        storage_node: int32, where the column is.
+        rows: float64, whole numbers.
+        results: float64, whole numbers up to ``rows``: the positions that it writes.
+        cpu_workers: int32, background cores that read across the same links.
+        cpu_worker_gb_per_s: float64, what each of them asks for.
+        engine_workers: int32, background copies by the same engine.
+        engine_worker_gb_per_s: float64, what each of them asks for.
+    """
+
+    execution_node: Int32Array
+    storage_node: Int32Array
+    rows: Float64Array
+    results: Float64Array
+    cpu_workers: Int32Array
+    cpu_worker_gb_per_s: Float64Array
+    engine_workers: Int32Array
+    engine_worker_gb_per_s: Float64Array
+
+    def __len__(self) -> int:
+        return int(self.rows.size)
+
+    def __getitem__(self, index: Any) -> Scans:
+        """The scans of an index array, a mask or a slice."""
+        return Scans(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    @classmethod
+    def of(
+        cls,
+        storage_node: Any,
+        rows: Any,
+        results: Any = 0,
+        background: Background | None = None,
+        execution_node: Any = 0,
+    ) -> Scans:
+        """Scans of given numbers, each one or (n,), broadcast against each other."""
+        background = background or Background.quiet()
+        cpu_workers, cpu_each = background.cpu
+        engine_workers, engine_each = background.engine
+        columns = np.broadcast_arrays(
+            np.atleast_1d(execution_node),
+            storage_node,
+            rows,
+            results,
+            cpu_workers,
+            cpu_each,
+            engine_workers,
+            engine_each,
+        )
+        given = dict(zip((f.name for f in fields(cls)), columns, strict=True))
+        whole = ("execution_node", "storage_node", "cpu_workers", "engine_workers")
+        arrays: dict[str, Any] = {
+            name: np.ascontiguousarray(column, np.int32 if name in whole else np.float64)
+            for name, column in given.items()
+        }
+        return cls(**arrays)
+
+    @property
+    def bytes(self) -> Float64Array:
+        """(n,) size of the columns."""
+        return self.rows * VALUE_BYTES
+
+    @property
+    def megabytes(self) -> Float64Array:
+        """(n,) size of the columns, 10^6 bytes."""
+        return self.bytes / 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What else moves over links and engine: GB/s asked for in all, each one number or (n,).
+
+    It is made by as many workers as it takes at ``WORKER_GB_PER_S`` each.
+    """
+
+    link_gb_per_s: Any
+    engine_gb_per_s: Any
+
+    @classmethod
+    def quiet(cls) -> Background:
+        """None."""
+        return cls(0.0, 0.0)
+
+    @property
+    def cpu(self) -> tuple[Int32Array, Float64Array]:
+        """Workers that load, and what each of them asks for."""
+        return _workers(self.link_gb_per_s)
+
+    @property
+    def engine(self) -> tuple[Int32Array, Float64Array]:
+        """Copies by the engine, and what each of them asks for."""
+        return _workers(self.engine_gb_per_s)
+
+
+def _workers(gb_per_s: Any) -> tuple[Int32Array, Float64Array]:
+    total = np.asarray(gb_per_s, dtype=np.float64)
+    workers = np.ceil(total / WORKER_GB_PER_S)
+    each = total / np.maximum(workers, 1.0)
+    return workers.astype(np.int32), each
+
+
+def feature_matrix(
+    scans: Scans, latency_ns: Float64Array, link_gb_per_s: Any, engine_gb_per_s: Any
+) -> Float64Array:
+    """(n, 5) FEATURES of some scans.
+
+    Args:
+        scans: what is to be done.
+        latency_ns: (n,) idle latency between the two nodes.
+        link_gb_per_s: (n,) traffic on the links, read right before each scan.
+        engine_gb_per_s: (n,) traffic of the engine, read right before each scan.
+    """
+    return np.stack(
+        [scans.megabytes, latency_ns, scans.results / 1e6, link_gb_per_s, engine_gb_per_s], axis=1
+    )
+
+
+@dataclass(frozen=True)
+class ScanDistribution:
+    """Which scans a task draws.
+
+    Half of the column sizes are spread evenly over their doublings, half over their bytes: the
+    first makes small tables as likely as large ones, the second is where the time goes.
+
+    Attributes:
+        least_kib: of a column.
+        doublings: the largest column is so many times twice as large.
+        result_share: the largest share of the rows that match; half of the scans are below a
+            thousandth of it.
+        link_gb_per_s: the most that background loads ask for.
+        engine_gb_per_s: the most that background copies ask for.
+        read_only_share: share of the columns that nobody writes, where relaxed coherence is legal.
+    """
+
+    least_kib: float = 256.0
+    doublings: int = 11
+    result_share: float = 0.1
+    link_gb_per_s: float = 12.0
+    engine_gb_per_s: float = 6.0
+    read_only_share: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("least_kib", 1 / 64, 1e6),
+            ("doublings", 0, 20),
+            ("result_share", 0, 1),
+            ("link_gb_per_s", 0, 40),
+            ("engine_gb_per_s", 0, 40),
+            ("read_only_share", 0, 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise DescriptionError(f"{name} = {value!r}: must be a number")
+            if not low <= value <= high:
+                raise DescriptionError(f"{name} = {value!r}: must be from {low:g} to {high:g}")
+        if self.doublings != int(self.doublings):
+            raise DescriptionError(f"doublings = {self.doublings!r}: must be a whole number")
+
+    def draw(self, rng: np.random.Generator, n: int, nodes: int) -> Scans:
+        """``n`` scans between nodes drawn alike, with background of any strength.
+
+        Args:
+            rng: its source of chance.
+            n: how many.
+            nodes: of the machine.
+        """
+        # A column on the own node is as likely as in any other place of the distance classes.
+        execution = rng.integers(nodes, size=n)
+        other = rng.integers(nodes, size=n)
+        storage = np.where(rng.random(n) < 0.2, execution, other)
+        rows = self.draw_rows(rng, n)
+        results = self.draw_results(rng, rows)
+        background = Background(
+            _often_none(rng, n) * self.link_gb_per_s, _often_none(rng, n) * self.engine_gb_per_s
+        )
+        return Scans.of(storage, rows, results, background, execution)
+
+    def draw_rows(self, rng: np.random.Generator, n: int) -> Float64Array:
+        """(n,) rows of columns."""
+        least = self.least_kib * 1024 / VALUE_BYTES
+        doubled = rng.integers(self.doublings, size=n) if self.doublings else np.zeros(n, dtype=int)
+        by_doubling = np.ldexp(least * (1 + (rng.random(n) if self.doublings else 0.0)), doubled)
+        largest = least * 2.0**self.doublings
+        by_byte = least + rng.random(n) * (largest - least)
+        return np.asarray(np.floor(np.where(rng.random(n) < 0.5, by_doubling, by_byte)))
+
+    def draw_results(self, rng: np.random.Generator, rows: Float64Array) -> Float64Array:
+        """(n,) positions that scans of so many rows write."""
+        share = self.result_share * rng.random(rows.size)
+        share = np.where(rng.random(rows.size) < 0.5, share, share / 1000)
+        return np.asarray(np.floor(share * rows))
+
+
+def _often_none(rng: np.random.Generator, n: int) -> Float64Array:
+    """(n,) strengths from 0 to 1, a quarter of them 0."""
+    return np.where(rng.random(n) < 0.25, 0.0, rng.random(n))

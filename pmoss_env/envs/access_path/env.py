@@ -1,0 +1,377 @@
+"""Access-path selection: how each table scan gets at its data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any, SupportsInt, cast
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from pmoss_env.access_path import PATHS, Background, ScanDistribution, Scans, SimulatedScans
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.noise import Noise
+from pmoss_env.types import BoolArray, Float64Array, Int8Array
+
+Observation = dict[str, npt.NDArray[Any]]
+REWARDS = ("time", "saving")
+ON_ILLEGAL = ("remap", "terminate", "raise")
+RENDER_MODES = ("ansi", "rgb_array")
+CPU, OFFLOAD, RELAXED = range(len(PATHS))
+#: What info holds, at reset and at every step.
+INFO_KEYS = (
+    "action_mask",
+    "illegal_actions",
+    "scan",
+    "path",
+    "run_time_us",
+    "total_time_us",
+    "correct",
+)
+#: Finite bounds of the features, beyond anything that is drawn or modelled.
+_HIGHEST = np.array([4e6, 1e5, 1e6, 1e4, 1e4], dtype=np.float32)
+#: Seeds drawn per scan lie below this.
+_SEEDS = 2**53
+
+
+class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
+    """Choose the access path of each table scan on a server with copy engines.
+
+    ## Description
+
+    A database scans columns of 32-bit integers and writes the positions of the values that match.
+    The core may load remote lines itself, or let the copy engine of its blade's hub copy blocks
+    into two local buffers, one of which it scans meanwhile. The engine keeps more lines under way
+    but has to be set up; it copies at one pace from every distance, even from the own node, and
+    others use it too. Run times come from a discrete-event simulation of the machine
+    (``pmoss_env.access_path.SimulatedScans``).
+
+    This is the decision of Dreseler et al., Adaptive Access Path Selection for
+    Hardware-Accelerated DRAM Loads (sections 4 to 6; mission rows E1, E11, E19).
+
+    ## Observation Space
+
+    A ``Dict``:
+
+    | key | shape, type | meaning |
+    |---|---|---|
+    | `features` | (5,) float32 | of the next scan, see below; 0 at the end |
+    | `action_mask` | (A,) int8 | 1 = the path may be taken |
+
+    The features are those of the paper, ``pmoss_env.access_path.FEATURES``: data size (10^6
+    bytes), idle latency between the nodes (ns), result size (million positions), and the
+    background's traffic on the links and by the engine (GB/s), read right before the scan.
+
+    ## Action Space
+
+    ``Discrete(2)``: 0 loads ("cpu"), 1 copies ("offload"). With ``relaxed=True``
+    ``Discrete(3)``: 2 copies without looking at the coherence state. **Its results may be wrong**
+    (the paper's were, section 6), and ``info["correct"]`` is then False. It is legal only for
+    columns that nobody writes. The legal paths are the same in ``observation["action_mask"]``,
+    ``info["action_mask"]`` and ``action_masks()``. On a masked path ``on_illegal`` decides:
+    "remap" copies coherently, "terminate" ends the episode with reward 0 and no scan, "raise"
+    raises IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
+
+    ## Rewards
+
+    - "time": minus the run time in milliseconds; the return is minus the time of all scans.
+    - "saving": 1 - run time / run time of the processor's own loads: 0 for "cpu". Each step then
+      runs two simulations.
+
+    ## Starting State
+
+    ``reset`` draws all scans of the episode from its seed: nodes, sizes, results, which columns are
+    read-only, and the background, a walk that drifts from scan to scan. Traffic is that of the
+    moment, so the order of the scans matters, and a policy that learns meets a shifting mixture.
+
+    ## Episode End
+
+    ``terminated`` after the last scan, or after an illegal action with ``on_illegal="terminate"``.
+    Never ``truncated``.
+
+    ## Information
+
+    The same keys at reset and at every step:
+
+    - ``action_mask``: (A,) int8, the legal paths of the next scan.
+    - ``illegal_actions``: int, in this episode so far.
+    - ``scan``: int, number of the next scan; ``scans`` when none is left.
+    - ``path``: int, what the latest scan really took; -1 at reset.
+    - ``run_time_us``: float, of the latest scan; 0 at reset.
+    - ``total_time_us``: float, of all scans so far.
+    - ``correct``: bool, whether every result so far can be relied on.
+
+    ## Arguments
+
+    All are plain JSON, so that ``env.spec.to_json()`` works.
+
+    - ``machine``: a machine with copy engines ("uv-300h"), or a path to such a machine's file.
+    - ``scans``: how many an episode has.
+    - ``relaxed``: offer the third path.
+    - ``reward``: "time" or "saving".
+    - ``drift``: how far the background walks between scans, 0 (as drawn at first) to 1.
+    - ``noise``: strength of the measurement noise (``pmoss_env.noise``) on run times; 1 is as on
+      hardware.
+    - ``on_illegal``: "remap", "terminate" or "raise".
+    - ``distribution``: None, or fields of ``pmoss_env.access_path.ScanDistribution``.
+    - ``render_mode``: "ansi" or "rgb_array".
+
+    Raises ``UnknownNameError`` for a name in no catalogue, ``UnsupportedError`` for a machine
+    without copy engines, and ``DescriptionError`` for any other impossible value.
+
+    ## References
+
+    Dreseler, Gasda, Kossmann, Uflacker and Plattner, Adaptive Access Path Selection for
+    Hardware-Accelerated DRAM Loads.
+
+    ## Version History
+
+    - v0: first version.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
+        "render_modes": list(RENDER_MODES),
+        "render_fps": 8,
+    }
+
+    def __init__(
+        self,
+        *,
+        machine: str = "uv-300h",
+        scans: int = 64,
+        relaxed: bool = False,
+        reward: str = "time",
+        drift: float = 0.15,
+        noise: float = 0.0,
+        on_illegal: str = "remap",
+        distribution: dict[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        for kind, name, known in (
+            ("reward", reward, REWARDS),
+            ("on_illegal", on_illegal, ON_ILLEGAL),
+            ("render_mode", render_mode, (*RENDER_MODES, None)),
+        ):
+            if name not in known:
+                raise UnknownNameError(kind, name, [k for k in known if k])
+        if not isinstance(scans, int) or isinstance(scans, bool) or scans < 1:
+            raise DescriptionError(f"scans = {scans!r}: must be a plain whole number from 1")
+        if not isinstance(relaxed, bool):
+            raise DescriptionError(f"relaxed = {relaxed!r}: must be true or false")
+        for label, number, most in (("drift", drift, 1.0), ("noise", noise, float("inf"))):
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise DescriptionError(f"{label} = {number!r}: must be a number")
+            if not 0 <= number <= most:
+                raise DescriptionError(f"{label} = {number!r}: must be from 0 to {most:g}")
+        Noise(noise, (0,))
+        if not isinstance(machine, str):
+            raise DescriptionError(f"machine = {machine!r}: must be a text")
+        known_fields = [f.name for f in fields(ScanDistribution)]
+        for name in distribution or {}:
+            if name not in known_fields:
+                raise UnknownNameError("field of distribution", name, known_fields)
+        self._distribution = ScanDistribution(**(distribution or {}))
+        self._simulated = SimulatedScans(machine)
+        self._n = scans
+        self._reward = reward
+        self._drift = float(drift)
+        self._noise = float(noise)
+        self._on_illegal = on_illegal
+        self._actions = 3 if relaxed else 2
+        self.render_mode = render_mode
+        self.action_space = spaces.Discrete(self._actions)
+        self.observation_space = cast(
+            spaces.Space[Observation],
+            spaces.Dict(
+                {
+                    "features": spaces.Box(np.zeros(5, np.float32), _HIGHEST),
+                    "action_mask": spaces.Box(0, 1, (self._actions,), np.int8),
+                }
+            ),
+        )
+        self._running = False
+        self._scans: Scans | None = None
+        self._features = np.zeros((scans + 1, 5), dtype=np.float32)
+        self._seeds = np.zeros(scans, dtype=np.uint64)
+        self._readings = np.ones(scans)
+        self._read_only = np.zeros(scans + 1, dtype=np.bool_)
+        self._known: dict[int, float] = {}
+        self._step = 0
+        self._illegal_actions = 0
+        self._path = -1
+        self._run_time_us = 0.0
+        self._correct = True
+        self._paths = np.full(scans, -1, dtype=np.int8)
+        self._times = np.zeros(scans)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode; see the class's section on the starting state.
+
+        Args:
+            seed: of everything that chance decides; None goes on with the generator at hand.
+            options: none are known.
+
+        Raises:
+            UnknownNameError: an option.
+        """
+        super().reset(seed=seed)
+        for name in options or {}:
+            raise UnknownNameError("option", name, ())
+        rng = self.np_random
+        drawn = self._distribution.draw(rng, self._n, self._simulated.nodes)
+        background = Background(
+            self._walk(rng) * self._distribution.link_gb_per_s,
+            self._walk(rng) * self._distribution.engine_gb_per_s,
+        )
+        self._scans = Scans.of(
+            drawn.storage_node, drawn.rows, drawn.results, background, drawn.execution_node
+        )
+        self._read_only[:-1] = rng.random(self._n) < self._distribution.read_only_share
+        self._seeds = rng.integers(_SEEDS, size=self._n).astype(np.uint64)
+        noise_seed = int(rng.integers(_SEEDS))
+        self._readings = Noise(self._noise, (noise_seed,)).throughput_factors(self._n)
+        traffic = self._simulated.read_traffic(self._scans, self._seeds)
+        features = self._simulated.features(self._scans, traffic)
+        self._features[:-1] = np.minimum(features, _HIGHEST)
+        self._known = {}
+        self._step = 0
+        self._illegal_actions = 0
+        self._path = -1
+        self._run_time_us = 0.0
+        self._correct = True
+        self._paths[:] = -1
+        self._times[:] = 0.0
+        self._running = True
+        return self._observe(), self._info()
+
+    def step(self, action: SupportsInt) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Runs the next scan on a path.
+
+        Raises:
+            ResetNeeded: no episode is running.
+            DescriptionError: no path has this number.
+            IllegalActionError: the path is masked, with ``on_illegal="raise"``.
+        """
+        if not self._running:
+            raise ResetNeeded("no episode is running: call reset() first")
+        path = int(action)
+        if not 0 <= path < self._actions:
+            raise DescriptionError(f"action {path}: must be 0 to {self._actions - 1}")
+        if not self.action_masks()[path]:
+            if self._on_illegal == "raise":
+                raise IllegalActionError(
+                    f"scan {self._step} is of a column that is written to: relaxed copies of it "
+                    "are not allowed"
+                )
+            self._illegal_actions += 1
+            if self._on_illegal == "terminate":
+                self._running = False
+                return self._observe(), 0.0, True, False, self._info()
+            path = OFFLOAD
+        run_time = self._time_of(path)
+        if self._reward == "saving":
+            reward = 1.0 - run_time / self._time_of(CPU)
+        else:
+            reward = -run_time * 1e-3
+        self._paths[self._step] = path
+        self._times[self._step] = run_time
+        self._path, self._run_time_us = path, run_time
+        self._correct = self._correct and path != RELAXED
+        self._step += 1
+        self._known = {}
+        done = self._step == self._n
+        self._running = not done
+        return self._observe(), reward, done, False, self._info()
+
+    def action_masks(self) -> BoolArray:
+        """(A,) bool, the legal paths of the next scan; works before reset too."""
+        mask = np.ones(self._actions, dtype=np.bool_)
+        if self._actions > RELAXED:
+            mask[RELAXED] = self._read_only[self._step]
+        return mask
+
+    def path_times_us(self) -> Float64Array:
+        """(A,) float64: what the next scan would take on each path, also on masked ones.
+
+        For an oracle and for regret; not for a policy to see. The episode goes on undisturbed, and
+        a step takes exactly the time told here.
+
+        Raises:
+            ResetNeeded: no episode is running.
+        """
+        if not self._running:
+            raise ResetNeeded("no episode is running: call reset() first")
+        return np.array([self._time_of(path) for path in range(self._actions)])
+
+    @property
+    def machine(self) -> Any:
+        """The machine that is simulated."""
+        return self._simulated.machine
+
+    @property
+    def scans(self) -> Scans:
+        """This episode's scans."""
+        if self._scans is None:
+            raise ResetNeeded("there is no episode yet: call reset() first")
+        return self._scans
+
+    @property
+    def distribution(self) -> dict[str, Any]:
+        """What scans are drawn from, as plain JSON."""
+        return asdict(self._distribution)
+
+    def render(self) -> Any:
+        """The scans so far as text ("ansi") or as an (height, width, 3) uint8 image."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
+            return None
+        from pmoss_env.envs.access_path import viewer
+
+        scans = self.scans
+        draw = viewer.as_text if self.render_mode == "ansi" else viewer.as_image
+        total = self._times.sum() / 1e3
+        title = f"{self._step} of {self._n} scans, {total:.1f} ms"
+        done = slice(0, self._step)
+        return draw(
+            scans[done], self._features[done].copy(), self._paths[done], self._times[done], title
+        )
+
+    def _walk(self, rng: np.random.Generator) -> Float64Array:
+        """(scans,) strengths from 0 to 1 of the background, each near the one before."""
+        strength = rng.random()
+        walk = np.empty(self._n)
+        for i, step in enumerate(self._drift * (2.0 * rng.random(self._n) - 1.0)):
+            walk[i] = strength
+            # Turns back at both ends.
+            strength = 1.0 - abs(1.0 - abs(strength + step))
+        return walk
+
+    def _time_of(self, path: int) -> float:
+        """Microseconds of the next scan on a path, as they would be read."""
+        if path not in self._known:
+            i = self._step
+            times = self._simulated.run(self.scans[i : i + 1], path, self._seeds[i])
+            self._known[path] = float(times.run_time_us[0] / self._readings[i])
+        return self._known[path]
+
+    def _mask(self) -> Int8Array:
+        return self.action_masks().astype(np.int8)
+
+    def _observe(self) -> Observation:
+        return {"features": self._features[self._step].copy(), "action_mask": self._mask()}
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "action_mask": self._mask(),
+            "illegal_actions": self._illegal_actions,
+            "scan": self._step,
+            "path": self._path,
+            "run_time_us": self._run_time_us,
+            "total_time_us": float(self._times.sum()),
+            "correct": self._correct,
+        }

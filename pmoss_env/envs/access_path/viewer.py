@@ -1,0 +1,103 @@
+"""Pictures of an episode: which scan took which path, and how fast it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_env.access_path import PATHS, Scans
+from pmoss_env.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: One colour and marker per path; told apart in grey and by colour-blind people.
+STYLES = (("#3b6ea5", "o"), ("#d1731f", "^"), ("#7a7a7a", "x"))
+_ROWS = 12
+
+
+def as_text(
+    scans: Scans,
+    features: npt.NDArray[Any],
+    paths: npt.NDArray[Any],
+    times_us: npt.NDArray[Any],
+    title: str,
+) -> str:
+    """The latest scans as a table.
+
+    Args:
+        scans: those that were run.
+        features: (n, 5) their features.
+        paths: (n,) what they took.
+        times_us: (n,) how long they took.
+        title: the first line.
+    """
+    lines = [title, "scan  from > to       MB    ns    links   engine  path       GB/s"]
+    for i in range(max(0, len(scans) - _ROWS), len(scans)):
+        size, latency, _, link, engine = features[i]
+        lines.append(
+            f"{i:>4}   {scans.storage_node[i]:>3} > {scans.execution_node[i]:<2} {size:>8.1f} "
+            f"{latency:>5.0f} {link:>8.1f} {engine:>8.1f}  {PATHS[paths[i]]:<8} "
+            f"{size / times_us[i] * 1e3:>6.2f}"
+        )
+    return "\n".join(lines)
+
+
+def as_image(
+    scans: Scans,
+    features: npt.NDArray[Any],
+    paths: npt.NDArray[Any],
+    times_us: npt.NDArray[Any],
+    title: str,
+) -> npt.NDArray[np.uint8]:
+    """The scans as an (height, width, 3) uint8 image; arguments as of as_text().
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report") from error
+    figure = Figure(figsize=(7.2, 5.2), dpi=100, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    speeds, traffic = figure.subplots(2, 1, height_ratios=[3, 1])
+    draw_speeds(speeds, scans, paths, times_us, title)
+    traffic.plot(features[:, 3], color="#333333", label="links")
+    traffic.plot(features[:, 4], color="#999999", linestyle="--", label="engine")
+    traffic.set_xlabel("scan")
+    traffic.set_ylabel("background, GB/s")
+    traffic.legend(loc="upper left", fontsize=8, frameon=False)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    return np.array(pixels, dtype=np.uint8)[..., :3].copy()
+
+
+def draw_speeds(
+    axes: Axes,
+    scans: Scans,
+    paths: npt.NDArray[Any],
+    times_us: npt.NDArray[Any],
+    title: str,
+) -> None:
+    """Draws throughput over column size into ``axes``, one mark per scan."""
+    for path, (name, (colour, marker)) in enumerate(zip(PATHS, STYLES, strict=True)):
+        mine = paths == path
+        if mine.any():
+            axes.scatter(
+                scans.megabytes[mine],
+                scans.bytes[mine] / times_us[mine] * 1e-3,
+                s=18,
+                c=colour,
+                marker=marker,
+                label=name,
+            )
+    axes.set_xscale("log")
+    axes.set_xlabel("column, MB")
+    axes.set_ylabel("throughput, GB/s")
+    axes.set_title(title, loc="left", fontsize=11)
+    if len(scans):
+        axes.legend(loc="upper left", fontsize=8, frameon=False)

@@ -61,7 +61,8 @@ def test_outer_folders_are_no_packages() -> None:
 def test_core_imports_without_the_extras() -> None:
     program = (
         "import sys\n"
-        "for name in ('torch', 'h5py', 'matplotlib', 'typer', 'rich', 'stable_baselines3'):\n"
+        "for name in ('torch', 'h5py', 'matplotlib', 'typer', 'rich', 'sklearn',\n"
+        "             'stable_baselines3'):\n"
         "    sys.modules[name] = None\n"
         "import pmoss_env, gymnasium\n"
         "env = gymnasium.make('pmoss/toy-v0')\n"

@@ -91,7 +91,7 @@ class RidgeArms:
 
     def width(self, x: Array) -> Array:
         """(..., K) standard width of the confidence interval, sqrt(x' inverse x)."""
-        variance = np.einsum("...d,kde,...e->...k", x, self.inverse, x)
+        variance = np.stack([((x @ inverse) * x).sum(axis=-1) for inverse in self.inverse], axis=-1)
         result: Array = np.sqrt(np.maximum(variance, 0.0))
         return result
 

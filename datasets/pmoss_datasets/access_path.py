@@ -170,6 +170,19 @@ def simulate(
     }
 
 
+def pairs_of(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[Float64Array, Float64Array]:
+    """(C * R, 5) features and (C * R, P) microseconds of the fields of a dataset."""
+    combinations, repeats, paths = columns["run_time_us"].shape
+    scans = Scans(**{f.name: columns[f.name] for f in fields(Scans)})
+    features = feature_matrix(
+        scans[np.repeat(np.arange(combinations), repeats)],
+        np.repeat(columns["latency"], repeats),
+        columns["link_traffic"].ravel(),
+        columns["engine_traffic"].ravel(),
+    )
+    return features, columns["run_time_us"].reshape(-1, paths)
+
+
 def _write(
     path: Path, arrays: Mapping[str, npt.NDArray[Any]], recipe: AccessPathRecipe
 ) -> AccessPathDataset:
@@ -344,14 +357,10 @@ class AccessPathDataset:
         Returns:
             (n, 5) features and (n, P) microseconds; the repeats of a combination lie together.
         """
-        which = np.arange(self.recipe.combinations) if combinations is None else combinations
-        repeats = self.recipe.repeats
-        scans = self.scans[np.repeat(which, repeats)]
-        times = self.column("run_time_us")[which].reshape(-1, self.recipe.paths)
-        link = self.column("link_traffic")[which].ravel()
-        engine = self.column("engine_traffic")[which].ravel()
-        latency = np.repeat(self.column("latency")[which], repeats)
-        return feature_matrix(scans, latency, link, engine), times
+        columns = {name: self.column(name) for name in FIELDS}
+        if combinations is not None:
+            columns = {name: values[combinations] for name, values in columns.items()}
+        return pairs_of(columns)
 
     def split(self, test_share: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
         """Numbers of the combinations to train on and to test on (row E17: 80 / 20).
@@ -377,5 +386,6 @@ __all__ = [
     "AccessPathRecipe",
     "collect_scans",
     "open_scans",
+    "pairs_of",
     "simulate",
 ]

@@ -1,17 +1,14 @@
 #include "scan/table.hpp"
 
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <stdexcept>
 #include <system_error>
 
+#include "numa/memory.hpp"
 #include "workload/random.hpp"
 
 #if defined(__x86_64__)
@@ -21,24 +18,8 @@
 namespace pmoss::scan {
 namespace {
 
-constexpr std::size_t line_bytes = 64;
+[[maybe_unused]] constexpr std::size_t line_bytes = 64;
 constexpr double values = 2147483648.0;
-
-/// Without libnuma, which a host of one node need not have.
-void bind_to_node(void* memory, std::size_t bytes, int node) {
-  constexpr int mode_bind = 2;
-  constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
-  unsigned long mask[16] = {};
-  if (node < 0 || static_cast<std::size_t>(node) >= word_bits * std::size(mask)) {
-    throw std::invalid_argument("node is " + std::to_string(node) + "; no kernel has such a node");
-  }
-  const auto bit = static_cast<std::size_t>(node);
-  mask[bit / word_bits] = 1UL << bit % word_bits;
-  if (::syscall(SYS_mbind, memory, bytes, mode_bind, mask, word_bits * std::size(mask), 0U) != 0) {
-    throw std::system_error(errno, std::generic_category(),
-                            "binding memory to node " + std::to_string(node));
-  }
-}
 
 }  // namespace
 
@@ -52,7 +33,14 @@ Table::Table(std::size_t rows, std::uint64_t seed, int node)
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
   try {
-    if (node >= 0) bind_to_node(memory, bytes_, node);
+    if (node >= 0) {
+      const int error = numa::set_placement(memory, bytes_, numa::Placement::on(node));
+      if (error != 0) {
+        throw std::system_error(
+            error, std::generic_category(),
+            "node " + std::to_string(node) + ": " + numa::explain_memory_error(error));
+      }
+    }
   } catch (...) {
     ::munmap(memory_, bytes_);
     throw;

@@ -28,9 +28,7 @@ def test_every_path_equals_the_reference(values, low, high, small, capacity, off
     expected = [i for i, value in enumerate(values) if low <= value <= high]
     for engine in (None, THREAD):
         for isa in ("", "scalar"):
-            found = scan(
-                column, low, high, engine=engine, capacity=capacity, block_kib=4, isa=isa
-            )
+            found = scan(column, low, high, engine=engine, capacity=capacity, block_kib=4, isa=isa)
             assert found.positions.tolist() == expected
             assert found.offloaded == (engine is not None and len(values) > 0)
 

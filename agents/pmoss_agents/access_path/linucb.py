@@ -22,6 +22,10 @@ from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
 
 #: About the largest value of each feature, so that one ridge suits all.
 _SCALE = np.array([500.0, 300.0, 10.0, 12.0, 6.0])
+#: And how many milliseconds each may stand for at most: what comes with the size much, what a scan
+#: of any size pays little.
+_SETUP_MS, _LARGE_MS, _RESULTS_MS = 0.1, 100.0, 10.0
+_PAPER_MS = (_SETUP_MS, _LARGE_MS, _SETUP_MS, _RESULTS_MS, _SETUP_MS, _SETUP_MS)
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,14 @@ class LinUCB(AccessPathAgent):
         """Makes a bandit that knows nothing."""
         super().__init__(**config)
         width = EXPANSIONS[self.config.features](np.ones((1, len(FEATURES)))).shape[1]
+        self._unit_ms = np.full(width, _LARGE_MS)
+        self._unit_ms[: len(_PAPER_MS)] = _PAPER_MS
         self.models = RidgeArms(self.config.paths, width, self.config.ridge)
 
     def _context(self, features: Floats) -> Floats:
         """(n, d): the expanded features relative to the expected run time."""
         expanded = EXPANSIONS[self.config.features](features / _SCALE)
-        return expanded / expected_ms(features)[:, None]
+        return np.asarray(expanded * self._unit_ms / expected_ms(features)[:, None])
 
     def _learn(self, features: Floats, times_us: Floats) -> None:
         context = self._context(features)

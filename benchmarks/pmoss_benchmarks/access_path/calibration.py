@@ -161,7 +161,10 @@ def calibrate(
     cpu = min(os.sched_getaffinity(0) & set(cpus) or set(cpus))
     home = next((n for n in nodes if cpu in n["cpus"]), nodes[0])
     rows_most = int(max(plan.megabytes) * 1e6 / 4)
-    features, times, which, combinations = [], [], [], []
+    features: list[list[float]] = []
+    times: list[list[float]] = []
+    which: list[int] = []
+    combinations: list[list[float]] = []
     grid = list(itertools.product(plan.megabytes, plan.shares))
     rng = np.random.default_rng(plan.seed)
     allowed = os.sched_getaffinity(0)

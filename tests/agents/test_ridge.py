@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from pmoss_agents.ridge import RidgeArms
+from pmoss_env.errors import DescriptionError
+
+
+def direct(x, y, ridge):
+    """The ridge solution and the inverse, without any updating."""
+    gram = ridge * np.eye(x.shape[1]) + x.T @ x
+    return np.linalg.solve(gram, x.T @ y), np.linalg.inv(gram)
+
+
+@pytest.mark.parametrize("absorbed", [0, 20, 60])
+def test_updates_equal_the_direct_solution(absorbed):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 5)), rng.normal(size=60)
+    arms = RidgeArms(3, 5, ridge=0.7)
+    if absorbed:
+        arms.absorb(1, x[:absorbed], y[:absorbed])
+    for row, target in zip(x[absorbed:], y[absorbed:], strict=True):
+        arms.update(1, row, target)
+    theta, inverse = direct(x, y, 0.7)
+    assert np.allclose(arms.theta[1], theta)
+    assert np.allclose(arms.inverse[1], inverse)
+    assert arms.count.tolist() == [0, 60, 0]
+    assert not arms.theta[[0, 2]].any()
+
+
+def test_bounds_are_mean_and_width_in_a_batch_as_alone():
+    rng = np.random.default_rng(1)
+    arms = RidgeArms(2, 4)
+    for i in range(40):
+        arms.update(i % 2, rng.normal(size=4), rng.normal())
+    x = rng.normal(size=(7, 4))
+    bound = arms.upper_bound(x, 0.3)
+    assert bound.shape == (7, 2)
+    for row, alone in zip(x, bound, strict=True):
+        width = np.sqrt([row @ arms.inverse[k] @ row for k in range(2)])
+        assert np.allclose(alone, arms.theta @ row + 0.3 * width)
+        assert np.allclose(arms.upper_bound(row, 0.3), alone)
+
+
+def test_what_was_seen_more_often_is_surer():
+    arms = RidgeArms(2, 3)
+    x = np.array([1.0, 2.0, 3.0])
+    before = arms.width(x)
+    arms.update(0, x, 1.0)
+    assert arms.width(x)[0] < before[0]
+    assert arms.width(x)[1] == before[1]
+
+
+def test_arms_can_be_added_while_it_learns():
+    arms = RidgeArms(1, 2)
+    arms.update(0, np.ones(2), 1.0)
+    theta = arms.theta[0].copy()
+    arms.grow(3)
+    assert arms.arms == 3
+    assert np.array_equal(arms.theta[0], theta)
+    arms.update(2, np.ones(2), 1.0)
+    assert np.allclose(arms.theta[2], theta)
+
+
+def test_it_is_restored_and_refuses_another_shape():
+    arms, other = RidgeArms(2, 3), RidgeArms(2, 3)
+    arms.update(1, np.arange(3.0), 2.0)
+    other.restore(arms.arrays())
+    assert np.array_equal(other.theta, arms.theta)
+    with pytest.raises(DescriptionError):
+        RidgeArms(2, 4).restore(arms.arrays())
+    with pytest.raises(DescriptionError):
+        RidgeArms(0, 4)
+    with pytest.raises(DescriptionError):
+        RidgeArms(1, 4, ridge=0.0)

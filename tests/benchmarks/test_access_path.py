@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.access_path.calibration import CalibrationPlan, calibrate
+from pmoss_benchmarks.access_path.episodes import play
+from pmoss_benchmarks.access_path.figures import draw_figures
+from pmoss_benchmarks.access_path.models import MODELS, classification, compare, r2_score
+from pmoss_benchmarks.access_path.reproduction import (
+    CPU,
+    OFFLOAD,
+    Measurements,
+    Row,
+    model_rows,
+    physical_rows,
+)
+from pmoss_datasets.access_path import AccessPathRecipe, collect_scans
+from pmoss_env.errors import DescriptionError
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scans") / "data"
+    return collect_scans(AccessPathRecipe(combinations=150, repeats=4), path)
+
+
+def test_scores_follow_their_definitions():
+    truth = np.array([1.0, 2.0, 3.0, 6.0])
+    assert r2_score(truth, truth) == 1.0
+    assert r2_score(truth, np.full(4, 3.0)) == 0.0
+    best, chosen = np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 1, 0])
+    assert classification(best, chosen) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    assert np.isnan(classification(best, np.zeros(5))[0])
+
+
+def test_the_papers_physical_numbers_come_out_where_nothing_was_fitted_to_them():
+    rows = physical_rows(Measurements())
+    assert {row.row for row in rows} == {"E4", "E5", "E7", "E8", "E9", "E10", "E19"}
+    for row in rows:
+        assert row.inside, row
+    assert sum(row.verdict == "inside" for row in rows) >= 12
+
+
+def test_a_row_that_was_fitted_to_is_no_evidence():
+    assert Row("E1", "x", 1.0, 1.0, 0.9, 1.1).verdict == "inside"
+    assert Row("E1", "x", 1.0, 2.0, 0.9, 1.1).verdict == "outside"
+    assert Row("E1", "x", 1.0, 1.0, 0.9, 1.1, "a parameter").verdict == "fitted"
+
+
+def test_other_parameters_move_the_rows():
+    slow = Measurements(engine_coherence_ns=20.0)
+    assert slow.gb_per_s(OFFLOAD, "other blade") < 3.0
+    assert slow.gb_per_s(CPU, "other blade") == Measurements().gb_per_s(CPU, "other blade")
+
+
+def test_models_choose_well_on_held_out_combinations(dataset):
+    train, test = dataset.split()
+    scores = compare(dataset.pairs(train), dataset.pairs(test))
+    assert [s.model for s in scores] == list(MODELS)
+    of = {s.model: s for s in scores}
+    products = of["linear pair, products"]
+    assert products.r2["cpu"] > 0.95
+    assert products.r2["offload"] > 0.95
+    assert products.above_best < 0.02
+    assert products.above_best < of["linear pair"].above_best < of["always CPU"].above_best
+    assert of["always CPU"].as_dict()["precision"] is None
+    assert {row.row for row in model_rows(scores)} == {"E13", "E14", "E15", "E16"}
+
+
+def test_agents_play_the_same_episodes(dataset):
+    played = play(dataset, episodes=2, scans=6)
+    of = {(p.agent, p.fitted_to): p for p in played}
+    assert of["oracle", "nothing"].above_oracle == 0.0
+    assert all(p.above_oracle >= 0 for p in played)
+    assert all(p.scans == 12 for p in played)
+
+
+def test_figures_are_drawn(tmp_path, monkeypatch):
+    m = Measurements()
+    monkeypatch.setattr(m, "gb_per_s", lambda *_, **__: 1.0)  # the curves are tested above
+    draw_figures(m, tmp_path / "figures.png")
+    assert (tmp_path / "figures.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_this_host_is_calibrated():
+    plan = CalibrationPlan(megabytes=(0.1, 0.4), shares=(0.0, 0.1), backgrounds=(0,), repeats=3)
+    told = []
+    found = calibrate(plan, "thread", lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] == len(found.combinations)
+    assert found.times_us.shape == (3 * len(found.combinations), 2)
+    assert (found.times_us > 0).all()
+    assert ("never wins" in found.conclusion) == (found.wins == 0)
+    assert len(found.as_dict()["combinations"]) == len(found.combinations)
+    absent = calibrate(plan, "dsa")
+    if absent.absent:
+        assert "absent" in absent.conclusion
+    with pytest.raises(DescriptionError):
+        CalibrationPlan(repeats=1)

@@ -61,3 +61,17 @@ def test_readme_shows_the_committed_headroom() -> None:
         start = f"| {task['machine']} | {task['workload']} | {task['interference']} |"
         end = f"| {task['headroom']:+.0%} | {task['simulated_headroom']:+.0%} |"
         assert re.search(re.escape(start) + ".*" + re.escape(end), README), start
+
+
+def test_readme_shows_the_committed_numbers_of_access_paths() -> None:
+    report = json.loads((RESULTS / "access-path" / "results.json").read_text())
+    assert report["dataset"]["observations"] >= 200_000
+    for row in report["rows"]:
+        assert row["gate"] == "soft" or row["low"] <= row["ours"] <= row["high"], row
+        shown = f"| {row['row']} | {row['what']} | {row['paper']:g} | {row['ours']:.3g} |"
+        assert row["row"] == "E15" or shown in README, row
+    for agent in report["agents"]:
+        start = f"| {agent['agent']} | {agent['fitted_to']} |"
+        assert f"{start} {agent['above_oracle']:.2%} |" in README
+    for engine in json.loads((RESULTS / "access-path" / "calibration.json").read_text())["engines"]:
+        assert engine["conclusion"] in README

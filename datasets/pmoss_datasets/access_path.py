@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_datasets.storage import DATA, METADATA, check_target, checksum
+from pmoss_datasets.storage import (
+    DATA,
+    METADATA,
+    check_target,
+    checksum,
+    import_h5py,
+    replace_folder,
+)
 from pmoss_env import __version__
 from pmoss_env.access_path import (
     FEATURES,
@@ -31,7 +38,7 @@ from pmoss_env.access_path import (
     SimulatedScans,
     feature_matrix,
 )
-from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.noise import Noise
 from pmoss_env.types import Float64Array
 
@@ -186,7 +193,7 @@ def pairs_of(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[Float64Array, Flo
 def _write(
     path: Path, arrays: Mapping[str, npt.NDArray[Any]], recipe: AccessPathRecipe
 ) -> AccessPathDataset:
-    h5py = _h5py()
+    h5py = import_h5py()
     metadata = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -215,14 +222,7 @@ def _write(
         for name in (DATA, METADATA):
             with open(temporary / name, "rb") as written:
                 os.fsync(written.fileno())
-        if path.exists():
-            # Folders cannot be swapped in one step: the old one goes under the new one's old name.
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            path.rename(old / path.name)
-            temporary.rename(path)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            temporary.rename(path)
+        replace_folder(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -236,7 +236,7 @@ def open_scans(path: str | Path) -> AccessPathDataset:
         DatasetError: a file is missing, damaged, foreign or of another version.
     """
     path = Path(path)
-    h5py = _h5py()
+    h5py = import_h5py()
     where = path / METADATA
     try:
         text = where.read_text()
@@ -315,7 +315,7 @@ class AccessPathDataset:
             }
             shape = tuple(sizes[axis] for axis in axes)
             try:
-                with _h5py().File(self.path / DATA, "r") as file:
+                with import_h5py().File(self.path / DATA, "r") as file:
                     array: npt.NDArray[Any] = file[name][()]
             except Exception as error:
                 raise DatasetError(
@@ -370,14 +370,6 @@ class AccessPathDataset:
         order = np.random.default_rng(seed).permutation(self.recipe.combinations)
         cut = round(test_share * order.size)
         return np.sort(order[cut:]), np.sort(order[:cut])
-
-
-def _h5py() -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise MissingExtraError("h5py", "datasets") from error
-    return h5py
 
 
 __all__ = [

@@ -468,7 +468,6 @@ def access_path(
     from pmoss_env import __version__
     from pmoss_env.cli.access_path import models_table
     from pmoss_env.evaluation import command_line
-    from pmoss_env.files import write_atomically
 
     if out:
         check_output(out / "results.json")

@@ -42,12 +42,12 @@ def draw_figures(m: Measurements, path: str | Path) -> None:
     figure.savefig(path)
 
 
-def _finish(axes: Any, title: str, label: str) -> None:
+def _finish(axes: Any, title: str, label: str, legend: str = "best") -> None:
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_xlabel(label, fontsize=9)
     axes.set_ylabel("GB/s", fontsize=9)
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=legend != "best", loc=legend)
 
 
 def _over_size(axes: Any, m: Measurements) -> None:
@@ -72,7 +72,7 @@ def _by_distance(axes: Any, m: Measurements) -> None:
             label=PATHS[path],
         )
     axes.set_xticks(range(len(nodes)), list(nodes))
-    _finish(axes, "1 GB, by distance (figures 4, 7)", "")
+    _finish(axes, "1 GB, by distance (figures 4, 7)", "", "lower right")
 
 
 def _over_results(axes: Any, m: Measurements) -> None:

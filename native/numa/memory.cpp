@@ -181,7 +181,7 @@ PageMove move_pages(void* address, std::size_t bytes, int node) {
       if (const int error = call_move_pages(pages.data(), nodes.data(), status); error != 0) {
         result.error_number = error;
         result.failed += elsewhere_before;
-        return result;
+        break;
       }
       for (const int page : status) {
         if (page < 0) result.error_number = -page;

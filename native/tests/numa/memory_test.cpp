@@ -139,6 +139,10 @@ TEST(NumaMemory, AnAbsentNodeIsAnErrorWithItsReason) {
   EXPECT_NE(move.error_number, 0);
   EXPECT_NE(explain_memory_error(move.error_number).find("node"), std::string::npos);
   EXPECT_TRUE(memory.intact());
+  // What lies in several huge pages' places is counted to the end.
+  const Mapping large(5 * bytes);
+  large.touch();
+  EXPECT_EQ(move_pages(large.get(), large.bytes(), 1000).failed, 5 * pages);
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ class BackendError(PmossError, RuntimeError):
     """A backend that could not measure."""
 
 
+class ProcessError(BackendError):
+    """A live process that cannot be observed or scheduled: gone, or not ours."""
+
+
 class UnsupportedError(BackendError):
     """A backend that cannot do what was asked, e.g. the R-tree on the analytic model."""
 

@@ -10,6 +10,7 @@ from pmoss_env.workloads import load_workload, workload_names
 
 NAMESPACE = "pmoss"
 ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
+THREAD_SCHEDULING = f"{NAMESPACE}/ThreadScheduling-v0"
 #: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
 #: Small enough to enumerate: 6 workers and 8 slices. One workload instance, so that the optimum
@@ -20,7 +21,11 @@ _SPATIAL: dict[str, Any] = {
     "entry_point": "pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
     "vector_entry_point": "pmoss_env.envs.spatial.vector:SpatialVectorEnv",
 }
-_ACCESS_PATH: dict[str, Any] = {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"}
+#: What is not spatial scheduling.
+_OTHERS: dict[str, dict[str, Any]] = {
+    ACCESS_PATH: {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"},
+    THREAD_SCHEDULING: {"entry_point": "pmoss_env.envs.threads.env:ThreadSchedulingEnv"},
+}
 
 
 def spatial_environments() -> dict[str, dict[str, Any]]:
@@ -48,13 +53,13 @@ def task_name(workload: str) -> str:
 
 def environments() -> dict[str, dict[str, Any]]:
     """Every registered id with its keyword arguments (plain JSON)."""
-    return {**spatial_environments(), ACCESS_PATH: {}}
+    return {**spatial_environments(), **{name: {} for name in _OTHERS}}
 
 
 def register_environments() -> None:
     """Makes ``gymnasium.make("pmoss/...")`` work. Safe to repeat."""
     for name, kwargs in environments().items():
         if name not in gymnasium.registry:
-            entry_points = _ACCESS_PATH if name == ACCESS_PATH else _SPATIAL
+            entry_points = _OTHERS.get(name, _SPATIAL)
             # No max_episode_steps: an episode ends by itself, and never by truncation.
             gymnasium.register(id=name, kwargs=dict(kwargs), **entry_points)

@@ -20,6 +20,11 @@ _AGENTS: dict[str, tuple[str, str]] = {
     "linucb": ("pmoss_agents.access_path.linucb", "LinUCB"),
     "oracle": ("pmoss_agents.access_path.fixed", "Oracle"),
     "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
+    "threads-hybrid": ("pmoss_agents.thread_agents", "Hybrid"),
+    "threads-linucb": ("pmoss_agents.thread_agents", "ThreadLinUCB"),
+    "threads-random": ("pmoss_agents.thread_agents", "ThreadRandom"),
+    "threads-rule": ("pmoss_agents.thread_agents", "ThreadRule"),
+    "threads-scheduling-domain": ("pmoss_agents.thread_agents", "SchedulingDomain"),
 }
 
 

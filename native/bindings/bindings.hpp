@@ -16,5 +16,6 @@ void bind_analytic(pybind11::module_& module);
 void bind_environment(pybind11::module_& module);
 void bind_pmu(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
+void bind_threads(pybind11::module_& module);
 
 }  // namespace pmoss::bindings

@@ -13,4 +13,5 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_environment(module);
   pmoss::bindings::bind_pmu(module);
   pmoss::bindings::bind_runtime(module);
+  pmoss::bindings::bind_threads(module);
 }

@@ -127,12 +127,11 @@ CpuIdentity this_cpu() noexcept {
   return identity;
 }
 
-Opener system_opener() {
-  return [](perf_event_attr& attributes, int group) {
-    constexpr pid_t this_thread = 0;
+Opener system_opener(int thread) {
+  return [thread](perf_event_attr& attributes, int group) {
     constexpr int any_cpu = -1;
-    const long descriptor = ::syscall(SYS_perf_event_open, &attributes, this_thread, any_cpu, group,
-                                      PERF_FLAG_FD_CLOEXEC);
+    const long descriptor = ::syscall(SYS_perf_event_open, &attributes, static_cast<pid_t>(thread),
+                                      any_cpu, group, PERF_FLAG_FD_CLOEXEC);
     return descriptor >= 0 ? static_cast<int>(descriptor) : -errno;
   };
 }

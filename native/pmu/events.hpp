@@ -73,11 +73,12 @@ struct CpuIdentity {
 };
 CpuIdentity this_cpu() noexcept;
 
-/// Opens one event on the calling thread and any CPU as a member of the group whose leader is
+/// Opens one event on a thread and any CPU as a member of the group whose leader is
 /// `group` (-1 = it leads a group of its own). Returns a file descriptor, or minus the errno.
 /// Tests put their own function in place of the system call.
 using Opener = std::function<int(perf_event_attr& attributes, int group)>;
-Opener system_opener();
+/// Opens events on the thread of this id; 0 is the calling thread.
+Opener system_opener(int thread = 0);
 
 /// Tries each event by itself, so that one that fails costs no other. Always event_count entries,
 /// in the order of Event.

@@ -11,7 +11,9 @@ namespace pmoss {
 /// 32 buckets per power of two: a quantile is off by at most 1.6 %.
 class Histogram {
  public:
-  void add(std::uint64_t value) noexcept { ++counts_[bucket_of(value)]; }
+  void add(std::uint64_t value, std::uint64_t times = 1) noexcept {
+    counts_[bucket_of(value)] += times;
+  }
 
   void merge(const Histogram& other) noexcept {
     for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];

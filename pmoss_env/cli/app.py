@@ -14,6 +14,7 @@ from pmoss_env.cli import (
     learning,
     measure,
     rollout,
+    threads,
 )
 
 app = typer.Typer(
@@ -48,6 +49,8 @@ app.command()(catalogs.workloads)
 app.command()(catalogs.envs)
 app.command()(measure.measure)
 app.command()(rollout.rollout)
+app.command()(threads.threads)
+app.command()(threads.load)
 app.command()(datasets.collect)
 app.command("import-original")(datasets.import_original)
 app.add_typer(datasets.datasets, name="datasets")

@@ -535,3 +535,87 @@ def access_path(
         console.print(f"written to {out}")
     if any(row.gate == "hard" for row in outside):
         raise typer.Exit(1)
+
+
+@app.command()
+def threads(
+    seeds: Annotated[int, typer.Option(help="Runs per program and method.")] = 5,
+    out: Annotated[
+        Path | None, typer.Option(help="Write threads.json and the pictures to this folder.")
+    ] = None,
+) -> None:
+    """The Smart Scheduler paper's figures: paper, ours, accepted range, verdict.
+
+    Example: pmoss benchmark threads --seeds 3
+    """
+    from dataclasses import asdict
+
+    from pmoss_benchmarks.report import describe_machine
+    from pmoss_benchmarks.threads import FITTED, METHODS, reproduce, timings
+    from pmoss_benchmarks.threads.reproduction import draw
+    from pmoss_env import __version__
+    from pmoss_env.evaluation import command_line
+    from pmoss_env.files import write_atomically
+
+    if out:
+        check_output(out, folder=True)
+    with progress_bar("threads") as bar:
+        rows, comparison, pictures = reproduce(seeds=seeds, progress=bar)
+    console.print(
+        table(
+            f"Minutes of real time, mean of {seeds} runs",
+            ["program", *(f">{method}" for method in METHODS)],
+            [
+                *(
+                    (p, *(f"{comparison.mean(p, m) / 60:.2f}" for m in METHODS))
+                    for p in comparison.runs
+                ),
+                ("sum", *(f"{comparison.total(m) / 60:.2f}" for m in METHODS)),
+            ],
+        )
+    )
+    colours = {"inside": "green", "outside": "red", "fitted": ""}
+    console.print(
+        table(
+            "Smart Scheduler",
+            ["row", "statement", ">paper", ">ours", "accepted", ""],
+            [
+                (
+                    r.row,
+                    r.statement,
+                    r.paper,
+                    f"{r.ours:.3f}",
+                    f"{r.low:.3g} .. {r.high:.3g}",
+                    Text(r.verdict, colours[r.verdict]),
+                )
+                for r in rows
+            ],
+        )
+    )
+    for r in rows:
+        if r.verdict == "outside" and r.cause:
+            console.print(f"{r.statement}: {r.cause}")
+    for parameter, row in FITTED.items():
+        console.print(f"fitted: {parameter} to {row}")
+    speed = timings()
+    console.print(
+        f"LinUCB decides in {speed['decision_us']:.1f} us; {speed['epochs_per_s']:.0f} simulated "
+        f"epochs per second and core, {speed['env_epochs_per_s']:.0f} through the environment"
+    )
+    judged = [r for r in rows if r.verdict != "fitted"]
+    console.print(f"{sum(r.verdict == 'inside' for r in judged)} of {len(judged)} rows inside")
+    if out:
+        report = {
+            "command": command_line(),
+            "version": __version__,
+            "machine": describe_machine(),
+            "seeds": seeds,
+            "fitted": FITTED,
+            "rows": [r.as_dict() for r in rows],
+            **asdict(comparison),
+            "pictures": pictures,
+            "timings": speed,
+        }
+        write_atomically(out / "threads.json", json.dumps(report, indent=1) + "\n")
+        for path in draw(pictures, out):
+            console.print(f"written to {path}")

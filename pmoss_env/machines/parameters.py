@@ -104,6 +104,22 @@ PARAMETERS: Mapping[str, Kind] = {
     "page_walk_ns": _NOT_NEGATIVE_NS,
     "page_bytes": Kind("B", least=64.0, whole=True),
     "dispatch_ns": _NOT_NEGATIVE_NS,  # what a router takes to hand out a query
+    # What thread scheduling needs to know of a machine with slow memory (nodes without cores).
+    "turbo_ghz": Kind("GHz"),  # of a core that only waits
+    "page_fault_ns": _NOT_NEGATIVE_NS,  # a minor fault, at the base clock
+    "slow_read_ns": _NS,  # a line of a sequential read, from the own socket
+    "slow_write_ns": _NS,  # a line written past the caches, from the own socket
+    "slow_granule_bytes": Kind("B", least=64.0, whole=True),
+    # Of another socket's slow memory / of the own: latencies and bandwidths.
+    "slow_remote_read_ratio": Kind("1", least=1.0),
+    "slow_remote_write_ratio": Kind("1", least=1.0),
+    "slow_remote_read_share": Kind("share", most=1.0),
+    "slow_remote_write_share": Kind("share", most=1.0),
+    # Remote writers at once that it bears; what each beyond them adds to the time of a remote
+    # write, in times of a local one, and what it adds per share of reads among them.
+    "slow_remote_writers": Kind("threads", least=0.0),
+    "slow_remote_writer_cost": _COEFFICIENT,
+    "slow_remote_mixed_cost": _COEFFICIENT,
 }
 
 

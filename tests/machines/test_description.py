@@ -152,7 +152,7 @@ def test_sandy_bridge_has_diagonals_and_siblings_at_work() -> None:
 
 def test_optane_is_two_nodes_without_cores() -> None:
     machine = load_machine("xeon-6240m-optane")
-    assert np.bincount(machine.node_of_core, minlength=4).tolist() == [18, 18, 0, 0]
+    assert np.bincount(machine.node_of_core, minlength=4).tolist() == [36, 36, 0, 0]
     native = native_machine(machine)
     assert native.dram_ns[2] == 305
     assert native.dram_write_gb_per_s[2:] == pytest.approx([9.2, 9.2])

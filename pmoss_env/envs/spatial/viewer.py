@@ -32,7 +32,12 @@ def slices_per_core(machine: Machine, schedule: Schedule) -> Int32Array:
 
 
 def as_text(
-    machine: Machine, schedule: Schedule, load_per_core: npt.NDArray[Any], title: str
+    machine: Machine,
+    schedule: Schedule,
+    load_per_core: npt.NDArray[Any],
+    title: str,
+    of: str = "slices",
+    load: str = "load",
 ) -> str:
     """The placement as text.
 
@@ -44,6 +49,8 @@ def as_text(
         schedule: what to show.
         load_per_core: (C,) load of each core, in any unit.
         title: the first line.
+        of: what the numbers count.
+        load: what the shades show.
     """
     counts = slices_per_core(machine, schedule)
     share = _share(load_per_core)
@@ -67,14 +74,18 @@ def as_text(
                 text += _LETTERS[machine.role_of_core[core]].rjust(width - 1) + " "
         lines.append(text.rstrip())
     lines.append(
-        f"number: slices on the core; shade: load, █ = {load_per_core.max():.3g}; "
+        f"number: {of} on the core; shade: {load}, █ = {load_per_core.max():.3g}; "
         "R router, S sweeper; | - nodes, # = sockets"
     )
     return "\n".join(line for line in lines if line)
 
 
 def as_image(
-    machine: Machine, schedule: Schedule, load_per_core: npt.NDArray[Any], title: str
+    machine: Machine,
+    schedule: Schedule,
+    load_per_core: npt.NDArray[Any],
+    title: str,
+    load_label: str = "load of the core",
 ) -> npt.NDArray[np.uint8]:
     """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement().
 
@@ -89,7 +100,7 @@ def as_image(
     size = (0.62 * machine.cols + 2.2, 0.62 * machine.rows + 1.3)
     figure = Figure(figsize=(max(6.4, size[0]), size[1]), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title)
+    draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title, load_label)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
     return np.array(pixels, dtype=np.uint8)[..., :3].copy()

@@ -1,0 +1,75 @@
+"""Methods against each other on the seven programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents.thread_agents import run_episode
+from pmoss_env.envs.threads import ThreadSchedulingEnv
+
+#: Agents by the short name in tables. Every run begins with an agent that knows nothing.
+METHODS: dict[str, str] = {
+    "scheduling-domain": "threads-scheduling-domain",
+    "rule": "threads-rule",
+    "linucb": "threads-linucb",
+    "hybrid": "threads-hybrid",
+    "random": "threads-random",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the methods took.
+
+    Attributes:
+        runs: by program and method, one dict of results per seed.
+    """
+
+    runs: dict[str, dict[str, list[dict[str, float]]]]
+
+    def mean(self, program: str, method: str, what: str = "seconds") -> float:
+        """The mean over the seeds."""
+        return float(np.mean([run[what] for run in self.runs[program][method]]))
+
+    def total(self, method: str) -> float:
+        """Seconds over all programs, mean over the seeds."""
+        return sum(self.mean(program, method) for program in self.runs)
+
+
+def compare(
+    programs: Sequence[str],
+    *,
+    methods: Sequence[str] = tuple(METHODS),
+    seeds: int = 5,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Comparison:
+    """Runs every method on every program, on the same seeds.
+
+    Args:
+        programs: keys of ``PROGRAMS``.
+        methods: keys of ``METHODS``.
+        seeds: runs per cell.
+        progress: called with runs done and in all.
+        **options: further arguments of the environment.
+    """
+    runs: dict[str, dict[str, list[dict[str, float]]]] = {}
+    done, total = 0, len(programs) * len(methods) * seeds
+    for program in programs:
+        runs[program] = {}
+        for method in methods:
+            results = []
+            for seed in range(seeds):
+                agent = pmoss_agents.make(METHODS[method])
+                env = ThreadSchedulingEnv(program=program, **options)
+                results.append(run_episode(env, agent, seed=seed))
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            runs[program][method] = results
+    return Comparison(runs)

@@ -1,0 +1,499 @@
+"""Thread scheduling: migrate the threads of a program towards the slow memory with its data."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from pmoss_env.envs.threads.decisions import (
+    THRESHOLD,
+    least_used_core,
+    threads_to_move,
+    unbalanced_cores,
+)
+from pmoss_env.envs.threads.inputs import INPUTS
+from pmoss_env.envs.threads.programs import load_program, slow_memory, slow_nodes
+from pmoss_env.envs.threads.reward import (
+    FORMS,
+    UTILISATIONS,
+    Form,
+    Utilisation,
+    terms,
+    weighted,
+)
+from pmoss_env.envs.threads.server import Outcome, Sample, SimulatedServer, ThreadServer
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.types import BoolArray
+
+Observation = dict[str, npt.NDArray[Any]]
+ON_ILLEGAL = ("remap", "terminate", "raise")
+RENDER_MODES = ("ansi", "rgb_array")
+#: What info holds, at reset and at every step.
+INFO_KEYS = (
+    "action_mask",
+    "illegal_actions",
+    "core",
+    "unbalanced_cores",
+    "epoch",
+    "moved",
+    "lna",
+    "bwvn",
+    "util",
+    "seconds",
+    "user_seconds",
+    "kernel_seconds",
+    "requests",
+    "p99_ms",
+)
+_SCALES = np.array([entry.scale for entry in INPUTS])
+_SEEDS = 2**53
+#: Of a scaled input; what is more is cut. Gymnasium's checker minds an open end.
+_MOST = 1e4
+
+
+class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
+    """Migrate the threads of a running program towards the slow memory that holds their data.
+
+    ## Description
+
+    A program's threads run on a server whose nodes have ordinary memory and whose data lie on slow
+    memory: non-volatile memory in the paper, any node that a user names on a live host. The kernel
+    spreads the threads over all cores, so that many read and write another socket's slow memory. In
+    every epoch of one second the cores are found whose accesses to slow memory are mostly remote
+    (P_ub >= ``threshold``), and one of them is decided on: how many of its threads go to the node
+    that holds their data. Threads move, data do not. A moved thread is pinned; the kernel goes on
+    balancing the others.
+
+    This is the decision process of the Smart Scheduler paper (sections 4 to 8; mission rows F3 to
+    F10).
+
+    ## Observation Space
+
+    A ``Dict``, with C cores, T threads and the twelve ``INPUTS`` of ``pmoss_env.envs.threads``,
+    each divided by its scale:
+
+    | key | shape, type | meaning |
+    |---|---|---|
+    | `inputs` | (12,) float32 | of the core to decide on; 0 if there is none |
+    | `core_inputs` | (C, 12) float32 | of every core |
+    | `threads` | (1,) float32 | threads on the core to decide on |
+    | `core` | (1,) float32 | its number / C; -1 if there is none |
+    | `action_mask` | (T + 1,) int8 | 1 = may be chosen |
+
+    ## Action Space
+
+    ``Discrete(T + 1)``: how many threads of the core to migrate. The set is dynamic: with n threads
+    on the core, 1 to n are legal, as many as threads, and so is 0 (let them stay) unless
+    ``stay=False``. Where no core is unbalanced only 0 is legal. The mask is the same in
+    ``observation["action_mask"]``, ``info["action_mask"]`` and ``action_masks()``. On a masked
+    action ``on_illegal`` decides: "remap" takes the nearest legal number, "terminate" ends the
+    episode with reward 0, "raise" raises IllegalActionError. Illegal actions are counted in
+    ``info["illegal_actions"]``.
+
+    Those threads go that have most major faults, then most minor faults; each to the core with the
+    fewest threads at the node nearest to its data.
+
+    ## Rewards
+
+    0.45 LNA + 0.45 BWVN + 0.1 Util (equation 3): the change of local accesses to slow memory, its
+    bandwidth with writes counted three times, and the change of utilisation, between the epochs
+    before and after the decision. ``reward="normalised"`` makes all three changes in units of one
+    thread's share, "raw" is as printed in the paper; see ``pmoss_env.envs.threads.reward``.
+    ``utilisation`` says whether Util is that of the CPUs or of the bandwidth.
+
+    ## Starting State
+
+    The kernel's placement, drawn from the seed, after one epoch.
+
+    ## Episode End
+
+    ``terminated`` when the program has answered all its requests (or its process has ended), or
+    after an illegal action with ``on_illegal="terminate"``. Never ``truncated``.
+
+    ## Information
+
+    The same keys at reset and at every step:
+
+    - ``action_mask``: (T + 1,) int8.
+    - ``illegal_actions``: int, in this episode so far.
+    - ``core``: int, the core to decide on; -1 if none is unbalanced.
+    - ``unbalanced_cores``: int, how many there are.
+    - ``epoch``: int, epochs so far.
+    - ``moved``: int, threads that the latest decision really moved.
+    - ``lna``, ``bwvn``, ``util``: float, the reward's terms.
+    - ``seconds``, ``user_seconds``, ``kernel_seconds``: float, real time and processor time so far.
+    - ``requests``: float, answered so far; NaN for a process.
+    - ``p99_ms``: float, 99th percentile of their latency; NaN for a process.
+
+    ## Arguments
+
+    All are plain JSON, so that ``env.spec.to_json()`` works.
+
+    - ``machine``: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file; it
+      must have slow memory: nodes without cores.
+    - ``program``: a key of ``pmoss_env.envs.threads.PROGRAMS``.
+    - ``threads``, ``requests``: None for the program's own.
+    - ``data_nodes``: the threads' data lie on these nodes in turn; None: the first slow node.
+    - ``threshold``: P_ub from which a core is unbalanced.
+    - ``stay``: whether 0 is an action.
+    - ``reward``: "normalised" or "raw".
+    - ``utilisation``: "cpu" or "bandwidth".
+    - ``epoch_seconds``: length of an epoch.
+    - ``on_illegal``: "remap", "terminate" or "raise".
+    - ``render_mode``: "ansi" or "rgb_array".
+
+    ``ThreadSchedulingEnv.on(server)`` makes the same environment over any ``ThreadServer``, such as
+    the threads of a live process (``pmoss_env.envs.threads.process``).
+
+    Raises ``UnknownNameError`` for a name in no catalogue and ``DescriptionError`` for any other
+    impossible value.
+
+    ## References
+
+    Chen et al., Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA systems,
+    CCF Transactions on High Performance Computing, 2022.
+
+    ## Version History
+
+    - v0: first version.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
+        "render_modes": list(RENDER_MODES),
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        *,
+        machine: str = "xeon-6240m-optane",
+        program: str = "fillrandom",
+        threads: int | None = None,
+        requests: int | None = None,
+        data_nodes: Sequence[int] | None = None,
+        threshold: float = THRESHOLD,
+        stay: bool = True,
+        reward: str = "normalised",
+        utilisation: str = "cpu",
+        epoch_seconds: float = 1.0,
+        on_illegal: str = "remap",
+        render_mode: str | None = None,
+    ) -> None:
+        if not isinstance(machine, str):
+            raise DescriptionError(f"machine = {machine!r}: must be a text")
+        described = load_machine(machine)
+        slow_memory(described)  # says what is missing
+        self._program = load_program(program)
+        for name, value in (("threads", threads), ("requests", requests)):
+            if value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+        if threads is not None:
+            self._program = replace(self._program, threads=threads)
+        if requests is not None:
+            self._program = replace(self._program, requests=requests)
+        self._data_nodes = None if data_nodes is None else list(data_nodes)
+        self._server: ThreadServer | None = None
+        self._given = False
+        self._set_up(
+            described,
+            self._program.threads,
+            threshold=threshold,
+            stay=stay,
+            reward=reward,
+            utilisation=utilisation,
+            epoch_seconds=epoch_seconds,
+            on_illegal=on_illegal,
+            render_mode=render_mode,
+        )
+        SimulatedServer(described, self._program, data_nodes=self._data_nodes)  # checks the nodes
+
+    @classmethod
+    def on(cls, server: ThreadServer, *, most_threads: int, **options: Any) -> ThreadSchedulingEnv:
+        """The same environment over a server that runs already; ``reset`` goes on with it.
+
+        Args:
+            server: closed with the environment.
+            most_threads: T, the most threads of one core that a decision can move.
+            **options: threshold, stay, reward, utilisation, epoch_seconds, on_illegal, render_mode.
+        """
+        env = cls.__new__(cls)
+        env._server = server
+        env._given = True
+        env._data_nodes = None
+        env._set_up(server.machine, most_threads, **options)
+        return env
+
+    def _set_up(
+        self,
+        machine: Machine,
+        most_threads: int,
+        *,
+        threshold: float = THRESHOLD,
+        stay: bool = True,
+        reward: str = "normalised",
+        utilisation: str = "cpu",
+        epoch_seconds: float = 1.0,
+        on_illegal: str = "remap",
+        render_mode: str | None = None,
+    ) -> None:
+        for kind, name, known in (
+            ("reward", reward, FORMS),
+            ("utilisation", utilisation, UTILISATIONS),
+            ("on_illegal", on_illegal, ON_ILLEGAL),
+            ("render_mode", render_mode, (*RENDER_MODES, None)),
+        ):
+            if name not in known:
+                raise UnknownNameError(kind, name, [str(k) for k in known if k])
+        if not _is_number(threshold) or not 0.0 < threshold <= 1.0:
+            raise DescriptionError(f"threshold = {threshold!r}: must be above 0 and at most 1")
+        if not _is_number(epoch_seconds) or not 0.0 < epoch_seconds < 3600.0:
+            raise DescriptionError(
+                f"epoch_seconds = {epoch_seconds!r}: must be above 0 and below 3600"
+            )
+        self._machine = machine
+        self._threshold = threshold
+        self._stay = bool(stay)
+        self._form = cast(Form, reward)
+        self._utilisation = cast(Utilisation, utilisation)
+        self._epoch_seconds = float(epoch_seconds)
+        self._on_illegal = on_illegal
+        self.render_mode = render_mode
+        self._actions = most_threads + 1
+        self._slow_gb_per_s = 1.0
+        if machine.parameters and slow_nodes(machine):
+            read = machine.distances.per_node("dram_gb_per_s")
+            self._slow_gb_per_s = float(sum(read[node] for node in slow_nodes(machine)))
+        inputs = len(INPUTS)
+        self.observation_space = cast(
+            spaces.Space[Observation],
+            spaces.Dict(
+                {
+                    "inputs": spaces.Box(0.0, _MOST, shape=(inputs,), dtype=np.float32),
+                    "core_inputs": spaces.Box(
+                        0.0, _MOST, shape=(machine.cores, inputs), dtype=np.float32
+                    ),
+                    "threads": spaces.Box(0.0, _MOST, shape=(1,), dtype=np.float32),
+                    "core": spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32),
+                    "action_mask": spaces.Box(0, 1, shape=(self._actions,), dtype=np.int8),
+                }
+            ),
+        )
+        self.action_space = cast(spaces.Space[np.int64], spaces.Discrete(self._actions))
+        self._mask = np.zeros(self._actions, dtype=np.int8)
+        self._mask[0] = 1
+        self._sample: Sample | None = None
+        self._running = False
+        self._core = -1
+        self._unbalanced = 0
+        self._epoch = 0
+        self._moved = 0
+        self._terms = (0.0, 0.0, 0.0)
+        self._illegal_actions = 0
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the threads run on."""
+        return self._machine
+
+    @property
+    def server(self) -> ThreadServer:
+        """The episode's server: only to look at."""
+        if self._server is None:
+            raise ResetNeeded("there is no episode yet: call reset() first")
+        return self._server
+
+    @property
+    def sample(self) -> Sample:
+        """What the latest epoch showed."""
+        if self._sample is None:
+            raise ResetNeeded("there is no episode yet: call reset() first")
+        return self._sample
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the program has come to."""
+        return self.server.outcome()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts the program and runs one epoch under the kernel's placement.
+
+        Raises:
+            UnknownNameError: an option; there are none.
+        """
+        super().reset(seed=seed)
+        for name in options or {}:
+            raise UnknownNameError("option", name, ())
+        if not self._given:
+            self._server = SimulatedServer(
+                self._machine,
+                self._program,
+                data_nodes=self._data_nodes,
+                seed=int(self.np_random.integers(_SEEDS)),
+            )
+        self._epoch = 0
+        self._moved = 0
+        self._illegal_actions = 0
+        self._terms = (0.0, 0.0, 0.0)
+        self._core = -1
+        self._run_epoch()
+        self._running = True
+        return self._observe(), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Migrates ``action`` threads of the core at hand and runs an epoch.
+
+        Raises:
+            IllegalActionError: no such action, or a masked one with ``on_illegal="raise"``.
+            ResetNeeded: before reset, or after the end of the episode.
+        """
+        if not self._running:
+            raise ResetNeeded("no episode is running: call reset() first")
+        try:
+            count = operator.index(action)
+        except TypeError as error:
+            raise IllegalActionError(f"action {action!r}: must be a whole number") from error
+        if not 0 <= count < self._actions:
+            raise IllegalActionError(f"action {count}: must be from 0 to {self._actions - 1}")
+        if not self._mask[count]:
+            legal = np.flatnonzero(self._mask)
+            if self._on_illegal == "raise":
+                raise IllegalActionError(
+                    f"action {count}: core {self._core} allows {legal[0]} to {legal[-1]}; see "
+                    "info['action_mask']"
+                )
+            self._illegal_actions += 1
+            if self._on_illegal == "terminate":
+                self._running = False
+                return self._observe(), 0.0, True, False, self._info()
+            count = int(legal[np.argmin(abs(legal - count))])
+        before = self.sample
+        self._moved = self._migrate(count)
+        self._run_epoch()
+        self._terms = terms(
+            before,
+            self.sample,
+            form=self._form,
+            utilisation=self._utilisation,
+            slow_gb_per_s=self._slow_gb_per_s,
+        )
+        self._running = not self.server.ended
+        if not self._running:
+            # A last epoch that was cut short says nothing of the decision.
+            self._terms = (0.0, 0.0, 0.0)
+        return self._observe(), weighted(self._terms), not self._running, False, self._info()
+
+    def action_masks(self) -> BoolArray:
+        """(T + 1,) bool, the legal actions; works before reset too."""
+        return self._mask.astype(np.bool_)
+
+    def render(self) -> Any:
+        """The threads on the cores as text ("ansi") or as an (height, width, 3) uint8 image."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
+            return None
+        from pmoss_env.envs.threads import viewer
+
+        sample = self.sample
+        title = (
+            f"epoch {self._epoch}: {sample.threads.size} threads, {self._unbalanced} unbalanced "
+            f"cores, slow memory reads {sample.slow_read_gb_per_s:.1f} and writes "
+            f"{sample.slow_write_gb_per_s:.1f} GB/s"
+        )
+        draw = viewer.as_text if self.render_mode == "ansi" else viewer.as_image
+        return draw(self._machine, sample, title)
+
+    def close(self) -> None:
+        """Releases the program. Safe to repeat."""
+        self._running = False
+        if self._server is not None:
+            self._server.close()
+
+    def _migrate(self, count: int) -> int:
+        if self._core < 0 or count == 0:
+            return 0
+        sample = self.sample
+        load = sample.core_load.copy()
+        moved = 0
+        for position in threads_to_move(sample, self._core, count):
+            target = least_used_core(
+                self._machine, self.server.nearest[int(sample.homes[position])], load
+            )
+            if self.server.move(int(sample.threads[position]), target):
+                load[self._core] -= 1.0
+                load[target] += 1.0
+                moved += 1
+        return moved
+
+    def _run_epoch(self) -> None:
+        self._sample = sample = self.server.advance(self._epoch_seconds)
+        self._epoch += 1
+        cores = unbalanced_cores(sample, self._threshold)
+        if not self.server.ended:
+            # A core near the data of its threads has nowhere to send them.
+            cores = np.array([c for c in cores if self._could_move(int(c))], dtype=np.int32)
+        self._unbalanced = cores.size
+        self._mask[:] = 0
+        if cores.size and not self.server.ended:
+            # In turn, so that a core that was left alone does not keep the others waiting.
+            self._core = int(cores[np.searchsorted(cores, self._core + 1) % cores.size])
+            count = min(int(np.sum(sample.cpus == self._core)), self._actions - 1)
+            self._mask[0 if self._stay else 1 : count + 1] = 1
+        else:
+            self._core = -1
+            self._mask[0] = 1
+
+    def _could_move(self, core: int) -> bool:
+        homes = np.unique(self.sample.homes[self.sample.cpus == core])
+        return any(core not in self.server.nearest[int(home)] for home in homes)
+
+    def _observe(self) -> Observation:
+        sample = self.sample
+        scaled = np.minimum(sample.inputs / _SCALES, _MOST).astype(np.float32)
+        core = self._core
+        on_core = int(np.sum(sample.cpus == core)) if core >= 0 else 0
+        return {
+            "inputs": scaled[core].copy() if core >= 0 else np.zeros(len(INPUTS), np.float32),
+            "core_inputs": scaled,
+            "threads": np.array([on_core], dtype=np.float32),
+            "core": np.array([core / self._machine.cores if core >= 0 else -1.0], np.float32),
+            "action_mask": self._mask.copy(),
+        }
+
+    def _info(self) -> dict[str, Any]:
+        outcome = self.outcome
+        return {
+            "action_mask": self._mask.copy(),
+            "illegal_actions": self._illegal_actions,
+            "core": self._core,
+            "unbalanced_cores": self._unbalanced,
+            "epoch": self._epoch,
+            "moved": self._moved,
+            "lna": self._terms[0],
+            "bwvn": self._terms[1],
+            "util": self._terms[2],
+            "seconds": outcome.seconds,
+            "user_seconds": outcome.user_seconds,
+            "kernel_seconds": outcome.kernel_seconds,
+            "requests": outcome.requests,
+            "p99_ms": outcome.p99_ms,
+        }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+__all__ = ["INFO_KEYS", "ThreadSchedulingEnv"]

@@ -1,0 +1,109 @@
+"""A key-value load on this host: real threads, real copies, the four patterns and the mixes."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pmoss_env import _native
+from pmoss_env.envs.threads.programs import load_program
+from pmoss_env.errors import BackendError, DescriptionError
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load did.
+
+    Attributes:
+        requests: answered.
+        seconds: real time.
+        user_seconds: processor time in user mode, of the whole process since the start.
+        kernel_seconds: processor time in the kernel, the same.
+        gb_per_s: of values, read and written.
+        p99_ms: 99th percentile of a request's latency.
+    """
+
+    requests: int
+    seconds: float
+    user_seconds: float
+    kernel_seconds: float
+    gb_per_s: float
+    p99_ms: float
+
+
+def run_load(
+    pattern: str,
+    *,
+    threads: int = 4,
+    keys: int = 2000,
+    value_bytes: int = 100_000,
+    node: int | None = None,
+    requests: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    on_start: Callable[[], None] | None = None,
+) -> LoadResult:
+    """Runs a load until its requests are answered, its time is over, or Ctrl-C.
+
+    Args:
+        pattern: a key of ``PROGRAMS``.
+        threads: of the load.
+        keys: values in the store, which takes keys x value_bytes of memory.
+        value_bytes: of each value.
+        node: where the values lie; None: where the kernel puts them.
+        requests: to answer; None: no limit.
+        seconds: to run; None: no limit.
+        seed: of the keys that are chosen.
+        on_start: called when the store is filled and the threads run.
+
+    Raises:
+        UnknownNameError: no such pattern.
+        DescriptionError: an impossible value.
+        BackendError: memory or the node is refused, or a value was damaged.
+    """
+    program = load_program(pattern)
+    if seconds is not None and not seconds > 0.0:
+        raise DescriptionError(f"seconds = {seconds}: must be positive")
+    try:
+        load = _native.KeyValueLoad(
+            threads=threads,
+            write_share=program.write_share,
+            sequential=program.sequential,
+            keys=keys,
+            value_bytes=value_bytes,
+            node=-1 if node is None else node,
+            requests=requests or 0,
+            seed=seed,
+        )
+    except (ValueError, TypeError) as error:
+        raise DescriptionError(str(error)) from error
+    except (OSError, RuntimeError) as error:
+        raise BackendError(f"the load cannot start: {error}") from error
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.monotonic()
+    end = math.inf if seconds is None else began + seconds
+    load.start()
+    if on_start is not None:
+        on_start()
+    try:
+        while load.running and time.monotonic() < end:
+            time.sleep(min(0.05, max(0.0, end - time.monotonic())))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        load.stop()
+    passed = time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    if load.damaged:
+        raise BackendError(f"{load.damaged} values were damaged: this is a bug or broken memory")
+    return LoadResult(
+        requests=load.requests,
+        seconds=passed,
+        user_seconds=after.ru_utime - before.ru_utime,
+        kernel_seconds=after.ru_stime - before.ru_stime,
+        gb_per_s=load.requests * value_bytes * 1e-9 / passed,
+        p99_ms=load.latency_ns(0.99) * 1e-6,
+    )

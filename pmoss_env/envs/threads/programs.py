@@ -1,0 +1,130 @@
+"""The programs whose threads are scheduled: a persistent key-value store under seven loads.
+
+Four patterns are the paper's (table 4, mission row F14): one operation, keys in order or at random;
+three mix reads and writes (section 10, row F18). All have 16-byte keys, values of 400 kB, 20,000 of
+them, and 48 threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pmoss_env import _native
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.machines import Machine
+
+_HUGE_PAGE = 2 * 1024 * 1024
+_PAGE = 4096
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class ThreadProgram:
+    """What every thread of a program does, request by request.
+
+    Attributes:
+        name: as in the catalogue.
+        write_share: share of the requests that write.
+        sequential: whether keys come in order, so that the index is found in the caches.
+        threads: how many there are.
+        value_bytes: bytes that a request reads or writes.
+        keys: values in the store.
+        requests: that the threads answer together before the program ends. The default makes the
+            50/50 mix with all threads beside their data take the paper's 9 minutes.
+        user_cycles: of the processor per request beyond waiting for memory: 400 kB copied at 16
+            bytes per cycle, and the store's own code. An estimate.
+        index_lines: random lines of the store's index that a request reads. An estimate.
+    """
+
+    name: str
+    write_share: float
+    sequential: bool = False
+    threads: int = 48
+    value_bytes: int = 400_000
+    keys: int = 20_000
+    requests: int = 18_400_000
+    user_cycles: float = 35_000.0
+    index_lines: float = 8.0
+
+    def native(self, machine: Machine) -> _native.ThreadProgram:
+        """The C++ form.
+
+        A value that is read goes to a fresh buffer, above the size that the allocator keeps, so
+        that every page of it faults; the store itself is mapped by huge pages, once.
+        """
+        native = _native.ThreadProgram()
+        native.write_share = self.write_share
+        native.value_bytes = float(self.value_bytes)
+        native.read_cycles = native.write_cycles = self.user_cycles
+        native.read_faults = (
+            float(-(-self.value_bytes // _PAGE)) if self.value_bytes >= 131072 else 0.0
+        )
+        native.write_faults = 0.0
+        native.fault_ns = machine.parameter("page_fault_ns")
+        native.index_lines = 0.25 * self.index_lines if self.sequential else self.index_lines
+        native.ordinary_lines = self.value_bytes / _LINE
+        native.first_touches = self.keys * self.value_bytes / _HUGE_PAGE
+        return native
+
+
+PROGRAMS: dict[str, ThreadProgram] = {
+    program.name: program
+    for program in (
+        ThreadProgram("readrandom", 0.0),
+        ThreadProgram("readseq", 0.0, sequential=True),
+        ThreadProgram("fillrandom", 1.0),
+        ThreadProgram("fillseq", 1.0, sequential=True),
+        ThreadProgram("mixed50", 0.5),
+        ThreadProgram("mixed70", 0.3),
+        ThreadProgram("mixed90", 0.1),
+    )
+}
+
+
+def load_program(name: str) -> ThreadProgram:
+    """A program of the catalogue; UnknownNameError."""
+    if name not in PROGRAMS:
+        raise UnknownNameError("program", name, PROGRAMS)
+    return PROGRAMS[name]
+
+
+def slow_memory(machine: Machine) -> _native.SlowMemory:
+    """What a machine's slow memory does, in the C++ form.
+
+    Raises:
+        DescriptionError: the machine has no node without cores, or lacks a parameter.
+    """
+    if not slow_nodes(machine):
+        raise DescriptionError(
+            f"machine {machine.name!r} has no node without cores, so no slow memory: "
+            "take one that has, such as 'xeon-6240m-optane'"
+        )
+    native = _native.SlowMemory()
+    native.read_ns = machine.parameter("slow_read_ns")
+    native.write_ns = machine.parameter("slow_write_ns")
+    native.granule_bytes = machine.parameter("slow_granule_bytes")
+    native.remote_read_ratio = machine.parameter("slow_remote_read_ratio")
+    native.remote_write_ratio = machine.parameter("slow_remote_write_ratio")
+    native.remote_read_share = machine.parameter("slow_remote_read_share")
+    native.remote_write_share = machine.parameter("slow_remote_write_share")
+    native.remote_writers = machine.parameter("slow_remote_writers")
+    native.remote_writer_cost = machine.parameter("slow_remote_writer_cost")
+    native.remote_mixed_cost = machine.parameter("slow_remote_mixed_cost")
+    return native
+
+
+def slow_nodes(machine: Machine) -> list[int]:
+    """The nodes without cores."""
+    with_cores = set(machine.node_of_core.tolist())
+    return [node for node in range(machine.nodes) if node not in with_cores]
+
+
+def kernel_scheduler(machine: Machine) -> _native.KernelScheduler:
+    """What the kernel's scheduler does: turns of 3 ms (CFS), and 25 % of imbalance between nodes.
+
+    A moved thread fetches again what its second-level cache held.
+    """
+    native = _native.KernelScheduler()
+    native.turbo_ghz = machine.parameter("turbo_ghz")
+    native.move_lines = machine.parameter("l2_kib") * 1024 / _LINE
+    return native

@@ -1,0 +1,86 @@
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.threads import FITTED, METHODS, Row, compare, times_by_remote_share
+from pmoss_benchmarks.threads.reproduction import TABLE_1
+from pmoss_benchmarks.threads.studies import correlations, settled_after, spearman
+from pmoss_env.machines import load_machine
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RESULTS = json.loads(
+    (REPOSITORY / "benchmarks" / "results" / "threads" / "threads.json").read_text()
+)
+
+
+def test_table_1_comes_out():
+    ours = times_by_remote_share(tuple(TABLE_1))
+    for share, seconds in TABLE_1.items():
+        assert ours[share] == pytest.approx(seconds / TABLE_1[0.0], abs=0.015)
+
+
+def test_spearman_is_the_correlation_of_ranks():
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    assert spearman(x, x**3) == pytest.approx(1.0)
+    assert spearman(x, -x) == pytest.approx(-1.0)
+    assert spearman(x, np.array([1.0, 3.0, 2.0, 4.0])) == pytest.approx(0.8)
+    assert spearman(x, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(0.894427, abs=1e-6)
+    assert np.isnan(spearman(x, np.ones(4)))
+
+
+def test_local_writes_go_with_bandwidth():
+    found = correlations("write", epochs=4)
+    assert found["local_slow_accesses", "slow_write_gb_per_s"] > 0
+    assert found["remote_slow_accesses", "slow_write_gb_per_s"] < 0
+
+
+def test_settling():
+    assert settled_after([(1, w) for w in (1.0, 0.5, 0.3, 0.2, 0.1)]) == 3
+    assert settled_after([(1, w) for w in (1.0, 0.2, 0.3, 0.2)]) == 3
+    assert settled_after([(1, 1.0), (1, 0.9)]) == 2
+    mixed = [(1, 1.0), (1, 0.2), (0, 1.0), (1, 0.1)]
+    assert settled_after(mixed, action=1) == 1
+    assert settled_after(mixed) == 3
+
+
+def test_verdicts():
+    assert Row("F1", "", "", 1.0, 0.5, 1.0).verdict == "inside"
+    assert Row("F1", "", "", 1.1, 0.5, 1.0).verdict == "outside"
+    assert Row("F1", "", "", 1.1, 0.5, 1.0, fitted=True).verdict == "fitted"
+    assert Row("F1", "", "", float("nan"), 0.0, 1.0).as_dict()["ours"] is None
+
+
+def test_what_is_fitted_says_so_in_the_machine_and_in_the_rows():
+    parameters = load_machine("xeon-6240m-optane").parameters
+    fitted = {name for name, p in parameters.items() if p.source.startswith("fitted")}
+    assert fitted == set(FITTED) - {"requests"}
+    assert sum(row["verdict"] == "fitted" for row in RESULTS["rows"]) == len(FITTED)
+    assert RESULTS["fitted"] == FITTED
+
+
+def test_the_hybrid_wins_the_sum_of_the_seven_programs():
+    runs = RESULTS["runs"]
+    assert len(runs) == 7
+    total = {
+        method: sum(np.mean([run["seconds"] for run in runs[p][method]]) for p in runs)
+        for method in METHODS
+    }
+    assert min(total, key=total.__getitem__) == "hybrid"
+
+
+@pytest.mark.parametrize(("program", "method"), [("readseq", "hybrid"), ("mixed90", "linucb")])
+def test_committed_runs_replay_to_the_last_bit(program, method):
+    got = compare([program], methods=[method], seeds=1).runs[program][method][0]
+    assert got == RESULTS["runs"][program][method][0]
+
+
+def test_the_readme_shows_the_committed_times():
+    readme = (REPOSITORY / "README.md").read_text()
+    for program, methods in RESULTS["runs"].items():
+        cells = " | ".join(
+            f"{np.mean([run['seconds'] for run in methods[method]]) / 60:.2f}" for method in METHODS
+        )
+        assert re.search(rf"^\| {program} \| {re.escape(cells)} \|$", readme, re.M), program

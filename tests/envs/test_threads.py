@@ -1,0 +1,268 @@
+"""Thread scheduling on the simulated server."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+
+from pmoss_env.envs.threads import INPUT_NAMES, PROGRAMS, Sample, ThreadSchedulingEnv
+from pmoss_env.envs.threads.decisions import (
+    least_used_core,
+    threads_to_move,
+    unbalance,
+    unbalanced_cores,
+)
+from pmoss_env.envs.threads.env import INFO_KEYS
+from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
+from pmoss_env.envs.threads.reward import terms, weighted
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.machines import load_machine
+
+ID = "pmoss/ThreadScheduling-v0"
+SHORT = {"requests": 1_000_000}
+SHADES = str.maketrans("░▒▓█|#", "      ")
+
+
+def make(**options):
+    return ThreadSchedulingEnv(**{**SHORT, **options})
+
+
+def play(env, seed, choose=lambda mask, rng: rng.choice(np.flatnonzero(mask))):
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    steps = [(observation, 0.0, info)]
+    ended = False
+    while not ended:
+        observation, reward, ended, truncated, info = env.step(choose(info["action_mask"], rng))
+        assert not truncated
+        steps.append((observation, reward, info))
+    return steps
+
+
+def bits(steps):
+    return [
+        (*(o[key].tobytes() for key in sorted(o)), reward, info["seconds"], info["core"])
+        for o, reward, info in steps
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_checkers_are_content():
+    check_env(gymnasium.make(ID).unwrapped, skip_render_check=True)
+    check_env_for_sb3(make(), warn=False)
+
+
+def test_same_seed_same_bits():
+    env = make(program="mixed50")
+    first = bits(play(env, 3))
+    play(env, 4)
+    assert bits(play(env, 3)) == first
+    assert bits(play(make(program="mixed50"), 3)) == first
+    assert bits(play(env, 4)) != first
+
+
+def test_masks_agree_and_count_the_threads_of_the_core():
+    env = make(threads=150)
+    assert env.action_masks().tolist() == [True] + [False] * 150
+    observation, info = env.reset(seed=0)
+    met = set()
+    ended = False
+    while not ended:
+        mask = info["action_mask"]
+        assert (mask == observation["action_mask"]).all()
+        assert (mask.astype(bool) == env.action_masks()).all()
+        on_core = int((env.sample.cpus == info["core"]).sum())
+        if info["core"] >= 0:
+            assert np.flatnonzero(mask).tolist() == list(range(on_core + 1))
+            assert observation["threads"][0] == on_core
+            met.add(on_core)
+        else:
+            assert mask.sum() == mask[0] == 1
+        observation, _, ended, _, info = env.step(min(1, on_core))
+        assert set(info) == set(INFO_KEYS)
+    assert max(met) >= 2  # the set of actions has varied
+
+
+def test_without_staying_there_are_as_many_actions_as_threads():
+    env = make(threads=150, stay=False)
+    _, info = env.reset(seed=0)
+    on_core = int((env.sample.cpus == info["core"]).sum())
+    assert np.flatnonzero(info["action_mask"]).tolist() == list(range(1, on_core + 1))
+
+
+def test_moving_all_brings_all_threads_to_their_data():
+    env = make(requests=6_000_000)
+    env.reset(seed=0)
+    ended, left = False, []
+    while not ended and len(left) < 80:
+        _, _, ended, _, info = env.step(int(np.flatnonzero(env.action_masks())[-1]))
+        left.append(info["unbalanced_cores"])
+    nodes = env.machine.node_of_core[env.sample.cpus]
+    assert left[-1] == 0
+    assert (nodes == 0).all()  # data on node 2, whose socket is that of node 0
+
+
+def test_data_of_several_nodes_go_to_several_nodes():
+    env = make(requests=6_000_000, data_nodes=[2, 3])
+    env.reset(seed=0)
+    for _ in range(80):
+        env.step(int(np.flatnonzero(env.action_masks())[-1]))
+    sample = env.sample
+    assert (env.machine.node_of_core[sample.cpus] == sample.homes - 2).all()
+
+
+def test_illegal_actions():
+    env = make(on_illegal="remap")
+    env.reset(seed=0)
+    _, _, _, _, info = env.step(48)
+    assert info["illegal_actions"] == 1
+    assert info["moved"] == 1  # as many as the core had
+    env = make(on_illegal="terminate")
+    env.reset(seed=0)
+    assert env.step(48)[1:4] == (0.0, True, False)
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+    env = make(on_illegal="raise")
+    env.reset(seed=0)
+    for action in (48, 49, -1, 0.5, "x"):
+        with pytest.raises(IllegalActionError, match=str(action)):
+            env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"program": "fillrandon"}, UnknownNameError, "fillrandom"),
+        ({"machine": "skylake-x-8n"}, DescriptionError, "no node without cores"),
+        ({"threads": 0}, DescriptionError, "threads = 0"),
+        ({"requests": 1.5}, DescriptionError, "requests = 1.5"),
+        ({"data_nodes": [4]}, DescriptionError, "nodes 0 to 3"),
+        ({"data_nodes": []}, DescriptionError, "at least one"),
+        ({"threshold": 0.0}, DescriptionError, "threshold = 0.0"),
+        ({"reward": "sum"}, UnknownNameError, "normalised"),
+        ({"utilisation": "disk"}, UnknownNameError, "bandwidth"),
+        ({"epoch_seconds": 0}, DescriptionError, "epoch_seconds = 0"),
+        ({"render_mode": "human"}, UnknownNameError, "ansi"),
+    ],
+)
+def test_bad_arguments_are_named(options, error, named):
+    with pytest.raises(error, match=named):
+        make(**options)
+
+
+def test_rendering():
+    env = make(render_mode="ansi")
+    env.reset(seed=0)
+    text = env.render()
+    assert "48 threads" in text
+    assert "P_ub" in text
+    rows = [line for line in text.splitlines()[1:-1] if any(c.isdigit() for c in line)]
+    shown = [int(word) for row in rows for word in row.translate(SHADES).split()]
+    assert len(shown) == env.machine.cores
+    assert sum(shown) == 48
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().ndim == 3
+
+
+def sample_of(cpus, major, minor, inputs):
+    cpus = np.asarray(cpus, dtype=np.int32)
+    return Sample(
+        seconds=1.0,
+        threads=np.arange(cpus.size, dtype=np.int32),
+        cpus=cpus,
+        homes=np.full(cpus.size, 2, dtype=np.int32),
+        major_faults=np.asarray(major, dtype=float),
+        minor_faults=np.asarray(minor, dtype=float),
+        core_load=np.bincount(cpus, minlength=inputs.shape[0]).astype(float),
+        inputs=inputs,
+        slow_read_gb_per_s=2.0,
+        slow_write_gb_per_s=1.0,
+        local_slow_accesses=float(inputs[:, LOCAL_SLOW].sum()),
+        remote_slow_accesses=float(inputs[:, REMOTE_SLOW].sum()),
+        utilisation=0.5,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    faults=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=8),
+    count=st.integers(0, 8),
+)
+def test_threads_that_fault_most_go_first(faults, count):
+    major, minor = zip(*faults, strict=True)
+    sample = sample_of([0] * len(faults), major, minor, np.zeros((4, len(INPUT_NAMES))))
+    moved = threads_to_move(sample, 0, count).tolist()
+    assert len(moved) == min(count, len(faults))
+    left = [i for i in range(len(faults)) if i not in moved]
+    assert all(faults[a] >= faults[b] for a in moved for b in left)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rates=st.lists(
+        st.tuples(st.floats(0, 1e9), st.floats(0, 1e9), st.booleans()), min_size=2, max_size=8
+    ),
+    threshold=st.floats(0.01, 1.0),
+)
+def test_unbalanced_cores_are_those_of_equation_4(rates, threshold):
+    inputs = np.zeros((len(rates), len(INPUT_NAMES)))
+    inputs[:, REMOTE_SLOW] = [rate[0] for rate in rates]
+    inputs[:, LOCAL_SLOW] = [rate[1] for rate in rates]
+    cpus = [i for i, rate in enumerate(rates) if rate[2]] or [0]
+    sample = sample_of(cpus, [0] * len(cpus), [0] * len(cpus), inputs)
+    got = set(unbalanced_cores(sample, threshold).tolist())
+    for core, (remote, local, _) in enumerate(rates):
+        share = remote / (remote + local) if remote + local > 0 else 0.0
+        assert unbalance(inputs)[core] == pytest.approx(share)
+        assert (core in got) == (core in cpus and unbalance(inputs)[core] >= threshold)
+
+
+def test_exactly_the_threshold_is_unbalanced():
+    inputs = np.zeros((2, len(INPUT_NAMES)))
+    inputs[0, [REMOTE_SLOW, LOCAL_SLOW]] = 8.0, 2.0
+    assert unbalanced_cores(sample_of([0], [0], [0], inputs)).tolist() == [0]
+
+
+def test_the_least_used_core_has_the_idlest_sibling():
+    machine = load_machine("xeon-6240m-optane")
+    load = np.zeros(machine.cores)
+    load[0] = 1.0  # core 18 is its sibling
+    assert least_used_core(machine, np.array([18, 19], np.int32), load) == 19
+    load[19] = 1.0
+    assert least_used_core(machine, np.array([18, 19], np.int32), load) == 18
+
+
+def test_reward_is_equation_3():
+    inputs = np.zeros((2, len(INPUT_NAMES)))
+    inputs[0, LOCAL_SLOW], inputs[1, REMOTE_SLOW] = 30.0, 10.0
+    before = sample_of([0, 1], [0, 0], [0, 0], inputs)
+    changed = inputs.copy()
+    changed[0, LOCAL_SLOW] = 50.0
+    after = sample_of([0, 0], [0, 0], [0, 0], changed)
+    lna, bwvn, util = terms(before, after)
+    assert (lna, bwvn, util) == (2 * 20.0 / 40.0, 0.0, 0.0)
+    assert weighted((lna, bwvn, util)) == pytest.approx(0.45)
+    assert terms(before, after, form="raw") == (20.0, 1e3 * (2.0 + 3 * 1.0), 0.0)
+
+
+def test_moving_a_writer_pays_and_both_forms_say_so():
+    for form in ("normalised", "raw"):
+        env = make(program="fillrandom", reward=form)
+        env.reset(seed=0)
+        _, reward, _, _, info = env.step(1)
+        assert info["moved"] == 1
+        assert reward > 0.0
+        assert info["lna"] > 0.0
+
+
+def test_programs_are_the_papers():
+    assert sorted(PROGRAMS) == sorted(
+        ["readrandom", "readseq", "fillrandom", "fillseq", "mixed50", "mixed70", "mixed90"]
+    )
+    for program in PROGRAMS.values():
+        assert (program.threads, program.value_bytes, program.keys) == (48, 400_000, 20_000)

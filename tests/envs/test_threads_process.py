@@ -1,0 +1,280 @@
+"""Scheduling the threads of a live process: real threads, real affinity, on this host."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pmoss_agents
+from pmoss_env.envs.threads import ThreadSchedulingEnv
+from pmoss_env.envs.threads.affinity import Affinity, threads_of
+from pmoss_env.envs.threads.guardian import restore, start_of
+from pmoss_env.envs.threads.load import run_load
+from pmoss_env.envs.threads.process import ProcessServer
+from pmoss_env.errors import BackendError, DescriptionError, ProcessError, UnknownNameError
+from pmoss_env.machines import load_machine
+
+CPUS = sorted(os.sched_getaffinity(0))
+TARGET = "from pmoss_env.envs.threads.load import run_load; run_load({!r}, threads={}, keys=20, \
+value_bytes=200000, seconds=60, on_start=lambda: print('ready', flush=True))"
+needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+
+
+def two_nodes():
+    """This host as if the first CPU were a node and the others another."""
+    machine = load_machine("host")
+    node = np.minimum(np.arange(machine.cores), 1).astype(np.int32)
+    return replace(machine, node_of_core=node, socket_of_node=np.array([0, 1], dtype=np.int32))
+
+
+@contextlib.contextmanager
+def target(pattern="readrandom", threads=3):
+    child = subprocess.Popen(
+        [sys.executable, "-c", TARGET.format(pattern, threads)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout.readline() == "ready\n"
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def affinities(process):
+    return {thread: os.sched_getaffinity(thread) for thread in threads_of(process)}
+
+
+def server_on(process, **options):
+    options = {"slow_node": 0, "machine": two_nodes(), "near": [0], **options}
+    return ProcessServer(process, **options)
+
+
+@needs_two_cpus
+def test_threads_go_to_their_data_and_get_their_affinity_back():
+    with target() as child:
+        before = affinities(child.pid)
+        server = server_on(child.pid, seconds_between_moves=0.0)
+        env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.3)
+        agent = pmoss_agents.make("threads-rule")
+        observation, info = env.reset()
+        for _ in range(12):
+            assert env.observation_space.contains(observation)
+            observation, _, ended, _, info = env.step(agent.act(observation, info["action_mask"]))
+            assert not ended
+        first = int(server.machine.cpu_of_core[0])
+        pinned = [t for t, mask in affinities(child.pid).items() if mask == {first}]
+        assert len(pinned) == server.report.moves >= 1
+        # All its working threads are beside the data now, however the kernel had placed them.
+        assert info["unbalanced_cores"] == 0
+        assert server.outcome().user_seconds + server.outcome().kernel_seconds > 0.0
+        env.close()
+        assert affinities(child.pid) == before
+        env.close()
+
+
+@needs_two_cpus
+def test_a_dry_run_changes_nothing():
+    with target() as child:
+        before = affinities(child.pid)
+        server = server_on(child.pid, dry_run=True)
+        env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.2)
+        env.reset()
+        for _ in range(8):
+            env.step(int(np.flatnonzero(env.action_masks())[-1]))
+            assert affinities(child.pid) == before
+        assert server.report.moves == 0
+        env.close()
+
+
+@needs_two_cpus
+def test_the_rate_limit_holds():
+    with target() as child:
+        server = server_on(child.pid, moves_per_second=1e-6)
+        server.advance(0.1)
+        threads = threads_of(child.pid)
+        assert [server.move(thread, 0) for thread in threads[:3]] == [True, False, False]
+        assert server.report.refused == {"more moves than the rate limit allows": 2}
+        server.close()
+        server = server_on(child.pid, moves_per_second=100.0)
+        server.advance(0.2)
+        assert server.move(threads[0], 0)
+        assert not server.move(threads[0], 1)
+        server.close()
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_affinity_comes_back_when_the_tool_is_killed(number):
+    program = (
+        "import sys, time; from pmoss_env.envs.threads.affinity import Affinity, threads_of\n"
+        "pid = int(sys.argv[1]); affinity = Affinity(pid)\n"
+        f"assert all(affinity.pin(t, {CPUS[0]}) is None for t in threads_of(pid))\n"
+        "print('pinned', flush=True); time.sleep(60)"
+    )
+    with target() as child:
+        before = affinities(child.pid)
+        tool = subprocess.Popen(
+            [sys.executable, "-c", program, str(child.pid)], stdout=subprocess.PIPE, text=True
+        )
+        assert tool.stdout.readline() == "pinned\n"
+        assert set(map(frozenset, affinities(child.pid).values())) == {frozenset({CPUS[0]})}
+        tool.send_signal(number)
+        tool.wait()
+        tool.stdout.close()
+        deadline = time.monotonic() + 30
+        while affinities(child.pid) != before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert affinities(child.pid) == before
+
+
+@needs_two_cpus
+def test_threads_that_inherit_a_pin_are_freed():
+    program = (
+        "import threading, time, sys\n"
+        "sys.stdin.readline(); t = threading.Thread(target=time.sleep, args=(60,), daemon=True)\n"
+        "t.start(); print('started', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        with Affinity(child.pid) as affinity:
+            before = os.sched_getaffinity(child.pid)
+            assert affinity.pin(child.pid, CPUS[0]) is None
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "started\n"
+            (heir,) = set(threads_of(child.pid)) - {child.pid}
+            assert os.sched_getaffinity(heir) == {CPUS[0]}
+            assert affinity.release_heirs() == 1
+            assert os.sched_getaffinity(heir) == before
+            assert os.sched_getaffinity(child.pid) == {CPUS[0]}
+        assert set(map(frozenset, affinities(child.pid).values())) == {frozenset(before)}
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_process_that_ends_ends_the_episode():
+    with target() as child:
+        server = server_on(child.pid)
+        env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.1)
+        env.reset()
+        thread = threads_of(child.pid)[-1]
+        child.kill()
+        child.wait()
+        assert not server.move(thread, 0)
+        assert server.report.refused == {"the thread is gone": 1}
+        terminated = env.step(0)[2]
+        assert terminated
+        assert server.ended
+        env.close()
+
+
+def test_who_cannot_be_scheduled_is_told(monkeypatch):
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    child.wait()
+    with pytest.raises(ProcessError, match=f"process {child.pid} does not exist"):
+        server_on(child.pid)
+
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with pytest.raises(ProcessError, match="must be yours"):
+        server_on(os.getpid())
+
+
+def test_cpus_that_cannot_be_used_are_no_ops(monkeypatch):
+    with target() as child:
+        server = server_on(child.pid, moves_per_second=100.0, seconds_between_moves=0.0)
+        server.advance(0.2)
+        thread = threads_of(child.pid)[0]
+        real = os.sched_setaffinity
+
+        def offline(thread, mask):
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(os, "sched_setaffinity", offline)
+        assert not server.move(thread, 0)
+        monkeypatch.setattr(os, "sched_setaffinity", real)
+        assert server.report.refused == {f"CPU {CPUS[0]} is offline": 1}
+        # A thread that its user keeps on some CPUs stays on them.
+        if len(CPUS) > 1:
+            other = threads_of(child.pid)[1]
+            os.sched_setaffinity(other, {CPUS[1]})
+            assert not server.move(other, 0)
+            assert os.sched_getaffinity(other) == {CPUS[1]}
+        server.close()
+
+
+def test_nodes_and_rates_are_checked():
+    with pytest.raises(DescriptionError, match="slow_node = 99: this host has the nodes"):
+        ProcessServer(os.getpid(), slow_node=99)
+    with pytest.raises(DescriptionError, match="moves_per_second"):
+        ProcessServer(os.getpid(), slow_node=0, moves_per_second=0.0)
+
+
+def test_without_a_second_node_nothing_moves_and_the_report_says_so():
+    with target() as child:
+        every = list(range(load_machine("host").cores))
+        server = ProcessServer(child.pid, slow_node=0, near=every)
+        env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.2)
+        _, info = env.reset()
+        for _ in range(3):
+            assert info["core"] == -1
+            info = env.step(0)[4]
+        assert server.report.moves == 0
+        assert any("nothing will move" in note for note in server.report.notes)
+        env.close()
+
+
+def test_restoring_leaves_a_later_thread_of_the_same_id_alone():
+    with target() as child:
+        thread = threads_of(child.pid)[0]
+        start = start_of(child.pid, thread)
+        assert restore(child.pid, {thread: (start + 1, [CPUS[0]])}) == 0
+        assert restore(child.pid, {}) == 0
+
+
+def test_the_load_does_what_it_says():
+    for pattern in ("readrandom", "readseq", "fillrandom", "fillseq", "mixed50"):
+        result = run_load(pattern, threads=2, keys=50, value_bytes=5000, requests=300)
+        assert result.requests == 300
+        assert result.gb_per_s > 0.0
+        assert result.p99_ms > 0.0
+    assert run_load("readseq", threads=1, keys=5, value_bytes=1000, seconds=0.2).seconds >= 0.2
+    with pytest.raises(UnknownNameError):
+        run_load("readall")
+    with pytest.raises(DescriptionError, match="threads = 0"):
+        run_load("readseq", threads=0)
+    with pytest.raises(BackendError, match="node 500"):
+        run_load("readseq", node=500)
+
+
+@needs_two_cpus
+def test_the_command_line(tmp_path):
+    pmoss = [sys.executable, "-m", "pmoss_env"]
+    load = [*pmoss, "load", "readrandom", "--threads", "2", "--keys", "20", "--seconds", "20"]
+    done = subprocess.run(
+        [*pmoss, "threads", "--seconds", "2", "--epoch", "0.3", "--log", str(tmp_path / "log"),
+         "--save", str(tmp_path / "agent.npz"), "--", *load],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "s observed" in done.stdout
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert lines
+    assert set(lines[0]) >= {"epoch", "core", "action", "moved", "reward"}
+    assert pmoss_agents.load(tmp_path / "agent.npz").name == "threads-hybrid"
+    both = subprocess.run([*pmoss, "threads"], capture_output=True, text=True, check=False)
+    assert both.returncode != 0
+    assert "--pid" in both.stderr

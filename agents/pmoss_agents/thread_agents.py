@@ -213,10 +213,10 @@ class ThreadLinUCB(ThreadAgent):
         self._pending = None
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        return self.bandit.state()
+        return self.bandit.arrays(), {}
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        self.bandit.restore(arrays, values)
+        self.bandit.restore(arrays)
 
 
 @dataclass(frozen=True)

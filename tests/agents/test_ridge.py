@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pmoss_agents.ridge import RidgeArms
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import CheckpointError, DescriptionError
 
 
 def direct(x, y, ridge):
@@ -61,14 +61,44 @@ def test_arms_can_be_added_while_it_learns():
     assert np.allclose(arms.theta[2], theta)
 
 
-def test_it_is_restored_and_refuses_another_shape():
-    arms, other = RidgeArms(2, 3), RidgeArms(2, 3)
+def test_it_is_restored_and_goes_on_with_the_same_bits():
+    arms, other = RidgeArms(2, 3), RidgeArms(0, 3)
     arms.update(1, np.arange(3.0), 2.0)
     other.restore(arms.arrays())
+    for each in (arms, other):
+        each.update(0, np.ones(3), 1.0)
+        each.update(1, np.ones(3), 1.0)
     assert np.array_equal(other.theta, arms.theta)
-    with pytest.raises(DescriptionError):
+    assert np.array_equal(other.width(np.ones(3)), arms.width(np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: a.pop("gram"),
+        lambda a: a.update(moment=a["moment"][:, :1]),
+        lambda a: a.update(theta=a["theta"][:1]),
+        lambda a: a.update(gram=np.zeros_like(a["gram"])),
+        lambda a: a.update(gram=np.full_like(a["gram"], np.nan)),
+        lambda a: a.update(count=np.array(["many", "few"])),
+    ],
+)
+def test_damaged_states_are_refused_and_change_nothing(damage):
+    arms, other = RidgeArms(2, 3), RidgeArms(2, 3)
+    arms.update(1, np.arange(3.0), 2.0)
+    arrays = arms.arrays()
+    damage(arrays)
+    with pytest.raises(CheckpointError):
+        other.restore(arrays)
+    assert not other.count.any()
+    with pytest.raises(CheckpointError, match="4 features"):
         RidgeArms(2, 4).restore(arms.arrays())
-    with pytest.raises(DescriptionError):
-        RidgeArms(0, 4)
-    with pytest.raises(DescriptionError):
+
+
+def test_impossible_numbers_are_named():
+    with pytest.raises(DescriptionError, match="arms = -1"):
+        RidgeArms(-1, 4)
+    with pytest.raises(DescriptionError, match="features = 0"):
+        RidgeArms(1, 0)
+    with pytest.raises(DescriptionError, match="ridge"):
         RidgeArms(1, 4, ridge=0.0)

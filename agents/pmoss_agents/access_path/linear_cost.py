@@ -112,8 +112,5 @@ class LinearCost(AccessPathAgent):
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         self.scale = np.array(arrays["scale"])
-        self.models = RidgeArms(len(arrays["theta"]), self.scale.size, _TINY_RIDGE)
-        try:
-            self.models.restore(arrays)
-        except DescriptionError as error:
-            raise CheckpointError(f"{self.name}: {error}") from error
+        self.models = RidgeArms(0, self.scale.size, _TINY_RIDGE)
+        self.models.restore(arrays)

@@ -18,7 +18,7 @@ from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, e
 from pmoss_agents.base import Array
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.access_path import FEATURES
-from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 
 #: About the largest value of each feature, so that one ridge suits all.
 _SCALE = np.array([500.0, 300.0, 10.0, 12.0, 6.0])
@@ -108,7 +108,4 @@ class LinUCB(AccessPathAgent):
         return self.models.arrays(), {}
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        try:
-            self.models.restore(arrays)
-        except DescriptionError as error:
-            raise CheckpointError(f"{self.name}: {error}") from error
+        self.models.restore(arrays)

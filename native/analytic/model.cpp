@@ -770,14 +770,16 @@ void Model::wait_for(std::size_t i, const RowSums& sums) {
   const Stream& stream = streams_[i];
   const double mine = stream.share * stream.part;
   Demand& demand = demand_[i];
+  // Between the points of a table a sum near 0 may come out below it.
+  const double near = std::max(0.0, sums.near), far = std::max(0.0, sums.far);
   // Every touch has waited for the private cache already.
-  demand.llc_ns = mine * (sums.near * std::max(0.0, machine_.llc_ns - machine_.l2_ns) -
-                          sums.far * machine_.l2_ns);
-  demand.dram_ns = mine * sums.far *
+  demand.llc_ns =
+      mine * (near * std::max(0.0, machine_.llc_ns - machine_.l2_ns) - far * machine_.l2_ns);
+  demand.dram_ns = mine * far *
                    machine_.dram_latency(
                        machine_.node_of_core[static_cast<std::size_t>(stream.core)], stream.node);
-  demand.read_bytes = mine * line_bytes * sums.fetched;
-  demand.written_bytes = mine * line_bytes * sums.dirtied;
+  demand.read_bytes = mine * line_bytes * std::max(0.0, sums.fetched);
+  demand.written_bytes = mine * line_bytes * std::max(0.0, sums.dirtied);
 }
 
 void Model::refresh_stream(std::size_t i) {
@@ -865,9 +867,9 @@ void Model::look_up_core(std::size_t physical) {
     CoreTimes& times = times_[static_cast<std::size_t>(stream.core)];
     times.left_l2 = times.offset == 0.0 ? l2 : SliceTables::position(point + times.offset);
     const auto misses = [&](double left, const TablePosition& same) {
-      return stream.part * tables_.page_misses(t, times.offset == 0.0
-                                                      ? same
-                                                      : SliceTables::position(left + times.offset));
+      const TablePosition at =
+          times.offset == 0.0 ? same : SliceTables::position(left + times.offset);
+      return stream.part * std::max(0.0, tables_.page_misses(t, at));
     };
     const double walks = misses(left_second, second);
     demand_[i].dtlb_misses = walks;

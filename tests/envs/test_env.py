@@ -626,3 +626,9 @@ def test_the_toys_optimum():
     schedule, throughput = env.new_backend().best_by_enumeration()
     trace = play(env, 0, env.machine.tile_of_core[schedule.cores])
     assert trace[-1][3]["throughput"] == throughput == pytest.approx(7.4559600679)
+
+
+def test_counters_of_an_idle_slice_do_not_fall_below_zero():
+    env = SpatialSchedulingEnv(machine="skylake-x-8n", workload="hot-range")
+    observation, _ = env.reset(seed=123)
+    assert observation in env.observation_space

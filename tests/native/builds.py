@@ -38,5 +38,5 @@ def build_native(kind: str, *targets: str) -> Path:
         f"-DCMAKE_MAKE_PROGRAM={CMAKE.with_name('ninja')}",
         timeout=120,
     )
-    run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=900)
+    run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=1800)
     return build

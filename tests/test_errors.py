@@ -1,6 +1,5 @@
-import pickle
-
-import pytest
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 from pmoss_env.errors import MissingExtraError, PmossError, UnknownNameError
 
@@ -15,12 +14,19 @@ def test_unknown_name_suggests_the_nearest() -> None:
     assert isinstance(error, PmossError)
 
 
-@pytest.mark.parametrize(
-    "error", [UnknownNameError("machine", "x", ["y"]), MissingExtraError("torch", "agents")]
-)
-def test_errors_come_whole_out_of_worker_processes(error: PmossError) -> None:
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error) and str(again) == str(error)
+ERRORS = (UnknownNameError("machine", "x", ["y"]), MissingExtraError("torch", "agents"))
+
+
+def fail(number: int) -> None:
+    raise ERRORS[number]
+
+
+def test_errors_come_whole_out_of_worker_processes() -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        for number, error in enumerate(ERRORS):
+            again = pool.submit(fail, number).exception(timeout=60)
+            assert type(again) is type(error)
+            assert str(again) == str(error)
 
 
 def test_missing_extra_says_what_to_install() -> None:

@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
-from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.isolated import IsolatedBackend
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.errors import (
     DescriptionError,
@@ -417,7 +417,7 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
 
 
 def test_interference_that_the_backend_cannot_run_is_refused_when_the_env_is_made(monkeypatch):
-    monkeypatch.setattr(HardwareBackend, "neighbour_families", ("busy_core",))
+    monkeypatch.setattr(IsolatedBackend, "neighbour_families", ("busy_core",))
     with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'hardware' runs only"):
         SpatialSchedulingEnv(machine="host", backend="hardware", interference="memory_stream")
 

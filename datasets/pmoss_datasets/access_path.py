@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -21,13 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_datasets.storage import (
+from pmoss_datasets.folder import (
     DATA,
     METADATA,
     check_target,
     checksum,
     import_h5py,
-    replace_folder,
+    read_metadata,
+    whole_folder,
 )
 from pmoss_env import __version__
 from pmoss_env.access_path import (
@@ -207,10 +205,7 @@ def _write(
         "checksums": {name: checksum(arrays[name]) for name in FIELDS},
     }
     text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        temporary.chmod(0o755)
+    with whole_folder(path) as temporary:
         with h5py.File(temporary / DATA, "w", libver="latest") as file:
             file.attrs["format"] = FORMAT
             file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
@@ -219,13 +214,6 @@ def _write(
                     name, data=arrays[name], compression="gzip", compression_opts=6, shuffle=True
                 )
         (temporary / METADATA).write_text(text)
-        for name in (DATA, METADATA):
-            with open(temporary / name, "rb") as written:
-                os.fsync(written.fileno())
-        replace_folder(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return open_scans(path)
 
 
@@ -238,13 +226,7 @@ def open_scans(path: str | Path) -> AccessPathDataset:
     path = Path(path)
     h5py = import_h5py()
     where = path / METADATA
-    try:
-        text = where.read_text()
-        metadata = json.loads(text)
-    except FileNotFoundError as error:
-        raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{where}: cannot be read: {error}") from error
+    text, metadata = read_metadata(path)
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise DatasetError(f"{where}: is not of a {FORMAT}")
     if metadata.get("schema_version") != SCHEMA_VERSION:

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pmoss_datasets.folder import METADATA
 from pmoss_datasets.schema import ID_PATTERN
-from pmoss_datasets.storage import METADATA, Dataset, open_dataset
+from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
 from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_datasets.folder import (
+    DATA,
+    METADATA,
+    check_target,
+    checksum,
+    import_h5py,
+    read_metadata,
+    whole_folder,
+)
 from pmoss_datasets.schema import (
     FIELD,
     FIELDS,
@@ -33,35 +39,17 @@ from pmoss_datasets.schema import (
 )
 from pmoss_datasets.validation import find_problems, validate
 from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.errors import DatasetError, MissingExtraError
+from pmoss_env.errors import DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
 
 if TYPE_CHECKING:
     import h5py
 
-DATA = "data.hdf5"
-METADATA = "metadata.json"
 #: Episodes in one compressed block: many enough to compress well, few enough to read one quickly.
 BLOCK = 64
 #: Fields that hold one number per episode.
 _SCALARS = frozenset(field.name for field in FIELDS if not field.axes)
-
-
-def import_h5py() -> Any:
-    """h5py; MissingExtraError if it is not installed."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise MissingExtraError("h5py", "datasets") from error
-    return h5py
-
-
-def checksum(array: Array) -> str:
-    """Sha256 of an array's dtype, shape and bytes, independent of how it is compressed."""
-    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
-    digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def _episode_codes(array: Array) -> npt.NDArray[np.uint32]:
@@ -104,11 +92,7 @@ def write_dataset(
     except (TypeError, ValueError) as error:
         raise DatasetError(f"{path}: metadata is not plain JSON: {error}") from error
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A sibling folder lies on the same file system, so that the rename is atomic.
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        temporary.chmod(0o755)
+    with whole_folder(path) as temporary:
         with h5py.File(temporary / DATA, "w", libver="latest") as file:
             file.attrs["format"] = FORMAT
             file.attrs["schema_version"] = metadata.schema_version
@@ -118,42 +102,7 @@ def write_dataset(
             for name, array in arrays.items():
                 file.create_dataset(f"codes/{name}", data=_episode_codes(array))
         (temporary / METADATA).write_text(text)
-        for name in (DATA, METADATA):
-            _sync(temporary / name)
-        _sync(temporary)
-        replace_folder(temporary, path)
-        _sync(path.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return open_dataset(path)
-
-
-def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> None:
-    """Finds out whether a dataset could be written, and leaves no trace of it.
-
-    Args:
-        path: the folder.
-        overwrite: whether a dataset that is there may be replaced.
-        what: a file in it by which such a dataset is known.
-
-    Raises:
-        DatasetError: something is there that may not be replaced, or nothing can be written there.
-    """
-    path = Path(path)
-    try:
-        if path.exists():
-            if not overwrite:
-                raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
-            if not (path / what).is_file():
-                raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
-        folder = path.absolute().parent
-        while not folder.exists():
-            folder = folder.parent
-        # Only a try tells: permissions do not bind root, nor say that a file system is read-only.
-        Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder)).rmdir()
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _write_array(file: h5py.File, name: str, array: Array) -> None:
@@ -170,35 +119,6 @@ def _write_array(file: h5py.File, name: str, array: Array) -> None:
     )
 
 
-def replace_folder(source: Path, target: Path) -> None:
-    """Renames ``source`` to ``target``, which may be an older dataset."""
-    if not target.exists():
-        source.rename(target)
-        return
-    # Folders cannot be swapped in one portable step; the old one is kept until the new one is in.
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-    kept = old / target.name
-    try:
-        target.rename(kept)
-        source.rename(target)
-    except BaseException:
-        if kept.exists() and not target.exists():
-            kept.rename(target)
-        raise
-    finally:
-        # Not if the old one could not be put back: what is in there is then the only copy.
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def open_dataset(path: str | Path) -> Dataset:
     """Opens a dataset folder; arrays are read, and checked, when first used.
 
@@ -208,15 +128,8 @@ def open_dataset(path: str | Path) -> Dataset:
     """
     path = Path(path)
     h5py = import_h5py()
-    where = path / METADATA
-    try:
-        text = where.read_text()
-        raw = json.loads(text)
-    except FileNotFoundError as error:
-        raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{where}: cannot be read: {error}") from error
-    metadata = Metadata.from_json(raw, where)
+    text, raw = read_metadata(path)
+    metadata = Metadata.from_json(raw, path / METADATA)
     where = path / DATA
     if not where.is_file():
         raise DatasetError(f"{where}: is missing")

@@ -19,6 +19,7 @@ from pmoss_datasets import (
     open_dataset,
     write_dataset,
 )
+from pmoss_datasets import folder as folder_module
 from pmoss_datasets import storage as storage_module
 from pmoss_env.errors import DatasetError
 
@@ -269,14 +270,17 @@ def test_wrong_metadata_is_never_written(original, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("when", ["_write_array", "_sync", "replace_folder"])
+@pytest.mark.parametrize(
+    ("module", "when"),
+    [(storage_module, "_write_array"), (folder_module, "_sync"), (folder_module, "_replace")],
+)
 def test_a_failure_while_writing_leaves_nothing_and_keeps_the_old(
-    original, folder, tmp_path, monkeypatch, when
+    original, folder, tmp_path, monkeypatch, module, when
 ):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(storage_module, when, fail)
+    monkeypatch.setattr(module, when, fail)
     with pytest.raises(OSError, match="disk full"):
         write_dataset(folder, list(original), original.metadata, overwrite=True)
     monkeypatch.undo()

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pmoss_datasets.folder import import_h5py
 from pmoss_datasets.formats.d3rlpy import to_d3rlpy
 from pmoss_datasets.formats.d4rl import D4RLView
-from pmoss_datasets.storage import Dataset, import_h5py
+from pmoss_datasets.storage import Dataset
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
 

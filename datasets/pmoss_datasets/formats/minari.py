@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +11,11 @@ import numpy as np
 
 from pmoss_datasets.card import card
 from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.folder import check_target, import_h5py, whole_folder
 from pmoss_datasets.playing import ENV_ID, Played, Player
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Metadata, machine_facts
-from pmoss_datasets.storage import (
-    Dataset,
-    check_target,
-    import_h5py,
-    replace_folder,
-    write_dataset,
-)
+from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError, MissingExtraError, PmossError
@@ -63,11 +56,8 @@ def to_minari(
     minari, storage_class, buffer_class = _minari()
     target = Path(root) / dataset.metadata.id
     check_target(target, overwrite, what="data/metadata.json")
-    target.parent.mkdir(parents=True, exist_ok=True)
     spec = gymnasium.make(ENV_ID, **_env_kwargs(dataset, reward)).spec
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        temporary.chmod(0o755)
+    with whole_folder(target) as temporary:
         expander = Expander(dataset)
         storage = storage_class.new(
             temporary / "data",
@@ -83,10 +73,6 @@ def to_minari(
             storage.update_episodes([buffer])
         size = _compress(temporary / "data" / "main_data.hdf5")
         storage.update_metadata({"dataset_size": round(size / 1e6, 3)})
-        replace_folder(temporary, target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return minari.MinariDataset(target / "data")
 
 

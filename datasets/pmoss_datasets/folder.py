@@ -1,0 +1,123 @@
+"""What every dataset's folder has: written whole or not at all, metadata beside the arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_env.errors import DatasetError, MissingExtraError
+
+DATA = "data.hdf5"
+METADATA = "metadata.json"
+
+
+def import_h5py() -> Any:
+    """h5py; MissingExtraError if it is not installed."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError("h5py", "datasets") from error
+    return h5py
+
+
+def checksum(array: npt.NDArray[Any]) -> str:
+    """Sha256 of an array's dtype, shape and bytes, independent of how it is compressed."""
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> None:
+    """Finds out whether a dataset could be written, and leaves no trace of it.
+
+    Args:
+        path: the folder.
+        overwrite: whether a dataset that is there may be replaced.
+        what: a file in it by which such a dataset is known.
+
+    Raises:
+        DatasetError: something is there that may not be replaced, or nothing can be written there.
+    """
+    path = Path(path)
+    try:
+        if path.exists():
+            if not overwrite:
+                raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
+            if not (path / what).is_file():
+                raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
+        folder = path.absolute().parent
+        while not folder.exists():
+            folder = folder.parent
+        # Only a try tells: permissions do not bind root, nor say that a file system is read-only.
+        Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder)).rmdir()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_metadata(path: Path) -> tuple[str, Any]:
+    """The text of a dataset's metadata and what it says; raises DatasetError naming the file."""
+    where = path / METADATA
+    try:
+        text = where.read_text()
+        return text, json.loads(text)
+    except FileNotFoundError as error:
+        raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{where}: cannot be read: {error}") from error
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of ``path`` at the end, or is gone after an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A sibling folder lies on the same file system, so that the rename is atomic.
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        temporary.chmod(0o755)
+        yield temporary
+        for written in (*temporary.rglob("*"), temporary):
+            _sync(written)
+        _replace(temporary, path)
+        _sync(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Renames ``source`` to ``target``, which may be an older dataset."""
+    if not target.exists():
+        source.rename(target)
+        return
+    # Folders cannot be swapped in one portable step; the old one is kept until the new one is in.
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    kept = old / target.name
+    try:
+        target.rename(kept)
+        source.rename(target)
+    except BaseException:
+        if kept.exists() and not target.exists():
+            kept.rename(target)
+        raise
+    finally:
+        # Not if the old one could not be put back: what is in there is then the only copy.
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -25,7 +25,6 @@ from pmoss_agents.decision_transformer import (  # noqa: E402
     Decoder,
     Model,
     _Episodes,
-    derived_channels,
 )
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
@@ -461,25 +460,6 @@ def test_the_wanted_return_reaches_the_model(fitted):
     play(fitted)
     best = fitted.task["best_throughput"]
     assert fitted._target == pytest.approx(fitted.config.target_return * best)
-
-
-def test_derived_channels_say_what_they_claim():
-    machine, incumbent, slice_ = (torch.zeros(shape) for shape in ((1, 1, 3, 21), (1, 1, 3, 21), 0))
-    slice_ = torch.zeros(1, 1, 21)
-    incumbent[..., 2] = torch.tensor([1.0, 2.0, 0.0])  # task clock
-    incumbent[..., 1] = torch.tensor([1.0, 4.0, 0.0])  # elapsed
-    machine[..., 2] = torch.tensor([0.5, 0.5, 0.0])
-    slice_[..., 2] = 0.25
-    mask = torch.tensor([[[1.0, 1.0, 1.0]]])
-    placed, added, slow, known, occupied, above = derived_channels(
-        machine, incumbent, slice_, mask
-    )[0, 0].T
-    np.testing.assert_allclose(placed, [0.5, 0.5, 0.0])  # the mean busy time is 1
-    np.testing.assert_allclose(added, [0.25] * 3)
-    np.testing.assert_allclose(slow, [0, 1, 0])
-    np.testing.assert_allclose(known, [1, 1, 0])
-    np.testing.assert_allclose(occupied, [0.75, 1.5, 0.25])
-    np.testing.assert_allclose(above, np.log(np.array([2, 5, 0]) + 1e-3), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -28,16 +28,22 @@ from pmoss_env.workloads import Workload, resized
 T = TypeVar("T")
 
 
-def enough_queries(machine: Machine) -> int:
+#: New cache lines that a query of each kind brings, roughly: a lookup its leaf, an insert also what
+#: it moves, a scan several leaves, some of which others have read.
+_NEW_LINES = {"lookup": 2.5, "update": 2.5, "insert": 17.5, "scan": 10.0}
+
+
+def enough_queries(machine: Machine, workload: Workload) -> int:
     """Queries whose first half can fill all caches of ``machine`` twice; whole millions, 2 or more.
 
-    A query is taken to bring 10 new lines: between a lookup and an insert of the B+-tree. Measured
-    on caches that are still filling, large last levels look slower than they are.
+    Measured on caches that are still filling, large last levels look slower than they are: lookups
+    on milan-nps4 by a third.
 
     Raises:
         DescriptionError: the machine has no parameters.
     """
-    bytes_per_line, new_lines, fills, warming = 64, 10, 2, 0.5
+    bytes_per_line, fills, warming = 64, 2, 0.5
+    new_lines: float = sum(lines * getattr(workload, kind) for kind, lines in _NEW_LINES.items())
     private = np.unique(machine.physical_of_core[machine.workers]).size
     domains = np.unique(machine.llc_of_core[machine.workers]).size
     kib = private * machine.parameter("l2_kib") + domains * machine.parameter("llc_kib")
@@ -58,7 +64,7 @@ class SimulatedBackend:
         load: how queries are offered.
         records: records in the index, instead of the workload's.
         queries: queries recorded per instance and executed by each measurement; the first half
-            warms the caches. None: enough for that, see enough_queries().
+            warms the caches. None: enough for that, by the machine and the workload.
         line_sampling: 1 cache line in this many is simulated, in caches that are as much smaller.
         page_sampling: likewise for pages.
         dispatch: "ideal" (a query is at its worker at once) or "modelled" (routers hand out the
@@ -103,7 +109,7 @@ class SimulatedBackend:
         self.slices = slices
         self.load = load
         if queries is None:
-            queries = enough_queries(machine)
+            queries = enough_queries(machine, self.workload)
         self.recorded = RecordingOptions(
             self.workload, slices, queries, line_sampling, page_sampling
         )

@@ -24,6 +24,7 @@ from pmoss_env.interference import INTERFERENCE, draw_neighbours
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.catalog import PRESETS
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Instance, Neighbour, Schedule
+from pmoss_env.workloads import load_workload
 
 SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
 
@@ -256,6 +257,9 @@ def test_sharing_workers_costs_throughput_as_in_the_paper():
 
 
 def test_large_caches_get_more_queries_to_warm_them() -> None:
-    assert enough_queries(load_machine("toy")) == 2_000_000
-    assert enough_queries(load_machine("skylake-x-8n")) == 2_000_000
-    assert enough_queries(load_machine("milan-nps4")) == 4_000_000
+    mixed, lookups = load_workload("ycsb-a"), load_workload("lookups")
+    assert enough_queries(load_machine("toy"), mixed) == 2_000_000
+    assert enough_queries(load_machine("skylake-x-8n"), mixed) == 2_000_000
+    assert enough_queries(load_machine("milan-nps4"), mixed) == 4_000_000
+    # A lookup brings fewer lines.
+    assert enough_queries(load_machine("milan-nps4"), lookups) == 15_000_000

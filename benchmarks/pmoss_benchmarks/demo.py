@@ -7,7 +7,6 @@ schedules on incumbents it never saw, beside the papers' schedules, LPT and loca
 
 from __future__ import annotations
 
-import io
 import json
 import multiprocessing
 import os
@@ -27,7 +26,7 @@ from pmoss_env.backends import make_backend
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.viewer import draw_placement
-from pmoss_env.errors import MissingExtraError, PmossError
+from pmoss_env.errors import PmossError
 from pmoss_env.evaluation import (
     EpisodeResult,
     SchedulePolicy,
@@ -39,6 +38,7 @@ from pmoss_env.evaluation import (
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
 from pmoss_env.measuring import measure_schedules
+from pmoss_env.pictures import new_figure, write_png
 from pmoss_env.processes import die_with_parent
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
@@ -295,13 +295,7 @@ def _first_placement(plan: Plan, rows: list[EpisodeResult]) -> Placement:
 
 def draw_demo(result: DemoResult, path: Path) -> None:
     """Draws throughput per schedule, and the learned placement on the chip."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report") from error
-    figure = Figure(figsize=(13, 5.6), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(13, 5.6, dpi=110)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.25])
 
     ordered = sorted(result.summaries, key=lambda summary: summary.throughput)
@@ -339,9 +333,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
         right.plot(col + 0.36, row - 0.36, marker="v", color="#d62728", markersize=6)
     if placement.instance.neighbours:
         right.set_xlabel("red marks: cores that share their time with another program")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    write_png(figure, path)
 
 
 def _bytes(folder: Path) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
 from pmoss_env.access_path import PATHS, Background, Scans
 from pmoss_env.envs.access_path.viewer import STYLES
-from pmoss_env.errors import MissingExtraError
+from pmoss_env.pictures import new_figure, write_png
 
 
 def draw_figures(m: Measurements, path: str | Path) -> None:
@@ -23,13 +23,7 @@ def draw_figures(m: Measurements, path: str | Path) -> None:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report") from error
-    figure = Figure(figsize=(12, 7), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure = new_figure(12, 7)
     panels: Any = figure.subplots(2, 3)
     _over_size(panels[0, 0], m)
     _by_distance(panels[0, 1], m)
@@ -37,9 +31,7 @@ def draw_figures(m: Measurements, path: str | Path) -> None:
     _under_load(panels[1, 0], m, "links")
     _under_load(panels[1, 1], m, "engine")
     _link_traffic(panels[1, 2], m)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    write_png(figure, path)
 
 
 def _finish(axes: Any, title: str, label: str, legend: str = "best") -> None:

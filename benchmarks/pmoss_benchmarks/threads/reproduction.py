@@ -19,6 +19,7 @@ from pmoss_benchmarks.threads.studies import (
     settled_after,
     times_by_remote_share,
 )
+from pmoss_env.pictures import new_figure, write_png
 
 #: What no source gives: the parameter, the row that it was fitted to, and the value there.
 FITTED = {
@@ -329,21 +330,8 @@ def draw(pictures: dict[str, Any], folder: Path) -> list[Path]:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    from pmoss_env.errors import MissingExtraError
-
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report") from error
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def save(figure: Any, name: str) -> Path:
-        FigureCanvasAgg(figure).print_png(str(folder / name))  # type: ignore[no-untyped-call]
-        return folder / name
-
     paths = []
-    figure = Figure(figsize=(6.4, 3.6), dpi=100, layout="constrained")
+    figure = new_figure(6.4, 3.6)
     axes = figure.add_subplot()
     for program, widths in pictures["widths"].items():
         moves = [(i + 1, width) for i, (arm, width) in enumerate(widths) if arm == 1]
@@ -351,9 +339,9 @@ def draw(pictures: dict[str, Any], folder: Path) -> list[Path]:
     axes.axvline(20, color="0.6", linestyle=":")
     axes.set(xlabel="decision", ylabel="confidence width of migrating one thread", ylim=(0, None))
     axes.legend(frameon=False)
-    paths.append(save(figure, "convergence.png"))
+    paths.append(write_png(figure, folder / "convergence.png"))
 
-    figure = Figure(figsize=(6.4, 3.6), dpi=100, layout="constrained")
+    figure = new_figure(6.4, 3.6)
     axes = figure.add_subplot()
     shares = sorted(float(share) for share in pictures["curve"])
     axes.plot(
@@ -363,9 +351,9 @@ def draw(pictures: dict[str, Any], folder: Path) -> list[Path]:
     axes.plot([100 * s for s in shares], paper, "s--", color="0.4", label="paper, table 1")
     axes.set(xlabel="remote accesses, %", ylabel="time / time without")
     axes.legend(frameon=False)
-    paths.append(save(figure, "remote-share.png"))
+    paths.append(write_png(figure, folder / "remote-share.png"))
 
-    figure = Figure(figsize=(8.0, 3.8), dpi=100, layout="constrained")
+    figure = new_figure(8.0, 3.8)
     axes = figure.add_subplot()
     programs = list(pictures["seconds"])
     width = 0.8 / len(METHODS)
@@ -376,5 +364,5 @@ def draw(pictures: dict[str, Any], folder: Path) -> list[Path]:
     axes.set_xticks(range(len(programs)), programs)
     axes.set(ylabel="minutes")
     axes.legend(frameon=False, ncols=2)
-    paths.append(save(figure, "times.png"))
+    paths.append(write_png(figure, folder / "times.png"))
     return paths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any, SupportsInt, cast
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.access_path import PATHS, Background, ScanDistribution, Scans, SimulatedScans
+from pmoss_env.envs.actions import whole_action
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
@@ -249,19 +250,17 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         self._running = True
         return self._observe(), self._info()
 
-    def step(self, action: SupportsInt) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Runs the next scan on a path.
 
         Raises:
             ResetNeeded: no episode is running.
-            DescriptionError: no path has this number.
-            IllegalActionError: the path is masked, with ``on_illegal="raise"``.
+            IllegalActionError: no path has this number, or a masked one with
+                ``on_illegal="raise"``.
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        path = int(action)
-        if not 0 <= path < self._actions:
-            raise DescriptionError(f"action {path}: must be 0 to {self._actions - 1}")
+        path = whole_action(action, self._actions, "must be from")
         if not self.action_masks()[path]:
             if self._on_illegal == "raise":
                 raise IllegalActionError(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.access_path import PATHS, Scans
-from pmoss_env.errors import MissingExtraError
+from pmoss_env.pictures import new_figure, pixels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,13 +57,7 @@ def as_image(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report") from error
-    figure = Figure(figsize=(7.2, 5.2), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure = new_figure(7.2, 5.2)
     speeds, traffic = figure.subplots(2, 1, height_ratios=[3, 1])
     draw_speeds(speeds, scans, paths, times_us, title)
     traffic.plot(features[:, 3], color="#333333", label="links")
@@ -71,9 +65,7 @@ def as_image(
     traffic.set_xlabel("scan")
     traffic.set_ylabel("background, GB/s")
     traffic.legend(loc="upper left", fontsize=8, frameon=False)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
-    return np.array(pixels, dtype=np.uint8)[..., :3].copy()
+    return pixels_of(figure)
 
 
 def draw_speeds(

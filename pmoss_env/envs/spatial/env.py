@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import operator
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
@@ -18,6 +17,7 @@ from pmoss_env import _native
 from pmoss_env.backends.base import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.reporting import LoggedProgress
 from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline, slice_load
+from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.observation import (
     OBSERVATION_MODES,
     PLACEMENT_ORDERS,
@@ -320,6 +320,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._noise = float(noise)
         self._on_illegal = on_illegal
         # Plain lists: indexing an array costs more than the whole look-up should.
+        self._action_rule = f"{self._machine.name} has tiles"
         self._core_of_tile: list[int] = self._machine.core_of_tile.tolist()
         self._node_of_core: list[int] = self._machine.node_of_core.tolist()
         self._remap: Int32Array | None = None
@@ -399,14 +400,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        try:
-            tile = operator.index(action)
-        except TypeError as error:
-            raise IllegalActionError(f"action {action!r}: must be a whole number") from error
-        if not 0 <= tile < len(self._core_of_tile):
-            raise IllegalActionError(
-                f"action {tile}: {self._machine.name} has tiles 0 to {len(self._core_of_tile) - 1}"
-            )
+        tile = whole_action(action, len(self._core_of_tile), self._action_rule)
         if not self._mask.tiles[tile]:
             if self._on_illegal == "raise":
                 raise IllegalActionError(

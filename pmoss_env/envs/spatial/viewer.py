@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.errors import MissingExtraError
 from pmoss_env.machines import Machine
+from pmoss_env.machines.grid import borders, tile_groups
+from pmoss_env.pictures import new_figure, pixels_of
 from pmoss_env.types import Float64Array, Int32Array, Schedule
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def as_text(
     """
     counts = slices_per_core(machine, schedule)
     share = _share(load_per_core)
-    node, socket = _grids(machine)
+    node, socket = tile_groups(machine)
     width = max(2, len(str(int(counts.max())))) + 1
     lines = [title]
     for row in range(machine.rows):
@@ -92,18 +93,10 @@ def as_image(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report") from error
     size = (0.62 * machine.cols + 2.2, 0.62 * machine.rows + 1.3)
-    figure = Figure(figsize=(max(6.4, size[0]), size[1]), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure = new_figure(max(6.4, size[0]), size[1])
     draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title, load_label)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
-    return np.array(pixels, dtype=np.uint8)[..., :3].copy()
+    return pixels_of(figure)
 
 
 def draw_placement(
@@ -132,6 +125,7 @@ def draw_placement(
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
     from matplotlib.colors import Normalize
     from matplotlib.patches import FancyBboxPatch
 
@@ -169,9 +163,11 @@ def draw_placement(
             fontsize=10 if worker else 8,
             color="white" if dark else (INK if worker else NODE_INK),
         )
-    node, socket = _grids(machine)
-    _frame(axes, node, NODE_INK, 0.9)
-    _frame(axes, socket, SOCKET_INK, 2.2)
+    node, socket = tile_groups(machine)
+    for group, ink, width in ((node, NODE_INK, 0.9), (socket, SOCKET_INK, 2.2)):
+        axes.add_collection(
+            LineCollection(borders(group), colors=ink, linewidths=width, capstyle="round", zorder=3)
+        )
     axes.set_xlim(-0.56, machine.cols - 0.44)
     axes.set_ylim(machine.rows - 0.44, -0.56)
     axes.set_aspect("equal")
@@ -191,32 +187,6 @@ def draw_placement(
     bar.set_label(load_label, fontsize=9, color=INK)
     bar.ax.tick_params(labelsize=8, colors=INK)
     bar.outline.set_visible(False)
-
-
-def _frame(axes: Axes, group: Int32Array, colour: str, width: float) -> None:
-    """Lines wherever neighbouring tiles belong to different groups, and round the outside."""
-    from matplotlib.collections import LineCollection
-
-    padded = np.pad(group, 1, constant_values=-1)
-    lines = []
-    for row, col in np.argwhere(padded[:, 1:] != padded[:, :-1]):
-        x, y = col - 0.5, row - 1
-        lines.append([(x, y - 0.5), (x, y + 0.5)])
-    for row, col in np.argwhere(padded[1:, :] != padded[:-1, :]):
-        x, y = col - 1, row - 0.5
-        lines.append([(x - 0.5, y), (x + 0.5, y)])
-    axes.add_collection(
-        LineCollection(lines, colors=colour, linewidths=width, capstyle="round", zorder=3)
-    )
-
-
-def _grids(machine: Machine) -> tuple[Int32Array, Int32Array]:
-    """(r, c) node and (r, c) socket of each tile, -1 where there is no core."""
-    core = machine.core_of_tile
-    node = np.where(core >= 0, machine.node_of_core[core], -1)
-    socket = np.where(core >= 0, machine.socket_of_node[node], -1)
-    shape = (machine.rows, machine.cols)
-    return node.reshape(shape).astype(np.int32), socket.reshape(shape).astype(np.int32)
 
 
 def _share(load: npt.NDArray[Any]) -> Float64Array:

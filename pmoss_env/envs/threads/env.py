@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.threads.decisions import (
     THRESHOLD,
     least_used_core,
@@ -361,12 +361,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        try:
-            count = operator.index(action)
-        except TypeError as error:
-            raise IllegalActionError(f"action {action!r}: must be a whole number") from error
-        if not 0 <= count < self._actions:
-            raise IllegalActionError(f"action {count}: must be from 0 to {self._actions - 1}")
+        count = whole_action(action, self._actions, "must be from")
         if not self._mask[count]:
             legal = np.flatnonzero(self._mask)
             if self._on_illegal == "raise":

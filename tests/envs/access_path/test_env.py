@@ -190,8 +190,9 @@ def test_steps_need_an_episode_and_an_action_that_exists():
     with pytest.raises(ResetNeeded):
         env.path_times_us()
     env.reset(seed=0)
-    with pytest.raises(DescriptionError):
-        env.step(2)
+    for action in (2, -1, 0.5, None):
+        with pytest.raises(IllegalActionError):
+            env.step(action)
     with pytest.raises(UnknownNameError):
         env.reset(options={"incumbent": 1})
 

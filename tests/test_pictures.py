@@ -1,0 +1,34 @@
+import builtins
+
+import numpy as np
+import pytest
+
+from pmoss_env.errors import MissingExtraError
+from pmoss_env.pictures import new_figure, pixels_of, write_png
+
+pytest.importorskip("matplotlib")
+
+
+def test_a_figure_becomes_pixels_and_a_file_without_pyplot(tmp_path):
+    figure = new_figure(2, 1, dpi=50)
+    figure.add_subplot().plot([0, 1], color="red")
+    image = pixels_of(figure)
+    assert image.shape == (50, 100, 3)
+    assert image.dtype == np.uint8
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
+    path = write_png(figure, tmp_path / "new" / "picture.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in path.parent.iterdir()] == ["picture.png"]
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(MissingExtraError, match=r"pmoss-env\[report\]"):
+        new_figure(1, 1)

@@ -22,11 +22,13 @@ from typing import Any, Literal
 import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
+from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
 from pmoss_agents.state_encoder import DERIVED, Standardise, StateEncoder
+from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, MissingExtraError
+from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError
 from pmoss_env.types import COUNTER_INDEX
 
 try:
@@ -355,19 +357,14 @@ class DecisionTransformer(Agent):
 
         Raises:
             CheckpointError: the agent was fitted for another task, or to another dataset.
-            DatasetError: the observations lack the counters (``observation="paper"``), or some
-                returns are unknown.
+            DatasetError: see check_learnable().
         """
         config = self.config
         task = task_of(dataset)
-        if task["observation"] != "full":
-            raise DatasetError(
-                f"{dataset.path}: was collected with observation={task['observation']!r}: the "
-                "decision transformer reads slice_view and incumbent_view, which only 'full' has"
-            )
         self.check_task(task, f"the dataset {dataset.metadata.id}")
         origin = self.check_dataset(dataset, allow_other_dataset)
-        with _torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+        check_learnable(dataset, config.reward)
+        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
             source = _Episodes(dataset, config)
             if self.model is None:
                 best = float(dataset.column("final_throughput").max())
@@ -454,7 +451,7 @@ class DecisionTransformer(Agent):
         """See Agent.act."""
         if self.model is None:
             raise CheckpointError("decision-transformer: call fit() or load a checkpoint first")
-        with _torch_threads(1), torch.inference_mode():
+        with torch_threads(1), torch.inference_mode():
             if self._decoder is None:
                 self._decoder = Decoder(self.model)
             decoder = self._decoder
@@ -517,11 +514,9 @@ class DecisionTransformer(Agent):
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         assert self.model is not None
-        arrays = {f"model/{k}": v.numpy() for k, v in self.model.state_dict().items()}
+        arrays = weights_of(self.model, "model/")
         if self._optimiser is not None:
-            for i, moments in self._optimiser.state_dict()["state"].items():
-                for key, value in moments.items():
-                    arrays[f"optimiser/{i}/{key}"] = value.numpy()
+            arrays |= moments_of(self._optimiser, "optimiser/")
         return arrays, {
             "updates": self._updates,
             "sampling": self._chance.bit_generator.state,
@@ -530,52 +525,16 @@ class DecisionTransformer(Agent):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             self.model = self._new_model()
-        own = self.model.state_dict()
-        given = {
-            name.removeprefix("model/"): array
-            for name, array in arrays.items()
-            if name.startswith("model/")
-        }
-        for name in sorted(set(own) | set(given)):
-            mine = tuple(own[name].shape) if name in own else "absent"
-            theirs = tuple(given[name].shape) if name in given else "absent"
-            if mine != theirs:
-                raise CheckpointError(
-                    f"weights {name}: {theirs} in the file, {mine} by the config and task"
-                )
-        self.model.load_state_dict({name: torch.from_numpy(a) for name, a in given.items()})
+        load_weights(self.model, arrays, "model/")
         self.model.eval()
         self._updates = int(values["updates"])
         self._chance.bit_generator.state = values["sampling"]
         self._optimiser = _optimiser(self.model, self.config)
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, array in arrays.items():
-            if name.startswith("optimiser/"):
-                _, index, key = name.split("/")
-                moments.setdefault(int(index), {})[key] = torch.from_numpy(array.copy())
-        state = self._optimiser.state_dict()
-        state["state"] = moments
-        self._optimiser.load_state_dict(state)
+        load_moments(self._optimiser, arrays, "optimiser/")
 
 
 def _tiles(mask: Array) -> Tensor:
     return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(1, 1, -1))
-
-
-class _torch_threads:
-    """Sets torch's number of threads for a while."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-
-    def __enter__(self) -> None:
-        self._before = torch.get_num_threads()
-        if self._before != self._threads:
-            torch.set_num_threads(self._threads)
-
-    def __exit__(self, *_: object) -> None:
-        if self._before != self._threads:
-            torch.set_num_threads(self._before)
 
 
 def _optimiser(model: Model, config: Config) -> torch.optim.AdamW:
@@ -602,14 +561,9 @@ def _schedule(update: int, config: Config) -> float:
 class _Episodes:
     """Batches of whole episodes in an order that depends on the seed and the update alone."""
 
-    #: Episodes that the statistics are taken from, and every how many steps.
-    SAMPLE, STRIDE = 64, 8
-
     def __init__(self, dataset: Dataset, config: Config) -> None:
-        final = dataset.column("final_throughput")
-        keep = max(1, round(config.keep_best * len(dataset)))
-        self._kept = np.sort(np.argsort(-final, kind="stable")[:keep])
-        self._workers = torch.from_numpy(np.flatnonzero(dataset.machine.worker_tiles))
+        self._kept = best_episodes(dataset, config.keep_best)
+        self._dataset = dataset
         self._config = config
         self._view = SequenceView(dataset, config.reward)
         self.meta_size = int(self._view[0]["meta"].numel())
@@ -632,26 +586,15 @@ class _Episodes:
 
     def standardise(self, model: Model, best: float) -> None:
         """Sets the model's input statistics from a sample of the episodes."""
-        picks = np.linspace(0, self._kept.size - 1, min(self.SAMPLE, self._kept.size)).astype(int)
-        parts = {
+        samples = input_samples(self._dataset, self._view, self._kept)
+        for key, part in {
             "machine_view": model.states.machine,
             "incumbent_view": model.states.incumbent,
             "slice_view": model.states.slice,
             "meta": model.meta_standard,
-        }
-        samples: dict[str, list[Array]] = {key: [] for key in parts}
-        returns = []
-        for i in self._kept[picks]:
-            episode = self._view[int(i)]
-            returns.append(episode["returns"].double() / best)
-            for key in parts:
-                values = episode[key]
-                if values.ndim == 3:  # tiles without a worker are always 0
-                    values = values[:: self.STRIDE, self._workers]
-                samples[key].append(values.reshape(-1, values.shape[-1]).numpy())
-        for key, part in parts.items():
-            part.set(np.concatenate(samples[key]))
-        all_returns = torch.cat(returns)
-        model.returns_mean.copy_(all_returns.mean())
+        }.items():
+            part.set(samples[key])
+        returns = torch.from_numpy(samples["returns"]).double() / best
+        model.returns_mean.copy_(returns.mean())
         # Where all episodes end alike there is no scale to standardise to.
-        model.returns_std.copy_(all_returns.std(unbiased=False).clamp(min=0.01))
+        model.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))

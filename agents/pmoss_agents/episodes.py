@@ -1,0 +1,112 @@
+"""What learners take from a dataset: may it be learned from, which episodes, scales of inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_agents.base import Array
+from pmoss_datasets import Dataset
+from pmoss_datasets.expansion import Expander, rewards
+from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.errors import DatasetError
+
+if TYPE_CHECKING:
+    from pmoss_datasets.formats import SequenceView
+
+#: Episodes that statistics are taken from, and every how many steps of them.
+SAMPLE, STRIDE = 64, 8
+
+
+def check_learnable(dataset: Dataset, reward: Reward) -> None:
+    """Refuses, before training, a dataset that would only teach nonsense.
+
+    Args:
+        dataset: what an agent was asked to learn from.
+        reward: whose returns it will learn from.
+
+    Raises:
+        DatasetError: the observations lack the counters (``observation="paper"``); all actions are
+            the same; a step has no mask, or its action is not in it; a reward is unknown or not
+            finite. Names the episode.
+    """
+    observation = dataset.metadata.env_kwargs.get("observation", "full")
+    if observation != "full":
+        raise DatasetError(
+            f"{dataset.path}: was collected with observation={observation!r}: this agent reads "
+            "slice_view and incumbent_view, which only 'full' has"
+        )
+    actions = dataset.column("actions")
+    if (actions == actions.flat[0]).all():
+        raise DatasetError(
+            f"{dataset.path}: actions: tile {actions.flat[0]} is the only one in all "
+            f"{len(dataset)} episodes: there is nothing to learn"
+        )
+    expander = Expander(dataset)
+    steps = np.arange(dataset.slices)
+    for number, episode in enumerate(dataset):
+        where = f"{dataset.path}: episode {number}"
+        masks = expander.masks(episode)
+        if not masks.any(axis=1).all():
+            step = int(np.flatnonzero(~masks.any(axis=1))[0])
+            raise DatasetError(f"{where}: position_mask: no tile is allowed at step {step}")
+        legal = masks[steps, episode.actions] > 0
+        if not legal.all():
+            step = int(np.flatnonzero(~legal)[0])
+            raise DatasetError(
+                f"{where}: actions: tile {episode.actions[step]} at step {step} is not in the mask"
+            )
+        try:
+            finite = np.isfinite(rewards(episode, reward)).all()
+        except DatasetError as error:
+            raise DatasetError(f"{where}: {error}") from error
+        if not finite:
+            raise DatasetError(f"{where}: rewards ({reward}): must be finite")
+
+
+def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -> Array:
+    """Numbers, ascending, of the episodes with the highest returns; at least one.
+
+    Args:
+        dataset: of the episodes.
+        share: how many of them, in (0, 1].
+        reward: "improvement" ranks by the gain over the incumbent, the others by the final
+            throughput.
+    """
+    returns = dataset.column("final_throughput")
+    if reward == "improvement":
+        returns = returns - dataset.column("incumbent_throughput")
+    keep = max(1, round(share * len(dataset)))
+    return np.sort(np.argsort(-returns, kind="stable")[:keep])
+
+
+def input_samples(
+    dataset: Dataset, view: SequenceView, episodes: Array
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Samples to standardise a network's inputs with.
+
+    Args:
+        dataset: of the episodes.
+        view: of the same dataset.
+        episodes: numbers of those to sample from; SAMPLE of them, evenly spaced, are taken.
+
+    Returns:
+        (n, features) of ``machine_view``, ``incumbent_view``, ``slice_view`` and ``meta``, worker
+        tiles only (the others are always 0), and (n,) ``returns``.
+    """
+    workers = np.flatnonzero(dataset.machine.worker_tiles)
+    keys = ("machine_view", "incumbent_view", "slice_view", "meta", "returns")
+    samples: dict[str, list[npt.NDArray[np.float32]]] = {key: [] for key in keys}
+    picks = np.linspace(0, episodes.size - 1, min(SAMPLE, episodes.size)).astype(int)
+    for i in episodes[picks]:
+        episode = view[int(i)]
+        for key in keys:
+            values = episode[key].numpy()
+            if values.ndim == 3:
+                values = values[::STRIDE, workers]
+            samples[key].append(
+                values if key == "returns" else values.reshape(-1, values.shape[-1])
+            )
+    return {key: np.concatenate(parts) for key, parts in samples.items()}

@@ -200,7 +200,7 @@ def evaluate(
     ):
         if count < 1:
             raise DescriptionError(f"{name} = {count}: must be at least 1")
-    env = _make(env_id, env_kwargs)
+    env = make_environment(env_id, env_kwargs)
     judge: _Judge | None = None
     rows: list[EpisodeResult] = []
     total = len(policies) * len(seeds) * episodes_per_seed
@@ -561,7 +561,7 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
         UnsupportedError: a backend whose measurements do not repeat.
     """
     header, rows = read_results(path)
-    env = _make(header["env_id"], header["env_kwargs"])
+    env = make_environment(header["env_id"], header["env_kwargs"])
     judge: _Judge | None = None
     references: dict[int, tuple[float, float]] = {}
     mismatches = _unequal_episodes(rows)
@@ -638,7 +638,13 @@ def _must_repeat(env: SpatialSchedulingEnv) -> None:
         )
 
 
-def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
+def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
+    """The bare environment, without Gymnasium's wrappers.
+
+    Raises:
+        UnknownNameError: no such id.
+        DescriptionError: an argument that the environment does not have.
+    """
     if env_id not in gymnasium.registry:
         ids = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/")]
         raise UnknownNameError("environment", env_id, ids)

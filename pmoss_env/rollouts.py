@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 from pmoss_env import __version__
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.evaluation import Policy, episode_seed, rollout
+from pmoss_env.evaluation import DEFAULT_ENV, Policy, episode_seed, make_environment, rollout
 from pmoss_env.rows import RowFile
 
 
@@ -52,9 +50,7 @@ def roll_out(
                 row = known.get((name, episode))
                 if row is None:
                     if env is None:
-                        made = gymnasium.make("pmoss/SpatialScheduling-v0", **env_kwargs)
-                        assert isinstance(made.unwrapped, SpatialSchedulingEnv)
-                        env = made.unwrapped
+                        env = make_environment(DEFAULT_ENV, env_kwargs)
                     row = {"policy": name, "episode": episode}
                     row |= _play(env, policy, episode_seed(seed, episode))
                     if file:

@@ -11,6 +11,7 @@ from pmoss_env.cli import (
     catalogs,
     datasets,
     doctor,
+    explain,
     learning,
     measure,
     rollout,
@@ -57,5 +58,6 @@ app.add_typer(datasets.datasets, name="datasets")
 app.command()(learning.train)
 app.command()(learning.evaluate)
 app.command()(learning.validate)
+app.command()(explain.explain)
 app.add_typer(access_path.app, name="access-path")
 app.add_typer(benchmark.app, name="benchmark")

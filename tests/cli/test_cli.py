@@ -34,6 +34,7 @@ def test_help_teaches_every_command() -> None:
     commands = [
         *learning,
         "rollout",
+        "explain",
         "doctor",
         "machines",
         "workloads",
@@ -46,7 +47,7 @@ def test_help_teaches_every_command() -> None:
         assert command in top
         text = pmoss(command, "--help")
         assert "Usage:" in text
-    for command in [*learning, "measure", "rollout"]:
+    for command in [*learning, "measure", "rollout", "explain"]:
         assert "Example: pmoss" in pmoss(command, "--help")
 
 
@@ -168,6 +169,30 @@ def test_collecting_on_this_host(tmp_path: Path) -> None:
     shown = pmoss(*words, "-e", f"backend_options={json.dumps(options)}")
     assert "2 episodes" in shown
     assert "host" in shown
+
+
+def test_two_schedules_are_explained(tmp_path: Path) -> None:
+    page = tmp_path / "why.html"
+    task = ["-e", "interference=busy_core", "-e", "slices=64"]
+    text = pmoss("explain", "os-default", "lpt", *task, "--html", str(page))
+    assert "times the queries of os-default" in text
+    for kind in ("Nodes", "Channels", "Links", "Cores"):
+        assert f"{kind}, biggest difference first" in text
+    assert "<svg" in page.read_text()
+    schedule = tmp_path / "mine.json"
+    schedule.write_text(json.dumps({"cores": [3] * 64}))
+    assert "of the queries of lpt" in pmoss("explain", "lpt", str(schedule), *task)
+    results = tmp_path / "r.jsonl"
+    toy = ["-e", "machine=toy", "-e", "slices=8"]
+    small = ["--seeds", "1", "--episodes", "2", "--budget", "20", "--schedules", "2"]
+    pmoss("evaluate", "-b", "lpt", "-b", "random", *toy, *small, "--out", str(results))
+    assert "random" in pmoss("explain", f"{results}:lpt", f"{results}:random")
+    refused = pmoss("explain", f"{results}:lpt", "spread", "--machine", "toy", status=2)
+    assert "the row brings its own" in refused
+    refused = pmoss("explain", f"{results}:2", f"{results}:5", status=2)
+    assert "different episodes" in refused
+    assert "unknown baseline 'ltp'. Did you mean 'lpt'" in pmoss("explain", "ltp", "x", status=2)
+    assert "does not exist" in pmoss("explain", "lpt", "absent.npz", status=2)
 
 
 def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:

@@ -6,31 +6,43 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pmoss_agents.base import Agent, read_checkpoint, read_config
+from pmoss_agents.base import Agent, OnlineAgent, read_checkpoint, read_config
 from pmoss_env.errors import CheckpointError, UnknownNameError
 
-__all__ = ["Agent", "agent_names", "load", "make"]
+__all__ = ["Agent", "OnlineAgent", "agent_names", "load", "make"]
 
-#: Module and class of each agent; imported when asked for, because some need torch.
-_AGENTS: dict[str, tuple[str, str]] = {
-    "always-cpu": ("pmoss_agents.access_path.fixed", "AlwaysCpu"),
-    "always-offload": ("pmoss_agents.access_path.fixed", "AlwaysOffload"),
-    "decision-tree": ("pmoss_agents.access_path.decision_tree", "DecisionTree"),
-    "linear-cost": ("pmoss_agents.access_path.linear_cost", "LinearCost"),
-    "linucb": ("pmoss_agents.access_path.linucb", "LinUCB"),
-    "oracle": ("pmoss_agents.access_path.fixed", "Oracle"),
-    "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
-    "threads-hybrid": ("pmoss_agents.thread_agents", "Hybrid"),
-    "threads-linucb": ("pmoss_agents.thread_agents", "ThreadLinUCB"),
-    "threads-random": ("pmoss_agents.thread_agents", "ThreadRandom"),
-    "threads-rule": ("pmoss_agents.thread_agents", "ThreadRule"),
-    "threads-scheduling-domain": ("pmoss_agents.thread_agents", "SchedulingDomain"),
+#: Module and class of each agent by the environment that it is for; imported when asked for,
+#: because some need torch.
+_BY_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
+    "spatial": {
+        "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
+    },
+    "access-path": {
+        "always-cpu": ("pmoss_agents.access_path.fixed", "AlwaysCpu"),
+        "always-offload": ("pmoss_agents.access_path.fixed", "AlwaysOffload"),
+        "decision-tree": ("pmoss_agents.access_path.decision_tree", "DecisionTree"),
+        "linear-cost": ("pmoss_agents.access_path.linear_cost", "LinearCost"),
+        "linucb": ("pmoss_agents.access_path.linucb", "LinUCB"),
+        "oracle": ("pmoss_agents.access_path.fixed", "Oracle"),
+    },
+    "threads": {
+        "threads-hybrid": ("pmoss_agents.thread_agents", "Hybrid"),
+        "threads-linucb": ("pmoss_agents.thread_agents", "ThreadLinUCB"),
+        "threads-random": ("pmoss_agents.thread_agents", "ThreadRandom"),
+        "threads-rule": ("pmoss_agents.thread_agents", "ThreadRule"),
+        "threads-scheduling-domain": ("pmoss_agents.thread_agents", "SchedulingDomain"),
+    },
 }
+_AGENTS = {name: where for agents in _BY_ENVIRONMENT.values() for name, where in agents.items()}
 
 
-def agent_names() -> list[str]:
-    """Names that make() knows."""
-    return sorted(_AGENTS)
+def agent_names(environment: str | None = None) -> list[str]:
+    """Names that make() knows.
+
+    Args:
+        environment: only those for "spatial", "access-path" or "threads".
+    """
+    return sorted(_AGENTS if environment is None else _BY_ENVIRONMENT[environment])
 
 
 def _agent_class(name: str) -> type[Agent]:

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +42,14 @@ class Agent(ABC):
 
     Attributes:
         name: registry name, a class attribute.
+        learns: "offline", from a dataset; "online" agents are OnlineAgents.
         config: the agent's frozen config dataclass.
         task: what it was fitted for: grid, slices, counters; empty before the first fit().
         dataset: id and checksum of the dataset it last learned from; empty before the first fit().
     """
 
     name: ClassVar[str]
+    learns: ClassVar[Literal["offline", "online"]] = "offline"
     Config: ClassVar[type[Any]]
 
     def __init__(self, **config: Any) -> None:
@@ -223,6 +225,35 @@ class Agent(ABC):
                 f"{given['checksum'][:12]}: pass allow_other_dataset=True to go on with it"
             )
         return given
+
+
+class OnlineAgent(Agent):
+    """An agent that learns from episodes of its own making."""
+
+    learns: ClassVar[Literal["offline", "online"]] = "online"
+
+    @abstractmethod
+    def fit(  # type: ignore[override]  # it needs no dataset
+        self,
+        env: Mapping[str, Any],
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> dict[str, float]:
+        """Learns by playing; continues where a loaded checkpoint stopped.
+
+        Args:
+            env: keyword arguments of ``pmoss/SpatialScheduling-v0``, on the analytic backend.
+            progress: called after every update.
+            checkpoint: where to save now and then, and when interrupted.
+
+        Returns:
+            The last update's metrics, with ``steps`` of the environment so far.
+
+        Raises:
+            CheckpointError: the agent was fitted for another task.
+            UnsupportedError: a backend that is too slow to be played millions of times.
+        """
 
 
 def task_of(dataset: Dataset) -> dict[str, Any]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 from pmoss_benchmarks.report import describe_machine
 from pmoss_env import __version__
 from pmoss_env.backends.base import INDEXES
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.executors import Work, run_tasks
 from pmoss_env.files import write_atomically
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
-from pmoss_env.processes import die_with_parent
 from pmoss_env.workloads import load_workload, workload_names
 
 Progress = Callable[[int, int], None]
@@ -86,12 +84,21 @@ def _is_possible(interference: str, machine: Machine) -> bool:
     return True
 
 
-Work = Callable[[Cell], dict[str, Any]]
+class Named(Protocol):
+    """A cell of any benchmark: a dataclass of plain JSON with a name of its own."""
+
+    @property
+    def name(self) -> str:
+        """Decides the cell."""
+
+
+C = TypeVar("C", bound=Named)
+Result = dict[str, Any]
 
 
 def run_cells(
-    work: Work,
-    cells: Sequence[Cell],
+    work: Callable[[C], Result],
+    cells: Sequence[C],
     *,
     settings: dict[str, Any],
     command: str,
@@ -117,62 +124,96 @@ def run_cells(
         DescriptionError: no cell, or less than one process.
         DatasetError: results of another run are in the way.
     """
-    if processes < 1 or not cells:
-        raise DescriptionError(f"{processes} processes for {len(cells)} cells: at least 1 of each")
-    kept = _Kept(out, settings)
-    left = [cell for cell in cells if cell.name not in kept.results]
-    progress(len(cells) - len(left), len(cells))
-    for done, (cell, result) in enumerate(
-        _results(work, left, processes), start=len(cells) - len(left) + 1
-    ):
-        kept.add(cell, result)
-        progress(done, len(cells))
+    kept = None if out is None else out.with_suffix(".partial")
+    results = finish_cells(
+        partial(_Function, work),
+        cells,
+        settings=settings,
+        kept=kept,
+        processes=processes,
+        progress=progress,
+    )
     report = {
         "command": command,
         "version": __version__,
         "machine": describe_machine(),
         "settings": settings,
-        "cells": [{**asdict(cell), **kept.results[cell.name]} for cell in cells],
+        "cells": [{**asdict(cast(Any, cell)), **results[cell.name]} for cell in cells],
     }
-    if out is not None:
+    if out is not None and kept is not None:
         write_atomically(out, json.dumps(report, indent=1) + "\n")
-        kept.remove()
+        kept.unlink()
     return report
 
 
-def _results(
-    work: Work, cells: Sequence[Cell], processes: int
-) -> Iterator[tuple[Cell, dict[str, Any]]]:
-    if processes == 1:
-        for cell in cells:
-            yield cell, work(cell)
-        return
-    pool = ProcessPoolExecutor(
-        processes,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=die_with_parent,
-        initargs=(os.getpid(),),
-    )
-    futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in cells}
-    try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+class _Function:
+    """A function as work."""
+
+    def __init__(self, function: Callable[[Any], Result]) -> None:
+        self._function = function
+
+    def __call__(self, cell: Any) -> Result:
+        return self._function(cell)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def finish_cells(
+    make_work: Callable[[], Work[C, Result]],
+    cells: Sequence[C],
+    *,
+    settings: dict[str, Any],
+    kept: Path | None = None,
+    known: Mapping[str, Result] | None = None,
+    executor: str = "processes",
+    processes: int = 1,
+    address: str | None = None,
+    progress: Progress = lambda done, total: None,
+) -> dict[str, Result]:
+    """Does the cells that are not done yet and returns the results of all by name.
+
+    Args:
+        make_work: see ``pmoss_env.executors.run_tasks``; the same bits whatever the process.
+        cells: what to do.
+        settings: what the results depend on; results kept under other settings are refused.
+        kept: file that results go to as soon as they are there; the same call goes on from it.
+        known: results that need not be found again; they are among those returned, asked or not.
+        executor: see ``run_tasks``.
+        processes: likewise.
+        address: likewise.
+        progress: called with (done, total).
+
+    Raises:
+        DescriptionError: no cell, or less than one process.
+        DatasetError: results of another run are in the way.
+    """
+    if processes < (0 if executor == "ray" else 1) or not cells:
+        raise DescriptionError(f"{processes} processes for {len(cells)} cells: at least 1 of each")
+    store = _Kept(kept, settings)
+    store.results = {**(known or {}), **store.results}
+    left = [cell for cell in cells if cell.name not in store.results]
+    progress(len(cells) - len(left), len(cells))
+    results = run_tasks(make_work, left, executor=executor, processes=processes, address=address)
+    for done, (cell, result) in enumerate(
+        results if left else (), start=len(cells) - len(left) + 1
+    ):
+        store.add(cell.name, result)
+        progress(done, len(cells))
+    return store.results
 
 
 class _Kept:
     """Results so far, in a file of one line each behind a line of settings."""
 
-    def __init__(self, out: Path | None, settings: dict[str, Any]) -> None:
-        self.results: dict[str, dict[str, Any]] = {}
-        self._path = None if out is None else out.with_suffix(".partial")
+    def __init__(self, path: Path | None, settings: dict[str, Any]) -> None:
+        self.results: dict[str, Result] = {}
+        self._path = path
         if self._path is None:
             return
         header = json.dumps({"version": __version__, "settings": settings}, sort_keys=True)
         if not self._path.exists():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(header + "\n")
+            write_atomically(self._path, header + "\n")
             return
         first, *lines = self._path.read_text().splitlines()
         if first != header:
@@ -189,12 +230,8 @@ class _Kept:
         whole = [json.dumps(pair) for pair in self.results.items()]
         write_atomically(self._path, "\n".join([header, *whole]) + "\n")
 
-    def add(self, cell: Cell, result: dict[str, Any]) -> None:
-        self.results[cell.name] = result
+    def add(self, name: str, result: Result) -> None:
+        self.results[name] = result
         if self._path is not None:
             with self._path.open("a") as file:
-                file.write(json.dumps([cell.name, result]) + "\n")
-
-    def remove(self) -> None:
-        if self._path is not None:
-            self._path.unlink()
+                file.write(json.dumps([name, result]) + "\n")

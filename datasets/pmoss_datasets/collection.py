@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.executors import run_tasks
 from pmoss_datasets.folder import check_target
 from pmoss_datasets.journal import Journal
-from pmoss_datasets.playing import Played
+from pmoss_datasets.playing import Played, RecipeWork
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, machine_facts
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
+from pmoss_env.executors import run_tasks
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES
 
@@ -49,7 +50,7 @@ def collect(
         path: the folder to write.
         progress: called with (done, total) at the beginning and after every episode.
         processes: worker processes; 1 works in this one. The bits are the same for any number.
-        executor: "processes", or "ray" for a cluster; see ``executors.run_tasks``.
+        executor: "processes", or "ray" for a cluster; see ``pmoss_env.executors``.
         address: of the Ray cluster.
         overwrite: replace a dataset that is there already.
         headroom: of the task, for the metadata.
@@ -65,7 +66,14 @@ def collect(
     about = {"recipe": asdict(recipe), "version": __version__, "schema": SCHEMA_VERSION}
     with Journal(path.with_name(f"{path.name}.partial"), about) as journal:
         tasks = [number for number in range(total) if number not in journal.records]
-        results = run_tasks(recipe, tasks, executor=executor, processes=processes, address=address)
+        results = run_tasks(
+            partial(RecipeWork, recipe),
+            tasks,
+            executor=executor,
+            processes=processes,
+            address=address,
+            on_servers=recipe.kwargs["backend"] == "hardware",
+        )
         if progress is not None and len(tasks) < total:
             progress(total - len(tasks), total)
         for number, record in results if tasks else ():

@@ -288,6 +288,29 @@ class Player:
         return self._search_backend
 
 
+class RecipeWork:
+    """The tasks of one recipe by number: first its episodes, then its reference episodes."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        # Made by the first task: what it raises is then that task's error, wherever it is done.
+        self._player: Player | None = None
+
+    def __call__(self, number: int) -> bytes:
+        """The record of one task: an episode as ``Played.to_bytes``, or three float64."""
+        if self._player is None:
+            self._player = Player(self._recipe)
+        if number < self._recipe.episodes:
+            return self._player.episode(number).to_bytes()
+        scores = self._player.reference(number - self._recipe.episodes)
+        return np.array(scores, dtype="<f8").tobytes()
+
+    def close(self) -> None:
+        """Releases the backends."""
+        if self._player is not None:
+            self._player.close()
+
+
 def imported_policy(behaviour: Behaviour) -> Policy:
     """The policy that a behaviour's "module:function" gives.
 

@@ -109,8 +109,38 @@ def build(
     Raises:
         DatasetError: another dataset is there.
     """
-    recipe = recipe_of(id_)
-    path = Path(root) / id_
+    return obtain(
+        recipe_of(id_),
+        Path(root) / id_,
+        progress,
+        overwrite=overwrite,
+        processes=processes,
+        executor=executor,
+        address=address,
+        headroom=load_task(id_.split("/")[1]).headroom,
+    )
+
+
+def obtain(
+    recipe: Recipe,
+    path: Path,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    overwrite: bool = False,
+    **how: Any,
+) -> Dataset:
+    """The dataset of a recipe: as it lies at ``path``, or collected there.
+
+    Args:
+        recipe: of the dataset.
+        path: its folder.
+        progress: as of collect().
+        overwrite: collect it again in any case.
+        **how: further arguments of collect().
+
+    Raises:
+        DatasetError: the dataset that is there has another recipe or version.
+    """
     if path.exists() and not overwrite:
         found = open_dataset(path)
         made = found.metadata
@@ -120,16 +150,7 @@ def build(
             f"{path}: was built with pmoss-env {made.code_version} from another recipe or version; "
             "overwrite it, or choose another root"
         )
-    return collect(
-        recipe,
-        path,
-        progress,
-        processes,
-        executor=executor,
-        address=address,
-        overwrite=overwrite,
-        headroom=load_task(id_.split("/")[1]).headroom,
-    )
+    return collect(recipe, path, progress, overwrite=overwrite, **how)
 
 
 def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:

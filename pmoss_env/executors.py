@@ -1,4 +1,4 @@
-"""Where the episodes of a collection are played: in this process, in several, on a Ray cluster."""
+"""Where many independent tasks are done: in this process, in several, on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,69 +6,66 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from typing import Any
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from pmoss_datasets.playing import Player
-from pmoss_datasets.recipes import Recipe
-from pmoss_env.errors import BackendError, DescriptionError, MissingExtraError, UnknownNameError
+from pmoss_env.errors import (
+    BackendError,
+    DescriptionError,
+    MissingExtraError,
+    PmossError,
+    UnknownNameError,
+)
 from pmoss_env.processes import die_with_parent
 
-#: Gives (number, record) of each task, in whatever order they end.
-Results = Iterator[tuple[int, bytes]]
 #: The custom resource by which a Ray node declares itself a server to be measured, one task at a
 #: time: ``ray start --address=... --resources='{"pmoss_server": 1}'``.
 SERVER = "pmoss_server"
 EXECUTORS = ("processes", "ray")
 
+T = TypeVar("T")
+R = TypeVar("R")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
-class Work:
-    """The tasks of one recipe: first its episodes, then its reference episodes."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        # Made by the first task: what it raises is then that task's error, wherever it is done.
-        self._player: Player | None = None
+class Work(Protocol[T_contra, R_co]):
+    """Does one task after the other; what is dear to make, it makes at its first task."""
 
-    def __call__(self, number: int) -> bytes:
-        """The record of one task: an episode as ``Played.to_bytes``, or three float64."""
-        if self._player is None:
-            self._player = Player(self._recipe)
-        if number < self._recipe.episodes:
-            return self._player.episode(number).to_bytes()
-        scores = self._player.reference(number - self._recipe.episodes)
-        return np.array(scores, dtype="<f8").tobytes()
+    def __call__(self, task: T_contra, /) -> R_co:
+        """Does a task: the same result whoever did which tasks before."""
 
     def close(self) -> None:
-        """Releases the backends."""
-        if self._player is not None:
-            self._player.close()
+        """Releases what it holds."""
 
 
 def run_tasks(
-    recipe: Recipe,
-    tasks: Sequence[int],
+    make_work: Callable[[], Work[T, R]],
+    tasks: Sequence[T],
     *,
     executor: str = "processes",
     processes: int = 1,
     address: str | None = None,
-) -> Results:
-    """Does the tasks; each is decided by the recipe and its number alone.
+    on_servers: bool = False,
+) -> Iterator[tuple[T, R]]:
+    """Does the tasks and gives (task, result) of each, in whatever order they end.
 
     Args:
-        recipe: what to play.
-        tasks: numbers, as Work takes them.
+        make_work: makes what does tasks, once per process; it can be sent to another process, and
+            so can tasks and results.
+        tasks: what to do.
         executor: "processes" or "ray".
-        processes: how many at once; on a Ray cluster 0 means as many as it has CPUs (for the
-            hardware backend always one per server that declares the resource SERVER).
+        processes: how many at once; on a Ray cluster 0 means as many as it has CPUs (for tasks
+            on servers always one per server that declares the resource SERVER).
         address: of a Ray cluster; None: the one that ``RAY_ADDRESS`` names, else one of this host.
+        on_servers: on a Ray cluster, the tasks measure the node that does them.
 
     Raises:
         UnknownNameError: no such executor.
         DescriptionError: a number of processes that is not possible.
         MissingExtraError: Ray is not installed.
         BackendError: a Ray cluster without a server, or that lost all its nodes.
+        PmossError: a worker process was killed.
     """
     if executor not in EXECUTORS:
         raise UnknownNameError("executor", executor, EXECUTORS)
@@ -76,54 +73,76 @@ def run_tasks(
     if processes < least:
         raise DescriptionError(f"processes = {processes}: must be at least {least}")
     if executor == "ray":
-        return _on_ray(recipe, tasks, processes, address)
-    return _here(recipe, tasks) if processes == 1 else _in_processes(recipe, tasks, processes)
+        return _on_ray(make_work, tasks, processes, address, on_servers)
+    if processes == 1:
+        return _here(make_work, tasks)
+    return _in_processes(make_work, tasks, processes)
 
 
-def _here(recipe: Recipe, tasks: Sequence[int]) -> Results:
-    work = Work(recipe)
+def _here(make_work: Callable[[], Work[T, R]], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+    work = make_work()
     try:
-        for number in tasks:
-            yield number, work(number)
+        for task in tasks:
+            yield task, work(task)
     finally:
         work.close()
 
 
-def _in_processes(recipe: Recipe, tasks: Sequence[int], processes: int) -> Results:
+def _in_processes(
+    make_work: Callable[[], Work[T, R]], tasks: Sequence[T], processes: int
+) -> Iterator[tuple[T, R]]:
     pool = ProcessPoolExecutor(
         processes,
         # A forked copy of a process with threads (torch, BLAS) may hang.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin_worker,
-        initargs=(recipe, os.getpid()),
+        initargs=(make_work, os.getpid()),
     )
-    futures: dict[Future[bytes], int] = {}
+    futures: dict[Future[Any], T] = {}
     try:
-        futures.update((pool.submit(_in_worker, number), number) for number in tasks)
+        futures.update((pool.submit(_in_worker, task), task) for task in tasks)
         for future in as_completed(futures):
             yield futures[future], future.result()
+    except BrokenProcessPool as error:
+        raise PmossError(f"a worker process was killed: too little memory? ({error})") from error
     finally:
         for future in futures:
             future.cancel()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_work: Work | None = None
+_work: Work[Any, Any] | None = None
 
 
-def _begin_worker(recipe: Recipe, parent: int) -> None:
+def _begin_worker(make_work: Callable[[], Work[Any, Any]], parent: int) -> None:
     """Prepares a worker process."""
     global _work
     die_with_parent(parent)
-    _work = Work(recipe)
+    _work = make_work()
 
 
-def _in_worker(number: int) -> bytes:
+def _in_worker(task: Any) -> Any:
     assert _work is not None
-    return _work(number)
+    return _work(task)
 
 
-def _on_ray(recipe: Recipe, tasks: Sequence[int], processes: int, address: str | None) -> Results:
+class _Actor:
+    """A worker on a Ray cluster."""
+
+    def __init__(self, make_work: Callable[[], Work[Any, Any]]) -> None:
+        self._work = make_work()
+
+    def do(self, task: Any) -> Any:
+        return self._work(task)
+
+
+def _on_ray(
+    make_work: Callable[[], Work[T, R]],
+    tasks: Sequence[T],
+    processes: int,
+    address: str | None,
+    on_servers: bool,
+) -> Iterator[tuple[T, R]]:
     try:
         import ray
     except ImportError as error:
@@ -132,16 +151,22 @@ def _on_ray(recipe: Recipe, tasks: Sequence[int], processes: int, address: str |
     if began:
         ray.init(address=address, include_dashboard=False, log_to_driver=False)
     try:
-        yield from _over_actors(ray, recipe, tasks, processes)
+        yield from _over_actors(ray, make_work, tasks, processes, on_servers)
     finally:
         if began:
             ray.shutdown()
 
 
-def _over_actors(ray: Any, recipe: Recipe, tasks: Sequence[int], processes: int) -> Results:
+def _over_actors(
+    ray: Any,
+    make_work: Callable[[], Work[T, R]],
+    tasks: Sequence[T],
+    processes: int,
+    on_servers: bool,
+) -> Iterator[tuple[T, R]]:
     """Hands one task at a time to each actor; an actor that is lost leaves its task to others."""
     resources = ray.cluster_resources()
-    if recipe.kwargs["backend"] == "hardware":
+    if on_servers:
         count, needs = int(resources.get(SERVER, 0)), {"num_cpus": 0, "resources": {SERVER: 1}}
         if count == 0:
             raise BackendError(
@@ -150,31 +175,31 @@ def _over_actors(ray: Any, recipe: Recipe, tasks: Sequence[int], processes: int)
             )
     else:
         count, needs = processes or int(resources.get("CPU", 1)), {"num_cpus": 1}
-    make: Callable[[], Any] = lambda: ray.remote(Work).options(**needs).remote(recipe)  # noqa: E731
+    make: Callable[[], Any] = lambda: ray.remote(_Actor).options(**needs).remote(make_work)  # noqa: E731
     actors = [make() for _ in range(min(count, len(tasks)))]
     waiting = list(reversed(tasks))
-    running: dict[Any, tuple[Any, int]] = {}
+    running: dict[Any, tuple[Any, T]] = {}
     try:
         idle = list(actors)
         while waiting or running:
             while idle and waiting:
-                number = waiting.pop()
+                task = waiting.pop()
                 actor = idle.pop()
-                running[actor.__call__.remote(number)] = (actor, number)
+                running[actor.do.remote(task)] = (actor, task)
             done, _ = ray.wait(list(running), num_returns=1)
-            actor, number = running.pop(done[0])
+            actor, task = running.pop(done[0])
             try:
-                record: bytes = ray.get(done[0])
+                result: R = ray.get(done[0])
             except ray.exceptions.RayActorError as error:
                 actors.remove(actor)
-                waiting.append(number)
+                waiting.append(task)
                 if not actors:
                     raise BackendError(f"the Ray cluster lost its last node: {error}") from error
                 continue
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             idle.append(actor)
-            yield number, record
+            yield task, result
     finally:
         for actor in actors:
             ray.kill(actor)

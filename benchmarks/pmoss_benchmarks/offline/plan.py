@@ -1,0 +1,219 @@
+"""What a benchmark run consists of: suites, and their cells (track, task, agent, seed)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pmoss_agents
+from pmoss_agents.base import read_config
+from pmoss_benchmarks.offline.tracks import TRACKS, load_track
+from pmoss_datasets.recipes import Recipe, tier
+from pmoss_datasets.suite import TOY, load_task, task_names
+from pmoss_env.baselines import BASELINES, make_baseline
+from pmoss_env.errors import DescriptionError, MissingExtraError, UnknownNameError
+
+#: The agent of the cells in which all non-learning opponents play.
+OPPONENTS = "opponents"
+#: The non-learning opponents.
+BASELINE_NAMES = tuple(name for name in BASELINES if name != "incumbent")
+#: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
+#: neither a dataset nor the other of both has.
+EVALUATION_SEED, VALIDATION_SEED = 101, 1001
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything; the same plan and versions give the same bits.
+
+    Attributes:
+        name: of the suite.
+        tasks: names of committed tasks.
+        tracks: names of tracks.
+        seeds: runs of each agent on each task.
+        tier: of the datasets.
+        episodes: of the evaluation of each run.
+        validation_episodes: by which the best of the checkpoints is chosen.
+        checkpoints: of each training, evenly spaced; the last one is at its end.
+        search_budget: evaluations of the model that each search has, and that of score 100.
+        random_schedules: whose mean is score 0, per episode.
+        opponents: the baselines that play; "exact" only where the instance is small enough.
+        changes: by agent, fields that override its committed config.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    tracks: tuple[str, ...] = ("same-task",)
+    seeds: int = 5
+    tier: str = "mixed"
+    episodes: int = 4
+    validation_episodes: int = 2
+    checkpoints: int = 5
+    search_budget: int = 2000
+    random_schedules: int = 100
+    opponents: tuple[str, ...] = BASELINE_NAMES
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for task in self.tasks:
+            load_task(task)
+        for track in self.tracks:
+            load_track(track)
+        tier(self.tier)
+        for name in self.opponents:
+            make_baseline(name)
+        for name in ("seeds", "episodes", "validation_episodes", "checkpoints"):
+            if getattr(self, name) < 1:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the result of every cell depends on besides the cell itself."""
+        names = (
+            "tier",
+            "episodes",
+            "validation_episodes",
+            "checkpoints",
+            "search_budget",
+            "random_schedules",
+        )
+        return {name: getattr(self, name) for name in names}
+
+    def part(
+        self,
+        tasks: Sequence[str] | None = None,
+        tracks: Sequence[str] | None = None,
+        seeds: int | None = None,
+    ) -> Plan:
+        """The same with some of the tasks and tracks, or another number of seeds."""
+        return replace(
+            self,
+            tasks=tuple(tasks or self.tasks),
+            tracks=tuple(tracks or self.tracks),
+            seeds=seeds or self.seeds,
+        )
+
+
+CORE = Plan(
+    "core",
+    tasks=(
+        "skylake-x-8n-btree-ycsb-a-busy-core",
+        "skylake-x-8n-btree-ycsb-a-memory-stream",
+        "milan-nps4-btree-scans-cache-thrash",
+    ),
+)
+SUITES: Mapping[str, Plan] = {
+    plan.name: plan
+    for plan in (
+        CORE,
+        Plan(
+            "standard",
+            tasks=tuple(name for name in task_names() if name != TOY),
+            tracks=tuple(TRACKS),
+            episodes=10,
+        ),
+        Plan(
+            "quick",
+            tasks=(TOY,),
+            seeds=2,
+            episodes=2,
+            validation_episodes=1,
+            checkpoints=2,
+            search_budget=100,
+            random_schedules=20,
+            changes={"decision-transformer": {"updates": 30, "layers": 1, "width": 32}},
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class OfflineCell:
+    """One run: of an agent, or of all opponents.
+
+    Attributes:
+        track: name.
+        task: name.
+        agent: name, or OPPONENTS.
+        seed: of training; it also chooses the episodes of the evaluation.
+        config: the agent's config in short: results of another one are not taken for its own.
+    """
+
+    track: str
+    task: str
+    agent: str
+    seed: int
+    config: str
+
+    @property
+    def name(self) -> str:
+        """E.g. "same-task/toy-btree-ycsb-a-busy-core/cql/0/1a2b3c4d"."""
+        return f"{self.track}/{self.task}/{self.agent}/{self.seed}/{self.config}"
+
+
+def config_of(plan: Plan, agent: str, task: str) -> dict[str, Any]:
+    """An agent's committed config for a task, with the plan's changes; no seed in it."""
+    committed = read_config(agent)
+    committed.pop("agent", None)
+    return {**committed, **plan.changes.get(agent, {})}
+
+
+def recipe_of(plan: Plan, track: str, task: str) -> Recipe:
+    """The recipe of the data that agents of a track learn from."""
+    env = load_track(track).training_env(load_task(task).env)
+    return Recipe.from_dict({**tier(plan.tier), "tier": plan.tier, "env": env})
+
+
+def usable_agents(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
+    """The agents of the benchmark, and of those left out why.
+
+    Args:
+        asked: names, which then must be usable; None: all agents of spatial scheduling.
+
+    Raises:
+        UnknownNameError: no such agent.
+        MissingExtraError: an agent that was asked for needs a package that is not installed.
+    """
+    known = pmoss_agents.agent_names("spatial")
+    for name in asked or ():
+        if name not in (*known, OPPONENTS):
+            raise UnknownNameError("agent", name, [*known, OPPONENTS])
+    usable: list[str] = []
+    left_out: dict[str, str] = {}
+    for name in [OPPONENTS, *known] if asked is None else asked:
+        try:
+            if name != OPPONENTS:
+                pmoss_agents.make(name)
+        except MissingExtraError as error:
+            if asked is not None:
+                raise
+            left_out[name] = str(error)
+        else:
+            usable.append(name)
+    return usable, left_out
+
+
+def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
+    """All cells of a plan; those that meet the same episodes are neighbours."""
+    return [
+        OfflineCell(track, task, agent, seed, _digest(plan, agent, task))
+        for track in plan.tracks
+        for task in plan.tasks
+        if TRACKS[track].evaluation_env(load_task(task).env) is not None
+        for seed in range(plan.seeds)
+        for agent in agents
+    ]
+
+
+def is_current(plan: Plan, name: str) -> bool:
+    """Whether a cell's result is of the config that its agent has now, by the cell's name."""
+    _, task, agent, _, config = name.split("/")
+    return _digest(plan, agent, task) == config
+
+
+def _digest(plan: Plan, agent: str, task: str) -> str:
+    facts: Any = list(plan.opponents) if agent == OPPONENTS else config_of(plan, agent, task)
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]

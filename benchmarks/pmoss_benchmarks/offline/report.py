@@ -1,0 +1,241 @@
+"""What the cells of the offline benchmark say together: summary, table and learning curves."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.offline.curves import draw_curves
+from pmoss_benchmarks.offline.plan import BASELINE_NAMES, OPPONENTS, Plan
+from pmoss_benchmarks.offline.scores import (
+    REPETITIONS,
+    STATISTICS,
+    runs_of,
+    stratified_bootstrap,
+)
+from pmoss_benchmarks.offline.store import SUMMARY, facts_of, write_rows
+from pmoss_benchmarks.offline.tracks import TRACKS
+from pmoss_benchmarks.offline.work import best_name, to_rows
+from pmoss_benchmarks.report import describe_machine
+from pmoss_env import __version__
+from pmoss_env.baselines import SEARCHES, SHARED_BASELINES, STATIC_BASELINES
+from pmoss_env.evaluation import EpisodeResult, aggregate, command_line
+from pmoss_env.files import write_atomically
+
+#: Schedules without an idea, learned or not: what a learned agent has to beat.
+SIMPLE = ("grouped", "spread", "mixed", "lpt")
+TABLE = "README.md"
+Rows = dict[tuple[str, str], list[EpisodeResult]]
+
+
+def write_report(
+    out: Path,
+    plan: Plan,
+    results: Mapping[str, Mapping[str, Any]],
+    left_out: Mapping[str, str],
+) -> dict[str, Any]:
+    """Writes result files, ``summary.json``, ``README.md`` and the curves; returns the summary.
+
+    Args:
+        out: folder.
+        plan: of the run; the results may hold more than it asks for.
+        results: by the cell's name.
+        left_out: agents that could not be used, and why.
+    """
+    ordered = dict(sorted(results.items(), key=lambda item: _position(item[0])))
+    rows: Rows = {}
+    for name, result in ordered.items():
+        track, task = name.split("/")[:2]
+        rows.setdefault((track, task), []).extend(to_rows(dict(result)))
+    cells = {name: facts_of(name, result) for name, result in ordered.items()}
+    summary = {
+        "command": command_line(),
+        "version": __version__,
+        "machine": describe_machine(),
+        "suite": plan.name,
+        "settings": plan.settings,
+        "left_out": dict(left_out),
+        "tracks": {
+            track: _summarise({task: r for (t, task), r in rows.items() if t == track})
+            for track in dict.fromkeys(track for track, _ in rows)
+        },
+        "cells": cells,
+    }
+    write_rows(out, plan.settings, rows)
+    for track in summary["tracks"]:
+        draw_curves([c for c in cells.values() if c["track"] == track], out / f"{track}.png")
+    write_atomically(out / TABLE, as_markdown(summary))
+    # Last: it says that the other files are whole.
+    write_atomically(out / SUMMARY, json.dumps(summary, indent=1) + "\n")
+    return summary
+
+
+def _position(name: str) -> tuple[Any, ...]:
+    """Where a cell stands: opponents first, then agents by name and seed."""
+    track, task, agent, seed, _ = name.split("/")
+    tracks = list(TRACKS)
+    return tracks.index(track), task, agent != OPPONENTS, agent, int(seed)
+
+
+def _summarise(rows: Mapping[str, list[EpisodeResult]]) -> dict[str, Any]:
+    """The statistics of one track: of each policy over all tasks, and on each."""
+    overall = {
+        policy: {
+            name: asdict(stratified_bootstrap(runs, statistic))
+            for name, statistic in STATISTICS.items()
+        }
+        for policy, runs in runs_of(rows).items()
+    }
+    tasks = {
+        task: {summary.policy: asdict(summary) for summary in aggregate(of_task)}
+        for task, of_task in rows.items()
+    }
+    return {"overall": overall, "tasks": tasks}
+
+
+def as_markdown(summary: Mapping[str, Any]) -> str:
+    """The tables of a summary."""
+    settings = summary["settings"]
+    seeds = 1 + max(cell["seed"] for cell in summary["cells"].values())
+    lines = [
+        f"# Offline benchmark, suite {summary['suite']}",
+        "",
+        f"Made by `{summary['command']}` with pmoss-env {summary['version']} on "
+        f"{summary['machine']['cpu_model']}.",
+        "",
+        f"Scores: 0 is the mean of {settings['random_schedules']} random schedules of each "
+        f"episode, 100 the best that local search with {settings['search_budget']} evaluations of "
+        f"the model finds; one run is the mean over {settings['episodes']} episodes that no "
+        f"dataset holds; {seeds} training seeds a task. Brackets: 95 % intervals, of the mean "
+        "over the runs of a task by a two-level bootstrap, of statistics over tasks by one "
+        f"stratified by task ({REPETITIONS} repetitions). IQM: interquartile mean over all runs. "
+        f'"Best": the checkpoint of {settings["checkpoints"]} that was best on '
+        f"{settings['validation_episodes']} other episodes. Illegal: actions on masked tiles. "
+        "Training: CPU time of one run. `pmoss validate` replays the rows.",
+    ]
+    for track, found in summary["tracks"].items():
+        lines += ["", f"## Track {track}", "", TRACKS[track].description, ""]
+        lines += _track(summary, track, found)
+    if summary["left_out"]:
+        lines += ["", "Left out: " + "; ".join(summary["left_out"].values()) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> list[str]:
+    cells = [cell for cell in summary["cells"].values() if cell["track"] == track]
+    tasks = list(found["tasks"])
+    columns = ["policy", "knows", "IQM", "best", "median", "mean", *tasks]
+    columns += ["illegal", "training s", "ms / decision", "command"]
+    lines = [_line(columns), _line(["---"] * len(columns))]
+    agents = list(dict.fromkeys(c["agent"] for c in cells if c["agent"] != OPPONENTS))
+    played = {name for task in tasks for name in found["tasks"][task]}
+    names = [name for name in (*BASELINE_NAMES, *agents) if name in played]
+    for name in sorted(names, key=lambda name: -_rank(found, name)):
+        of_tasks = [found["tasks"][task].get(name) for task in tasks]
+        overall = found["overall"].get(name, {})
+        best = found["overall"].get(best_name(name), {})
+        mine = [cell for cell in cells if cell["agent"] == name and "training" in cell]
+        told = [summary_ for summary_ in of_tasks if summary_]
+        lines.append(
+            _line(
+                [
+                    f"**{name}**" if name in agents else name,
+                    _knows(name, mine, summary["settings"]),
+                    *(_interval(d.get("iqm")) for d in (overall, best)),
+                    *(_interval(overall.get(statistic)) for statistic in ("median", "mean")),
+                    *(_task_score(s) for s in of_tasks),
+                    str(sum(s["illegal_actions"] for s in told)),
+                    f"{np.mean([c['training']['seconds'] for c in mine]):.0f}" if mine else "",
+                    f"{1e3 * np.mean([s['seconds_per_decision'] for s in told]):.2f}",
+                    f"`{_command(summary, track, name if name in agents else OPPONENTS)}`",
+                ]
+            )
+        )
+    lines += ["", *_shared(cells, tasks), *_verdicts(found, agents)]
+    for agent in agents:
+        refusals = {c["refused"] for c in cells if c["agent"] == agent and "refused" in c}
+        lines += [f"- {agent} refused: {reason}" for reason in sorted(refusals)]
+    if any("curve" in cell for cell in cells):
+        lines += ["", f"![Learning curves of the track {track}]({track}.png)"]
+    return lines
+
+
+def _rank(found: Mapping[str, Any], name: str) -> float:
+    if name in found["overall"]:
+        return float(found["overall"][name]["iqm"]["value"])
+    return -math.inf
+
+
+def _knows(name: str, cells: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
+    """What a policy may use: an equal budget is stated where there is one."""
+    if name in SEARCHES:
+        return f"the model, {settings['search_budget']} evaluations per episode"
+    if not cells:
+        return "nothing" if name in STATIC_BASELINES else "the incumbent's counters"
+    source = cells[0]["training"]["source"]
+    if "steps" in source:
+        return f"{source['steps']} steps of the environment"
+    return f"{source['episodes']} logged episodes"
+
+
+def _command(summary: Mapping[str, Any], track: str, agent: str) -> str:
+    return f"pmoss benchmark offline --suite {summary['suite']} --track {track} --agent {agent}"
+
+
+def _interval(estimate: Mapping[str, Any] | None) -> str:
+    if not estimate:
+        return ""
+    if estimate["low"] is None:
+        return f"{estimate['value']:.1f}"
+    return f"{estimate['value']:.1f} [{estimate['low']:.1f}, {estimate['high']:.1f}]"
+
+
+def _task_score(summary: Mapping[str, Any] | None) -> str:
+    if not summary or summary["score"] is None:
+        return ""
+    keys = ("score", "score_low", "score_high")
+    return _interval(dict(zip(("value", "low", "high"), (summary[k] for k in keys), strict=True)))
+
+
+def _shared(cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]) -> list[str]:
+    """The paper's schedules whose workers share slices: measured, they cannot be placed."""
+    lines = []
+    opponents = [cell for cell in cells if "shared" in cell]
+    for name in SHARED_BASELINES:
+        scores = {
+            task: [s for c in opponents if c["task"] == task for s in c["shared"].get(name, ())]
+            for task in tasks
+        }
+        if any(scores.values()):
+            told = ", ".join(f"{task} {np.mean(s):.1f}" for task, s in scores.items() if s)
+            lines.append(f"- {name} (workers share slices: measured, not placed): {told}")
+    return lines
+
+
+def _verdicts(found: Mapping[str, Any], agents: Sequence[str]) -> list[str]:
+    """Of each task: the best learned agent beside the best simple schedule."""
+    lines = []
+    for task, policies in found["tasks"].items():
+        learned = [
+            policies[a] for a in agents if a in policies and policies[a]["score"] is not None
+        ]
+        simple = [policies[s] for s in SIMPLE if s in policies and policies[s]["score"] is not None]
+        if learned and simple:
+            best, rule = (max(group, key=lambda s: s["score"]) for group in (learned, simple))
+            words = "above" if best["score"] > rule["score"] else "BELOW"
+            lines.append(
+                f"- {task}: best learned {best['policy']} {best['score']:.1f}, {words} the best "
+                f"simple schedule {rule['policy']} {rule['score']:.1f}; "
+                f"{best['throughput'] / rule['throughput']:.2f} times its throughput"
+            )
+    return lines
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

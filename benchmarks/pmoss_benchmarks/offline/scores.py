@@ -1,0 +1,113 @@
+"""Many runs in few numbers: mean, median and interquartile mean, with bootstrap intervals.
+
+Agarwal et al., Deep reinforcement learning at the edge of the statistical precipice, NeurIPS 2021.
+A run is one training seed on one task; its score is the mean over its episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmoss_env.errors import DescriptionError
+from pmoss_env.evaluation import INTERVAL, EpisodeResult
+from pmoss_env.types import Float64Array
+
+#: Repetitions of the bootstrap.
+REPETITIONS = 2000
+#: (..., tasks, runs) to (...): a statistic of the runs of some tasks.
+Statistic = Callable[[Float64Array], Float64Array]
+
+
+def mean(runs: Float64Array) -> Float64Array:
+    """(..., tasks, runs) to (...): the mean over all runs."""
+    return np.asarray(runs.mean(axis=(-2, -1)))
+
+
+def median(runs: Float64Array) -> Float64Array:
+    """(..., tasks, runs) to (...): the median over the tasks of the mean over the runs."""
+    return np.asarray(np.median(runs.mean(axis=-1), axis=-1))
+
+
+def interquartile_mean(runs: Float64Array) -> Float64Array:
+    """(..., tasks, runs) to (...): the mean of the middle half of all runs.
+
+    Of n runs, the n // 4 lowest and the n // 4 highest are left out.
+    """
+    values = np.sort(runs.reshape(*runs.shape[:-2], -1), axis=-1)
+    cut = values.shape[-1] // 4
+    return np.asarray(values[..., cut : values.shape[-1] - cut].mean(axis=-1))
+
+
+STATISTICS: Mapping[str, Statistic] = {
+    "iqm": interquartile_mean,
+    "median": median,
+    "mean": mean,
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic and its 95 % interval; the interval is None where a task has a single run."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0) -> Estimate:
+    """A statistic with the 95 % percentile interval of a bootstrap stratified by task.
+
+    Each repetition draws, for every task by itself, as many of its runs as there are, with
+    replacement: what differs between tasks is no chance, what differs between runs is.
+
+    Args:
+        runs: (tasks, runs) scores.
+        statistic: see STATISTICS.
+        seed: of the resampling, so that a table can be made again to the digit.
+
+    Raises:
+        DescriptionError: no runs, or scores that are not finite.
+    """
+    if runs.ndim != 2 or runs.size == 0 or not np.isfinite(runs).all():
+        raise DescriptionError(f"runs: shape {runs.shape}: must be finite scores (tasks, runs)")
+    tasks, count = runs.shape
+    value = float(statistic(runs))
+    if count < 2:
+        return Estimate(value, None, None)
+    picks = np.random.default_rng(seed).integers(count, size=(REPETITIONS, tasks, count))
+    drawn = np.take_along_axis(np.broadcast_to(runs, picks.shape), picks, axis=-1)
+    low, high = np.percentile(statistic(drawn), INTERVAL)
+    return Estimate(value, float(low), float(high))
+
+
+def runs_of(rows: Mapping[str, Iterable[EpisodeResult]]) -> dict[str, Float64Array]:
+    """For each policy the (tasks, runs) scores: means over the episodes of a task and seed.
+
+    Policies that did not play every task with every seed are left out: their statistics would be
+    of other tasks than those of the others.
+
+    Args:
+        rows: of each task.
+    """
+    cells: dict[str, dict[str, dict[int, list[float]]]] = {}
+    for task, of_task in rows.items():
+        for row in of_task:
+            if row.score is not None:
+                seeds = cells.setdefault(row.policy, {}).setdefault(task, {})
+                seeds.setdefault(row.seed, []).append(row.score)
+    everything = {
+        (task, seed) for tasks in cells.values() for task, seeds in tasks.items() for seed in seeds
+    }
+    return {
+        policy: _matrix([tasks[task] for task in rows])
+        for policy, tasks in cells.items()
+        if {(task, seed) for task, seeds in tasks.items() for seed in seeds} == everything
+        and len({len(seeds) for seeds in tasks.values()}) == 1
+    }
+
+
+def _matrix(tasks: Sequence[Mapping[int, list[float]]]) -> Float64Array:
+    return np.array([[np.mean(seeds[seed]) for seed in sorted(seeds)] for seeds in tasks])

@@ -1,0 +1,86 @@
+"""The files of finished cells: rows to replay, by track and task, and facts of each cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.offline.plan import EVALUATION_SEED
+from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_datasets.suite import load_task
+from pmoss_env import __version__
+from pmoss_env.errors import DatasetError
+from pmoss_env.evaluation import DEFAULT_ENV, EpisodeResult, Evaluation, read_results, write_results
+
+#: Cells that are done, until all are.
+PARTIAL = "cells.partial"
+SUMMARY = "summary.json"
+
+
+def finished(out: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Results, by the cell's name, that an earlier run with these settings left in ``out``.
+
+    Raises:
+        DatasetError: they are of other settings or of another version.
+    """
+    path = out / SUMMARY
+    if not path.exists():
+        return {}
+    summary = json.loads(path.read_text())
+    if (summary["version"], summary["settings"]) != (__version__, dict(settings)):
+        raise DatasetError(
+            f"{path}: holds results of another plan or version: choose another folder, or remove it"
+        )
+    rows = {
+        (track, task): read_results(rows_path(out, track, task))[1]
+        for track, task in dict.fromkeys((c["track"], c["task"]) for c in summary["cells"].values())
+    }
+    return {
+        name: {
+            **{key: value for key, value in cell.items() if key not in _CELL},
+            "rows": [
+                asdict(row)
+                for row in rows[cell["track"], cell["task"]]
+                if row.policy in cell["policies"] and row.seed == EVALUATION_SEED + cell["seed"]
+            ],
+        }
+        for name, cell in summary["cells"].items()
+    }
+
+
+#: What facts_of() adds to a result that it takes the rows from.
+_CELL = ("track", "task", "agent", "seed", "policies")
+
+
+def facts_of(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result without its rows, and which rows they are."""
+    track, task, agent, seed, _ = name.split("/")
+    return {
+        "track": track,
+        "task": task,
+        "agent": agent,
+        "seed": int(seed),
+        "policies": list(dict.fromkeys(row["policy"] for row in result["rows"])),
+        **{key: value for key, value in result.items() if key != "rows"},
+    }
+
+
+def rows_path(out: Path, track: str, task: str) -> Path:
+    """The result file of a track and task: ``pmoss validate`` replays it."""
+    return out / track / f"{task}.jsonl"
+
+
+def write_rows(
+    out: Path, settings: Mapping[str, Any], rows: Mapping[tuple[str, str], list[EpisodeResult]]
+) -> None:
+    """Writes one result file per track and task."""
+    for (track, task), of_task in rows.items():
+        env = load_track(track).evaluation_env(load_task(task).env)
+        assert env is not None
+        evaluation = Evaluation(
+            DEFAULT_ENV, env, settings["search_budget"], settings["random_schedules"], of_task
+        )
+        write_results(rows_path(out, track, task), evaluation)

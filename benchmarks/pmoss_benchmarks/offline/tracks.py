@@ -1,0 +1,100 @@
+"""Tracks: in what the world differs from the task that a dataset was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pmoss_env.errors import UnknownNameError
+
+#: For each workload, one with another mix of operations.
+OTHER_OPERATIONS = {"ycsb-a": "lookups-scans", "scans": "ycsb-a"}
+#: For each workload, the same operations on keys of another distribution.
+OTHER_DISTRIBUTION = {
+    "ycsb-a": "osm-a",
+    "scans": "osm-scans",
+    "rtree-ranges-5m": "rtree-hot-region-5m",
+}
+
+
+@dataclass(frozen=True)
+class Track:
+    """A declared variation of a task.
+
+    Attributes:
+        name: in the command line and the tables.
+        description: one sentence for people.
+        training: what the environment of the dataset (or of online training) has otherwise.
+        evaluation: what the environment of the evaluation has otherwise.
+        workloads: for each workload of a task, that of the evaluation; tasks with others have no
+            such track.
+    """
+
+    name: str
+    description: str
+    training: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    workloads: Mapping[str, str] | None = None
+
+    def training_env(self, env: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of the environment that agents of a task learn about."""
+        return {**env, **self.training}
+
+    def evaluation_env(self, env: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Arguments of the environment that they are evaluated in; None: no such track.
+
+        Args:
+            env: of the task.
+        """
+        changes = dict(self.evaluation)
+        if self.workloads is not None:
+            other = self.workloads.get(env.get("workload", "ycsb-a"))
+            if other is None:
+                return None
+            changes["workload"] = other
+        varied = {**env, **changes}
+        return None if changes and varied == {**env, **self.training} == dict(env) else varied
+
+
+TRACKS: Mapping[str, Track] = {
+    track.name: track
+    for track in (
+        Track("same-task", "Evaluated on the task that the data are of."),
+        Track(
+            "interference",
+            "Evaluated beside every family of neighbour at once, whatever the data had.",
+            evaluation={"interference": "all"},
+        ),
+        Track(
+            "paper-observation",
+            "Data and evaluation show what the paper's observation holds: no counters of the next "
+            "slice, none of the incumbent's cores.",
+            training={"observation": "paper"},
+            evaluation={"observation": "paper"},
+        ),
+        Track(
+            "unseen-workload",
+            "Evaluated on another mix of operations.",
+            workloads=OTHER_OPERATIONS,
+        ),
+        Track(
+            "unseen-distribution",
+            "Evaluated on keys of another distribution.",
+            workloads=OTHER_DISTRIBUTION,
+        ),
+        Track(
+            "noise",
+            "Evaluated with the measurement noise of hardware on counters and throughput; scored "
+            "without.",
+            evaluation={"noise": 1.0},
+        ),
+    )
+}
+
+
+def load_track(name: str) -> Track:
+    """A track by its name; UnknownNameError if there is none."""
+    if name not in TRACKS:
+        raise UnknownNameError("track", name, TRACKS)
+    return TRACKS[name]

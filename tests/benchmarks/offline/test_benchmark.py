@@ -1,0 +1,183 @@
+"""The offline benchmark on the toy: cells, their interruption, extension, report and refusals."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pmoss_benchmarks.offline import SUITES, Plan, run_offline
+from pmoss_benchmarks.offline.plan import OPPONENTS, cells_of
+from pmoss_datasets.suite import SHIPPED_ROOT, TOY
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.evaluation import read_results, replay
+
+pytest.importorskip("torch")
+pytest.importorskip("h5py")
+
+AGENT = "decision-transformer"
+SMALL = {"updates": 4, "layers": 1, "width": 8, "heads": 1, "channels": 4}
+# The exact optimum is left out: it takes seconds.
+FEW = ("random", "spread", "lpt", "two-level", "local-search")
+PLAN = replace(SUITES["quick"], changes={AGENT: SMALL}, episodes=1, opponents=FEW)
+FIELDS = ("throughput", "score", "actions")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    shutil.copytree(SHIPPED_ROOT / f"pmoss/{TOY}/mixed-v0", root / f"pmoss/{TOY}/mixed-v0")
+    return root
+
+
+@pytest.fixture(scope="module")
+def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("whole") / "out"
+    return out, run_offline(PLAN, out, data, agents=[OPPONENTS, AGENT])
+
+
+def rows_of(out: Path, track: str = "same-task") -> list[tuple[Any, ...]]:
+    rows = read_results(out / track / f"{TOY}.jsonl")[1]
+    return [(r.policy, r.seed, *(getattr(r, name) for name in FIELDS)) for r in rows]
+
+
+def test_every_row_replays_and_nothing_illegal_was_done(whole: Any) -> None:
+    out, summary = whole
+    assert replay(out / "same-task" / f"{TOY}.jsonl").mismatches == ()
+    scores = summary["tracks"]["same-task"]["tasks"][TOY]
+    assert {"lpt", "two-level", "local-search", AGENT, f"{AGENT} (best)"} <= set(scores)
+    assert all(policy["illegal_actions"] == 0 for policy in scores.values())
+    assert scores["local-search"]["score"] == pytest.approx(100, abs=10)
+    cell = next(c for c in summary["cells"].values() if c["agent"] == AGENT)
+    assert cell["training"]["config"]["updates"] == 4
+    assert [updates for updates, _ in cell["curve"]] == [2, 4]
+    assert cell["training"]["source"]["id"].endswith("/mixed-v0")
+    assert not (out / "cells.partial").exists()
+
+
+def test_the_table_states_scores_budgets_and_commands(whole: Any) -> None:
+    out, summary = whole
+    text = (out / "README.md").read_text()
+    overall = summary["tracks"]["same-task"]["overall"][AGENT]["iqm"]
+    line = next(line for line in text.splitlines() if line.startswith(f"| **{AGENT}**"))
+    assert f"| {overall['value']:.1f} [{overall['low']:.1f}, {overall['high']:.1f}] |" in line
+    assert f"`pmoss benchmark offline --suite quick --track same-task --agent {AGENT}`" in line
+    search = next(line for line in text.splitlines() if line.startswith("| local-search"))
+    assert "the model, 100 evaluations per episode" in search
+    assert "shared-nothing-node (workers share slices" in text
+    assert (out / "same-task.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_more_agents_and_tracks_are_added_to_what_is_there(
+    whole: Any, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run_offline(PLAN, out, data, agents=[OPPONENTS])
+    before = (out / "summary.json").read_text()
+    run_offline(PLAN, out, data, agents=[AGENT])
+    assert rows_of(out) == rows_of(whole[0])
+    assert "shared" in before
+    summary = run_offline(PLAN.part(tracks=["noise"], seeds=1), out, data, agents=[AGENT])
+    assert list(summary["tracks"]) == ["same-task", "noise"]
+    assert rows_of(out) == rows_of(whole[0])
+    # Noise is in what the agent reads, not in what it is scored by.
+    assert replay(out / "noise" / f"{TOY}.jsonl").mismatches == ()
+
+
+def test_a_killed_run_loses_only_the_running_cell(whole: Any, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from dataclasses import replace\n"
+        "from pmoss_benchmarks.offline import SUITES, run_offline\n"
+        f"plan = replace(SUITES['quick'], changes={{{AGENT!r}: {SMALL!r}}}, episodes=1, "
+        f"opponents={FEW!r})\n"
+        f"run_offline(plan, Path({str(out)!r}), Path({str(data)!r}), "
+        f"agents=[{OPPONENTS!r}, {AGENT!r}])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    partial = out / "cells.partial"
+    try:
+        until = time.monotonic() + 120
+        while time.monotonic() < until and process.poll() is None:
+            if partial.exists() and len(partial.read_text().splitlines()) >= 2:
+                break
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.wait()
+    kept = partial.read_text().splitlines()
+    assert 2 <= len(kept) < 5
+    first = json.loads(kept[1])[0]
+    told: list[tuple[int, int]] = []
+    run_offline(
+        PLAN,
+        out,
+        data,
+        agents=[OPPONENTS, AGENT],
+        progress=lambda stage, done, total: told.append((done, total)),
+    )
+    assert told[0] == (len(kept) - 1, 4)
+    assert rows_of(out) == rows_of(whole[0])
+    assert first in json.loads((out / "summary.json").read_text())["cells"]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("executor", ["processes", "ray"])
+def test_the_bits_do_not_depend_on_the_executor(
+    whole: Any, data: Path, tmp_path: Path, executor: str
+) -> None:
+    if executor == "ray":
+        pytest.importorskip("ray")
+    how: dict[str, Any] = {"executor": executor, "processes": 2}
+    run_offline(PLAN, tmp_path / "out", data, agents=[OPPONENTS, AGENT], **how)
+    assert rows_of(tmp_path / "out") == rows_of(whole[0])
+
+
+def test_an_agent_that_refuses_its_data_is_told_and_hurts_no_other(
+    data: Path, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, tier="small", tracks=("paper-observation",), seeds=1)
+    summary = run_offline(plan, tmp_path / "out", data, agents=[OPPONENTS, AGENT])
+    refused = [c for c in summary["cells"].values() if "refused" in c]
+    assert [c["agent"] for c in refused] == [AGENT]
+    assert "slice_view" in refused[0]["refused"]
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert f"- {AGENT} refused: " in text
+    assert "lpt" in summary["tracks"]["paper-observation"]["overall"]
+
+
+def test_results_of_another_plan_are_not_mixed(whole: Any, data: Path) -> None:
+    with pytest.raises(DatasetError, match="another plan"):
+        run_offline(replace(PLAN, episodes=2), whole[0], data, agents=[OPPONENTS])
+
+
+def test_names_that_are_not_there_are_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="task"):
+        PLAN.part(tasks=["toy"])
+    with pytest.raises(UnknownNameError, match="track"):
+        PLAN.part(tracks=["rain"])
+    with pytest.raises(UnknownNameError, match="agent"):
+        run_offline(PLAN, tmp_path, data, agents=["threads-rule"])
+    with pytest.raises(DescriptionError, match="episodes"):
+        replace(PLAN, episodes=0)
+
+
+def test_suites_have_the_cells_that_they_promise() -> None:
+    core: Plan = SUITES["core"]
+    cells = cells_of(core, [OPPONENTS, AGENT])
+    assert len(cells) == 3 * 5 * 2
+    assert len({cell.name for cell in cells}) == len(cells)
+    standard = cells_of(SUITES["standard"], [AGENT])
+    # No other mix of operations is there for the R-tree.
+    missing = {(c.track, c.task) for c in standard if "rtree" in c.task}
+    assert ("unseen-workload", "skylake-x-8n-rtree-rtree-ranges-5m") not in missing
+    assert ("unseen-distribution", "skylake-x-8n-rtree-rtree-ranges-5m") in missing

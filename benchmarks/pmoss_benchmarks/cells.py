@@ -11,13 +11,12 @@ from typing import Any, Protocol, TypeVar, cast
 
 from pmoss_benchmarks.report import describe_machine
 from pmoss_env import __version__
-from pmoss_env.backends.base import INDEXES
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.executors import Work, run_tasks
 from pmoss_env.files import write_atomically
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
-from pmoss_env.workloads import load_workload, workload_names
+from pmoss_env.workloads import INDEXES, load_workload, workload_names
 
 Progress = Callable[[int, int], None]
 

@@ -66,6 +66,12 @@ Value named(const char* what, const std::string& name,
   throw std::invalid_argument(std::string(what) + " is '" + name + "'; it must be one of " + known);
 }
 
+runtime::IndexKind index_of(const std::string& name) {
+  return named<runtime::IndexKind, 2>(
+      "index", name,
+      {{{"btree", runtime::IndexKind::btree}, {"rtree", runtime::IndexKind::rtree}}});
+}
+
 Routing routing_of(const std::string& name) {
   return named<Routing, 3>(
       "routing", name, {{{"core", Routing::core}, {"node", Routing::node}, {"any", Routing::any}}});
@@ -245,13 +251,13 @@ void bind_runtime(py::module_& module) {
   const MeasureOptions usual;
   py::class_<Runner>(module, "Runner", "An index on this host, and threads that measure it.")
       .def(py::init([](const WorkloadSpec& spec, std::uint32_t slices, bool huge_pages,
-                       unsigned load_threads) {
-             return std::make_unique<Runner>(spec,
-                                             Runner::Options{slices, huge_pages, load_threads, {}});
+                       unsigned load_threads, const std::string& index) {
+             return std::make_unique<Runner>(
+                 spec, Runner::Options{slices, huge_pages, load_threads, {}, index_of(index)});
            }),
            py::arg("spec"), py::arg("slices") = standard.slices,
            py::arg("huge_pages") = standard.huge_pages,
-           py::arg("load_threads") = standard.load_threads,
+           py::arg("load_threads") = standard.load_threads, py::arg("index") = "btree",
            "load_threads=0 takes one thread for each CPU that the process may use.")
       .def("load", &load, py::arg("progress") = py::none(),
            "Inserts all records. `progress` is called about 20 times a second with the number of "
@@ -283,10 +289,16 @@ void bind_runtime(py::module_& module) {
       .def_property_readonly("slices", [](const Runner& r) { return r.options().slices; })
       .def_property_readonly("loaded", &Runner::loaded)
       .def_property_readonly("next_insert_record", &Runner::next_insert_record)
+      .def_property_readonly("size", [](const Runner& r) { return r.index().size(); })
       .def_property_readonly(
-          "index", [](Runner& r) -> const BTree& { return r.index(); },
-          py::return_value_policy::reference_internal,
-          "The index. It must not be written while a measurement runs.");
+          "index",
+          [](const py::object& self) {
+            const auto& runner = py::cast<const Runner&>(self);
+            constexpr auto inside = py::return_value_policy::reference_internal;
+            if (runner.btree() != nullptr) return py::cast(runner.btree(), inside, self);
+            return py::cast(runner.rtree(), inside, self);
+          },
+          "The BTree or RTree. It must not be written while a measurement runs.");
 }
 
 }  // namespace pmoss::bindings

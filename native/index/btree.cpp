@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "index/btree_slice.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss {
@@ -57,7 +56,7 @@ BTree::BTree(const Options& options)
       roots_(options.slices) {
   slice_.reserve(slices_);
   for (std::uint32_t s = 0; s < slices_; ++s) {
-    slice_.push_back(std::make_unique<Slice>(pool_, options.placement));
+    slice_.push_back(std::make_unique<SliceMemory>(pool_, options.placement));
     roots_[s].store(new_node(s, 0, Untraced{}), std::memory_order_release);
     // The first leaf of a slice stays its first leaf: a split makes a new leaf on the right.
     if (s > 0) racy_store(roots_[s - 1].load()->next, Node::as_word(roots_[s].load()));

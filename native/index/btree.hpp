@@ -10,6 +10,7 @@
 #include "index/arena.hpp"
 #include "index/line_allocator.hpp"
 #include "index/search.hpp"
+#include "index/slice_memory.hpp"
 #include "index/tracer.hpp"
 
 namespace pmoss {
@@ -93,7 +94,7 @@ class BTree {
   numa::ResidentPages resident_pages(std::uint32_t slice) const;
 
   /// Moves the pages of a slice to `node` under its readers and writers, and places the pages to
-  /// come. The other way is SliceMigration, which copies. Throws std::out_of_range.
+  /// come. The other way is BTreeMigration, which copies. Throws std::out_of_range.
   numa::PageMove move_pages(std::uint32_t slice, int node);
 
   /// Places the pages of a slice that nobody has touched yet. Throws std::out_of_range.
@@ -115,8 +116,7 @@ class BTree {
   ChunkView root_table() const noexcept;
 
  private:
-  friend class SliceMigration;
-  struct Slice;
+  friend class BTreeMigration;
 
   template <class Tracer>
   bool insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer);
@@ -140,9 +140,9 @@ class BTree {
 
   std::uint32_t slices_;
   std::shared_ptr<ChunkPool> pool_;
-  // Apart from Slice: dense, so that lookups find it cached.
+  // Apart from the rest: dense, so that lookups find it cached.
   std::vector<index_detail::Root, LineAllocator<index_detail::Root>> roots_;
-  std::vector<std::unique_ptr<Slice>> slice_;
+  std::vector<std::unique_ptr<SliceMemory>> slice_;
 };
 
 }  // namespace pmoss

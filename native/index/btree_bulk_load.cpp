@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "index/btree.hpp"
-#include "index/btree_slice.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/random.hpp"
 

@@ -1,14 +1,10 @@
 #include "index/btree_migration.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <new>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
-#include "index/btree_slice.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss {
@@ -63,28 +59,12 @@ void prefetch(const Node* node) noexcept {
 
 }  // namespace
 
-SliceMigration::SliceMigration(BTree& tree, std::uint32_t slice, const numa::Placement& to)
-    : tree_(tree), slice_(slice), cursor_(0) {
-  BTree::Slice& of_tree = *tree.slice_.at(slice);
-  if (of_tree.migrating.exchange(true)) {
-    throw std::logic_error("slice " + std::to_string(slice) + " is being moved already");
-  }
-  try {
-    auto arena = std::make_unique<SliceArena>(tree.pool_, to);
-    target_ = arena.get();
-    of_tree.enter(std::move(arena));
-  } catch (...) {
-    of_tree.migrating.store(false);
-    throw;
-  }
-  cursor_ = slice > 0 ? first_key_of_slice(slice, tree.slices_) : 0;
-}
+BTreeMigration::BTreeMigration(BTree& tree, std::uint32_t slice, const numa::Placement& to)
+    : SliceMigration(*tree.slice_.at(slice), slice, to),
+      tree_(tree),
+      cursor_(slice > 0 ? first_key_of_slice(slice, tree.slices_) : 0) {}
 
-SliceMigration::~SliceMigration() { tree_.slice_[slice_]->migrating.store(false); }
-
-std::uint64_t SliceMigration::bytes_moved() const noexcept { return nodes_moved_ * sizeof(Node); }
-
-bool SliceMigration::step(std::size_t nodes) {
+bool BTreeMigration::step(std::size_t nodes) {
   for (; nodes > 0 && !done_; --nodes) {
     if (level_done_) {
       ++level_;
@@ -97,7 +77,7 @@ bool SliceMigration::step(std::size_t nodes) {
   return !done_;
 }
 
-bool SliceMigration::move_node(unsigned level) {
+bool BTreeMigration::move_node(unsigned level) {
   if (spare_ == nullptr) spare_ = static_cast<Node*>(target_->allocate(sizeof(Node)));
   bool exists = true;
   for (Backoff backoff; !try_move(level, exists); backoff.pause()) {
@@ -106,7 +86,7 @@ bool SliceMigration::move_node(unsigned level) {
 }
 
 /// One attempt; false if a writer came in between.
-bool SliceMigration::try_move(unsigned level, bool& exists) {
+bool BTreeMigration::try_move(unsigned level, bool& exists) {
   auto& root = tree_.roots_[slice_];
   const auto& search = kernels();
   Node* node = root.load(std::memory_order_acquire);
@@ -195,48 +175,20 @@ bool SliceMigration::try_move(unsigned level, bool& exists) {
     root.store(moved, std::memory_order_release);
   }
   if (left != nullptr) racy_store(left->next, Node::as_word(moved));
-  ++nodes_moved_;
-  if (level == 0) ++leaves_moved_;
+  count_move(sizeof(Node), level == 0);
   return advance();
 }
 
-std::vector<std::unique_ptr<SliceArena>> SliceMigration::take_retired() {
-  std::vector<std::unique_ptr<SliceArena>> retired;
-  if (!done_) return retired;
-  BTree::Slice& of_tree = *tree_.slice_[slice_];
-  const std::lock_guard lock(of_tree.mutex);
-  auto& arenas = of_tree.arenas;
-  // The target is the newest: nobody else may have begun to move this slice.
-  const auto end = std::prev(arenas.end());
-  std::move(arenas.begin(), end, std::back_inserter(retired));
-  arenas.erase(arenas.begin(), end);
-  return retired;
-}
-
 numa::ResidentPages BTree::resident_pages(std::uint32_t slice) const {
-  Slice& of_tree = *slice_.at(slice);
-  numa::ResidentPages result;
-  const std::lock_guard lock(of_tree.mutex);
-  for (const auto& arena : of_tree.arenas) {
-    for (const ChunkView& chunk : arena->chunks()) {
-      result += numa::resident_pages(reinterpret_cast<const void*>(chunk.address), chunk.bytes);
-    }
-  }
-  return result;
+  return slice_.at(slice)->resident_pages();
 }
 
 numa::PageMove BTree::move_pages(std::uint32_t slice, int node) {
-  Slice& of_tree = *slice_.at(slice);
-  numa::PageMove result;
-  const std::lock_guard lock(of_tree.mutex);
-  for (const auto& arena : of_tree.arenas) result += arena->move_pages(node);
-  return result;
+  return slice_.at(slice)->move_pages(node);
 }
 
 void BTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
-  Slice& of_tree = *slice_.at(slice);
-  const std::lock_guard lock(of_tree.mutex);
-  for (const auto& arena : of_tree.arenas) arena->place_from_now_on(placement);
+  slice_.at(slice)->place_from_now_on(placement);
 }
 
 }  // namespace pmoss

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "index/rtree_node.hpp"
-#include "index/rtree_slice.hpp"
 #include "index/rtree_split.hpp"
 
 namespace pmoss {
@@ -163,10 +162,13 @@ void trace_entry_write(index_detail::RTreeNode& node, unsigned i, Tracer tracer)
 }  // namespace
 
 RTree::RTree(const Options& options)
-    : grid_(checked(options).grid), fanout_(options.fanout), roots_(grid_.slices()) {
+    : grid_(checked(options).grid),
+      fanout_(options.fanout),
+      pool_(std::make_shared<ChunkPool>(options.huge_pages)),
+      roots_(grid_.slices()) {
   slices_.reserve(roots_.size());
   for (std::size_t s = 0; s < roots_.size(); ++s) {
-    slices_.push_back(std::make_unique<Slice>(options.huge_pages));
+    slices_.push_back(std::make_unique<SliceMemory>(pool_, options.placement));
   }
 }
 
@@ -228,11 +230,18 @@ RTree::Work RTree::find(const Rectangle& range, std::vector<std::uint64_t>& valu
 
 RTree::Node* RTree::new_node(std::uint32_t slice, unsigned level) {
   const unsigned stride = Node::stride_of(fanout_);
-  // Zeroed memory is a node without entries.
-  auto* const node = static_cast<Node*>(slices_[slice]->arena.allocate(Node::bytes(level, stride)));
-  racy_store(node->level, static_cast<std::uint32_t>(level));
-  racy_store(node->stride, static_cast<std::uint32_t>(stride));
+  void* const memory = slices_[slice]->current().allocate(Node::bytes(level, stride));
+  auto* const node = static_cast<Node*>(memory);
+  node->clear(level, stride);
   return node;
+}
+
+/// A lock of its own, for there is no node yet whose lock a migration would wait for.
+void RTree::make_first_root(std::uint32_t slice) {
+  const std::lock_guard lock(first_root_);
+  Root& slot = roots_[slice];
+  if (slot.load(std::memory_order_relaxed) != nullptr) return;
+  slot.store(new_node(slice, 0), std::memory_order_release);
 }
 
 /// The root of the slice, locked for writing; makes it if there is none.
@@ -243,9 +252,9 @@ RTree::Node* RTree::lock_root(std::uint32_t slice, Tracer tracer) {
   for (;;) {
     Node* root = slot.load(std::memory_order_acquire);
     if (root == nullptr) {
-      Node* const fresh = new_node(slice, 0);
       tracer.writes(&slot, sizeof slot);
-      if (slot.compare_exchange_strong(root, fresh, std::memory_order_acq_rel)) root = fresh;
+      make_first_root(slice);
+      root = slot.load(std::memory_order_acquire);
     }
     root->lock();
     if (slot.load(std::memory_order_relaxed) == root) {
@@ -321,6 +330,8 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
       node->set_entry(static_cast<unsigned>(i), entries[i].box, entries[i].word);
     }
     node->count.store(static_cast<std::uint32_t>(first), std::memory_order_release);
+    // Before any word that leads there.
+    std::atomic_thread_fence(std::memory_order_release);
     if (node == &root) {
       Node* const above = fresh[used];
       tracer.writes(above, Node::bytes(above->level, above->stride));
@@ -379,6 +390,28 @@ ChunkView RTree::root_table() const noexcept {
   return {reinterpret_cast<std::uintptr_t>(roots_.data()), roots_.size() * sizeof roots_[0]};
 }
 
-const SliceArena& RTree::arena(std::uint32_t slice) const { return slices_.at(slice)->arena; }
+const SliceArena& RTree::arena(std::uint32_t slice) const { return slices_.at(slice)->current(); }
+
+numa::ResidentPages RTree::resident_pages(std::uint32_t slice) const {
+  return slices_.at(slice)->resident_pages();
+}
+
+numa::PageMove RTree::move_pages(std::uint32_t slice, int node) {
+  return slices_.at(slice)->move_pages(node);
+}
+
+void RTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
+  slices_.at(slice)->place_from_now_on(placement);
+}
+
+void RTree::prefetch(Point point) const noexcept {
+  const Node* const root = roots_[grid_.slice_of(point)].load(std::memory_order_acquire);
+  if (root == nullptr) return;
+  // The size of an inner node: its level is not known before it is there.
+  const std::size_t bytes = Node::search_bytes(1, Node::stride_of(fanout_));
+  for (std::size_t at = 0; at < bytes; at += line_bytes) {
+    __builtin_prefetch(reinterpret_cast<const char*>(root) + at);
+  }
+}
 
 }  // namespace pmoss

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "index/arena.hpp"
 #include "index/line_allocator.hpp"
+#include "index/slice_memory.hpp"
 #include "index/tracer.hpp"
 #include "workload/points.hpp"
 
@@ -24,15 +26,18 @@ struct RTreeEntry;
 /// entry per cell, and everything below it is a tree of its own in that slice's own memory. A point
 /// may be there several times, with the same value or with others.
 ///
-/// All members but bulk_load() may be called by any number of threads at once. Readers take no lock
-/// and repeat a cell whose nodes were split meanwhile, unless that happens sixteen times in a row.
-/// Writers lock the cell. Nodes are never unlinked before the tree dies.
+/// All members but those that load may be called by any number of threads at once. Readers take no
+/// lock and repeat a cell whose nodes were split meanwhile, unless that happens sixteen times in a
+/// row. Writers lock the cell. Only a migration (rtree_migration.hpp) unlinks nodes, and hands
+/// their memory to its caller, who frees it once no operation that began before can still be
+/// reading there.
 class RTree {
  public:
   struct Options {
     Grid grid = {};             ///< 1 .. 65536 cells
     std::uint32_t fanout = 50;  ///< most entries of a node, 8 .. 64; P-MOSS: 20 to 50
     bool huge_pages = true;     ///< ask for 2 MiB pages; then a slice takes at least one of these
+    numa::Placement placement = {};  ///< of all slices, until they are moved
   };
 
   /// What a query did.
@@ -66,6 +71,14 @@ class RTree {
   void bulk_load(std::span<const Point> points, std::span<const std::uint64_t> values,
                  double fill = 1.0);
 
+  /// The same for one empty slice, whose points all are, and which no other thread may use
+  /// meanwhile; other threads may load other slices. Throws std::out_of_range too.
+  void bulk_load_slice(std::uint32_t slice, std::span<const Point> points,
+                       std::span<const std::uint64_t> values, double fill = 1.0);
+
+  /// Fetches what a query in the slice of this point reads first.
+  void prefetch(Point point) const noexcept;
+
   /// Number of points; exact when no writer is active.
   std::uint64_t size() const noexcept;
   std::uint64_t slice_size(std::uint32_t slice) const;
@@ -76,8 +89,21 @@ class RTree {
   /// Levels of a slice's tree: 0 while it is empty, 1 while it is a leaf. Throws std::out_of_range.
   unsigned height(std::uint32_t slice) const;
 
-  /// Where the nodes of a slice lie. Throws std::out_of_range.
+  /// Where the new nodes of a slice go, and unless it is being moved all lie. It may die when a
+  /// migration ends. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
+
+  // --- where the data lie ---
+
+  /// Asks the kernel on which nodes the pages of a slice are. Throws std::out_of_range.
+  numa::ResidentPages resident_pages(std::uint32_t slice) const;
+
+  /// Moves the pages of a slice to `node` under its readers and writers, and places the pages to
+  /// come. The other way is RTreeMigration, which copies. Throws std::out_of_range.
+  numa::PageMove move_pages(std::uint32_t slice, int node);
+
+  /// Places the pages of a slice that nobody has touched yet. Throws std::out_of_range.
+  void place_from_now_on(std::uint32_t slice, const numa::Placement& placement);
 
   // --- the same operations, which also log the cache lines that they touch ---
 
@@ -93,8 +119,8 @@ class RTree {
  private:
   using Node = index_detail::RTreeNode;
   using Root = std::atomic<Node*>;
-  struct Slice;
   struct Loader;
+  friend class RTreeMigration;
 
   template <class Tracer, class Sink>
   Work search(const Rectangle& range, Tracer tracer, Sink& sink) const;
@@ -108,11 +134,14 @@ class RTree {
   void insert_into(std::uint32_t slice, Node& root, Point point, std::uint64_t value,
                    Tracer tracer);
   Node* new_node(std::uint32_t slice, unsigned level);
+  [[gnu::noinline]] void make_first_root(std::uint32_t slice);
 
   Grid grid_;
   std::uint32_t fanout_;
+  std::shared_ptr<ChunkPool> pool_;
+  std::mutex first_root_;  ///< held while an empty slice gets its root
   std::vector<Root, LineAllocator<Root>> roots_;
-  std::vector<std::unique_ptr<Slice>> slices_;
+  std::vector<std::unique_ptr<SliceMemory>> slices_;
 };
 
 }  // namespace pmoss

@@ -7,7 +7,6 @@
 
 #include "index/rtree.hpp"
 #include "index/rtree_node.hpp"
-#include "index/rtree_slice.hpp"
 #include "index/rtree_split.hpp"
 #include "workload/random.hpp"
 
@@ -101,8 +100,10 @@ struct RTree::Loader {
   }
 };
 
-void RTree::bulk_load(std::span<const Point> points, std::span<const std::uint64_t> values,
-                      double fill) {
+namespace {
+
+void check(std::span<const Point> points, std::span<const std::uint64_t> values, double fill,
+           std::uint64_t there) {
   if (points.size() != values.size()) {
     throw std::invalid_argument(std::to_string(points.size()) + " points and " +
                                 std::to_string(values.size()) +
@@ -111,8 +112,22 @@ void RTree::bulk_load(std::span<const Point> points, std::span<const std::uint64
   if (!(fill >= 0.4 && fill <= 1.0)) {
     throw std::invalid_argument("fill is " + std::to_string(fill) + "; it must lie in 0.4 .. 1");
   }
-  if (size() != 0) throw std::logic_error("a tree can be bulk-loaded only while it is empty");
+  if (there != 0) throw std::logic_error("a tree can be bulk-loaded only while it is empty");
+}
 
+}  // namespace
+
+void RTree::bulk_load_slice(std::uint32_t slice, std::span<const Point> points,
+                            std::span<const std::uint64_t> values, double fill) {
+  check(points, values, fill, slice_size(slice));
+  std::vector<LoadedPoint> loaded(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) loaded[i] = {points[i], values[i]};
+  Loader{*this, static_cast<std::size_t>(fanout_ * fill)}.load(slice, loaded);
+}
+
+void RTree::bulk_load(std::span<const Point> points, std::span<const std::uint64_t> values,
+                      double fill) {
+  check(points, values, fill, size());
   std::vector<std::size_t> end(slices() + std::size_t{1}, 0);  // of each slice, shifted by one
   for (const Point& point : points) ++end[grid_.slice_of(point) + 1];
   for (std::size_t s = 1; s < end.size(); ++s) end[s] += end[s - 1];

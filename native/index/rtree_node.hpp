@@ -94,6 +94,15 @@ struct alignas(64) RTreeNode {
 
   // --- writing: only by the slice's writer, or before the node is published ---
 
+  /// Makes memory of any content a node without entries.
+  void clear(unsigned its_level, unsigned its_stride) noexcept {
+    splits.store(0, std::memory_order_relaxed);
+    writer.store(0, std::memory_order_relaxed);
+    count.store(0, std::memory_order_relaxed);
+    racy_store(level, static_cast<std::uint32_t>(its_level));
+    racy_store(stride, static_cast<std::uint32_t>(its_stride));
+  }
+
   void lock() noexcept {
     for (Backoff backoff; writer.exchange(1, std::memory_order_acquire) != 0;) backoff.pause();
   }

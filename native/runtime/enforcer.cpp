@@ -7,7 +7,7 @@
 
 namespace pmoss::runtime {
 
-Enforcer::Enforcer(BTree& index, Homes& homes, const Settings& settings,
+Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
                    std::vector<const Turns*> readers)
     : index_(index), homes_(homes), settings_(settings), readers_(std::move(readers)) {}
 
@@ -66,16 +66,17 @@ void Enforcer::move_pages(const Goal& goal) {
 
 /// True while there is more of the slice to copy.
 bool Enforcer::copy_part(const Goal& goal) {
-  if (!migration_) migration_ = std::make_unique<SliceMigration>(index_, goal.slice, goal.to);
+  if (!migration_) migration_ = index_.migrate(goal.slice, goal.to);
   const std::uint64_t nodes = migration_->nodes_moved();
   const std::uint64_t leaves = migration_->leaves_moved();
+  const std::uint64_t bytes = migration_->bytes_moved();
   const std::size_t part = settings_.pace == MigrationPace::lazy
                                ? settings_.lazy_nodes
                                : std::numeric_limits<std::size_t>::max();
   const bool more = migration_->step(part);
   report_.nodes += migration_->nodes_moved() - nodes;
   report_.leaves += migration_->leaves_moved() - leaves;
-  report_.bytes += (migration_->nodes_moved() - nodes) * sizeof(index_detail::Node);
+  report_.bytes += migration_->bytes_moved() - bytes;
   if (more) return true;
   Retired left;
   left.arenas = migration_->take_retired();

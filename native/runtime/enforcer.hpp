@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "index/btree_migration.hpp"
 #include "runtime/schedule.hpp"
+#include "runtime/served_index.hpp"
 
 namespace pmoss::runtime {
 
@@ -74,7 +74,8 @@ class Enforcer {
   };
 
   /// `readers`: the turns of all threads that use the index meanwhile.
-  Enforcer(BTree& index, Homes& homes, const Settings& settings, std::vector<const Turns*> readers);
+  Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
+           std::vector<const Turns*> readers);
 
   /// From now on the data are to lie there; what is under way to elsewhere is given up.
   void want(const Schedule& schedule);
@@ -102,7 +103,7 @@ class Enforcer {
   bool copy_part(const Goal& goal);
   void arrive(const Goal& goal);
 
-  BTree& index_;
+  ServedIndex& index_;
   Homes& homes_;
   Settings settings_;
   std::vector<const Turns*> readers_;

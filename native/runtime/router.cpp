@@ -6,18 +6,16 @@
 #include "numa/affinity.hpp"
 #include "runtime/backoff.hpp"
 #include "runtime/clock.hpp"
-#include "workload/keyspace.hpp"
 
 namespace pmoss::runtime {
 
-Router::Router(const Settings& settings, const WorkloadSpec& spec, std::uint64_t seed,
+Router::Router(const Settings& settings, const ServedIndex& index, std::uint64_t seed,
                std::uint64_t first_insert_record, const RouteBoard& board)
     : settings_(settings),
-      generator_(spec, mix64(seed + settings.number), first_insert_record + settings.number,
-                 settings.routers),
+      stream_(index.stream(mix64(seed + settings.number), first_insert_record + settings.number,
+                           settings.routers)),
       random_(mix64(seed) + settings.number),
-      board_(board),
-      key_spacing_(~std::uint64_t{0} / spec.records) {}
+      board_(board) {}
 
 void Router::take_routes() {
   const std::uint64_t version = board_.version();
@@ -85,23 +83,17 @@ Router::Step Router::step(const Control& control) {
 std::uint64_t Router::now() const noexcept { return Clock::ticks() - settings_.origin; }
 
 Operation Router::draw() noexcept {
-  const Operation operation = generator_.next();
+  const Operation operation = stream_->next();
   if (operation.kind == Operation::Kind::insert) ++totals_.insert_draws;
   return operation;
 }
 
 std::uint32_t Router::worker_for(const Operation& operation) noexcept {
-  const std::uint32_t slices = routes_.slices();
-  std::uint32_t slice = slice_of_key(operation.key, slices);
-  if (operation.kind == Operation::Kind::scan) {
-    // A scan that crosses slices may go to the worker of any of them. Keys lie evenly over their
-    // range, which tells where the scan will end.
-    const std::uint64_t left = ~operation.key;
-    const std::uint64_t length =
-        operation.scan_length > left / key_spacing_ ? left : operation.scan_length * key_spacing_;
-    const std::uint32_t crossed = slice_of_key(operation.key + length, slices) - slice;
-    if (crossed > 0) slice += static_cast<std::uint32_t>(random_.below(crossed + 1));
-  }
+  // A query on several slices may go to the worker of any of them.
+  const Candidates touched = stream_->candidates(operation);
+  const std::uint32_t count = touched.count();
+  const std::uint32_t slice =
+      touched.at(count > 1 ? static_cast<std::uint32_t>(random_.below(count)) : std::uint32_t{0});
   const std::uint32_t first = routes_.first[slice];
   const std::uint32_t candidates = routes_.first[slice + 1] - first;
   return routes_.workers[first + (candidates > 1 ? random_.below(candidates) : 0)];

@@ -4,13 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "runtime/control.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/schedule.hpp"
+#include "runtime/served_index.hpp"
 #include "runtime/worker.hpp"
-#include "workload/generator.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::runtime {
@@ -41,7 +42,8 @@ class Router {
     int cpu = -1;
   };
 
-  Router(const Settings& settings, const WorkloadSpec& spec, std::uint64_t seed,
+  /// `first_insert_record`: of all routers, which take turns.
+  Router(const Settings& settings, const ServedIndex& index, std::uint64_t seed,
          std::uint64_t first_insert_record, const RouteBoard& board);
 
   /// Once all workers have built their queues, and before run().
@@ -86,12 +88,11 @@ class Router {
   std::uint64_t now() const noexcept;
 
   Settings settings_;
-  OperationGenerator generator_;
+  std::unique_ptr<QueryStream> stream_;
   Random random_;
   const RouteBoard& board_;
   std::uint64_t version_ = 0;  ///< of routes_ on the board
   Routes routes_;
-  std::uint64_t key_spacing_;
   std::vector<Ring*> rings_;
   std::vector<std::uint32_t> serving_;  ///< workers that may run some slice's queries
   std::vector<std::uint32_t> reached_;  ///< these, and those that may have earlier

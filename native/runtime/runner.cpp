@@ -15,8 +15,9 @@
 #include "runtime/clock.hpp"
 #include "runtime/control.hpp"
 #include "runtime/router.hpp"
+#include "runtime/served_btree.hpp"
+#include "runtime/served_rtree.hpp"
 #include "runtime/worker.hpp"
-#include "workload/keyspace.hpp"
 
 namespace pmoss::runtime {
 namespace {
@@ -290,7 +291,6 @@ void validate(const MeasureOptions& options, std::uint32_t slices, const std::se
 }
 
 const WorkloadSpec& checked(const WorkloadSpec& spec) {
-  pmoss::validate(spec);
   if (spec.max_scan_length > Item::max_scan_length) {
     refuse("max_scan_length", spec.max_scan_length,
            "be at most " + std::to_string(Item::max_scan_length));
@@ -316,10 +316,11 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
   const std::vector<pmu::Availability> available = worker.availability();
 
   result.completed += totals.queries;
-  result.executed += totals.executed;
-  result.inserted += totals.inserted;
-  result.not_found += totals.not_found;
-  result.checksum ^= totals.checksum;
+  const QueryExecutor::Totals& executed = worker.executed();
+  result.executed += executed.executed;
+  result.inserted += executed.inserted;
+  result.not_found += executed.not_found;
+  result.checksum ^= executed.checksum;
   result.windows += totals.windows;
   result.worker_queries[number] = totals.queries;
   result.worker_seconds[number] =
@@ -364,17 +365,39 @@ void collect_worker(const Worker& worker, std::size_t number, std::size_t slices
   }
 }
 
+std::unique_ptr<ServedIndex> make_index(const WorkloadSpec& spec, const Runner::Options& options) {
+  if (options.index == IndexKind::btree) {
+    return std::make_unique<ServedBTree>(
+        spec, BTree::Options{options.slices, options.huge_pages, options.placement});
+  }
+  RTree::Options of_tree;
+  of_tree.grid = grid_of(options.slices);
+  of_tree.huge_pages = options.huge_pages;
+  of_tree.placement = options.placement;
+  return std::make_unique<ServedRTree>(spec, of_tree);
+}
+
 }  // namespace
 
 Runner::Runner(const WorkloadSpec& spec, const Options& options)
     : spec_(checked(spec)),
       options_(options),
-      index_({options.slices, options.huge_pages, options.placement}),
+      index_(make_index(spec, options)),
       homes_(options.slices),
       next_insert_record_(spec.records) {
   if (options_.load_threads == 0) {
     options_.load_threads = static_cast<unsigned>(numa::allowed_cpus().size());
   }
+}
+
+const BTree* Runner::btree() const noexcept {
+  const auto* const served = dynamic_cast<const ServedBTree*>(index_.get());
+  return served != nullptr ? &served->tree() : nullptr;
+}
+
+const RTree* Runner::rtree() const noexcept {
+  const auto* const served = dynamic_cast<const ServedRTree*>(index_.get());
+  return served != nullptr ? &served->tree() : nullptr;
 }
 
 void Runner::load(const Progress& progress) {
@@ -391,24 +414,11 @@ void Runner::load(const Progress& progress) {
   Control control;
   Crew crew(control);
   for (std::uint32_t number = 0; number < threads; ++number) {
-    // Each thread inserts the keys of its own slices. To find them it computes all keys, which is
-    // cheap beside inserting them, and no two threads meet in one leaf or take turns on one arena.
     const std::uint64_t first = std::uint64_t{slices} * number / threads;
     const std::uint64_t last = std::uint64_t{slices} * (number + 1) / threads;
     crew.start("loader " + std::to_string(number), [&, number, first, last] {
-      std::uint64_t done = 0;
-      for (std::uint64_t record = 0; record < spec_.records; ++record) {
-        if ((record & 0xfff) == 0) {
-          counts[number].done.store(done, std::memory_order_relaxed);
-          if (control.phase() == Phase::abort) return;
-        }
-        const std::uint64_t key = spec_.space.key(record, spec_.seed);
-        const std::uint32_t slice = slice_of_key(key, slices);
-        if (slice < first || slice >= last) continue;
-        index_.insert(key, key);
-        ++done;
-      }
-      counts[number].done.store(done, std::memory_order_relaxed);
+      index_->load(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last),
+                   counts[number].done, [&] { return control.phase() == Phase::abort; });
     });
   }
   const auto records_done = [&] {
@@ -477,7 +487,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     settings.origin = origin;
     settings.shares_core = roles_on[router_cpus[i]] > 1;
     routers.push_back(
-        std::make_unique<Router>(settings, spec_, options.seed, next_insert_record_, board));
+        std::make_unique<Router>(settings, *index_, options.seed, next_insert_record_, board));
   }
   // Whatever happens from here on, no record that a router may have drawn is drawn again.
   struct AdvanceRecords {
@@ -514,7 +524,6 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     settings.queue_items = options.queue_items;
     settings.slices = options_.slices;
     settings.window = options.window;
-    settings.max_scan_length = spec_.max_scan_length;
     settings.batch = options.batch;
     settings.origin = origin;
     settings.shares_core = roles_on[worker_cpus[i]] > 1;
@@ -522,7 +531,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
       numa::pin_thread(worker_cpus[i]);
       if (options.on_worker_start) options.on_worker_start(i);
       workers[i] = std::make_unique<Worker>(
-          settings, index_, pmu::ThreadCounters(probed, options.counters, options.opener));
+          settings, *index_, pmu::ThreadCounters(probed, options.counters, options.opener));
       if (control.wait_for_start() == Phase::abort) return;
       std::vector<Router*> own;
       for (const std::size_t router : aboard[i]) own.push_back(connect(router));
@@ -557,7 +566,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   if (options.schedule.data != DataPlacement::keep || !options.changes.empty()) {
     std::vector<const Turns*> readers;
     for (const auto& worker : workers) readers.push_back(&worker->turns());
-    enforcement.emplace(Enforcer(index_, homes_, options.migration, std::move(readers)), board,
+    enforcement.emplace(Enforcer(*index_, homes_, options.migration, std::move(readers)), board,
                         options, options_.slices, node_of);
     crew.start("enforcer", [&] {
       if (options.enforcer_cpu >= 0) numa::pin_thread(options.enforcer_cpu);
@@ -666,7 +675,7 @@ void Runner::ask_for_pages(const Schedule& schedule, Measurement& result) const 
   result.slice_pages_home.resize(slices);
   if (schedule.data == DataPlacement::keep) return;
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    const numa::ResidentPages pages = index_.resident_pages(slice);
+    const numa::ResidentPages pages = index_->resident_pages(slice);
     result.pages += pages;
     if (pages.error_number != 0) return;
     result.slice_pages[slice] = pages.total();

@@ -5,16 +5,19 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "index/btree.hpp"
+#include "index/rtree.hpp"
 #include "pmu/counters.hpp"
 #include "pmu/offcore.hpp"
 #include "runtime/antagonist.hpp"
 #include "runtime/enforcer.hpp"
 #include "runtime/schedule.hpp"
+#include "runtime/served_index.hpp"
 #include "workload/generator.hpp"
 
 namespace pmoss::runtime {
@@ -136,8 +139,8 @@ struct Measurement {
   bool roles_share_cores = false;      ///< some CPU carries more than one worker or router
 };
 
-/// Owns an index of `spec.records` keys and measures schedules on it. Inserts stay in the index;
-/// later measurements insert other keys. One call at a time.
+/// Owns an index of `spec.records` keys or points and measures schedules on it. Inserts stay in the
+/// index; later measurements insert other keys. One call at a time.
 class Runner {
  public:
   struct Options {
@@ -145,6 +148,7 @@ class Runner {
     bool huge_pages = true;
     unsigned load_threads = 0;       ///< 0: one per CPU that the process may use
     numa::Placement placement = {};  ///< of the pages that loading touches
+    IndexKind index = IndexKind::btree;
   };
 
   /// Throws std::invalid_argument for a spec or options that make no sense.
@@ -164,7 +168,10 @@ class Runner {
 
   const WorkloadSpec& spec() const noexcept { return spec_; }
   const Options& options() const noexcept { return options_; }
-  const BTree& index() const noexcept { return index_; }
+  const ServedIndex& index() const noexcept { return *index_; }
+  /// The index by its kind; null if it is the other one.
+  const BTree* btree() const noexcept;
+  const RTree* rtree() const noexcept;
   bool loaded() const noexcept { return loaded_; }
   /// No record from here on has been inserted.
   std::uint64_t next_insert_record() const noexcept { return next_insert_record_; }
@@ -174,7 +181,7 @@ class Runner {
 
   WorkloadSpec spec_;
   Options options_;
-  BTree index_;
+  std::unique_ptr<ServedIndex> index_;
   Homes homes_;
   std::atomic<bool> busy_{false};
   bool loaded_ = false;

@@ -8,16 +8,14 @@
 #include "runtime/backoff.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/router.hpp"
-#include "workload/keyspace.hpp"
 
 namespace pmoss::runtime {
 
-Worker::Worker(const Settings& settings, BTree& index, pmu::ThreadCounters counters)
+Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters)
     : settings_(settings),
-      index_(index),
+      slice_of_key_(index.slice_of_key()),
+      executor_(index.executor()),
       counters_(std::move(counters)),
-      scan_keys_(settings.max_scan_length),
-      scan_values_(settings.max_scan_length),
       window_(settings.window, settings.batch),
       empty_window_(counters_.events().size()),
       counts_(counters_.events().size()),
@@ -123,9 +121,9 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         }
         const std::size_t count = std::min<std::size_t>(settings_.batch, waiting - done);
         if (count == 1) {
-          execute(ring->front());
+          executor_->execute(ring->front());
         } else {
-          execute_batch(*ring, count);
+          executor_->execute_batch(*ring, count);
         }
         done += count;
         const std::uint64_t now = Clock::ticks();
@@ -170,54 +168,8 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   }
 }
 
-void Worker::execute(const Item& item) {
-  ++totals_.executed;
-  switch (item.kind()) {
-    case Operation::Kind::lookup: {
-      std::uint64_t value = 0;
-      totals_.not_found += index_.lookup(item.key(), value) ? 0 : 1;
-      totals_.checksum ^= value;
-      break;
-    }
-    case Operation::Kind::insert:
-      totals_.inserted += index_.insert(item.key(), item.key()) ? 1 : 0;
-      break;
-    case Operation::Kind::update:
-      totals_.not_found += index_.update(item.key(), item.key() + totals_.executed) ? 0 : 1;
-      break;
-    case Operation::Kind::scan: {
-      const std::size_t found =
-          index_.scan(item.key(), item.scan_length(), scan_keys_.data(), scan_values_.data());
-      for (std::size_t i = 0; i < found; ++i) totals_.checksum ^= scan_values_[i];
-      break;
-    }
-  }
-}
-
-void Worker::execute_batch(const Ring& ring, std::size_t count) {
-  std::uint64_t keys[max_batch] = {};
-  std::uint64_t values[max_batch];
-  bool found[max_batch];
-  for (std::size_t i = 0; i < count; ++i) keys[i] = ring.front(i).key();
-  // For the others, the search brings the way to their keys into the cache.
-  index_.lookup_batch(keys, count, values, found);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Item& item = ring.front(i);
-    if (item.kind() != Operation::Kind::lookup) {
-      execute(item);
-      continue;
-    }
-    ++totals_.executed;
-    if (found[i]) {
-      totals_.checksum ^= values[i];
-    } else {
-      ++totals_.not_found;
-    }
-  }
-}
-
 void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept {
-  const std::uint32_t slice = slice_of_key(item.key(), settings_.slices);
+  const std::uint32_t slice = slice_of_key_(item.key());
   last_slice_ = &totals_.slices[slice];
   ++totals_.queries;
   ++last_slice_->queries;

@@ -6,18 +6,15 @@
 #include <memory>
 #include <vector>
 
-#include "index/btree.hpp"
 #include "pmu/counters.hpp"
 #include "runtime/control.hpp"
 #include "runtime/enforcer.hpp"
 #include "runtime/item.hpp"
-#include "runtime/spsc_ring.hpp"
+#include "runtime/served_index.hpp"
 #include "runtime/window.hpp"
 #include "workload/histogram.hpp"
 
 namespace pmoss::runtime {
-
-using Ring = SpscRing<Item>;
 
 class Router;
 
@@ -30,7 +27,6 @@ class Worker {
     std::size_t queue_items = 4096;
     std::uint32_t slices = 256;
     std::uint32_t window = 100;
-    std::uint32_t max_scan_length = 0;
     std::uint32_t batch = 1;   ///< queries executed together, 1 .. max_batch
     std::uint64_t origin = 0;  ///< clock ticks that stamps count from
     bool shares_core = false;
@@ -57,15 +53,10 @@ class Worker {
     std::uint64_t idle_ticks = 0;
     std::uint64_t queries = 0;
     std::uint64_t windows = 0;
-    // Of the whole run.
-    std::uint64_t executed = 0;
-    std::uint64_t inserted = 0;
-    std::uint64_t not_found = 0;
-    std::uint64_t checksum = 0;
     int cpu = -1;
   };
 
-  Worker(const Settings& settings, BTree& index, pmu::ThreadCounters counters);
+  Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters);
 
   static constexpr std::uint32_t max_batch = 64;
   /// Windows after which the next group of events has its turn.
@@ -73,6 +64,8 @@ class Worker {
 
   Ring& ring(std::size_t router) noexcept { return *rings_[router]; }
   const Totals& totals() const noexcept { return totals_; }
+  /// Of the whole run.
+  const QueryExecutor::Totals& executed() const noexcept { return executor_->totals(); }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
   const Turns& turns() const noexcept { return turns_; }
   /// After run(): per event, whether it was counted over the whole measuring phase.
@@ -87,10 +80,6 @@ class Worker {
  private:
   /// True if a router aboard had something to send.
   bool route(const Control& control, std::atomic<std::size_t>& routers_running);
-  void execute(const Item& item);
-  /// The oldest `count` items of a queue, their cache misses overlapped. Lookups come first:
-  /// queries that are in flight together have no order.
-  void execute_batch(const Ring& ring, std::size_t count);
   /// `service_ticks` since the query before was completed.
   void account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept;
   /// Gives what has passed since its completion to the last query, if there is one: its turn is
@@ -107,11 +96,10 @@ class Worker {
   void calibrate();
 
   Settings settings_;
-  BTree& index_;
+  SliceOfKey slice_of_key_;
+  std::unique_ptr<QueryExecutor> executor_;
   pmu::ThreadCounters counters_;
   std::vector<std::unique_ptr<Ring>> rings_;
-  std::vector<std::uint64_t> scan_keys_;
-  std::vector<std::uint64_t> scan_values_;
   Totals totals_;
   Turns turns_;
 

@@ -166,12 +166,25 @@ void validate_points(const WorkloadSpec& spec) {
   }
 }
 
-PointGenerator::PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed)
+ScanSquares::ScanSquares(std::uint64_t records)
+    : side_(plane_width / std::sqrt(static_cast<double>(records))) {}
+
+Rectangle ScanSquares::around(Point centre, std::uint32_t points) const noexcept {
+  return square_around(centre, 0.5 * side_ * std::sqrt(static_cast<double>(points)));
+}
+
+PointGenerator::PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed,
+                               std::uint64_t first_insert_record, std::uint64_t insert_stride)
     : spec_(spec),
       random_(mix64(mix64(spec.seed) + stream_seed)),
-      next_insert_(spec.records),
-      side_(plane_width / std::sqrt(static_cast<double>(spec.records))) {
+      next_insert_(first_insert_record),
+      insert_stride_(insert_stride),
+      squares_(spec.records) {
   validate_points(spec);
+  if (first_insert_record < spec.records) {
+    throw std::invalid_argument("first_insert_record is " + std::to_string(first_insert_record) +
+                                "; it must be at least records, " + std::to_string(spec.records));
+  }
   if (spec.distribution == Distribution::zipf) zipf_.emplace(spec.zipf_items, spec.theta);
   if (spec.distribution == Distribution::hot_range) hot_ = hot_region(spec);
 }
@@ -194,13 +207,14 @@ std::uint64_t PointGenerator::choose_record() {
 PointOperation PointGenerator::next() {
   const double draw = random_.uniform();
   const bool inserts = draw < spec_.insert;
-  const std::uint64_t record = inserts ? next_insert_++ : choose_record();
+  const std::uint64_t record = inserts ? next_insert_ : choose_record();
+  if (inserts) next_insert_ += insert_stride_;
   const Point point = point_of_record(spec_.space.kind, record);
   const Rectangle place = {point.x, point.y, point.x, point.y};
-  if (inserts) return {Operation::Kind::insert, place, record};
-  if (draw >= spec_.insert + spec_.scan) return {Operation::Kind::lookup, place, record};
-  const double points = 1.0 + static_cast<double>(random_.below(spec_.max_scan_length));
-  return {Operation::Kind::scan, square_around(point, 0.5 * side_ * std::sqrt(points)), record};
+  if (inserts) return {Operation::Kind::insert, place, record, point, 0};
+  if (draw >= spec_.insert + spec_.scan) return {Operation::Kind::lookup, place, record, point, 0};
+  const auto points = static_cast<std::uint32_t>(1 + random_.below(spec_.max_scan_length));
+  return {Operation::Kind::scan, squares_.around(point, points), record, point, points};
 }
 
 }  // namespace pmoss

@@ -21,6 +21,14 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
+/// Both coordinates in one word.
+constexpr std::uint64_t packed(Point point) noexcept {
+  return std::uint64_t{point.y} << 32 | point.x;
+}
+constexpr Point unpacked(std::uint64_t word) noexcept {
+  return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
+}
+
 /// All four borders belong to it.
 struct Rectangle {
   std::uint32_t x_low;
@@ -95,10 +103,23 @@ class RecordSample {
 /// for points.
 void validate_points(const WorkloadSpec& spec);
 
+/// The squares of scans over so many records spread evenly over the plane.
+class ScanSquares {
+ public:
+  explicit ScanSquares(std::uint64_t records);
+  /// Around this centre, cut at the plane's borders: holds `points` points on average.
+  Rectangle around(Point centre, std::uint32_t points) const noexcept;
+
+ private:
+  double side_;  // of the square that holds one point on average
+};
+
 struct PointOperation {
   Operation::Kind kind;
   Rectangle range;       ///< of a scan; of a lookup or an insert the point alone
   std::uint64_t record;  ///< that an insert adds, or around which a range lies
+  Point point;           ///< where that record lies
+  std::uint32_t points;  ///< of a scan: what the range holds on average; else 0
 };
 
 /// Draws the operations of one client from a WorkloadSpec, read as follows. A scan is a square
@@ -109,7 +130,12 @@ struct PointOperation {
 class PointGenerator {
  public:
   /// Throws std::invalid_argument like validate_points().
-  PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed);
+  PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed)
+      : PointGenerator(spec, stream_seed, spec.records, 1) {}
+  /// Inserts take the records first_insert_record, first_insert_record + insert_stride, ...; the
+  /// first must not be below spec.records.
+  PointGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed,
+                 std::uint64_t first_insert_record, std::uint64_t insert_stride);
 
   PointOperation next();
 
@@ -121,7 +147,8 @@ class PointGenerator {
   std::optional<ZipfSampler> zipf_;
   std::optional<Rectangle> hot_;
   std::uint64_t next_insert_;
-  double side_;  // of the square that holds one point on average
+  std::uint64_t insert_stride_;
+  ScanSquares squares_;
 };
 
 }  // namespace pmoss

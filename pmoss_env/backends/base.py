@@ -11,12 +11,9 @@ from pmoss_env.backends.native_forms import record_shares
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
-from pmoss_env.workloads import Workload, load_workload
+from pmoss_env.workloads import INDEXES, Workload, load_workload
 
 _log = logging.getLogger(__name__)
-
-#: Kinds of index, and the backends that can run each.
-INDEXES = {"btree": ("analytic", "simulated", "hardware"), "rtree": ("analytic", "simulated")}
 
 #: How queries come to their workers on a modelled machine: at once, or through routers that take
 #: the machine's ``dispatch_ns`` for each.
@@ -104,7 +101,7 @@ def make_backend(
         name: "analytic", "simulated" or "hardware".
         machine: a catalogue name, a path, or a description.
         workload: a catalogue name, a path, or a description.
-        index: "btree", or "rtree" (not on hardware), as the workload has it.
+        index: "btree", or "rtree", as the workload has it.
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated" or "open:<Mq/s>".
         **options: of the backend's class, e.g. ``seconds`` of a hardware measurement. The hardware
@@ -112,16 +109,13 @@ def make_backend(
 
     Raises:
         UnknownNameError: a name that is in no catalogue.
-        UnsupportedError: an option or an index that the backend does not take.
+        UnsupportedError: an option that the backend does not take, or a workload for the
+            other index.
     """
     if name not in backend_names():
         raise UnknownNameError("backend", name, backend_names())
     if index not in INDEXES:
         raise UnknownNameError("index", index, list(INDEXES))
-    if name not in INDEXES[index]:
-        raise UnsupportedError(
-            f"the {name} backend cannot run index={index!r}; {', '.join(INDEXES[index])} can"
-        )
     if isinstance(machine, str):
         machine = load_machine(machine)
     if isinstance(workload, str):

@@ -1,7 +1,8 @@
 """The hardware backend: the native runtime measures schedules on this host.
 
-Pinned worker threads serve a B+-tree under the given schedule, fed by routers through bounded
-queues, while an enforcer brings the data to the nodes that the schedule names (native/runtime).
+Pinned worker threads serve a B+-tree or an R-tree under the given schedule, fed by routers through
+bounded queues, while an enforcer brings the data to the nodes that the schedule names
+(native/runtime).
 What this host cannot count is marked unavailable; nothing is made up.
 """
 
@@ -60,7 +61,7 @@ class HardwareBackend:
     Args:
         machine: this host, ``load_machine("host")``.
         workload: what the index gets.
-        slices: number of key ranges.
+        slices: number of key ranges, or of cells of the grid over an R-tree's points.
         load: how queries are offered.
         records: records in the index, instead of the workload's.
         seconds: length of one measurement.
@@ -154,6 +155,7 @@ class HardwareBackend:
                 native_workload(self.workload, self._instance.workload_seed),
                 slices=self.slices,
                 huge_pages=self.huge_pages,
+                index=self.workload.index,
             )
             runner.load(progress=self._progress)
             self._runner = runner
@@ -174,7 +176,7 @@ class HardwareBackend:
             if role == "router"
         ]
         runner = self._loaded_runner()
-        before = runner.index.size
+        before = runner.size
         try:
             raw = runner.measure(
                 cores=cpu[schedule.cores],
@@ -197,7 +199,7 @@ class HardwareBackend:
             )
         except (RuntimeError, MemoryError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
-        return self._snapshot(raw, seed, (before, runner.index.size))
+        return self._snapshot(raw, seed, (before, runner.size))
 
     def _antagonist(self, neighbour: Neighbour) -> tuple[str, int, float, int, int]:
         """(kind, CPU, strength, bytes, node of its memory) of the thread that is this neighbour."""
@@ -277,6 +279,7 @@ class HardwareBackend:
                 "version": __version__,
                 "seed": seed,
                 "host": self._facts,
+                "index": self.workload.index,
                 "records_before": records[0],
                 "records_after": records[1],
                 "seconds": seconds,

@@ -1,9 +1,16 @@
 """Workloads as data: what queries an index gets."""
 
 from pmoss_env.workloads.catalog import load_workload, workload_names
-from pmoss_env.workloads.description import KEY_SPACES, SOSD, Workload, resized
+from pmoss_env.workloads.description import (
+    INDEXES,
+    KEY_SPACES,
+    SOSD,
+    Workload,
+    resized,
+)
 
 __all__ = [
+    "INDEXES",
     "KEY_SPACES",
     "SOSD",
     "Workload",

@@ -16,6 +16,7 @@ DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
+#: Kinds of index.
 INDEXES = ("btree", "rtree")
 
 

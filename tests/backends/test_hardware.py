@@ -77,6 +77,35 @@ def test_provenance_says_where_and_why_not(backend: HardwareBackend) -> None:
             assert (told["counters"][counter.name] == counter.source) == available
 
 
+def test_points_in_the_plane_are_served_by_an_rtree() -> None:
+    backend = make(workload="rtree-ranges-inserts", index="rtree", batch=8)
+    snapshot = backend.measure(spread(backend), seed=1)
+    assert snapshot.throughput > 0
+    assert snapshot.provenance["index"] == "rtree"
+    assert snapshot.provenance["records_after"] > snapshot.provenance["records_before"] == 20_000
+    assert snapshot.slice_throughput.sum() == pytest.approx(snapshot.throughput)
+    backend.close()
+
+
+def test_an_environment_places_the_cells_of_an_rtree_on_this_host() -> None:
+    env = gymnasium.make(
+        "pmoss/SpatialScheduling-v0",
+        machine="host",
+        index="rtree",
+        workload="rtree-ranges",
+        slices=4,
+        backend="hardware",
+        backend_options={"records": 10_000, "seconds": 0.1, "own_process": False},
+    )
+    _, info = env.reset(seed=3)
+    while True:
+        _, reward, terminated, _, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
+        if terminated:
+            break
+    assert reward == info["throughput"] > 0
+    env.close()
+
+
 def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
     with pytest.raises(ScheduleError, match="exactly 16"):
         backend.measure(backend.machine.local_schedule([int(backend.machine.workers[0])]), seed=0)

@@ -44,11 +44,6 @@ def test_the_simulated_server_runs_ranges_on_points() -> None:
     backend.close()
 
 
-def test_hardware_refuses_it() -> None:
-    with pytest.raises(UnsupportedError, match="cannot run index='rtree'; analytic, simulated can"):
-        make_backend("hardware", machine="skylake-x-8n", workload="rtree-ranges", index="rtree")
-
-
 def small(name: str, records: int = 200_000) -> Workload:
     return dataclasses.replace(load_workload(name), records=records)
 

@@ -87,7 +87,6 @@ def test_doctor_judges_every_event() -> None:
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
         (["measure", "--records", "0"], "records"),
         (["measure", "--index", "trie"], "unknown index 'trie'. Did you mean 'rtree'?"),
-        (["measure", "--index", "rtree"], "the hardware backend cannot run index='rtree'"),
         (["measure", "--index", "btree", "--workload", "rtree-ranges"], "is for index='rtree'"),
         (["benchmark", "headroom", "--index", "trie"], "unknown index 'trie'"),
         (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),

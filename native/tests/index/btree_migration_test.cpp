@@ -47,7 +47,7 @@ TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
   fill(tree, records);
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     const std::size_t nodes = tree.arena(slice).nodes();
-    SliceMigration migration(tree, slice, node0);
+    BTreeMigration migration(tree, slice, node0);
     EXPECT_TRUE(migration.take_retired().empty()) << "nothing may die before it has been left";
     std::size_t steps = 0;
     while (migration.step(7)) ++steps;
@@ -69,7 +69,7 @@ TEST(BTreeMigration, MovesAnEmptySliceAndALeaf) {
   BTree tree({.slices = slices, .huge_pages = false});
   for (const std::uint64_t keys : {0U, 3U}) {
     for (std::uint64_t key = 0; key < keys; ++key) tree.insert(key, key);
-    SliceMigration migration(tree, 0, node0);
+    BTreeMigration migration(tree, 0, node0);
     while (migration.step(1)) {
     }
     EXPECT_EQ(migration.leaves_moved(), 1U);
@@ -84,18 +84,18 @@ TEST(BTreeMigration, AnAbandonedMoveIsTakenUpByTheNext) {
   BTree tree({.slices = slices, .huge_pages = false});
   fill(tree, records);
   {
-    SliceMigration first(tree, 1, node0);
-    EXPECT_THROW(SliceMigration(tree, 1, node0), std::logic_error);
+    BTreeMigration first(tree, 1, node0);
+    EXPECT_THROW(BTreeMigration(tree, 1, node0), std::logic_error);
     EXPECT_TRUE(first.step(10));
   }
   expect_filled(tree, records);
-  SliceMigration second(tree, 1, numa::Placement{});
+  BTreeMigration second(tree, 1, numa::Placement{});
   while (second.step(1000)) {
   }
   EXPECT_EQ(second.take_retired().size(), 2U);
   tree.chunk_pool().trim();
   expect_filled(tree, records);
-  EXPECT_THROW(SliceMigration(tree, slices, node0), std::out_of_range);
+  EXPECT_THROW(BTreeMigration(tree, slices, node0), std::out_of_range);
 }
 
 TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
@@ -104,7 +104,7 @@ TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
   tree.chunk_pool().reserve(node0, 2);
   EXPECT_EQ(tree.chunk_pool().held(), 2U);
   {
-    SliceMigration migration(tree, 0, node0);
+    BTreeMigration migration(tree, 0, node0);
     while (migration.step(100)) {
     }
     EXPECT_EQ(tree.chunk_pool().held(), 1U);
@@ -183,7 +183,7 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
     Random random(77);
     while (running.load() > 0) {
       const auto slice = static_cast<std::uint32_t>(random.below(slices));
-      SliceMigration migration(tree, slice, random.below(2) == 0 ? node0 : numa::Placement{});
+      BTreeMigration migration(tree, slice, random.below(2) == 0 ? node0 : numa::Placement{});
       const bool abandon = random.below(4) == 0;
       while (migration.step(16) && !(abandon && random.below(4) == 0)) {
       }

@@ -60,14 +60,14 @@ class RunnerPlacement : public testing::Test {
     const std::uint64_t loaded = runner.spec().records;
     ASSERT_EQ(runner.index().size(), loaded + inserted);
     std::vector<std::uint64_t> keys(runner.index().size() + 1);
-    ASSERT_EQ(runner.index().scan(0, keys.size(), keys.data(), nullptr), loaded + inserted);
+    ASSERT_EQ(runner.btree()->scan(0, keys.size(), keys.data(), nullptr), loaded + inserted);
     keys.pop_back();
     for (std::size_t i = 1; i < keys.size(); ++i) ASSERT_LT(keys[i - 1], keys[i]);
     // Routers may have left gaps among the last numbers, but what they drew was inserted.
     std::uint64_t found = 0;
     for (std::uint64_t record = 0; record < records; ++record) {
       std::uint64_t value = 0;
-      const bool there = runner.index().lookup(key_of_record(record, runner.spec().seed), value);
+      const bool there = runner.btree()->lookup(key_of_record(record, runner.spec().seed), value);
       ASSERT_TRUE(there || record >= loaded) << record;
       found += there ? 1 : 0;
     }

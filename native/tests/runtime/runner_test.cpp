@@ -47,7 +47,7 @@ TEST_F(RunnerTest, LoadsEveryRecordAndReportsProgress) {
   EXPECT_EQ(runner.index().size(), spec.records);
   for (std::uint64_t record = 0; record < spec.records; record += 37) {
     std::uint64_t value = 0;
-    EXPECT_TRUE(runner.index().lookup(key_of_record(record, spec.seed), value));
+    EXPECT_TRUE(runner.btree()->lookup(key_of_record(record, spec.seed), value));
   }
 }
 
@@ -156,7 +156,7 @@ TEST_F(RunnerTest, NoInsertedKeyIsLostOrInsertedTwice) {
   std::uint64_t missing = 0;
   for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
     std::uint64_t value = 0;
-    missing += runner.index().lookup(key_of_record(record, spec.seed), value) ? 0 : 1;
+    missing += runner.btree()->lookup(key_of_record(record, spec.seed), value) ? 0 : 1;
   }
   EXPECT_EQ(missing, 0U);
 }
@@ -336,7 +336,7 @@ TEST_F(RunnerTest, BatchesAnswerTheSameQueries) {
   }
   std::uint64_t value = 0;
   for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
-    ASSERT_TRUE(runner.index().lookup(key_of_record(record, 5), value)) << record;
+    ASSERT_TRUE(runner.btree()->lookup(key_of_record(record, 5), value)) << record;
   }
 }
 

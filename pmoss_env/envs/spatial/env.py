@@ -157,10 +157,10 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     All are plain JSON, so that ``env.spec.to_json()`` works.
 
     - ``machine``: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
-    - ``index``: "btree", or "rtree" (analytic and simulated; ``slices`` are cells of a grid) with a
-      workload that is for it, such as "rtree-ranges". The first reset in a process builds and runs
-      the tree, for all environments: tens of seconds for the paper's 50 million records, seconds
-      for the 5 million of "rtree-ranges-5m". It says so in the log meanwhile.
+    - ``index``: "btree", or "rtree" (``slices`` are cells of a grid) with a workload that is for
+      it, such as "rtree-ranges". The first reset in a process builds (and, for a model, runs) the
+      tree, for all environments: tens of seconds for the paper's 50 million records, seconds for
+      the 5 million of "rtree-ranges-5m". It says so in the log meanwhile.
     - ``workload``: a name of the workload catalogue or a path to a workload file.
     - ``slices``: number of key ranges.
     - ``backend``: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a

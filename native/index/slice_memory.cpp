@@ -1,0 +1,51 @@
+#include "index/slice_memory.hpp"
+
+#include <iterator>
+#include <utility>
+
+namespace pmoss {
+
+SliceArena& SliceMemory::enter(const numa::Placement& placement) {
+  auto arena = std::make_unique<SliceArena>(pool_, placement);
+  SliceArena& entered = *arena;
+  const std::lock_guard lock(mutex_);
+  arenas_.push_back(std::move(arena));
+  current_.store(&entered, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return entered;
+}
+
+std::vector<std::unique_ptr<SliceArena>> SliceMemory::leave() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::unique_ptr<SliceArena>> left;
+  // The newest is the current one: nobody else may have begun to move this slice.
+  const auto end = std::prev(arenas_.end());
+  std::move(arenas_.begin(), end, std::back_inserter(left));
+  arenas_.erase(arenas_.begin(), end);
+  return left;
+}
+
+numa::ResidentPages SliceMemory::resident_pages() const {
+  numa::ResidentPages result;
+  const std::lock_guard lock(mutex_);
+  for (const auto& arena : arenas_) {
+    for (const ChunkView& chunk : arena->chunks()) {
+      result += numa::resident_pages(reinterpret_cast<const void*>(chunk.address), chunk.bytes);
+    }
+  }
+  return result;
+}
+
+numa::PageMove SliceMemory::move_pages(int node) {
+  numa::PageMove result;
+  const std::lock_guard lock(mutex_);
+  for (const auto& arena : arenas_) result += arena->move_pages(node);
+  return result;
+}
+
+void SliceMemory::place_from_now_on(const numa::Placement& placement) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& arena : arenas_) arena->place_from_now_on(placement);
+}
+
+}  // namespace pmoss

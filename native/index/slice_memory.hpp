@@ -1,0 +1,57 @@
+// What an index keeps for each slice besides its root: its memory and the number of its records.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "index/arena.hpp"
+
+namespace pmoss {
+
+/// While a slice moves, its nodes lie in several arenas; new ones go to the current one.
+class alignas(64) SliceMemory {
+ public:
+  SliceMemory(std::shared_ptr<ChunkPool> pool, const numa::Placement& placement)
+      : pool_(std::move(pool)) {
+    enter(placement);
+  }
+
+  /// The caller must hold the lock of the node that makes the new one necessary.
+  SliceArena& current() const noexcept {
+    // Orders the lock before the load, as enter() orders the new arena before all reads of nodes
+    // that follow there: either the allocation goes to the new arena, or the migration waits for
+    // the lock and then finds the new node.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return *current_.load(std::memory_order_seq_cst);
+  }
+
+  // --- a migration, of which there is one at a time (slice_migration.hpp) ---
+
+  /// From now on this is the current arena. Throws std::bad_alloc.
+  SliceArena& enter(const numa::Placement& placement);
+  /// All arenas but the current one, which holds all nodes by now.
+  std::vector<std::unique_ptr<SliceArena>> leave();
+  /// False if somebody else moves the slice.
+  bool begin_migration() noexcept { return !migrating_.exchange(true); }
+  void end_migration() noexcept { migrating_.store(false); }
+
+  // --- where the memory lies ---
+
+  numa::ResidentPages resident_pages() const;
+  numa::PageMove move_pages(int node);
+  void place_from_now_on(const numa::Placement& placement);
+
+  std::atomic<std::uint64_t> size{0};  ///< records
+
+ private:
+  std::shared_ptr<ChunkPool> pool_;
+  mutable std::mutex mutex_;  ///< of `arenas_`
+  std::vector<std::unique_ptr<SliceArena>> arenas_;
+  std::atomic<bool> migrating_{false};
+  std::atomic<SliceArena*> current_{nullptr};
+};
+
+}  // namespace pmoss

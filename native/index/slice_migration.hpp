@@ -1,0 +1,59 @@
+// Moving the nodes of a slice into other memory while it is in use: P-MOSS's migratory range scan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "index/slice_memory.hpp"
+
+namespace pmoss {
+
+/// Copies a slice node by node, under locks. Readers go on in the old copy or the new one; writers
+/// wait for a copy to be made, no longer than a step. New nodes go to the new memory from the
+/// start.
+///
+/// It may be abandoned half way: the slice is then as good as before, in two places. One thread
+/// drives a migration, and a slice has one at a time.
+class SliceMigration {
+ public:
+  /// Throws std::logic_error if the slice is being moved already, and std::bad_alloc.
+  SliceMigration(SliceMemory& memory, std::uint32_t slice, const numa::Placement& to);
+  virtual ~SliceMigration();
+  SliceMigration(const SliceMigration&) = delete;
+  SliceMigration& operator=(const SliceMigration&) = delete;
+
+  /// Moves at most `nodes` nodes; false once there is nothing left to move. Throws std::bad_alloc,
+  /// after which it may be called again.
+  virtual bool step(std::size_t nodes) = 0;
+
+  std::uint32_t slice() const noexcept { return slice_; }
+  bool done() const noexcept { return done_; }
+  std::uint64_t leaves_moved() const noexcept { return leaves_moved_; }
+  std::uint64_t nodes_moved() const noexcept { return nodes_moved_; }
+  std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }
+
+  /// The memory left behind, once done: to be destroyed when every operation on the tree that began
+  /// before this call has ended.
+  std::vector<std::unique_ptr<SliceArena>> take_retired();
+
+ protected:
+  void count_move(std::size_t bytes, bool is_leaf) noexcept {
+    ++nodes_moved_;
+    if (is_leaf) ++leaves_moved_;
+    bytes_moved_ += bytes;
+  }
+
+  SliceMemory& memory_;
+  std::uint32_t slice_;
+  SliceArena* target_;
+  bool done_ = false;
+
+ private:
+  std::uint64_t leaves_moved_ = 0;
+  std::uint64_t nodes_moved_ = 0;
+  std::uint64_t bytes_moved_ = 0;
+};
+
+}  // namespace pmoss

@@ -1,0 +1,109 @@
+// An index as the runtime sees it, whichever it is: what routers draw, how workers execute that,
+// and how the enforcer moves data.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "index/slice_migration.hpp"
+#include "runtime/item.hpp"
+#include "runtime/spsc_ring.hpp"
+#include "workload/generator.hpp"
+#include "workload/keyspace.hpp"
+#include "workload/points.hpp"
+
+namespace pmoss::runtime {
+
+using Ring = SpscRing<Item>;
+
+enum class IndexKind : std::uint8_t { btree, rtree };
+
+/// The slices whose workers may run a query: neighbouring key ranges, or a rectangle of cells.
+struct Candidates {
+  std::uint32_t first;
+  std::uint32_t columns = 1;
+  std::uint32_t rows = 1;
+  std::uint32_t row_length = 0;  ///< from a cell to the one in the next row
+
+  std::uint32_t count() const noexcept { return columns * rows; }
+  std::uint32_t at(std::uint32_t i) const noexcept {
+    return first + i / columns * row_length + i % columns;
+  }
+};
+
+/// On which slice a query is booked: that of its key, or of the middle of its range.
+class SliceOfKey {
+ public:
+  explicit SliceOfKey(std::uint32_t slices) noexcept : slices_(slices) {}
+  explicit SliceOfKey(const Grid& grid) noexcept : slices_(0), grid_(grid) {}
+
+  std::uint32_t operator()(std::uint64_t key) const noexcept {
+    return slices_ > 0 ? slice_of_key(key, slices_) : grid_.slice_of(unpacked(key));
+  }
+
+ private:
+  std::uint32_t slices_;  // 0: the key is a point
+  Grid grid_;
+};
+
+/// One router's queries. The key of a query on points is its point, packed; a range is given by its
+/// centre and, as its length, by the number of points that it holds on average.
+class QueryStream {
+ public:
+  virtual ~QueryStream() = default;
+  virtual Operation next() noexcept = 0;
+  virtual Candidates candidates(const Operation& operation) const noexcept = 0;
+};
+
+/// Executes one worker's queries.
+class QueryExecutor {
+ public:
+  struct Totals {
+    std::uint64_t executed = 0;
+    std::uint64_t inserted = 0;
+    std::uint64_t not_found = 0;
+    std::uint64_t checksum = 0;
+  };
+
+  virtual ~QueryExecutor() = default;
+  virtual void execute(const Item& item) = 0;
+  /// The oldest `count` items of a queue, their cache misses overlapped. Queries that are in flight
+  /// together have no order.
+  virtual void execute_batch(const Ring& ring, std::size_t count) = 0;
+
+  const Totals& totals() const noexcept { return totals_; }
+
+ protected:
+  Totals totals_;
+};
+
+/// All members may be called while others use the index.
+class ServedIndex {
+ public:
+  virtual ~ServedIndex() = default;
+
+  virtual std::uint32_t slices() const noexcept = 0;
+  virtual std::uint64_t size() const noexcept = 0;
+  virtual SliceOfKey slice_of_key() const noexcept = 0;
+
+  /// Puts the records of the slices first .. last - 1 there. Counts them in `done` now and then,
+  /// and gives up when `cancelled` says so; then it may be called again.
+  virtual void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
+                    const std::function<bool()>& cancelled) = 0;
+
+  virtual std::unique_ptr<QueryStream> stream(std::uint64_t seed, std::uint64_t first_insert_record,
+                                              std::uint64_t insert_stride) const = 0;
+  /// Its memory is touched here: built on the worker's thread.
+  virtual std::unique_ptr<QueryExecutor> executor() = 0;
+
+  virtual std::unique_ptr<SliceMigration> migrate(std::uint32_t slice,
+                                                  const numa::Placement& to) = 0;
+  virtual numa::ResidentPages resident_pages(std::uint32_t slice) const = 0;
+  virtual numa::PageMove move_pages(std::uint32_t slice, int node) = 0;
+  virtual void place_from_now_on(std::uint32_t slice, const numa::Placement& placement) = 0;
+};
+
+}  // namespace pmoss::runtime

@@ -1,0 +1,151 @@
+#include "runtime/served_rtree.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "index/rtree_migration.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+constexpr double fill = 0.7;  // of nodes that were split and refilled in random order
+
+const WorkloadSpec& checked(const WorkloadSpec& spec) {
+  validate_points(spec);
+  return spec;
+}
+
+class Stream final : public QueryStream {
+ public:
+  Stream(PointGenerator generator, std::uint64_t records, const Grid& grid)
+      : generator_(std::move(generator)), squares_(records), grid_(grid) {}
+
+  Operation next() noexcept override {
+    const PointOperation drawn = generator_.next();
+    return {packed(drawn.point), drawn.points, drawn.kind};
+  }
+
+  Candidates candidates(const Operation& operation) const noexcept override {
+    const Point point = unpacked(operation.key);
+    if (operation.kind != Operation::Kind::scan) return {grid_.slice_of(point)};
+    const Rectangle range = squares_.around(point, operation.scan_length);
+    const std::uint32_t row = grid_.row_of(range.y_low);
+    const std::uint32_t column = grid_.column_of(range.x_low);
+    return {row * grid_.columns + column, grid_.column_of(range.x_high) - column + 1,
+            grid_.row_of(range.y_high) - row + 1, grid_.columns};
+  }
+
+ private:
+  PointGenerator generator_;
+  ScanSquares squares_;
+  Grid grid_;
+};
+
+class Executor final : public QueryExecutor {
+ public:
+  Executor(RTree& tree, const WorkloadSpec& spec) : tree_(tree), squares_(spec.records) {
+    // Clustered points are denser than the mean where most queries go.
+    values_.reserve(std::size_t{64} * spec.max_scan_length);
+  }
+
+  void execute(const Item& item) override {
+    ++totals_.executed;
+    const Point point = unpacked(item.key());
+    switch (item.kind()) {
+      case Operation::Kind::insert:
+        tree_.insert(point, item.key());
+        ++totals_.inserted;
+        break;
+      case Operation::Kind::scan:
+        find(squares_.around(point, item.scan_length()));
+        break;
+      case Operation::Kind::lookup:
+      case Operation::Kind::update:  // refused with the spec
+        find({point.x, point.y, point.x, point.y});
+        break;
+    }
+  }
+
+  void execute_batch(const Ring& ring, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) tree_.prefetch(unpacked(ring.front(i).key()));
+    for (std::size_t i = 0; i < count; ++i) execute(ring.front(i));
+  }
+
+ private:
+  // Every query is around a point that is there.
+  void find(const Rectangle& range) {
+    values_.clear();
+    tree_.find(range, values_);
+    if (values_.empty()) ++totals_.not_found;
+    for (const std::uint64_t value : values_) totals_.checksum ^= value;
+  }
+
+  RTree& tree_;
+  ScanSquares squares_;
+  std::vector<std::uint64_t> values_;
+};
+
+}  // namespace
+
+ServedRTree::ServedRTree(const WorkloadSpec& spec, const RTree::Options& options)
+    : spec_(checked(spec)), tree_(options) {}
+
+// Like the B+-tree's loaders each computes all records and keeps those of its slices; the slices
+// are then packed one by one, as the simulator's are.
+void ServedRTree::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
+                       const std::function<bool()>& cancelled) {
+  std::vector<std::vector<Point>> points(last - first);
+  for (std::uint64_t record = 0; record < spec_.records; ++record) {
+    if ((record & 0xfff) == 0 && cancelled()) return;
+    const Point point = point_of_record(spec_.space.kind, record);
+    const std::uint32_t slice = tree_.grid().slice_of(point);
+    if (slice >= first && slice < last) points[slice - first].push_back(point);
+  }
+  std::uint64_t loaded = 0;
+  std::vector<std::uint64_t> values;
+  for (std::uint32_t slice = first; slice < last; ++slice) {
+    if (cancelled()) return;
+    std::vector<Point> own = std::exchange(points[slice - first], {});
+    // Not what an earlier call has loaded before it was cancelled.
+    if (tree_.slice_size(slice) == 0) {
+      values.resize(own.size());
+      std::transform(own.begin(), own.end(), values.begin(), packed);
+      tree_.bulk_load_slice(slice, own, values, fill);
+    }
+    loaded += own.size();
+    done.store(loaded, std::memory_order_relaxed);
+  }
+}
+
+std::unique_ptr<QueryStream> ServedRTree::stream(std::uint64_t seed,
+                                                 std::uint64_t first_insert_record,
+                                                 std::uint64_t insert_stride) const {
+  return std::make_unique<Stream>(PointGenerator(spec_, seed, first_insert_record, insert_stride),
+                                  spec_.records, tree_.grid());
+}
+
+std::unique_ptr<QueryExecutor> ServedRTree::executor() {
+  return std::make_unique<Executor>(tree_, spec_);
+}
+
+std::unique_ptr<SliceMigration> ServedRTree::migrate(std::uint32_t slice,
+                                                     const numa::Placement& to) {
+  return std::make_unique<RTreeMigration>(tree_, slice, to);
+}
+
+numa::ResidentPages ServedRTree::resident_pages(std::uint32_t slice) const {
+  return tree_.resident_pages(slice);
+}
+
+numa::PageMove ServedRTree::move_pages(std::uint32_t slice, int node) {
+  return tree_.move_pages(slice, node);
+}
+
+void ServedRTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
+  tree_.place_from_now_on(slice, placement);
+}
+
+}  // namespace pmoss::runtime

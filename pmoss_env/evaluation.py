@@ -25,7 +25,7 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_env import __version__
 from pmoss_env.backends.base import Backend, IncrementalBackend
-from pmoss_env.baselines import Baseline, Context, local_search, make_baseline, random
+from pmoss_env.baselines import ASKING, Baseline, Context, local_search, make_baseline, random
 from pmoss_env.envs.spatial.env import Observation, SpatialSchedulingEnv
 from pmoss_env.errors import (
     DatasetError,
@@ -80,6 +80,8 @@ class SchedulePolicy:
     def __init__(self, baseline: str | Baseline) -> None:
         """Takes a baseline's name or the function itself; raises UnknownNameError."""
         self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
+        #: Whether the baseline asks a backend that can be searched.
+        self.searches = getattr(self._baseline, "func", self._baseline) in ASKING
         self._tiles: list[int] = []
         self._t = 0
 
@@ -264,7 +266,11 @@ def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Poli
 
 
 def rollout(
-    env: SpatialSchedulingEnv, policy: Policy, seed: int, backend: Backend | None = None
+    env: SpatialSchedulingEnv,
+    policy: Policy,
+    seed: int,
+    backend: Backend | None = None,
+    incumbent: Schedule | None = None,
 ) -> tuple[list[int], dict[str, Any], float]:
     """Plays one episode.
 
@@ -273,11 +279,15 @@ def rollout(
         policy: it is reset first; a SchedulePolicy also plans. See Policy on what else is called.
         seed: of the environment's reset.
         backend: for baselines that search; not the environment's own.
+        incumbent: to start from, instead of one that the seed draws.
 
     Returns:
         The actions, the last info, and the policy's wall time in seconds.
     """
-    observation, info = env.reset(seed=seed)
+    options = None if incumbent is None else {"incumbent": incumbent}
+    observation, info = env.reset(seed=seed, options=options)
+    if backend is not None:
+        backend.set_instance(env.instance)
     began = time.perf_counter()
     policy.reset()
     if isinstance(policy, SchedulePolicy):

@@ -5,6 +5,7 @@ Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() 
 
 from pmoss_env.baselines.annealing import anneal
 from pmoss_env.baselines.catalog import (
+    ASKING,
     BASELINES,
     SEARCHES,
     SHARED_BASELINES,
@@ -40,6 +41,7 @@ from pmoss_env.baselines.search import local_search
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult
 
 __all__ = [
+    "ASKING",
     "BASELINES",
     "DEFAULT_BUDGET",
     "SEARCHES",

@@ -62,6 +62,8 @@ SHARED_BASELINES: Mapping[str, Baseline] = {
     "shared-everything": shared_everything,
     "shared-nothing-node": shared_nothing_node,
 }
+#: The functions among them that ask a backend after every move.
+ASKING: tuple[Callable[..., Schedule], ...] = (*SEARCHES.values(), exact_schedule)
 #: The baselines that need no measurement: what an incumbent is drawn from.
 STATIC_BASELINES = ("grouped", "spread", "mixed", "random")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from pmoss_env.cli.console import Stages, console, progress_bar, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.policies import named_policies
 
 if TYPE_CHECKING:
     from pmoss_env.evaluation import Summary
@@ -136,28 +136,14 @@ def evaluate(
 
     Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
     """
-    import pmoss_agents
-    from pmoss_env.baselines import SEARCHES, make_baseline
-    from pmoss_env.errors import DescriptionError
-    from pmoss_env.evaluation import SchedulePolicy, aggregate, write_results
+    from pmoss_env.evaluation import aggregate, write_results
     from pmoss_env.evaluation import evaluate as run
 
     kwargs = pairs(env)
-    names = [*baseline, *(path.stem for path in checkpoint or [])]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise DescriptionError(
-            f"more than one policy is named {', '.join(map(repr, twice))}: checkpoints go by their "
-            "file's name without its ending; rename the file, or leave one out"
-        )
     if out:
         check_output(out)
     # Local search as an opponent gets what the search of score 100 gets.
-    policies: dict[str, Any] = {
-        name: SchedulePolicy(make_baseline(name, budget=budget if name in SEARCHES else None))
-        for name in baseline
-    }
-    for path in checkpoint or []:
-        policies[path.stem] = pmoss_agents.load(path)
+    policies = named_policies(baseline, checkpoint, budget)
     with progress_bar("evaluating") as progress:
         evaluation = run(
             kwargs,

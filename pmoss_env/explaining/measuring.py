@@ -9,7 +9,7 @@ import numpy as np
 
 from pmoss_env.baselines.context import Baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.evaluation import Policy, rollout
+from pmoss_env.evaluation import Policy, SchedulePolicy, rollout
 from pmoss_env.explaining.differences import Comparison, Run, compare
 from pmoss_env.explaining.rows import Row
 from pmoss_env.types import Schedule
@@ -76,9 +76,7 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
     env.reset(seed=env_seed)
     if isinstance(choice, Row):
         return choice.schedule(env)
-    # The stream that evaluate() gives a baseline, so that both make the same schedule.
-    rng = np.random.default_rng((env_seed, 2))
-    # A search asks a model where there is one: measuring after every move takes too long.
-    modelled = bool(env.machine.parameters)
-    with closing(env.new_searchable_backend() if modelled else env.new_backend()) as own:
-        return choice(env.context(rng, own))
+    policy = SchedulePolicy(choice)
+    with closing(env.new_searchable_backend() if policy.searches else env.new_backend()) as own:
+        # The stream that evaluate() gives a baseline, so that both make the same schedule.
+        return choice(env.context(np.random.default_rng((env_seed, 2)), own))

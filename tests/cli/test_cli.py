@@ -204,6 +204,15 @@ def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
     before = out.read_text()
     pmoss(*words)
     assert out.read_text() == before
+    keep = tmp_path / "schedules"
+    words = [*words[:-2], "--undo", "always", "--keep", str(keep)]
+    shown = pmoss(*words)
+    assert shown.count("again, verified") == 4
+    assert "2 of 2" in shown
+    assert len(list(keep.iterdir())) == 8
+    taken_up = pmoss(*words, "--incumbent", str(keep / "lpt-1-after.json"), "--episodes", "1")
+    assert "lpt-0-before.json" in {path.name for path in keep.iterdir()}
+    assert "episode 0  spread" in taken_up
 
 
 def test_measure_on_the_model_and_on_this_host() -> None:

@@ -632,3 +632,19 @@ def test_counters_of_an_idle_slice_do_not_fall_below_zero():
     env = SpatialSchedulingEnv(machine="skylake-x-8n", workload="hot-range")
     observation, _ = env.reset(seed=123)
     assert observation in env.observation_space
+
+
+def test_an_episode_can_be_undone():
+    env = gymnasium.make("pmoss/toy-v0", noise=1.0).unwrapped
+    with pytest.raises(ResetNeeded):
+        env.restore()
+    env.reset(seed=4)
+    before, schedule = env.incumbent_snapshot, env.incumbent
+    for _ in range(3):
+        env.step(int(np.flatnonzero(env.action_masks())[0]))
+    again = env.restore()
+    assert again.throughput == before.throughput
+    np.testing.assert_array_equal(again.slice_counters, before.slice_counters)
+    assert env.schedule == schedule
+    with pytest.raises(ResetNeeded):
+        env.step(int(np.flatnonzero(env.action_masks())[0]))

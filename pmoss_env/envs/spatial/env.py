@@ -370,9 +370,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._instance = Instance(workload_seed, neighbours)
         self._backend.set_instance(self._instance)
         self._measure_seed = noise_seed
-        snapshot = self._backend.measure(incumbent, seed=noise_seed)
-        # One stream per kind of reading: how often one is read does not shift the others.
-        snapshot = Noise(self._noise, (noise_seed, 0)).snapshot(snapshot)
+        snapshot = self._measure_incumbent(incumbent)
         self._readings = Noise(self._noise, (noise_seed, 1)).throughput_factors(self._slices)
         self._read_at = 0
 
@@ -557,6 +555,27 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
                 f"the episode is not over: {self._step} of {self._slices} slices are placed"
             )
         return self._final_snapshot
+
+    def restore(self) -> HardwareSnapshot:
+        """Undoes the episode: puts the incumbent back, measures it, and ends the episode.
+
+        Measured with the seed and the noise of reset(), so that a modelled backend gives
+        ``incumbent_snapshot`` again, bit for bit. ``final_snapshot()`` stays what it was.
+
+        Raises:
+            ResetNeeded: there is no episode.
+            BackendError: the measurement failed.
+        """
+        snapshot = self._measure_incumbent(self.incumbent)
+        self._running = False
+        self._cores[:], self._nodes[:] = self.incumbent.cores, self.incumbent.nodes
+        self._throughput = snapshot.throughput
+        return snapshot
+
+    def _measure_incumbent(self, incumbent: Schedule) -> HardwareSnapshot:
+        snapshot = self._backend.measure(incumbent, seed=self._measure_seed)
+        # One stream per kind of reading: how often one is read does not shift the others.
+        return Noise(self._noise, (self._measure_seed, 0)).snapshot(snapshot)
 
     def new_backend(self) -> Backend:
         """A fresh backend with the same arguments, set to this episode's instance.

@@ -1,0 +1,42 @@
+"""Policies that a command is told of: baselines by name, agents by their checkpoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def named_policies(
+    baselines: Sequence[str], checkpoints: Sequence[Path] | None, budget: int | None = None
+) -> dict[str, Any]:
+    """The policies by name, a checkpoint's being that of its file.
+
+    Args:
+        baselines: names.
+        checkpoints: files of agents.
+        budget: evaluations of baselines that search; their own default if None.
+
+    Raises:
+        DescriptionError: two of the same name.
+    """
+    from pmoss_env.baselines import SEARCHES, make_baseline
+    from pmoss_env.errors import DescriptionError
+    from pmoss_env.evaluation import SchedulePolicy
+
+    names = [*baselines, *(path.stem for path in checkpoints or [])]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise DescriptionError(
+            f"more than one policy is named {', '.join(map(repr, twice))}: checkpoints go by their "
+            "file's name without its ending; rename the file, or leave one out"
+        )
+    policies: dict[str, Any] = {
+        name: SchedulePolicy(make_baseline(name, budget=budget if name in SEARCHES else None))
+        for name in baselines
+    }
+    if checkpoints:
+        import pmoss_agents
+
+        policies |= {path.stem: pmoss_agents.load(path) for path in checkpoints}
+    return policies

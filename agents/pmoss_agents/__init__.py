@@ -15,7 +15,12 @@ __all__ = ["Agent", "OnlineAgent", "agent_names", "load", "make"]
 #: because some need torch.
 _BY_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
     "spatial": {
+        "bc": ("pmoss_agents.bc", "BehaviourCloning"),
+        "bcq": ("pmoss_agents.bcq", "BCQ"),
+        "cql": ("pmoss_agents.cql", "CQL"),
         "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
+        "iql": ("pmoss_agents.iql", "IQL"),
+        "percentile-bc": ("pmoss_agents.percentile_bc", "PercentileBC"),
     },
     "access-path": {
         "always-cpu": ("pmoss_agents.access_path.fixed", "AlwaysCpu"),
@@ -53,12 +58,16 @@ def _agent_class(name: str) -> type[Agent]:
     return found
 
 
-def make(name: str, *, config_file: str | Path | None = None, **config: Any) -> Agent:
+def make(
+    name: str, *, config_file: str | Path | None = None, task: str = "", **config: Any
+) -> Agent:
     """Makes an agent that is not fitted yet.
 
     Args:
         name: one of agent_names().
         config_file: a committed config ("decision-transformer-demo") or a path to a TOML file.
+        task: which of the file's tables for tasks to take, see read_config(); task_name() tells a
+            dataset's.
         **config: fields of the agent's Config; they override the file's.
 
     Raises:
@@ -66,7 +75,7 @@ def make(name: str, *, config_file: str | Path | None = None, **config: Any) -> 
         DescriptionError: a config file or field that does not exist, or an impossible value.
         MissingExtraError: the agent needs a package that is not installed.
     """
-    values = read_config(config_file) if config_file is not None else {}
+    values = read_config(config_file, task) if config_file is not None else {}
     for_agent = values.pop("agent", name)
     if for_agent != name:
         raise UnknownNameError(f"agent in {config_file}", for_agent, (name,))

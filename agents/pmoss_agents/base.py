@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -113,6 +115,9 @@ class Agent(ABC):
         Raises:
             CheckpointError: the observation is of another task than the agent was fitted for.
         """
+
+    def check_extras(self) -> None:  # noqa: B027 (most agents need no more than to be made)
+        """Raises MissingExtraError if fit() needs a package that is not installed."""
 
     def observe(self, reward: float) -> None:  # noqa: B027 (most agents have no use for it)
         """Tells the reward of the last action; only return-conditioned agents use it."""
@@ -299,8 +304,16 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]
     return header, arrays
 
 
-def read_config(name: str | Path) -> dict[str, Any]:
-    """A config file's contents: a committed config by name, or a ``.toml`` file by path.
+def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
+    """A config: one that is committed, by name, or a ``.toml`` file by path.
+
+    The file's fields hold for every task. Tables named ``[tasks."<pattern>"]`` override them for
+    the tasks whose name the pattern (as of a shell) fits, the last one that fits winning.
+
+    Args:
+        name: of the config, or its file.
+        task: as in dataset ids: ``skylake-x-8n-btree-ycsb-a`` of
+            ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``.
 
     Raises:
         DescriptionError: it does not exist or is not valid TOML.
@@ -309,7 +322,7 @@ def read_config(name: str | Path) -> dict[str, Any]:
     if path.suffix != ".toml":
         path = CONFIGS / f"{name}.toml"
     try:
-        return tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_text())
     except OSError as error:
         known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
         raise DescriptionError(
@@ -317,6 +330,51 @@ def read_config(name: str | Path) -> dict[str, Any]:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+    tasks = values.pop("tasks", {})
+    if not isinstance(tasks, dict) or not all(isinstance(t, dict) for t in tasks.values()):
+        raise DescriptionError(f'{path}: tasks: must be tables, as [tasks."toy-*"]')
+    for pattern, changes in tasks.items():
+        if fnmatchcase(task, pattern):
+            values |= changes
+    return values
+
+
+def task_name(dataset_id: str) -> str:
+    """``skylake-x-8n-btree-ycsb-a`` of ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``."""
+    return dataset_id.removeprefix("pmoss/").split("/")[0]
+
+
+def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
+    """Checks the types of a config's fields, for its ``__post_init__``.
+
+    Types come first: comparing a text with a number would be a TypeError that names no field.
+
+    Args:
+        agent: whose config, for the messages.
+        config: a dataclass with postponed annotations.
+
+    Returns:
+        check(name, good, rule), which raises a DescriptionError that names field, value and rule
+        unless ``good``.
+
+    Raises:
+        DescriptionError: an int, float or bool field that holds something else.
+    """
+
+    def check(name: str, good: bool, rule: str) -> None:
+        if not good:
+            raise DescriptionError(f"{agent}: {name} = {getattr(config, name)!r}: must {rule}")
+
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.type == "int":
+            check(field.name, type(value) is int, "be a whole number")
+        elif field.type == "float":
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            check(field.name, number and math.isfinite(value), "be a finite number")
+        elif field.type == "bool":
+            check(field.name, isinstance(value, bool), "be true or false")
+    return check
 
 
 def _short(value: Any) -> str:

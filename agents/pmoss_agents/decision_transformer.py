@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
+from pmoss_agents.base import Agent, Array, Observation, Progress, checker, task_of
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
 from pmoss_agents.state_encoder import DERIVED, Standardise, StateEncoder
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError
+from pmoss_env.errors import CheckpointError, MissingExtraError
 from pmoss_env.types import COUNTER_INDEX
 
 try:
@@ -99,22 +99,7 @@ class Config:
     save_every: int = 100
 
     def __post_init__(self) -> None:
-        def check(name: str, good: bool, rule: str) -> None:
-            if not good:
-                raise DescriptionError(
-                    f"decision-transformer: {name} = {getattr(self, name)!r}: must {rule}"
-                )
-
-        # Types first: comparing a text with a number would be a TypeError that names no field.
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int":
-                check(field.name, type(value) is int, "be a whole number")
-            elif field.type == "float":
-                number = isinstance(value, (int, float)) and not isinstance(value, bool)
-                check(field.name, number and math.isfinite(value), "be a finite number")
-            elif field.type == "bool":
-                check(field.name, isinstance(value, bool), "be true or false")
+        check = checker("decision-transformer", self)
         counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
         for name in (*counts, "threads", "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")

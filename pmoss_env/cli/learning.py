@@ -71,10 +71,17 @@ def train(
     dataset: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
     out: Annotated[Path, typer.Argument(help="Checkpoint to write (.npz).")],
     agent: Annotated[
-        str | None, typer.Option(help="decision-transformer, which is the default.")
+        str | None,
+        typer.Option(
+            help="decision-transformer (default), bc, percentile-bc, cql, bcq or iql; the last "
+            "five learn through the extra d3rlpy."
+        ),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(help="A committed config's name, or a TOML file.")
+        str | None,
+        typer.Option(
+            help="A committed config's name, or a TOML file; the agent's own if it has one."
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -89,6 +96,7 @@ def train(
     Example: pmoss train runs/data runs/dt.npz --config decision-transformer-demo --set updates=200
     """
     import pmoss_agents
+    from pmoss_agents.base import CONFIGS, read_config, task_name
     from pmoss_datasets import open_dataset
     from pmoss_env.errors import DescriptionError
 
@@ -100,13 +108,15 @@ def train(
         )
     check_output(out)
     data = open_dataset(dataset)
-    learner = (
-        pmoss_agents.load(out)
-        if resume
-        else pmoss_agents.make(
-            agent or "decision-transformer", config_file=config, **pairs(changes)
+    if resume:
+        learner = pmoss_agents.load(out)
+    else:
+        name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
+        if config is None and (CONFIGS / f"{name}.toml").exists():
+            config = name
+        learner = pmoss_agents.make(
+            name, config_file=config, task=task_name(data.metadata.id), **pairs(changes)
         )
-    )
     with progress_bar("training") as progress:
         metrics = learner.fit(
             data, progress=lambda done, total, _: progress(done, total), checkpoint=out

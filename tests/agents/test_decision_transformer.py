@@ -507,4 +507,5 @@ def test_the_registry(tmp_path):
     agent = pmoss_agents.make("decision-transformer", config_file=path, layers=1)
     assert (agent.config.layers, agent.config.width) == (1, 64)
     for committed in pmoss_agents.base.CONFIGS.glob("*.toml"):
-        pmoss_agents.make("decision-transformer", config_file=committed.stem)
+        name = pmoss_agents.read_config(committed.stem)["agent"]
+        pmoss_agents.make(name, config_file=committed.stem)

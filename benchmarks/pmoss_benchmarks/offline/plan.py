@@ -156,7 +156,7 @@ class OfflineCell:
 
 def config_of(plan: Plan, agent: str, task: str) -> dict[str, Any]:
     """An agent's committed config for a task, with the plan's changes; no seed in it."""
-    committed = read_config(agent)
+    committed = read_config(agent, task)
     committed.pop("agent", None)
     return {**committed, **plan.changes.get(agent, {})}
 
@@ -186,7 +186,7 @@ def usable_agents(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str
     for name in [OPPONENTS, *known] if asked is None else asked:
         try:
             if name != OPPONENTS:
-                pmoss_agents.make(name)
+                pmoss_agents.make(name).check_extras()
         except MissingExtraError as error:
             if asked is not None:
                 raise

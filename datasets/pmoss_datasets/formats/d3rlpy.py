@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,7 +47,7 @@ def to_d3rlpy(
         MissingExtraError: d3rlpy is not installed.
         UnknownNameError: another form.
     """
-    d3rlpy = _d3rlpy()
+    d3rlpy = import_d3rlpy()
     if observation not in ("tuple", "flat"):
         raise UnknownNameError("observation", observation, ("tuple", "flat"))
     expander = Expander(dataset)
@@ -144,9 +146,15 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> 
     return BufferScores(total, dataset.normalized_score(total, reward), np.array(illegal))
 
 
-def _d3rlpy() -> Any:
+def import_d3rlpy() -> Any:
+    """The module, without the lines that its dependency gym prints.
+
+    Raises:
+        MissingExtraError: d3rlpy is not installed.
+    """
     try:
-        import d3rlpy
+        with redirect_stderr(io.StringIO()):
+            import d3rlpy
     except ImportError as error:
         raise MissingExtraError("d3rlpy", "d3rlpy") from error
     return d3rlpy

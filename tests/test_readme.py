@@ -1,6 +1,8 @@
 """Every Python snippet of the README runs, and every command it names exists."""
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text()
+CONSOLES = re.findall(r"^```console\n(.*?)^```", README, re.M | re.S)
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
 
 
@@ -27,6 +30,36 @@ def test_snippet_runs(number: int, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def as_form(text: str) -> str:
+    """A text without its numbers and line ends, which no two runs have in common."""
+    return " ".join(re.sub(r"\d[\d.,]*", "#", text).split())
+
+
+def test_threads_of_a_live_process_are_scheduled_as_shown() -> None:
+    (block,) = (block for block in CONSOLES if block.startswith("$ pmoss threads"))
+    command, _, shown = block[2:].partition("\n")
+    words = shlex.split(command)
+    words[words.index("--seconds") + 1] = "4"
+    done = subprocess.run(
+        words,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    target, _, ours = as_form(shown).partition(" note:")
+    said = as_form(done.stdout)
+    assert target in said
+    nodes = Path("/sys/devices/system/node/online")
+    if not nodes.exists() or nodes.read_text().strip() == "0":
+        # The notes depend on the host's counters; what happened does not.
+        first, last = ours.split("note: accesses")[0].strip(), ours[ours.index("# s observed") :]
+        assert first in said
+        assert last in said
 
 
 def test_pictures_and_files_exist() -> None:

@@ -15,7 +15,7 @@ import pytest
 import pmoss_agents
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.envs.threads.affinity import Affinity, threads_of
-from pmoss_env.envs.threads.guardian import restore, start_of
+from pmoss_env.envs.threads.guardian import Record, mask_of, restore, start_of
 from pmoss_env.envs.threads.load import run_load
 from pmoss_env.envs.threads.process import ProcessServer
 from pmoss_env.errors import BackendError, DescriptionError, ProcessError, UnknownNameError
@@ -65,7 +65,14 @@ def test_threads_go_to_their_data_and_get_their_affinity_back():
         env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.3)
         agent = pmoss_agents.make("threads-rule")
         observation, info = env.reset()
-        for _ in range(12):
+        for epoch in range(60):
+            if epoch >= 12 and server.report.moves and not info["unbalanced_cores"]:
+                break
+            if not server.report.moves:
+                # On a busy host the kernel may leave them all on one CPU.
+                for thread in threads_of(child.pid):
+                    os.sched_setaffinity(thread, {CPUS[1]})
+                    os.sched_setaffinity(thread, before[thread])
             assert env.observation_space.contains(observation)
             observation, _, ended, _, info = env.step(agent.act(observation, info["action_mask"]))
             assert not ended
@@ -237,12 +244,108 @@ def test_without_a_second_node_nothing_moves_and_the_report_says_so():
         env.close()
 
 
+def record_of(*entries):
+    record = Record()
+    for entry in entries:
+        record.note(entry)
+    return record
+
+
 def test_restoring_leaves_a_later_thread_of_the_same_id_alone():
     with target() as child:
         thread = threads_of(child.pid)[0]
+        entry = {"thread": thread, "mask": [CPUS[0]], "cpu": CPUS[-1]}
         start = start_of(child.pid, thread)
-        assert restore(child.pid, {thread: (start + 1, [CPUS[0]])}) == 0
-        assert restore(child.pid, {}) == 0
+        assert restore(child.pid, record_of({**entry, "start": start + 1})) == 0
+        assert restore(child.pid, record_of()) == 0
+        # An id that is used again: what is remembered is its later owner's affinity.
+        record = record_of({**entry, "start": start - 1}, {**entry, "start": start, "mask": CPUS})
+        assert record.masks == {thread: (start, CPUS)}
+
+
+@needs_two_cpus
+def test_pins_of_the_targets_own_stay():
+    with target() as child:
+        first, second, *_ = threads_of(child.pid)
+        os.sched_setaffinity(second, {CPUS[0]})
+        before = affinities(child.pid)
+        with Affinity(child.pid) as affinity:
+            assert affinity.pin(first, CPUS[0]) is None
+            assert affinity.release_heirs() == 0
+        assert affinities(child.pid) == before
+
+
+@needs_two_cpus
+def test_without_its_guardian_nothing_more_is_pinned():
+    with target() as child:
+        first, second, *_ = threads_of(child.pid)
+        before = affinities(child.pid)
+        with Affinity(child.pid) as affinity:
+            assert affinity.pin(first, CPUS[0]) is None
+            affinity._guardian.kill()
+            affinity._guardian.wait()
+            with pytest.raises(ProcessError, match="nothing more is pinned"):
+                affinity.pin(second, CPUS[0])
+            assert os.sched_getaffinity(second) == before[second]
+        assert affinities(child.pid) == before
+
+
+@needs_two_cpus
+def test_threads_that_come_and_go_meanwhile():
+    """Most threads end between the epoch that shows them and the move."""
+    program = (
+        "import threading, time\n"
+        "def work(end):\n"
+        "    while time.monotonic() < end: sum(range(500))\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    threading.Thread(target=work, args=(time.monotonic() + 0.2,)).start()\n"
+        "    time.sleep(0.05)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        before = os.sched_getaffinity(child.pid)
+        server = server_on(child.pid, moves_per_second=100.0, seconds_between_moves=0.0)
+        server.advance(0.1)
+        short = [t for t in threads_of(child.pid) if t != child.pid]
+        time.sleep(0.5)
+        assert short
+        assert not any(server.move(thread, 0) for thread in short)
+        assert server.report.refused == {"the thread is gone": len(short)}
+        env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.1)
+        env.reset()
+        for _ in range(15):
+            ended = env.step(int(np.flatnonzero(env.action_masks())[-1]))[2]
+            assert not ended
+            # Whatever moves, the thread that starts the others is pinned, too.
+            server.move(child.pid, 0)
+        env.close()
+        assert set(map(frozenset, affinities(child.pid).values())) == {frozenset(before)}
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_another_users_process_is_refused():
+    with target() as child:
+        program = (
+            "import os, sys; from pmoss_env.envs.threads.affinity import Affinity\n"
+            "from pmoss_env.errors import ProcessError\n"
+            "os.setgid(65534); os.setuid(65534)\n"
+            "try: Affinity(int(sys.argv[1]))\n"
+            "except ProcessError as error: print(error)"
+        )
+        said = subprocess.check_output([sys.executable, "-c", program, str(child.pid)], text=True)
+        assert "must be yours" in said
+
+
+def test_the_affinity_that_is_remembered_includes_what_the_kernel_shows():
+    with target() as child:
+        for thread in threads_of(child.pid):
+            assert set(mask_of(child.pid, thread)) >= os.sched_getaffinity(thread)
 
 
 def test_the_load_does_what_it_says():

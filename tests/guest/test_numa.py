@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.machines.host import describe_host
-from tests.guest.virtual_machine import (
-    GuestUnavailable,
-    Outcome,
-    emulator,
-    is_required,
-    kernel,
-    run_in_guest,
-)
+from tests.guest.virtual_machine import Member, Outcome, need_guest, run_in_guest
 from tests.native.builds import build_native
 
 SKIPPED_HERE = "[  SKIPPED ]"
@@ -22,18 +15,12 @@ SKIPPED_HERE = "[  SKIPPED ]"
 
 @pytest.fixture(scope="module")
 def guest() -> Outcome:
-    try:
-        emulator()
-        kernel()
-    except GuestUnavailable as missing:
-        if is_required():
-            pytest.fail(f"the tests on four NUMA nodes cannot run: {missing}")
-        pytest.skip(f"NOT RUN: the tests on four NUMA nodes: {missing}")
+    need_guest()
     build = build_native("plain", "pmoss_guest_tests", "guest_init") / "tests"
     return run_in_guest(
         build / "guest_init",
-        build / "pmoss_guest_tests",
-        ["--gtest_color=no"],
+        ["/program", "--gtest_color=no"],
+        {"program": Member.of(build / "pmoss_guest_tests")},
         environment={"PMOSS_STRESS_SECONDS": "4"},
     )
 

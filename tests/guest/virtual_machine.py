@@ -1,8 +1,8 @@
 """A small Linux guest with several NUMA nodes, on any host: QEMU emulates the processor.
 
 The guest has a kernel, our own first program (native/tests/guest/guest_init.cpp) and the files that
-it is given: statically linked programs need nothing else. It shows where memory lies and which CPUs
-threads run on, never how fast anything is.
+it is given: statically linked programs need nothing else, guest_python.py knows what Python needs.
+It shows where memory lies and which CPUs threads run on, never how fast anything is.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Where ./run unpacks the guest's kernel.
@@ -60,18 +63,38 @@ def kernel() -> Path:
     return kernels[-1]
 
 
-def archive(files: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """A "newc" archive for the kernel to unpack: path -> (mode, content); folders come first."""
+@dataclass(frozen=True)
+class Member:
+    """A file of the guest: what it holds, its type and mode, and when it was last changed.
+
+    Python's byte code is only valid beside a source with the time that it was compiled from.
+    """
+
+    content: bytes
+    mode: int = stat.S_IFREG | 0o644
+    modified: int = 0
+
+    @classmethod
+    def of(cls, path: Path) -> Member:
+        """The file or link at a path of this host."""
+        status = path.lstat()
+        link = stat.S_ISLNK(status.st_mode)
+        content = os.readlink(path).encode() if link else path.read_bytes()
+        return cls(content, status.st_mode, int(status.st_mtime))
+
+
+def archive(files: Mapping[str, Member]) -> bytes:
+    """A "newc" archive for the kernel to unpack, of files by their path; folders come first."""
     folders = sorted({part.as_posix() for path in files for part in Path(path).parents} - {"."})
-    members = [(folder, 0o040755, b"") for folder in folders]
-    members += [(path, 0o100000 | mode, content) for path, (mode, content) in files.items()]
-    members.append(("TRAILER!!!", 0, b""))
+    members = [(folder, Member(b"", stat.S_IFDIR | 0o755)) for folder in folders]
+    members += [*files.items(), ("TRAILER!!!", Member(b"", 0))]
     parts = []
-    for number, (path, mode, content) in enumerate(members, start=1):
+    for number, (path, file) in enumerate(members, start=1):
         name = path.encode() + b"\0"
-        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name), 0)
+        size = len(file.content)
+        fields = (number, file.mode, 0, 0, 1, file.modified, size, 0, 0, 0, 0, len(name), 0)
         head = b"070701" + b"".join(b"%08x" % field for field in fields) + name
-        parts += [head, b"\0" * (-len(head) % 4), content, b"\0" * (-len(content) % 4)]
+        parts += [head, b"\0" * (-len(head) % 4), file.content, b"\0" * (-size % 4)]
     return b"".join(parts)
 
 
@@ -93,22 +116,22 @@ def _machine(shape: Shape) -> list[str]:
 
 def run_in_guest(
     init: Path,
-    program: Path,
-    arguments: Sequence[str] = (),
+    command: Sequence[str],
+    files: Mapping[str, Member],
     *,
     shape: Shape = Shape(),  # frozen
     environment: Mapping[str, str] | None = None,
     kernel_options: str = "numa_balancing=disable",
     timeout: float = 600,
 ) -> Outcome:
-    """Boots a guest, runs one statically linked program in it and returns what it printed.
+    """Boots a guest, runs one command in it and returns what it printed.
 
     Args:
         init: the built guest_init.
-        program: the program.
-        arguments: its arguments.
+        command: the path of a program in the guest and its arguments.
+        files: what the guest has, by path without the leading "/".
         shape: of the guest.
-        environment: what the program finds in its environment besides PMOSS_GUEST_NODES and
+        environment: what the command finds in its environment besides PMOSS_GUEST_NODES and
             PMOSS_GUEST_CPUS.
         kernel_options: more words for the kernel's command line.
         timeout: seconds after which the guest is killed.
@@ -122,18 +145,14 @@ def run_in_guest(
         "PMOSS_GUEST_CPUS": str(shape.cpus_per_node),
         **(environment or {}),
     }
-    words = ["/program", *arguments]
-    files = {
-        "init": (0o755, init.read_bytes()),
-        "program": (0o755, program.read_bytes()),
-        "command": (0o644, b"\0".join(word.encode() for word in words)),
+    words = [*(f"{name}={value}" for name, value in variables.items()), *command]
+    own = {
+        "init": Member(init.read_bytes(), stat.S_IFREG | 0o755),
+        "command": Member(b"\0".join(word.encode() for word in words)),
     }
-    for name, value in variables.items():
-        # The kernel hands what it does not know on to the first program.
-        kernel_options += f" {name}={value}"
     with tempfile.TemporaryDirectory() as folder:
         initrd = Path(folder) / "initrd"
-        initrd.write_bytes(archive(files))
+        initrd.write_bytes(archive({**files, **own}))
         done = subprocess.run(
             [
                 emulator(),
@@ -157,6 +176,12 @@ def run_in_guest(
     return Outcome(status, console)
 
 
-def is_required() -> bool:
-    """Whether this run must fail where the guest cannot be had."""
-    return os.environ.get(REQUIRED, "") not in ("", "0")
+def need_guest() -> None:
+    """Skips the tests at hand where there is no guest, or fails them where it is required."""
+    try:
+        emulator()
+        kernel()
+    except GuestUnavailable as missing:
+        if os.environ.get(REQUIRED, "") not in ("", "0"):
+            pytest.fail(f"the tests on four NUMA nodes cannot run: {missing}")
+        pytest.skip(f"NOT RUN: the tests on four NUMA nodes: {missing}")

@@ -1,5 +1,6 @@
 // The first and only program of a test guest: mounts what programs expect, runs the command that
-// lies in /command (its words separated by NUL bytes) and reports the exit status to the emulator.
+// lies in /command (its words separated by NUL bytes; NAME=value before it, as for env) and reports
+// the exit status to the emulator.
 #include <fcntl.h>
 #include <sys/io.h>
 #include <sys/mount.h>
@@ -53,6 +54,13 @@ int main() {
     if (end == std::string::npos) break;
     at = end + 1;
   }
+  auto program = words.begin();
+  for (; program != words.end(); ++program) {
+    const std::size_t equals = program->find('=');
+    if (equals == std::string::npos) break;
+    ::setenv(program->substr(0, equals).c_str(), program->c_str() + equals + 1, 1);
+  }
+  words.erase(words.begin(), program);
   if (words.empty()) {
     std::fputs("guest: /command is empty\n", stderr);
     leave(most);

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pmoss_env.envs.threads import guardian
 from pmoss_env.errors import ProcessError
@@ -21,7 +21,8 @@ class Affinity:
 
     A guardian process holds what was before: it restores when this process dies in any way that
     leaves the guardian alive, SIGKILL among them. Only what kills both at once (a container that
-    is torn down, a power failure) leaves a target pinned.
+    is torn down, a power failure) leaves a target pinned. A CPU that is offline at that time is not
+    given back: the kernel drops it from every affinity that is set.
 
     Args:
         process: id of the target.
@@ -32,12 +33,12 @@ class Affinity:
 
     def __init__(self, process: int) -> None:
         self.process = process
-        self._before: dict[int, tuple[int, list[int]]] = {}
+        self._record = guardian.Record()
         self._guardian: subprocess.Popen[str] | None = None
         try:
-            mask = os.sched_getaffinity(process)
-            os.sched_setaffinity(process, mask)  # changes nothing; tells whether we may
-        except ProcessLookupError as error:
+            mask = guardian.mask_of(process, process)
+            _ask_permission(process)
+        except (ProcessLookupError, FileNotFoundError) as error:
             raise ProcessError(f"process {process} does not exist") from error
         except OSError as error:
             raise ProcessError(
@@ -65,12 +66,14 @@ class Affinity:
             of the affinity that the thread had, or the kernel refuses.
         """
         try:
-            if thread not in self._before:
-                start = guardian.start_of(self.process, thread)
-                mask = sorted(os.sched_getaffinity(thread))
-                self._remember(thread, start, mask)
-            if cpu not in self._before[thread][1]:
+            start = guardian.start_of(self.process, thread)
+            known, mask = self._record.masks.get(thread, (None, []))
+            if known != start:
+                heir = self._record.inherited(self.process, thread)
+                mask = self.mask if heir else guardian.mask_of(self.process, thread)
+            if cpu not in mask:
                 return f"CPU {cpu} is outside of the thread's affinity"
+            self._remember({"thread": thread, "start": start, "mask": mask, "cpu": cpu})
             os.sched_setaffinity(thread, {cpu})
         except OSError as error:
             if error.errno in (errno.ESRCH, errno.ENOENT):
@@ -82,36 +85,32 @@ class Affinity:
 
     def release_heirs(self) -> int:
         """Frees threads that inherited a pin from the thread that started them; how many."""
-        pinned = {cpu for thread in self._before for cpu in self._now(thread)}
         freed = 0
-        for thread in threads_of(self.process):
-            now = self._now(thread)
-            if thread in self._before or len(now) != 1 or not now <= pinned or now == self.mask:
-                continue
+        for thread in threads_of(self.process) if self._record.masks else []:
             with contextlib.suppress(OSError):
-                os.sched_setaffinity(thread, self.mask)
-                freed += 1
+                if self._record.inherited(self.process, thread):
+                    os.sched_setaffinity(thread, self.mask)
+                    freed += 1
         return freed
 
     def close(self) -> None:
         """Restores every thread that is still there; safe to repeat."""
-        guardian.restore(self.process, self._before)
-        self._before = {}
+        guardian.restore(self.process, self._record)
+        self._record = guardian.Record()
         if self._guardian is not None:
-            self._tell("done")
             assert self._guardian.stdin is not None
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(ProcessError, OSError):
+                self._tell("done")
                 self._guardian.stdin.close()
-            self._guardian.wait(timeout=10)
+            try:
+                self._guardian.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                # On a host so busy that it has not even begun: there is nothing left to restore.
+                self._guardian.kill()
+                self._guardian.wait()
             self._guardian = None
 
-    def _now(self, thread: int) -> set[int]:
-        try:
-            return os.sched_getaffinity(thread)
-        except OSError:
-            return set()
-
-    def _remember(self, thread: int, start: int, mask: list[int]) -> None:
+    def _remember(self, entry: dict[str, Any]) -> None:
         if self._guardian is None:
             # A session of its own: a Ctrl-C or a hang-up of the terminal does not reach it.
             self._guardian = subprocess.Popen(
@@ -122,9 +121,20 @@ class Affinity:
                 text=True,
                 start_new_session=True,
             )
+            self._note({"early": self._early()})
+        self._note(entry)
+
+    def _note(self, entry: dict[str, Any]) -> None:
         # The guardian knows before anything changes.
-        self._tell({"thread": thread, "start": start, "mask": mask})
-        self._before[thread] = (start, mask)
+        self._tell(entry)
+        self._record.note(entry)
+
+    def _early(self) -> list[tuple[int, int]]:
+        result = []
+        for thread in threads_of(self.process):
+            with contextlib.suppress(OSError):
+                result.append((thread, guardian.start_of(self.process, thread)))
+        return result
 
     def _tell(self, entry: object) -> None:
         assert self._guardian is not None
@@ -136,6 +146,16 @@ class Affinity:
             raise ProcessError(
                 "the guardian that would restore the target is gone: nothing more is pinned"
             ) from error
+
+
+def _ask_permission(process: int) -> None:
+    """Raises the OSError that setting the affinity of a process would meet; changes nothing."""
+    try:
+        os.sched_setaffinity(process, ())
+    except OSError as error:
+        # The kernel looks at the owner first, then at the CPUs; a set without any is refused.
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def threads_of(process: int) -> list[int]:

@@ -56,7 +56,7 @@ class ImitationConfig:
         save_every: updates between checkpoints, if fit() is given a place for them.
     """
 
-    channels: int = 24
+    channels: int = 16
     width: int = 64
     derived: bool = True
     keep_best: float = 1.0

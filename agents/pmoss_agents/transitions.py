@@ -1,8 +1,8 @@
 """Single steps of stored episodes for agents that learn from (state, action, reward, state).
 
-An expanded episode takes megabytes, nearly all of them repetitions; here an episode is kept by
-what each of its slices adds, and states are put together when a batch asks for them, bit for bit
-as the environment showed them.
+An expanded episode takes megabytes, nearly all of them repetitions: a step changes the counters of
+one tile. Here that tile's new counters are kept of each step, and states are put together when a
+batch asks for them, bit for bit as the environment showed them.
 """
 
 from __future__ import annotations
@@ -70,9 +70,12 @@ class Transitions:
         self._episodes = [dataset[int(i)] for i in episodes]
         self._masks = [expander.masks(episode) for episode in self._episodes]
         self._looks_ahead = reward is not None
-        self._counters, self._incumbents, self._meta, self._next_slice = [], [], [], []
+        self._added, self._counters, self._incumbents = [], [], []
+        self._meta, self._next_slice = [], []
         for episode in self._episodes:
-            seen = expander.observations(episode, copies=False)
+            seen = expander.observations(episode, last=True, copies=False)
+            after = seen["machine_view"][1:].reshape(self._steps, dataset.machine.tiles, -1)
+            self._added.append(after[np.arange(self._steps), episode.actions])
             self._counters.append(seen["slice_view"])
             self._incumbents.append(seen["incumbent_view"][0].copy())
             self._meta.append(seen["meta"][0].copy())
@@ -127,12 +130,12 @@ class Transitions:
         """Writes what the environment showed before a step."""
         part = dict(zip(KEYS, out, strict=True))
         placed = self._episodes[number].actions[:step]
-        counters = self._counters[number]
-        # Unbuffered, in the order of placing: the same sums of float32 as in the environment.
-        np.add.at(part["machine_view"].reshape(-1, counters.shape[1]), placed, counters[:step])
+        machine = part["machine_view"].reshape(-1, part["machine_view"].shape[-1])
+        # Of equal tiles the last one is written last, and stays.
+        machine[placed] = self._added[number][:step]
         part["view_mask"].reshape(-1)[placed] = 1
         part["position_mask"].reshape(-1)[:] = self._masks[number][step]
         part["incumbent_view"][:] = self._incumbents[number]
         part["meta"][:] = self._meta[number]
         part["slice"][:] = self._next_slice[number][step]
-        part["slice_view"][:] = counters[step]
+        part["slice_view"][:] = self._counters[number][step]

@@ -1,5 +1,6 @@
 """Agents that learned through d3rlpy, where it is absent; check_d3rlpy_agents.py has the rest."""
 
+import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -86,6 +87,34 @@ def test_another_task_is_refused(folder, change, text):
     agent = pmoss_agents.load(folder / "cql.npz")
     with pytest.raises(CheckpointError, match=text):
         play(agent, **change)
+
+
+def test_trained_with_d3rlpy_it_evaluates_and_collects_without(tmp_path, python_with_d3rlpy):
+    data, agent, more = (str(tmp_path / name) for name in ("data", "agent.npz", "more"))
+    task = ["-e", "machine=toy", "-e", "slices=8", "-e", "order=load"]
+    collect(Recipe(env=TOY, episodes=6, reference_episodes=0), data)
+    few = ("--set", "updates=2", "--set", "channels=4")
+    told = python_with_d3rlpy("-m", "pmoss_env", "train", data, agent, "--agent", "cql", *few)
+    assert "saved to" in told
+
+    def pmoss(*words):
+        done = subprocess.run(
+            [sys.executable, "-m", "pmoss_env", *words],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        return done.stdout
+
+    assert "agent" in pmoss(
+        *("evaluate", agent, *task, "--seeds", "1", "--episodes", "1", "--budget", "20"),
+        *("-b", "random", "--schedules", "2"),
+    )
+    assert "2 episodes" in pmoss(
+        *("collect", more, *task, "--episodes", "2"),
+        *("--policy", "pmoss_agents:load", "--argument", agent),
+    )
 
 
 def test_damaged_checkpoints_are_refused(folder, tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ class TileEncoderFactory(EncoderFactory):
         derived: whether ratios of counters are among the features.
     """
 
-    channels: int = 24
+    channels: int = 16
     width: int = 64
     derived: bool = True
 

@@ -164,10 +164,9 @@ class D3rlpyAgent(Agent):
         origin = self.check_dataset(dataset, allow_other_dataset)
         check_learnable(dataset, config.reward)
         episodes = best_episodes(dataset, config.keep_best, config.reward)
-        if not self.task:
-            scale = _spread(dataset, episodes, config.reward)
-            self.task = {**task, "reward_scale": scale}
-        source = self._source(dataset, episodes)
+        # A resumed agent goes on with the scale that it began with.
+        scale = self.task.get("reward_scale") or _spread(dataset, episodes, config.reward)
+        source = self._source(dataset, episodes, scale)
         metrics: dict[str, float] = {}
         with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
             if self._learner is None:
@@ -175,7 +174,8 @@ class D3rlpyAgent(Agent):
                 if not self._arrays:
                     view = SequenceView(dataset, config.reward)
                     _standardise(learner, input_samples(dataset, view, episodes))
-                self.task["shapes"] = [list(shape) for shape in source.shapes]
+                shapes = [list(shape) for shape in source.shapes]
+                self.task = {**task, "reward_scale": scale, "shapes": shapes}
                 self._use(learner)
             self.dataset = origin
             torn = False
@@ -200,7 +200,7 @@ class D3rlpyAgent(Agent):
                 raise
         return metrics
 
-    def _source(self, dataset: Dataset, episodes: Array) -> Transitions:
+    def _source(self, dataset: Dataset, episodes: Array, scale: float) -> Transitions:
         config = self.config
         if not isinstance(config, ValueConfig):
             return Transitions(dataset, episodes, reward=None)
@@ -210,7 +210,7 @@ class D3rlpyAgent(Agent):
             reward=config.reward,
             n_steps=config.n_steps,
             gamma=config.gamma,
-            scale=self.task["reward_scale"],
+            scale=scale,
         )
 
     def _new_learner(self, source: Transitions, dataset: Dataset) -> Any:

@@ -213,7 +213,7 @@ def test_the_next_state_counts_by_its_mask(fitted, dataset):
     """The targets of CQL and BCQ are the values of tiles that the next state allows."""
     for name in ("cql", "bcq"):
         agent = fitted[name]
-        batch = agent._source(dataset, np.arange(4)).at(range(16))
+        batch = agent._source(dataset, np.arange(4), 1.0).at(range(16))
         now, then = (
             [torch.from_numpy(array).clone() for array in arrays]
             for arrays in (batch.observations, batch.next_observations)
@@ -230,7 +230,7 @@ def test_the_next_state_counts_by_its_mask(fitted, dataset):
 
 def test_the_imitation_loss_is_over_allowed_tiles(fitted, dataset):
     agent = fitted["bc"]
-    batch = agent._source(dataset, np.arange(2)).at(range(16))
+    batch = agent._source(dataset, np.arange(2), 1.0).at(range(16))
     x = [torch.from_numpy(array) for array in batch.observations]
     actions = torch.from_numpy(batch.actions)
     imitator = agent._learner.impl.modules.imitator

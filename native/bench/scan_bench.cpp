@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -56,7 +58,10 @@ __attribute__((target("avx512f"))) std::uint64_t read_avx512(const std::byte* at
     }
   }
   for (std::size_t k = 1; k < 8; ++k) sums[0] = _mm512_xor_si512(sums[0], sums[k]);
-  return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(sums[0]));
+  // Not _mm512_reduce_add_epi64: GCC 12 warns of its own header.
+  std::uint64_t parts[8];
+  _mm512_storeu_si512(parts, sums[0]);
+  return std::accumulate(std::begin(parts), std::end(parts), std::uint64_t{0});
 }
 __attribute__((target("avx2"))) std::uint64_t read_avx2(const std::byte* at, std::size_t bytes) {
   __m256i sums[8] = {};

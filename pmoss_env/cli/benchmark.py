@@ -31,8 +31,8 @@ def performance(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="environment, vector-environment, decision-transformer, index, simulator, "
-            "sampling or scan; repeatable."
+            help="environment, vector-environment, decision-transformer, index, runtime, "
+            "simulator, sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,

@@ -83,12 +83,16 @@ def make(
 
 
 def load(path: str | Path) -> Agent:
-    """The agent of a checkpoint, ready to act or to go on learning.
+    """The agent of a checkpoint, ready to act or to go on learning; or of an export (.pt), to act.
 
     Raises:
         CheckpointError: the file is missing, damaged, foreign or of another version.
         MissingExtraError: the agent needs a package that is not installed.
     """
+    if Path(path).suffix == ".pt":
+        from pmoss_agents.export import load_policy
+
+        return load_policy(path)
     header, arrays = read_checkpoint(path)
     try:
         agent_class = _agent_class(header["agent"])

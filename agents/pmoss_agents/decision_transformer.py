@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, Progress, checker, task_of
+from pmoss_agents.decision_network import Decoder, Model
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
-from pmoss_agents.state_encoder import DERIVED, Standardise, StateEncoder
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats import SequenceView
@@ -38,8 +38,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "agents") from error
 
-#: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
-FORBIDDEN = -1e9
 _QUERIES = COUNTER_INDEX["queries"]
 
 
@@ -113,195 +111,6 @@ class Config:
         check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
         for name in ("target_return", "learning_rate", "clip", "temperature"):
             check(name, getattr(self, name) > 0, "be above 0")
-
-
-# ------------------------------------------------------------------------------- transformer
-
-
-class Block(nn.Module):
-    """A pre-norm transformer block with causal attention and an optional key-value cache."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.heads = config.heads
-        self.norm_1 = nn.LayerNorm(config.width)
-        self.norm_2 = nn.LayerNorm(config.width)
-        self.qkv = nn.Linear(config.width, 3 * config.width)
-        self.out = nn.Linear(config.width, config.width)
-        self.up = nn.Linear(config.width, 4 * config.width)
-        self.down = nn.Linear(4 * config.width, config.width)
-        self.dropout = config.dropout
-
-    def forward(
-        self, x: Tensor, cache: Tensor | None = None, past: int = 0, mask: Tensor | None = None
-    ) -> Tensor:
-        """Maps (B, n, width) to the same shape.
-
-        Args:
-            x: embeddings of n tokens.
-            cache: (2, B, heads, L, width / heads) keys and values; the first ``past`` are filled,
-                and those of ``x`` are written behind them. None: ``x`` is the whole sequence.
-            past: how many tokens came before.
-            mask: (n, past + n) bool, what each token may attend to; needed with a cache. None
-                without one: all tokens before it.
-        """
-        batch, n, width = x.shape
-        qkv = self.qkv(self.norm_1(x)).view(batch, n, 3, self.heads, width // self.heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)
-        if cache is None:
-            y = F.scaled_dot_product_attention(
-                query, key, value, attn_mask=mask, is_causal=mask is None
-            )
-        else:
-            cache[0, :, :, past : past + n] = key
-            cache[1, :, :, past : past + n] = value
-            keys, values = cache[:, :, :, : past + n]
-            y = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-        y = self.out(y.transpose(1, 2).reshape(batch, n, width))
-        x = x + F.dropout(y, self.dropout, self.training)
-        y = self.down(F.gelu(self.up(self.norm_2(x))))
-        return x + F.dropout(y, self.dropout, self.training)
-
-
-class Model(nn.Module):
-    """The network: tokens in, one score per core tile and step out."""
-
-    returns_mean: Tensor
-    returns_std: Tensor
-    sight: Tensor
-
-    def __init__(
-        self, config: Config, grid: tuple[int, int], counters: int, meta: int, slices: int
-    ) -> None:
-        super().__init__()
-        tiles = grid[0] * grid[1]
-        self.slices = slices
-        self.meta_at = 0 if config.meta_position == "first" else 3 * (slices - 1)
-        self.whole = config.context >= slices
-        self.register_buffer("sight", self._sight(config.context), persistent=False)
-        self.states = StateEncoder(
-            grid,
-            counters,
-            channels=config.channels,
-            width=config.width,
-            derived=config.derived,
-        )
-        self.meta_standard = Standardise(meta)
-        self.meta = nn.Linear(meta, config.width)
-        # Statistics of the returns-to-go: without them good and bad episodes look nearly alike.
-        self.register_buffer("returns_mean", torch.zeros(()))
-        self.register_buffer("returns_std", torch.ones(()))
-        self.returns = nn.Linear(1, config.width)
-        self.actions = nn.Embedding(tiles, config.width)
-        # The paper's slice embedding: one vector per place in the order, for all of its tokens.
-        self.places = nn.Embedding(slices, config.width)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.width)
-        self.pointer = nn.Linear(config.width, config.channels + DERIVED * config.derived)
-        self.plain = nn.Linear(config.width, tiles)
-        self.apply(_initialise)
-
-    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Scores of all tiles at all steps of whole episodes.
-
-        Args:
-            batch: a state's arrays (see StateEncoder), ``meta`` (B, M), ``returns`` (B, T) and
-                ``actions`` (B, T).
-
-        Returns:
-            (B, T, tiles), FORBIDDEN where the position mask is 0.
-        """
-        features, tokens = self.states(batch)
-        size, steps, width = tokens.shape
-        place = self.places.weight[None, :steps, None]
-        triples = torch.stack(
-            [self.wanted(batch["returns"]), tokens, self.actions(batch["actions"])],
-            dim=2,
-        )
-        sequence = (triples + place).reshape(size, 3 * steps, width)
-        at = self.meta_at
-        meta = self.meta(self.meta_standard(batch["meta"])).unsqueeze(1)
-        x = torch.cat([sequence[:, :at], meta, sequence[:, at:]], dim=1)
-        for block in self.blocks:
-            x = block(x, mask=None if self.whole else self.sight)
-        where = torch.arange(steps, device=x.device) * 3 + 1
-        where = where + (where >= at)
-        return self.scores(self.norm(x[:, where]), features, batch["position_mask"])
-
-    def _sight(self, context: int) -> Tensor:
-        """(3 T + 1, 3 T + 1) bool: which tokens each token may attend to."""
-        step = torch.arange(3 * self.slices) // 3
-        step = torch.cat([step[: self.meta_at], step[self.meta_at :][:1], step[self.meta_at :]])
-        near = step[:, None] - step[None, :] < context
-        near[:, self.meta_at] = True
-        return near.tril()
-
-    def wanted(self, returns: Tensor) -> Tensor:
-        """(..., width) tokens of returns-to-go (...)."""
-        standard = (returns - self.returns_mean) / self.returns_std
-        token: Tensor = self.returns(standard.unsqueeze(-1))
-        return token
-
-    def scores(self, hidden: Tensor, features: Tensor, position_mask: Tensor) -> Tensor:
-        """(B, n, tiles) scores from (B, n, width) and (B, n, tiles, features)."""
-        pointed = (features @ self.pointer(hidden).unsqueeze(-1)).squeeze(-1)
-        scores: Tensor = pointed + self.plain(hidden)
-        return scores.masked_fill(position_mask == 0, FORBIDDEN)
-
-
-def _initialise(module: nn.Module) -> None:
-    """GPT-2's initialisation; the convolutions keep PyTorch's own."""
-    if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
-    if isinstance(module, nn.Linear):
-        nn.init.zeros_(module.bias)
-
-
-class Decoder:
-    """Plays one episode with a Model, keeping keys and values of the tokens seen so far."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        block = model.blocks[0]
-        assert isinstance(block, Block)
-        width = model.norm.normalized_shape[0]
-        length = 3 * model.slices + 1
-        self._caches = torch.empty(
-            len(model.blocks), 2, 1, block.heads, length, width // block.heads
-        )
-        self.start()
-
-    def start(self) -> None:
-        """Forgets the episode."""
-        self._past = 0
-        self.step = 0
-
-    def scores(self, batch: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
-        """(tiles,) scores at the next step, equal to Model.forward's up to rounding.
-
-        Args:
-            batch: the state's arrays and ``meta``, with B = n = 1.
-            return_to_go: as in training.
-            action: the tile chosen at the step before; ignored at the first.
-        """
-        model, t = self._model, self.step
-        features, token = model.states(batch)
-        place = model.places.weight[t]
-        tokens = [model.wanted(torch.tensor([[return_to_go]])) + place, token + place]
-        if 3 * t == model.meta_at:
-            tokens.insert(0, model.meta(model.meta_standard(batch["meta"])).unsqueeze(1))
-        if t > 0:
-            before = model.actions.weight[action] + model.places.weight[t - 1]
-            tokens.insert(0, before.expand(1, 1, -1))
-        x = torch.cat(tokens, dim=1)
-        past, n = self._past, x.shape[1]
-        mask = model.sight[past : past + n, : past + n]
-        for block, cache in zip(model.blocks, self._caches, strict=True):
-            x = block(x, cache, past, mask)
-        self._past += n
-        self.step += 1
-        hidden = model.norm(x[:, -1:])
-        return model.scores(hidden, features, batch["position_mask"])[0, 0]
 
 
 # --------------------------------------------------------------------------------- the agent
@@ -423,6 +232,10 @@ class DecisionTransformer(Agent):
         self._earned = 0.0
         self._target = 0.0
 
+    def use(self, decoder: Decoder) -> None:
+        """Acts by a decoder that was made elsewhere, such as an exported one."""
+        self._decoder = decoder
+
     def set_target(self, throughput: float | None) -> None:
         """Sets the wanted throughput in Mq/s; None: target_return times the dataset's best."""
         self._wanted = throughput
@@ -434,11 +247,12 @@ class DecisionTransformer(Agent):
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""
-        if self.model is None:
+        if self._decoder is None and self.model is None:
             raise CheckpointError("decision-transformer: call fit() or load a checkpoint first")
         with torch_threads(1), torch.inference_mode():
             if self._decoder is None:
-                self._decoder = Decoder(self.model)
+                assert self.model is not None
+                self._decoder = Decoder.of(self.model)
             decoder = self._decoder
             if decoder.step >= self.task["slices"]:
                 raise CheckpointError(
@@ -453,9 +267,9 @@ class DecisionTransformer(Agent):
                 "view_mask": _tiles(observation["view_mask"]),
                 "position_mask": _tiles(mask),
                 "machine_view": torch.from_numpy(
-                    observation["machine_view"].reshape(1, 1, -1, len(self.task["counters"]))
+                    observation["machine_view"].reshape(-1, len(self.task["counters"]))
                 ),
-                "slice_view": torch.from_numpy(observation["slice_view"].reshape(1, 1, -1)),
+                "slice_view": torch.from_numpy(observation["slice_view"]),
             }
             scale = self.task["best_throughput"]
             wanted = (self._target - self._earned) / scale
@@ -483,10 +297,9 @@ class DecisionTransformer(Agent):
                 f"decision-transformer: incumbent_view has shape {view}: must be "
                 f"({grid[0]}, {grid[1]}, {len(self.task['counters'])}); use observation='full'"
             )
-        incumbent = torch.from_numpy(observation["incumbent_view"].reshape(1, 1, -1, view[-1]))
         self._static = {
-            "incumbent_view": incumbent,
-            "meta": torch.from_numpy(observation["meta"].reshape(1, -1)),
+            "incumbent_view": torch.from_numpy(observation["incumbent_view"].reshape(-1, view[-1])),
+            "meta": torch.from_numpy(observation["meta"]),
         }
         self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
         wanted = self._wanted
@@ -519,7 +332,7 @@ class DecisionTransformer(Agent):
 
 
 def _tiles(mask: Array) -> Tensor:
-    return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(1, 1, -1))
+    return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(-1))
 
 
 def _optimiser(model: Model, config: Config) -> torch.optim.AdamW:

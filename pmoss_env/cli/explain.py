@@ -69,10 +69,10 @@ def explain(
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
 
-    A and B are each a baseline (lpt, grouped, incumbent, os-default, ...), a saved agent (.npz),
-    a schedule file (.json: {"cores": [...]}), or a row of a result file: FILE.jsonl:POLICY is the
-    first row of a policy, FILE.jsonl:12 line 12. Both are made and measured in the same episode: a
-    row brings its own.
+    A and B are each a baseline (lpt, grouped, incumbent, os-default, ...), a saved agent (.npz or
+    .pt), a schedule file (.json: {"cores": [...]}), or a row of a result file: FILE.jsonl:POLICY is
+    the first row of a policy, FILE.jsonl:12 line 12. Both are made and measured in the same
+    episode: a row brings its own.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
@@ -124,7 +124,7 @@ def _found(word: str) -> Any:
 
     if names_row(word):
         return read_row(word)
-    if word.endswith((".npz", ".json")):
+    if word.endswith((".npz", ".pt", ".json")):
         return Path(word)
     return make_baseline(word, shared=True)
 
@@ -173,7 +173,7 @@ def _named(a: str, b: str, choices: list[Choice]) -> dict[str, Choice]:
     def short(word: str, choice: Choice) -> str:
         if isinstance(choice, Row):
             return choice.name
-        return Path(word).stem if word.endswith((".npz", ".json")) else word
+        return Path(word).stem if word.endswith((".npz", ".pt", ".json")) else word
 
     names = [short(a, choices[0]), short(b, choices[1])]
     if names[0] == names[1]:

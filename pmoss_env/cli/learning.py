@@ -126,6 +126,34 @@ def train(
     console.print(f"{learner.name}: {told}; saved to {out}")
 
 
+def export(
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of a Decision Transformer.")],
+    out: Annotated[Path, typer.Argument(help="TorchScript file to write (.pt).")],
+) -> None:
+    """Write a trained policy as TorchScript, for programs that have PyTorch and nothing of ours.
+
+    The file says in its extra file pmoss.json what goes in and what it was trained for; evaluate
+    and rollout take it like a checkpoint.
+
+    Example: pmoss export runs/dt.npz runs/dt.pt
+    """
+    import pmoss_agents
+    from pmoss_env.errors import DescriptionError, UnsupportedError
+
+    if out.suffix != ".pt":
+        raise DescriptionError(f"{out}: an exported policy's name must end in .pt")
+    check_output(out)
+    agent = pmoss_agents.load(checkpoint)
+    if agent.name != "decision-transformer":
+        raise UnsupportedError(f"{checkpoint}: {agent.name}: only decision-transformer is exported")
+    from pmoss_agents.decision_transformer import DecisionTransformer
+    from pmoss_agents.export import export_policy
+
+    assert isinstance(agent, DecisionTransformer)
+    export_policy(agent, out)
+    console.print(f"{checkpoint} exported to {out}, {out.stat().st_size / 1e6:.1f} MB")
+
+
 def evaluate(
     checkpoint: Annotated[
         list[Path] | None, typer.Argument(help="Checkpoints of agents to compare.")

@@ -18,14 +18,8 @@ from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, Un
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.decision_transformer import (  # noqa: E402
-    FORBIDDEN,
-    Config,
-    DecisionTransformer,
-    Decoder,
-    Model,
-    _Episodes,
-)
+from pmoss_agents.decision_network import FORBIDDEN, STATE, Decoder, Model  # noqa: E402
+from pmoss_agents.decision_transformer import Config, DecisionTransformer, _Episodes  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 SMALL = {
@@ -103,14 +97,15 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
     batch = _Episodes(dataset, agent.config).batch(0, agent.task["best_throughput"])
     with torch.inference_mode():
         whole = agent.model(batch)[0]
-        decoder = Decoder(agent.model)
+        decoder = Decoder.of(agent.model)
         action = 0
         for t in range(dataset.slices):
-            state = {
-                key: batch[key][:1, t : t + 1]
-                for key in ("view_mask", "position_mask", "machine_view", "slice_view")
+            state = {name: batch[name][0] for name in STATE}
+            state |= {
+                name: batch[name][0, t]
+                for name in ("view_mask", "position_mask", "machine_view", "slice_view")
             }
-            state |= {key: batch[key][:1] for key in ("incumbent_view", "meta")}
+            state["incumbent_view"] = state["incumbent_view"][0]
             scores = decoder.scores(state, float(batch["returns"][0, t]), action)
             action = int(batch["actions"][0, t])
             torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)

@@ -30,7 +30,7 @@ def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
 
 
 def test_help_teaches_every_command() -> None:
-    learning = ["demo", "collect", "train", "evaluate", "validate"]
+    learning = ["demo", "collect", "train", "export", "evaluate", "validate"]
     commands = [
         *learning,
         "rollout",

@@ -246,6 +246,60 @@ def test_the_imitation_loss_is_over_allowed_tiles(fitted, dataset):
     np.testing.assert_allclose(loss.regularization_loss.item(), penalty, rtol=1e-5)
 
 
+def test_the_conservative_loss_is_over_allowed_tiles(fitted, dataset):
+    agent = fitted["cql"]
+    batch = agent._source(dataset, np.arange(2), 1.0).at(range(16))
+    x = [torch.from_numpy(array) for array in batch.observations]
+    impl = agent._learner.impl
+    loss = impl._compute_conservative_loss(x, torch.from_numpy(batch.actions).long())
+    values = impl._q_func_forwarder.compute_expected_q(x).detach().numpy().astype(np.float64)
+    legal = x[KEYS.index("position_mask")].reshape(16, -1).numpy() > 0
+    expected = [
+        np.log(np.exp(row[mask]).sum()) - row[int(action)]
+        for row, mask, action in zip(values, legal, batch.actions[:, 0], strict=True)
+    ]
+    np.testing.assert_allclose(loss.item(), np.mean(expected), rtol=1e-4)
+
+
+def test_the_losses_of_implicit_q_learning(dataset):
+    """By hand, from the weights before an update."""
+    settings = {"expectile": 0.8, "weight_temp": 2.0, "max_weight": 1.5, "gamma": 0.9}
+    agent = pmoss_agents.make("iql", **{**SMALL, **settings, "updates": 3, "n_steps": 2})
+    agent.fit(dataset)
+    batch = agent._source(dataset, np.arange(4), agent.task["reward_scale"]).at(range(32))
+    now, then = (
+        [torch.from_numpy(array) for array in arrays]
+        for arrays in (batch.observations, batch.next_observations)
+    )
+    rows, actions = np.arange(32), batch.actions[:, 0].astype(int)
+    modules = agent._learner.impl.modules
+    with torch.no_grad():
+        own, target = (
+            np.stack([function(now).q_value.numpy()[rows, actions] for function in functions])
+            for functions in (modules.q_funcs, modules.targ_q_funcs)
+        )
+        value, next_value = (modules.value_func(x).numpy()[:, 0] for x in (now, then))
+        log_odds = modules.policy.scores(now).log_softmax(1).numpy()[rows, actions]
+    advantage = target.min(0) - value
+    side = np.where(advantage < 0, 0.2, 0.8)
+    wanted = batch.rewards[:, 0] + 0.9 ** batch.intervals[:, 0] * next_value * (
+        1 - batch.terminals[:, 0]
+    )
+    error = np.abs(own - wanted)
+    huber = np.where(error < 1, 0.5 * error**2, error - 0.5)
+    weight = np.minimum(np.exp(2.0 * advantage), 1.5)
+    told = agent._update(batch)
+    expected = {
+        "value_loss": (side * advantage**2).mean(),
+        "q_loss": huber.mean(axis=1).sum(),
+        "policy_loss": -(weight * log_odds).mean(),
+    }
+    for name, loss in expected.items():
+        np.testing.assert_allclose(told[name], loss, rtol=1e-4, err_msg=name)
+    np.testing.assert_allclose(told["loss"], sum(expected.values()), rtol=1e-4)
+    assert {0.0, 1.0} == set(batch.terminals[:, 0])
+
+
 @pytest.mark.parametrize("name", ["cql", "bcq"])
 def test_what_d3rlpy_predicts_is_what_act_chooses(name, fitted):
     env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)

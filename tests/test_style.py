@@ -62,7 +62,7 @@ def test_core_imports_without_the_extras() -> None:
     program = (
         "import sys\n"
         "for name in ('torch', 'h5py', 'matplotlib', 'typer', 'rich', 'sklearn',\n"
-        "             'stable_baselines3'):\n"
+        "             'stable_baselines3', 'sb3_contrib'):\n"
         "    sys.modules[name] = None\n"
         "import pmoss_env, gymnasium\n"
         "env = gymnasium.make('pmoss/toy-v0')\n"

@@ -19,7 +19,9 @@ _BY_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
         "bcq": ("pmoss_agents.bcq", "BCQ"),
         "cql": ("pmoss_agents.cql", "CQL"),
         "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
+        "dqn": ("pmoss_agents.dqn", "MaskedDQNAgent"),
         "iql": ("pmoss_agents.iql", "IQL"),
+        "maskable-ppo": ("pmoss_agents.maskable_ppo", "MaskablePPOAgent"),
         "percentile-bc": ("pmoss_agents.percentile_bc", "PercentileBC"),
     },
     "access-path": {

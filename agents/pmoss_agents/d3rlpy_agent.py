@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,20 +18,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.base import Agent, Array, Observation, Progress, checker, task_of
+from pmoss_agents.base import Array, Progress, checker, task_of
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
-from pmoss_agents.tile_networks import KEYS, TileEncoder, TileScores
+from pmoss_agents.tile_agent import TileAgent, standardise
+from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.transitions import Batch, Transitions
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.expansion import rewards
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.env import REWARDS, Reward
-from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.errors import MissingExtraError
 
 try:
     import torch
-    from torch import Tensor, nn
+    from torch import nn
 except ImportError as error:
     raise MissingExtraError("torch", "agents") from error
 
@@ -101,12 +102,8 @@ class ValueConfig(ImitationConfig):
         checker(self.agent, self)("gamma", 0 < self.gamma <= 1, "lie in (0, 1]")
 
 
-class D3rlpyAgent(Agent):
-    """An agent whose updates d3rlpy computes.
-
-    Attributes:
-        networks: what act() asks, by name; empty before the first fit().
-    """
+class D3rlpyAgent(TileAgent):
+    """An agent whose updates d3rlpy computes."""
 
     #: Networks needed to act: where d3rlpy's modules hold them, and whether they are values.
     NETWORKS: ClassVar[Mapping[str, tuple[str, bool]]]
@@ -114,7 +111,6 @@ class D3rlpyAgent(Agent):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.networks: dict[str, TileScores] = {}
         self._updates = 0
         self._learner: Any = None
         self._arrays: dict[str, Array] = {}
@@ -126,10 +122,6 @@ class D3rlpyAgent(Agent):
         Args:
             common: its fields that all learners share: factories, batch size, learning rate.
         """
-
-    @abstractmethod
-    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        """(B, tiles) preferences of B observations; the highest is chosen."""
 
     # ---- learning
 
@@ -173,7 +165,7 @@ class D3rlpyAgent(Agent):
                 learner = self._new_learner(source, dataset)
                 if not self._arrays:
                     view = SequenceView(dataset, config.reward)
-                    _standardise(learner, input_samples(dataset, view, episodes))
+                    standardise(_networks(learner), input_samples(dataset, view, episodes))
                 shapes = [list(shape) for shape in source.shapes]
                 self.task = {**task, "reward_scale": scale, "shapes": shapes}
                 self._use(learner)
@@ -272,33 +264,6 @@ class D3rlpyAgent(Agent):
         )
         return {name: float(value) for name, value in losses.items()}
 
-    # ---- acting
-
-    def reset(self) -> None:
-        """Begins an episode: nothing is remembered from the last one."""
-
-    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """See Agent.act."""
-        if not self.networks:
-            raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
-        self._check_observation(observation)
-        parts = {key: np.asarray(observation[key], dtype=np.float32) for key in KEYS}
-        if action_mask is not None:
-            shape = parts["position_mask"].shape
-            parts["position_mask"] = np.asarray(action_mask, dtype=np.float32).reshape(shape)
-        with torch_threads(1), torch.inference_mode():
-            return int(self._choose([torch.from_numpy(parts[key])[None] for key in KEYS]).argmax())
-
-    def _check_observation(self, observation: Observation) -> None:
-        self.check_task({"grid": list(np.shape(observation["position_mask"]))}, "the observation")
-        for key, shape in zip(KEYS, self.task["shapes"], strict=True):
-            given = list(np.shape(observation[key])) if key in observation else "absent"
-            if given != shape:
-                raise CheckpointError(
-                    f"{self.name} was fitted for {key} of shape {shape}, but the observation's is "
-                    f"{given}; the environment must have observation='full' and the same machine"
-                )
-
     # ---- keeping
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -335,16 +300,9 @@ def _child(modules: Any, where: str) -> TileScores:
     return found
 
 
-def _standardise(learner: Any, samples: Mapping[str, Array]) -> None:
-    """Sets the input statistics of all encoders, those of target networks included."""
-    for part in vars(learner.impl.modules).values():
-        if isinstance(part, nn.Module):
-            for encoder in part.modules():
-                if isinstance(encoder, TileEncoder):
-                    encoder.states.machine.set(samples["machine_view"])
-                    encoder.states.incumbent.set(samples["incumbent_view"])
-                    encoder.states.slice.set(samples["slice_view"])
-                    encoder.meta_standard.set(samples["meta"])
+def _networks(learner: Any) -> list[nn.Module]:
+    """All networks of a learner, targets included."""
+    return [part for part in vars(learner.impl.modules).values() if isinstance(part, nn.Module)]
 
 
 def _spread(dataset: Dataset, episodes: Array, reward: Reward) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,15 +68,21 @@ def demo(
 
 
 def train(
-    dataset: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
-    out: Annotated[Path, typer.Argument(help="Checkpoint to write (.npz).")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[DATASET] OUT",
+            help="Folder of the dataset, and checkpoint to write (.npz); OUT alone with --env.",
+        ),
+    ],
     agent: Annotated[
         str | None,
         typer.Option(
-            help="decision-transformer (default), bc, percentile-bc, cql, bcq or iql; the last "
-            "five learn through the extra d3rlpy."
+            help="decision-transformer (default); bc, percentile-bc, cql, bcq or iql, which learn "
+            "through the extra d3rlpy; maskable-ppo or dqn, which play (extra online)."
         ),
     ] = None,
+    env: EnvOption = None,
     config: Annotated[
         str | None,
         typer.Option(
@@ -91,14 +97,24 @@ def train(
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
 ) -> None:
-    """Train an agent on a dataset; Ctrl-C keeps the last checkpoint, --resume goes on.
+    """Train an agent on a dataset, or online in the environment that --env describes.
+
+    Ctrl-C keeps the last checkpoint, --resume goes on.
 
     Example: pmoss train runs/data runs/dt.npz --config decision-transformer-demo --set updates=200
+    Example: pmoss train runs/ppo.npz --agent maskable-ppo -e machine=toy -e slices=8
     """
     import pmoss_agents
-    from pmoss_agents.base import CONFIGS, read_config, task_name
-    from pmoss_datasets import open_dataset
+    from pmoss_agents.base import CONFIGS, OnlineAgent, read_config, task_name
+    from pmoss_datasets import Recipe, open_dataset
     from pmoss_env.errors import DescriptionError
+
+    if len(paths) != (1 if env else 2):
+        raise DescriptionError(
+            f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
+            "environment to play in"
+        )
+    out = paths[-1]
 
     given = {"--agent": agent, "--config": config, "--set": changes}
     if resume and (refused := [option for option, value in given.items() if value]):
@@ -107,20 +123,31 @@ def train(
             "config; leave out one or the other"
         )
     check_output(out)
-    data = open_dataset(dataset)
+    kwargs = pairs(env)
+    data = None if env else open_dataset(paths[0])
     if resume:
         learner = pmoss_agents.load(out)
     else:
         name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
         if config is None and (CONFIGS / f"{name}.toml").exists():
             config = name
-        learner = pmoss_agents.make(
-            name, config_file=config, task=task_name(data.metadata.id), **pairs(changes)
-        )
-    with progress_bar("training") as progress:
-        metrics = learner.fit(
-            data, progress=lambda done, total, _: progress(done, total), checkpoint=out
-        )
+        task = Recipe(env=kwargs).task if data is None else task_name(data.metadata.id)
+        learner = pmoss_agents.make(name, config_file=config, task=task, **pairs(changes))
+    with progress_bar("training") as bar:
+
+        def progress(done: int, total: int, metrics: Mapping[str, float]) -> None:
+            bar(done, total)
+
+        if isinstance(learner, OnlineAgent):
+            if data is not None:
+                raise DescriptionError(
+                    f"{learner.name} learns by playing: give --env in place of a dataset"
+                )
+            metrics = learner.fit(kwargs, progress=progress, checkpoint=out)
+        elif data is None:
+            raise DescriptionError(f"{learner.name} learns from data: give DATASET OUT")
+        else:
+            metrics = learner.fit(data, progress=progress, checkpoint=out)
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {told}; saved to {out}")

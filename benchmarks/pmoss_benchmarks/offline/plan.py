@@ -104,6 +104,13 @@ CORE = Plan(
         "skylake-x-8n-btree-ycsb-a-memory-stream",
         "milan-nps4-btree-scans-cache-thrash",
     ),
+    # Short trainings, so that all of it takes an hour on two cores.
+    changes={
+        "decision-transformer": {"updates": 150},
+        **{name: {"updates": 400} for name in ("bc", "bcq", "cql", "iql", "percentile-bc")},
+        "maskable-ppo": {"steps": 25_600},
+        "dqn": {"steps": 25_600},
+    },
 )
 SUITES: Mapping[str, Plan] = {
     plan.name: plan
@@ -197,13 +204,13 @@ def usable_agents(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str
 
 
 def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
-    """All cells of a plan; those that meet the same episodes are neighbours."""
+    """All cells of a plan: seed by seed, and those that meet the same episodes are neighbours."""
     return [
         OfflineCell(track, task, agent, seed, _digest(plan, agent, task))
         for track in plan.tracks
+        for seed in range(plan.seeds)
         for task in plan.tasks
         if TRACKS[track].evaluation_env(load_task(task).env) is not None
-        for seed in range(plan.seeds)
         for agent in agents
     ]
 

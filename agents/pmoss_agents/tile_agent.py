@@ -1,0 +1,80 @@
+"""Agents that choose a tile by networks that see one observation and remember nothing."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pmoss_agents.base import Agent, Array, Observation
+from pmoss_agents.tile_networks import KEYS, TileEncoder, TileScores
+from pmoss_agents.weights import torch_threads
+from pmoss_env.errors import CheckpointError, MissingExtraError
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtraError("torch", "agents") from error
+
+
+class TileAgent(Agent):
+    """An agent that takes the tile which its networks prefer.
+
+    Its task holds ``shapes``, those of the observation's arrays in the order of KEYS.
+
+    Attributes:
+        networks: what act() asks, by name; empty before the first fit().
+    """
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an agent that is not fitted yet; see Agent."""
+        super().__init__(**config)
+        self.networks: dict[str, TileScores] = {}
+
+    @abstractmethod
+    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
+        """(B, tiles) preferences of B observations; the highest is chosen."""
+
+    def reset(self) -> None:
+        """Begins an episode: nothing is remembered from the last one."""
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """See Agent.act."""
+        if not self.networks:
+            raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        self._check_observation(observation)
+        parts = {key: np.asarray(observation[key], dtype=np.float32) for key in KEYS}
+        if action_mask is not None:
+            shape = parts["position_mask"].shape
+            parts["position_mask"] = np.asarray(action_mask, dtype=np.float32).reshape(shape)
+        with torch_threads(1), torch.inference_mode():
+            return int(self._choose([torch.from_numpy(parts[key])[None] for key in KEYS]).argmax())
+
+    def _check_observation(self, observation: Observation) -> None:
+        self.check_task({"grid": list(np.shape(observation["position_mask"]))}, "the observation")
+        for key, shape in zip(KEYS, self.task["shapes"], strict=True):
+            given = list(np.shape(observation[key])) if key in observation else "absent"
+            if given != shape:
+                raise CheckpointError(
+                    f"{self.name} was fitted for {key} of shape {shape}, but the observation's is "
+                    f"{given}; the environment must have observation='full' and the same machine"
+                )
+
+
+def standardise(networks: Iterable[nn.Module], samples: Mapping[str, Array]) -> None:
+    """Sets the input statistics of all encoders in some networks.
+
+    Args:
+        networks: those of targets too.
+        samples: (n, features) of ``machine_view``, ``incumbent_view``, ``slice_view``, ``meta``.
+    """
+    for network in networks:
+        for encoder in network.modules():
+            if isinstance(encoder, TileEncoder):
+                encoder.states.machine.set(samples["machine_view"])
+                encoder.states.incumbent.set(samples["incumbent_view"])
+                encoder.states.slice.set(samples["slice_view"])
+                encoder.meta_standard.set(samples["meta"])

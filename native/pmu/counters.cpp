@@ -50,7 +50,7 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
     for (Availability& available : availability_) {
       if (available.source != source) continue;
       perf_event_attr attributes = group_attributes(available);
-      if (!detail::encode(available.event, cpu, attributes)) {
+      if (!detail::encode(available.event, cpu, options.names, attributes)) {
         available.source = Availability::Source::none;
         available.reason = detail::no_encoding;
         continue;
@@ -78,6 +78,7 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
       }
     }
   }
+  if (options.user_reads) map_pages(options);
   if (options.rotate && hardware_groups.size() > 1) rotating_ = std::move(hardware_groups);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     for (const Event event : groups_[group].events) {
@@ -85,6 +86,44 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
       group_of_.push_back(group);
     }
   }
+}
+
+/// A group is read in one way: with a member that only the kernel can read, by the kernel.
+void ThreadCounters::map_pages(const Options& options) {
+  for (Group& group : groups_) {
+    if (index_of(group.events.front()) >= first_software_event) continue;
+    std::vector<int> members{group.leader.get()};
+    for (const FileDescriptor& sibling : group.siblings) members.push_back(sibling.get());
+    std::vector<UserPage> pages;
+    for (const int member : members) {
+      UserPage page(options.map(member), options.processor);
+      if (!page.usable()) break;
+      pages.push_back(std::move(page));
+    }
+    if (pages.size() == members.size()) group.pages = std::move(pages);
+  }
+}
+
+std::size_t ThreadCounters::user_read_groups() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      groups_.begin(), groups_.end(), [](const Group& group) { return !group.pages.empty(); }));
+}
+
+bool ThreadCounters::read_pages(const Group& group, Snapshot& snapshot,
+                                std::size_t number) noexcept {
+  UserPage::Value value{};
+  for (std::size_t member = 0; member < group.pages.size(); ++member) {
+    if (!group.pages[member].read(value)) return false;
+    snapshot.values[index_of(group.events[member])] = value.count;
+  }
+  snapshot.groups[number] = {value.enabled_ns, value.running_ns, 0, group.active};
+  return true;
+}
+
+std::size_t ThreadCounters::group_count() const noexcept { return groups_.size(); }
+
+std::size_t ThreadCounters::turns() const noexcept {
+  return rotating_.empty() ? 1 : rotating_.size();
 }
 
 void ThreadCounters::rotate() noexcept {
@@ -112,6 +151,7 @@ bool ThreadCounters::read(Snapshot& snapshot, bool all) const noexcept {
     const Group& group = groups_[i];
     snapshot.groups[i].active = group.active;
     if (!group.active && !all) continue;
+    if (!group.pages.empty() && read_pages(group, snapshot, i)) continue;
     Record record;
     const std::size_t bytes = (3 + group.events.size()) * sizeof(std::uint64_t);
     const ssize_t got = ::read(group.leader.get(), &record, bytes);
@@ -126,14 +166,6 @@ bool ThreadCounters::read(Snapshot& snapshot, bool all) const noexcept {
     }
   }
   return complete;
-}
-
-double running_ratio(const Snapshot::Group& begin, const Snapshot::Group& end) noexcept {
-  if (!begin.active || !end.active) return 0.0;
-  const std::uint64_t enabled = end.enabled_ns - begin.enabled_ns;
-  const std::uint64_t running = end.running_ns - begin.running_ns;
-  if (enabled == 0) return 1.0;
-  return std::min(1.0, static_cast<double>(running) / static_cast<double>(enabled));
 }
 
 }  // namespace pmoss::pmu

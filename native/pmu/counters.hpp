@@ -2,16 +2,20 @@
 //
 // The counters are opened once and never reset, enabled or disabled again; a window is the
 // difference of two snapshots. That makes a window one read() per group, where the usual pattern of
-// reset, enable, read and disable per event costs a hundred times more.
+// reset, enable, read and disable per event costs a hundred times more. A build that is given the
+// perfevent wrapper's header has that pattern (counters_perfevent.cpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "pmu/events.hpp"
 #include "pmu/file_descriptor.hpp"
+#include "pmu/user_page.hpp"
 
 namespace pmoss::pmu {
 
@@ -39,6 +43,13 @@ class ThreadCounters {
     /// counts say nothing. If false, that is what happens, and `running_ns` tells how long each
     /// ran.
     bool rotate = true;
+    /// Hardware groups whose members the kernel lets us read are read without a system call.
+    bool user_reads = true;
+    NameEncoder names = libpfm_encoder();
+#ifndef PMOSS_PERFEVENT
+    UserPage::Mapper map = system_mapper();
+    UserPage::Processor processor = this_processor();
+#endif
   };
 
   ThreadCounters() = default;
@@ -52,28 +63,40 @@ class ThreadCounters {
   const std::vector<Event>& events() const noexcept { return events_; }
   /// Position in Snapshot::groups for each of events().
   const std::vector<std::size_t>& group_of() const noexcept { return group_of_; }
-  std::size_t group_count() const noexcept { return groups_.size(); }
+  std::size_t group_count() const noexcept;
+  /// Groups that are read in user space while they are on the counters.
+  std::size_t user_read_groups() const noexcept;
   const std::vector<Availability>& availability() const noexcept { return availability_; }
 
-  /// Reads the groups whose turn it is, or all: one system call each, no allocation. False if a
-  /// read failed: its group says why, and keeps the values of the last snapshot written there.
+  /// Reads the groups whose turn it is, or all: at most one system call each, no allocation. False
+  /// if a read failed: its group says why, and keeps the values of the last snapshot written there.
   bool read(Snapshot& snapshot, bool all = false) const noexcept;
 
   /// How many turns there are until each group has had its own: 1 if none is needed.
-  std::size_t turns() const noexcept { return rotating_.empty() ? 1 : rotating_.size(); }
+  std::size_t turns() const noexcept;
   /// The next group's turn: two system calls if there is another one.
   void rotate() noexcept;
 
  private:
+#ifdef PMOSS_PERFEVENT
+  // Through the wrapper: it opens what it knows, each event by itself, and starts and stops them.
+  struct Wrapped;
+  std::shared_ptr<Wrapped> wrapped_;
+#else
   struct Group {
     FileDescriptor leader;
     std::vector<FileDescriptor> siblings;
     std::vector<Event> events;
+    std::vector<UserPage> pages;  ///< of the members; empty if they cannot be read so
     bool active = true;
   };
+  void map_pages(const Options& options);
+  static bool read_pages(const Group& group, Snapshot& snapshot, std::size_t number) noexcept;
+
   std::vector<Group> groups_;
   std::vector<std::size_t> rotating_;  ///< groups that take turns, if there are several
   std::size_t turn_ = 0;               ///< in rotating_
+#endif
   std::vector<Event> events_;
   std::vector<std::size_t> group_of_;
   std::vector<Availability> availability_;
@@ -81,6 +104,12 @@ class ThreadCounters {
 
 /// Part of the time between two snapshots that a group really counted, in [0, 1]; 1 if no time
 /// passed, 0 if it was not the group's turn.
-double running_ratio(const Snapshot::Group& begin, const Snapshot::Group& end) noexcept;
+inline double running_ratio(const Snapshot::Group& begin, const Snapshot::Group& end) noexcept {
+  if (!begin.active || !end.active) return 0.0;
+  const std::uint64_t enabled = end.enabled_ns - begin.enabled_ns;
+  const std::uint64_t running = end.running_ns - begin.running_ns;
+  if (enabled == 0) return 1.0;
+  return std::min(1.0, static_cast<double>(running) / static_cast<double>(enabled));
+}
 
 }  // namespace pmoss::pmu

@@ -4,8 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <system_error>
 
 #include "pmu/file_descriptor.hpp"
@@ -204,6 +206,33 @@ bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) no
   return false;
 }
 
+bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
+            perf_event_attr& attributes) {
+  if (encode(event, cpu, attributes)) return true;
+  if (!names) return false;
+  const auto any_of = [&](std::initializer_list<const char*> candidates) {
+    return std::any_of(candidates.begin(), candidates.end(),
+                       [&](const char* name) { return names(name, attributes); });
+  };
+  // Newest generation first.
+  switch (event) {
+    case Event::local_dram:
+      return any_of({"MEM_LOAD_L3_MISS_RETIRED:LOCAL_DRAM",
+                     "MEM_LOAD_UOPS_L3_MISS_RETIRED:LOCAL_DRAM",
+                     "MEM_LOAD_UOPS_LLC_MISS_RETIRED:LOCAL_DRAM"});
+    case Event::remote_dram:
+      return any_of({"MEM_LOAD_L3_MISS_RETIRED:REMOTE_DRAM",
+                     "MEM_LOAD_UOPS_L3_MISS_RETIRED:REMOTE_DRAM",
+                     "MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM"});
+    case Event::cycles_l3_miss:
+      return any_of({"CYCLE_ACTIVITY:CYCLES_L3_MISS"});
+    case Event::cycles_mem_any:
+      return any_of({"CYCLE_ACTIVITY:CYCLES_MEM_ANY"});
+    default:
+      return false;
+  }
+}
+
 std::string explain(int error_number) {
   const std::string text = std::generic_category().message(error_number);
   switch (error_number) {
@@ -227,7 +256,8 @@ std::string explain(int error_number) {
 
 }  // namespace detail
 
-std::vector<Availability> probe(const Opener& opener, const CpuIdentity& cpu) {
+std::vector<Availability> probe(const Opener& opener, const CpuIdentity& cpu,
+                                const NameEncoder& names) {
   std::vector<Availability> answers;
   answers.reserve(event_count);
   for (std::size_t i = 0; i < event_count; ++i) {
@@ -235,7 +265,7 @@ std::vector<Availability> probe(const Opener& opener, const CpuIdentity& cpu) {
     answer.event = static_cast<Event>(i);
     perf_event_attr attributes{};
     attributes.size = sizeof attributes;
-    if (!detail::encode(answer.event, cpu, attributes)) {
+    if (!detail::encode(answer.event, cpu, names, attributes)) {
       answer.reason = detail::no_encoding;
       answers.push_back(std::move(answer));
       continue;

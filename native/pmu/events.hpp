@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pmu/event_names.hpp"
+
 struct perf_event_attr;
 
 namespace pmoss::pmu {
@@ -83,11 +85,15 @@ Opener system_opener(int thread = 0);
 /// Tries each event by itself, so that one that fails costs no other. Always event_count entries,
 /// in the order of Event.
 std::vector<Availability> probe(const Opener& opener = system_opener(),
-                                const CpuIdentity& cpu = this_cpu());
+                                const CpuIdentity& cpu = this_cpu(),
+                                const NameEncoder& names = libpfm_encoder());
 
 namespace detail {
 /// Fills in type and code. False if this CPU has no sure encoding of the event.
 bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept;
+/// The same; what our table does not know is asked for by the names that manuals give it.
+bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
+            perf_event_attr& attributes);
 std::string explain(int error_number);
 inline constexpr const char* no_encoding =
     "unsupported: no encoding of this event is known for this CPU";

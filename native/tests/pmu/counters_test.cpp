@@ -91,6 +91,12 @@ class FakeKernel {
   bool kernel_mode_forbidden_ = false;
 };
 
+ThreadCounters::Options with_groups_of(std::size_t events) {
+  ThreadCounters::Options options;
+  options.hardware_events_per_group = events;
+  return options;
+}
+
 TEST(Probe, EventsHaveDistinctNamesAndEncodings) {
   std::set<std::string_view> names;
   std::set<std::pair<std::uint32_t, std::uint64_t>> codes;
@@ -136,7 +142,7 @@ TEST(Probe, EachErrorHasItsReason) {
 
 TEST(Probe, RawCodesAreUsedOnlyWhereTheyAreSure) {
   FakeKernel kernel;
-  const auto answers = probe(kernel.opener(other_cpu), other_cpu);
+  const auto answers = probe(kernel.opener(other_cpu), other_cpu, {});
   for (const Event event :
        {Event::local_dram, Event::remote_dram, Event::cycles_l3_miss, Event::cycles_mem_any}) {
     EXPECT_FALSE(answers[index_of(event)].available());
@@ -172,7 +178,7 @@ TEST(Counters, GroupsHoldNoMoreThanAskedAndNoMoreThanFit) {
     FakeKernel kernel;
     const auto probed = probe(kernel.opener(), skylake_server);
     kernel.set_counters(fits);
-    const ThreadCounters counters(probed, {limit}, kernel.opener(), skylake_server);
+    const ThreadCounters counters(probed, with_groups_of(limit), kernel.opener(), skylake_server);
     EXPECT_EQ(counters.events().size(), event_count);  // none lost
     std::map<std::size_t, std::size_t> members;
     for (const std::size_t group : counters.group_of()) ++members[group];
@@ -289,7 +295,7 @@ TEST(Probe, RawCodesAreUsedWhereTheManualListsThem) {
 TEST(Counters, GroupsTakeTurnsWhenTold) {
   FakeKernel kernel;
   const auto probed = probe(kernel.opener(), skylake_server);
-  ThreadCounters counters(probed, {4, true}, kernel.opener(), skylake_server);
+  ThreadCounters counters(probed, with_groups_of(4), kernel.opener(), skylake_server);
   ASSERT_EQ(counters.group_count(), 5U);  // one of software events, four of 15 hardware events
   ASSERT_EQ(counters.turns(), 4U);
   const auto active_groups = [&](const Snapshot& snapshot) {
@@ -318,7 +324,9 @@ TEST(Counters, GroupsTakeTurnsWhenTold) {
       EXPECT_EQ(running_ratio(begin.groups[group], end.groups[group]), expected);
     }
   }
-  ThreadCounters by_kernel(probed, {4, false}, kernel.opener(), skylake_server);
+  ThreadCounters::Options kernels_way;
+  kernels_way.rotate = false;
+  ThreadCounters by_kernel(probed, kernels_way, kernel.opener(), skylake_server);
   EXPECT_EQ(by_kernel.turns(), 1U);
 }
 

@@ -1,0 +1,75 @@
+// The same counters through the perfevent wrapper, whose header is not ours and not in this
+// repository: PMOSS_PERFEVENT_DIR says where it is.
+#include <linux/perf_event.h>
+
+#include <PerfEvent.hpp>
+#include <chrono>
+#include <utility>
+
+#include "pmu/counters.hpp"
+
+namespace pmoss::pmu {
+
+struct ThreadCounters::Wrapped {
+  PerfEvent wrapper;
+  std::vector<std::pair<std::size_t, Event>>
+      counted;  ///< position in wrapper.events, and what it is
+  std::array<double, event_count> totals{};
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
+// The wrapper opens a list of its own, and nothing at all if one of it fails; what it has opened is
+// recognised by type and code, whatever it is called there.
+ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Options& options,
+                               const Opener&, const CpuIdentity& cpu)
+    : wrapped_(std::make_shared<Wrapped>()), availability_(probed) {
+  for (Availability& available : availability_) {
+    perf_event_attr wanted{};
+    const bool known = detail::encode(available.event, cpu, options.names, wanted);
+    bool open = false;
+    for (std::size_t i = 0; known && !open && i < wrapped_->wrapper.events.size(); ++i) {
+      const perf_event_attr& attributes = wrapped_->wrapper.events[i].pe;
+      open = attributes.type == wanted.type && attributes.config == wanted.config;
+      if (open) wrapped_->counted.emplace_back(i, available.event);
+    }
+    if (open) {
+      events_.push_back(available.event);
+      group_of_.push_back(0);
+    } else if (available.available()) {
+      available.source = Availability::Source::none;
+      available.reason = "unsupported: the perfevent wrapper did not open it";
+    }
+  }
+  wrapped_->wrapper.startCounters();
+}
+
+std::size_t ThreadCounters::group_count() const noexcept { return events_.empty() ? 0 : 1; }
+std::size_t ThreadCounters::user_read_groups() const noexcept { return 0; }
+std::size_t ThreadCounters::turns() const noexcept { return 1; }
+void ThreadCounters::rotate() noexcept {}
+
+// The wrapper counts from start to stop, scaled for multiplexing; a snapshot is the sum so far.
+bool ThreadCounters::read(Snapshot& snapshot, bool) const noexcept {
+  if (!wrapped_) return true;
+  Wrapped& own = *wrapped_;
+  own.wrapper.stopCounters();
+  bool complete = true;
+  for (const auto& [position, event] : own.counted) {
+    const double counted = own.wrapper.events[position].readCounter();
+    // An event that had no turn: 0 / 0.
+    if (counted >= 0.0) {
+      own.totals[index_of(event)] += counted;
+    } else {
+      complete = false;
+    }
+    snapshot.values[index_of(event)] = static_cast<std::uint64_t>(own.totals[index_of(event)]);
+  }
+  const auto so_far = std::chrono::steady_clock::now() - own.begin;
+  const auto ns = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(so_far).count());
+  snapshot.groups[0] = {ns, ns, 0, true};
+  own.wrapper.startCounters();
+  return complete;
+}
+
+}  // namespace pmoss::pmu

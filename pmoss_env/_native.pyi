@@ -505,6 +505,8 @@ class Runner:
         lazy_nodes: int = 64,
         always_move: bool = False,
         antagonists: Sequence[tuple[str, int, float, int, int]] = ...,
+        sweeper_cpus: Sequence[int] = ...,
+        sweep_seconds: float = 0.1,
         cancelled: Callable[[], bool] | None = None,
     ) -> dict[str, Any]: ...
     @property

@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
@@ -149,6 +150,18 @@ py::dict to_dict(const Measurement& m) {
   result["skipped"] = m.skipped;
   result["max_outstanding"] = m.max_outstanding;
   result["max_lag_us"] = m.max_lag_us;
+  result["counter_groups"] = m.counter_groups;
+  result["user_read_groups"] = m.user_read_groups;
+  py::dict rounds;
+  rounds["nodes"] = m.rounds.nodes;
+  rounds["seconds"] = to_array(m.rounds.seconds);
+  const std::size_t nodes = m.rounds.nodes.size();
+  rounds["queries"] = to_matrix(m.rounds.queries, nodes);
+  rounds["sampled"] = to_matrix(m.rounds.sampled, nodes);
+  rounds["counters"] = to_matrix(m.rounds.counters, nodes * pmu::event_count);
+  rounds["offcore_gb_per_s"] =
+      to_matrix(m.rounds.offcore_gb_per_s, std::max<std::size_t>(m.offcore.size(), 1));
+  result["rounds"] = std::move(rounds);
   py::list offcore;
   for (std::size_t i = 0; i < m.offcore.size(); ++i) {
     py::dict quantity;
@@ -178,6 +191,7 @@ py::dict to_dict(const Measurement& m) {
   result["pages_reason"] = numa::explain_memory_error(m.pages.error_number);
   result["worker_cpus"] = m.worker_cpus;
   result["router_cpus"] = m.router_cpus;
+  result["sweeper_cpus"] = m.sweeper_cpus;
   result["antagonist_cpus"] = m.antagonist_cpus;
   result["antagonist_bytes"] = m.antagonist_bytes;
   result["roles_share_cores"] = m.roles_share_cores;
@@ -194,8 +208,10 @@ py::dict measure(
     const std::string& data, const std::vector<Change>& changes, const std::string& strategy,
     const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
     const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& antagonists,
-    const py::object& cancelled) {
+    std::vector<int> sweeper_cpus, double sweep_seconds, const py::object& cancelled) {
   MeasureOptions options;
+  options.sweeper_cpus = std::move(sweeper_cpus);
+  options.sweep_seconds = sweep_seconds;
   options.schedule = {schedule_of(cores), std::move(nodes), routing_of(routing), data_of(data)};
   for (const auto& [after_seconds, its_cores, its_nodes, its_routing, its_data] : changes) {
     options.changes.push_back(
@@ -274,13 +290,17 @@ void bind_runtime(py::module_& module) {
            py::arg("lazy_nodes") = usual.migration.lazy_nodes, py::arg("always_move") = false,
            py::arg("antagonists") =
                std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
-           py::arg("cancelled") = py::none(),
+           py::arg("sweeper_cpus") = std::vector<int>{},
+           py::arg("sweep_seconds") = usual.sweep_seconds, py::arg("cancelled") = py::none(),
            "Runs the schedule and returns what was counted.\n\n"
            "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
            "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
            "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
            "pace: aggressive (the measurement waits for the data) or lazy. antagonists: each "
-           "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1).\n\n"
+           "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1). sweeper_cpus: "
+           "of "
+           "the threads that collect counters, else anywhere; sweep_seconds: how often they do, 0 "
+           "for never.\n\n"
            "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
            "are of the whole run. slice_counters / slice_counted is a count per query; the "
            "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "

@@ -30,6 +30,7 @@ class ChunkPool {
 
   /// Its content is whatever was there. Throws std::bad_alloc.
   Chunk take(const numa::Placement& placement);
+  /// Keeps it, unless its pages have come to lie elsewhere: then it is freed.
   void give_back(Chunk chunk, const numa::Placement& placement);
 
   /// Holds `chunks` at least, with all pages touched. Throws std::bad_alloc.

@@ -31,6 +31,9 @@ class Control {
     phase_.notify_all();
   }
 
+  /// Sleeps until this phase, in which the measurement is, is over.
+  void wait_while(Phase phase) const noexcept { phase_.wait(phase, std::memory_order_acquire); }
+
   /// For a thread that is ready: sleeps until the set-up is over.
   Phase wait_for_start() {
     {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "numa/affinity.hpp"
+#include "numa/available_memory.hpp"
 #include "numa/topology.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/control.hpp"
@@ -188,7 +189,7 @@ std::map<int, int> nodes_of_cpus() {
   return node_of;
 }
 
-// The thread that stitches nothing yet, but enforces: takes schedules in their turn and moves data.
+// Takes schedules in their turn and moves data: the enforcer's part of the stitcher's work.
 class Enforcement {
  public:
   Enforcement(Enforcer enforcer, RouteBoard& board, const MeasureOptions& options,
@@ -206,27 +207,20 @@ class Enforcement {
   std::uint64_t schedules() const noexcept { return next_; }
   const MigrationReport& report() const noexcept { return enforcer_.report(); }
 
-  void run(const Control& control) {
-    using Time = std::chrono::steady_clock;
-    // A lazy move leaves the machine to the queries for longer than it takes it.
-    constexpr std::chrono::microseconds pause(500);
-    std::optional<Time::time_point> begin;
-    for (;;) {
-      const Phase phase = control.phase();
-      if (phase >= Phase::drain) return;
-      if (phase == Phase::measuring) {
-        if (!begin) begin = Time::now();
-        take_change(std::chrono::duration<double>(Time::now() - *begin).count());
-      }
-      const bool moved = enforcer_.step();
-      in_place_.store(enforcer_.in_place(), std::memory_order_release);
-      if (!moved || options_.migration.pace == MigrationPace::lazy) {
-        std::this_thread::sleep_for(pause);
-      }
+  /// False if there was nothing to move.
+  bool step(Phase phase) {
+    if (phase == Phase::measuring) {
+      if (!begin_) begin_ = Time::now();
+      take_change(std::chrono::duration<double>(Time::now() - *begin_).count());
     }
+    const bool moved = enforcer_.step();
+    in_place_.store(enforcer_.in_place(), std::memory_order_release);
+    return moved;
   }
 
  private:
+  using Time = std::chrono::steady_clock;
+
   void take_change(double seconds) {
     if (next_ == options_.changes.size()) return;
     const ScheduleChange& change = options_.changes[next_];
@@ -241,9 +235,48 @@ class Enforcement {
   const MeasureOptions& options_;
   std::uint32_t slices_;
   const std::map<int, int>& node_of_;
+  std::optional<Time::time_point> begin_;
   std::size_t next_ = 0;
   std::atomic<bool> in_place_{false};
 };
+
+// The stitcher's thread, which is also the enforcer's if there is something to enforce.
+void run_stitcher(const Control& control, Stitcher& stitcher, Enforcement* enforcement,
+                  MigrationPace pace) {
+  for (Phase phase; (phase = control.phase()) < Phase::drain;) {
+    stitcher.stitch();
+    if (enforcement == nullptr) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    } else if (!enforcement->step(phase) || pace == MigrationPace::lazy) {
+      // A lazy move leaves the machine to the queries for longer than it takes it.
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+  }
+}
+
+// Where the sweepers and the stitcher run; -1 is anywhere.
+struct SweeperCpus {
+  std::vector<int> of_node;  ///< [nodes with workers]
+  int offcore = -1;
+  int stitcher = -1;
+};
+
+SweeperCpus choose_sweepers(const MeasureOptions& options, const std::vector<int>& nodes,
+                            const std::map<int, int>& node_of) {
+  SweeperCpus chosen;
+  const std::vector<int>& cpus = options.sweeper_cpus;
+  for (const int node : nodes) {
+    const auto own =
+        std::find_if(cpus.begin(), cpus.end(), [&](int cpu) { return node_of.at(cpu) == node; });
+    chosen.of_node.push_back(own == cpus.end() ? -1 : *own);
+  }
+  if (!cpus.empty()) {
+    chosen.offcore = cpus.front();
+    chosen.stitcher = cpus.back();
+  }
+  if (options.enforcer_cpu >= 0) chosen.stitcher = options.enforcer_cpu;
+  return chosen;
+}
 
 void validate(const MeasureOptions& options, std::uint32_t slices, const std::set<int>& allowed,
               const std::map<int, int>& node_of) {
@@ -259,6 +292,10 @@ void validate(const MeasureOptions& options, std::uint32_t slices, const std::se
     }
   }
   if (options.enforcer_cpu >= 0) require_allowed({options.enforcer_cpu}, allowed, "enforcer_cpu");
+  require_allowed(options.sweeper_cpus, allowed, "sweeper_cpus");
+  if (!(options.sweep_seconds >= 0.0)) {
+    refuse("sweep_seconds", options.sweep_seconds, "be at least 0; 0 is no sweeping");
+  }
   validate_schedule(options.schedule, slices, workers, node_of);
   for (const ScheduleChange& change : options.changes) {
     validate_schedule(change.schedule, slices, workers, node_of);
@@ -402,6 +439,9 @@ const RTree* Runner::rtree() const noexcept {
 
 void Runner::load(const Progress& progress) {
   const Exclusive exclusive(busy_);
+  numa::require_memory(index_->bytes_to_load(),
+                       "an index of " + std::to_string(spec_.records) + " records",
+                       "ask for fewer records");
   homes_.assign(options_.slices, std::nullopt);
   const std::uint32_t slices = options_.slices;
   const std::uint32_t threads = std::min(options_.load_threads, slices);
@@ -515,6 +555,14 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     routers[router]->connect(std::move(rings));
     return routers[router].get();
   };
+  std::set<int> nodes_with_workers;
+  for (const int cpu : worker_cpus) nodes_with_workers.insert(node_of.at(cpu));
+  const std::vector<int> nodes(nodes_with_workers.begin(), nodes_with_workers.end());
+  const SweeperCpus sweepers = choose_sweepers(options, nodes, node_of);
+  const pmu::OffcoreCounters offcore;
+  Rounds rounds(options.seconds, options.sweep_seconds);
+  Stitcher stitcher(nodes);
+  std::optional<Enforcement> enforcement;
   Control control;
   Crew crew(control);  // after all that its threads use
 
@@ -527,6 +575,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     settings.batch = options.batch;
     settings.origin = origin;
     settings.shares_core = roles_on[worker_cpus[i]] > 1;
+    settings.sweeping = rounds.count() > 0;
     crew.start(role("worker", i, worker_cpus[i]), [&, i, settings] {
       numa::pin_thread(worker_cpus[i]);
       if (options.on_worker_start) options.on_worker_start(i);
@@ -561,20 +610,39 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   }
 
   check(control.wait_ready(crew.size(), poll), control);
-  // Only now do the workers exist whose turns the enforcer has to follow.
-  std::optional<Enforcement> enforcement;
+  // Only now do the workers exist whose queues are swept and whose turns the enforcer follows.
   if (options.schedule.data != DataPlacement::keep || !options.changes.empty()) {
     std::vector<const Turns*> readers;
     for (const auto& worker : workers) readers.push_back(&worker->turns());
     enforcement.emplace(Enforcer(*index_, homes_, options.migration, std::move(readers)), board,
                         options, options_.slices, node_of);
-    crew.start("enforcer", [&] {
-      if (options.enforcer_cpu >= 0) numa::pin_thread(options.enforcer_cpu);
-      if (control.wait_for_start() == Phase::abort) return;
-      enforcement->run(control);
-    });
-    check(control.wait_ready(crew.size(), poll), control);
   }
+  const auto start_sweeper = [&](std::string name, int cpu, auto body) {
+    crew.start(std::move(name), [&control, cpu, body] {
+      if (cpu >= 0) numa::pin_thread(cpu);
+      if (control.wait_for_start() != Phase::abort) body();
+    });
+  };
+  if (rounds.count() > 0) {
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+      std::vector<StatsQueue*> queues;
+      for (std::size_t i = 0; i < worker_count; ++i) {
+        if (node_of.at(worker_cpus[i]) == nodes[node]) queues.push_back(&workers[i]->stats());
+      }
+      start_sweeper(
+          "sweeper of node " + std::to_string(nodes[node]), sweepers.of_node[node],
+          [&, node, queues] { sweep_cores(control, rounds, node, queues, stitcher.cores()); });
+    }
+    start_sweeper("sweeper off the cores", sweepers.offcore,
+                  [&] { sweep_offcore(control, rounds, offcore, stitcher.offcore()); });
+  }
+  if (rounds.count() > 0 || enforcement) {
+    start_sweeper("stitcher", sweepers.stitcher, [&] {
+      run_stitcher(control, stitcher, enforcement ? &*enforcement : nullptr,
+                   options.migration.pace);
+    });
+  }
+  check(control.wait_ready(crew.size(), poll), control);
   control.enter(Phase::warmup);
   check(control.wait_for(std::chrono::duration<double>(options.warmup_seconds), poll), control);
   // Aggressively moved data arrive before anything counts; lazily moved ones while it does.
@@ -586,8 +654,8 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   }
   const double placing_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
-  const pmu::OffcoreCounters offcore;
   const std::vector<double> offcore_begin = offcore.read_bytes();
+  rounds.begin();
   const std::uint64_t begin = Clock::ticks();
   control.enter(Phase::measuring);
   check(control.wait_for(std::chrono::duration<double>(options.seconds), poll), control);
@@ -655,6 +723,16 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   }
   result.antagonist_bytes = streamed.load();
   result.placing_seconds = placing_seconds;
+  stitcher.stitch();
+  result.rounds = stitcher.rounds();
+  result.sweeper_cpus = sweepers.of_node;
+  result.sweeper_cpus.insert(result.sweeper_cpus.end(), {sweepers.offcore, sweepers.stitcher});
+  result.counter_groups = workers.front()->counters().group_count();
+  result.user_read_groups = result.counter_groups;
+  for (const auto& worker : workers) {
+    result.user_read_groups =
+        std::min(result.user_read_groups, worker->counters().user_read_groups());
+  }
   const Schedule* last = &options.schedule;
   if (enforcement) {
     result.migration = enforcement->report();

@@ -18,6 +18,7 @@
 #include "runtime/enforcer.hpp"
 #include "runtime/schedule.hpp"
 #include "runtime/served_index.hpp"
+#include "runtime/sweeping.hpp"
 #include "workload/generator.hpp"
 
 namespace pmoss::runtime {
@@ -52,7 +53,11 @@ struct MeasureOptions {
   Schedule schedule;
   std::vector<ScheduleChange> changes;  ///< in the order of their times
   Enforcer::Settings migration;         ///< how data come to where a schedule wants them
-  int enforcer_cpu = -1;                ///< -1: wherever the kernel puts it
+  int enforcer_cpu = -1;  ///< of the stitcher, who enforces; -1: the last of the sweepers' CPUs
+  /// Of the sweepers: each takes one of its node, and the one off the cores the first. Those for
+  /// whom there is none run wherever the kernel puts them.
+  std::vector<int> sweeper_cpus;
+  double sweep_seconds = 0.1;    ///< length of a sweeping round; 0: no sweeping
   std::vector<int> worker_cpus;  ///< one worker each, distinct; those without a slice stay idle
   std::vector<int> router_cpus;  ///< one router each; empty: one, on a CPU without a worker if any
   std::vector<Antagonist> antagonists;  ///< co-tenants
@@ -98,6 +103,12 @@ struct Measurement {
   std::vector<pmu::Availability> availability;
   std::vector<double> running_ratio;  ///< part of the time in which the event really counted
 
+  std::size_t counter_groups = 0;    ///< of every worker
+  std::size_t user_read_groups = 0;  ///< of these, read without system calls by every worker
+
+  /// The sweeping rounds of the measuring phase.
+  StitchedRounds rounds;
+
   // Outside of the cores.
   std::vector<pmu::OffcoreQuantity> offcore;
   std::vector<double> offcore_gb_per_s;  ///< 0 where not available
@@ -134,6 +145,7 @@ struct Measurement {
   // Where the roles really ran.
   std::vector<int> worker_cpus;
   std::vector<int> router_cpus;
+  std::vector<int> sweeper_cpus;  ///< of each node's, the one off the cores, the stitcher; or -1
   std::vector<int> antagonist_cpus;
   std::uint64_t antagonist_bytes = 0;  ///< that they streamed
   bool roles_share_cores = false;      ///< some CPU carries more than one worker or router
@@ -159,8 +171,8 @@ class Runner {
   using Poll = std::function<bool()>;
   using Progress = std::function<bool(std::uint64_t records_done)>;
 
-  /// Inserts all records. Throws Cancelled (then it can be called again), std::bad_alloc,
-  /// RunnerError.
+  /// Inserts all records. Throws std::invalid_argument if there is less memory than they need,
+  /// Cancelled (then it can be called again), std::bad_alloc, RunnerError.
   void load(const Progress& progress = {});
 
   /// Throws std::invalid_argument, RunnerError, Cancelled.

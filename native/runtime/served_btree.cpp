@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "index/btree_migration.hpp"
+#include "index/node.hpp"
 #include "runtime/worker.hpp"
 
 namespace pmoss::runtime {
@@ -102,6 +103,13 @@ class Executor final : public QueryExecutor {
 
 ServedBTree::ServedBTree(const WorkloadSpec& spec, const BTree::Options& options)
     : spec_(checked(spec)), tree_(options) {}
+
+double ServedBTree::bytes_to_load() const noexcept {
+  constexpr double fill = 0.69;  // what inserts in random order leave
+  const double leaves =
+      static_cast<double>(spec_.records) / (fill * index_detail::leaf_capacity) + tree_.slices();
+  return 1.01 * leaves * sizeof(index_detail::Node);
+}
 
 // To find the keys of the slices all are computed, which is cheap beside inserting them; so no two
 // loaders meet in one leaf or take turns on one arena.

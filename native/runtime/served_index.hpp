@@ -89,6 +89,9 @@ class ServedIndex {
   virtual std::uint64_t size() const noexcept = 0;
   virtual SliceOfKey slice_of_key() const noexcept = 0;
 
+  /// About how much memory loading takes.
+  virtual double bytes_to_load() const noexcept = 0;
+
   /// Puts the records of the slices first .. last - 1 there. Counts them in `done` now and then,
   /// and gives up when `cancelled` says so; then it may be called again.
   virtual void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "index/rtree_migration.hpp"
+#include "index/rtree_node.hpp"
 
 namespace pmoss::runtime {
 namespace {
@@ -92,6 +93,15 @@ class Executor final : public QueryExecutor {
 
 ServedRTree::ServedRTree(const WorkloadSpec& spec, const RTree::Options& options)
     : spec_(checked(spec)), tree_(options) {}
+
+double ServedRTree::bytes_to_load() const noexcept {
+  const auto points = static_cast<double>(spec_.records);
+  const double leaves = points / (fill * tree_.fanout()) + tree_.slices();
+  const unsigned stride = index_detail::RTreeNode::stride_of(tree_.fanout());
+  // The points themselves are gathered first.
+  return 1.05 * leaves * static_cast<double>(index_detail::RTreeNode::bytes(0, stride)) +
+         1.5 * points * sizeof(Point);
+}
 
 // Like the B+-tree's loaders each computes all records and keeps those of its slices; the slices
 // are then packed one by one, as the simulator's are.

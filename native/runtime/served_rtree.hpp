@@ -16,6 +16,7 @@ class ServedRTree final : public ServedIndex {
   std::uint32_t slices() const noexcept override { return tree_.slices(); }
   std::uint64_t size() const noexcept override { return tree_.size(); }
   SliceOfKey slice_of_key() const noexcept override { return SliceOfKey(tree_.grid()); }
+  double bytes_to_load() const noexcept override;
   void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
             const std::function<bool()>& cancelled) override;
   std::unique_ptr<QueryStream> stream(std::uint64_t seed, std::uint64_t first_insert_record,

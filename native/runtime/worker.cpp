@@ -140,6 +140,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
           const std::uint64_t each = (now - last_) / count;
           for (std::size_t i = 0; i + 1 < count; ++i) account(ring->front(i), now, each);
           account(ring->front(count - 1), now, now - last_ - (count - 1) * each);
+          stats_.set_completed(totals_.queries);
         }
         ring->release(count);
         last_ = now;
@@ -289,6 +290,7 @@ void Worker::book_window() noexcept {
     counts_[i] = std::max(0.0, counted - empty_window_[i] * ran);
   }
   window_.book(counts_, weights_, totals_.counters, totals_.counted);
+  if (settings_.sweeping) stats_.add(window_.size(), counters_.events(), counts_);
 }
 
 }  // namespace pmoss::runtime

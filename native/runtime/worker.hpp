@@ -11,6 +11,7 @@
 #include "runtime/enforcer.hpp"
 #include "runtime/item.hpp"
 #include "runtime/served_index.hpp"
+#include "runtime/sweeping.hpp"
 #include "runtime/window.hpp"
 #include "workload/histogram.hpp"
 
@@ -30,6 +31,7 @@ class Worker {
     std::uint32_t batch = 1;   ///< queries executed together, 1 .. max_batch
     std::uint64_t origin = 0;  ///< clock ticks that stamps count from
     bool shares_core = false;
+    bool sweeping = true;  ///< somebody takes from stats()
   };
 
   /// What was counted between the beginning and the end of the measuring phase.
@@ -68,6 +70,7 @@ class Worker {
   const QueryExecutor::Totals& executed() const noexcept { return executor_->totals(); }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
   const Turns& turns() const noexcept { return turns_; }
+  StatsQueue& stats() noexcept { return stats_; }
   /// After run(): per event, whether it was counted over the whole measuring phase.
   std::vector<pmu::Availability> availability() const;
 
@@ -102,6 +105,7 @@ class Worker {
   std::vector<std::unique_ptr<Ring>> rings_;
   Totals totals_;
   Turns turns_;
+  StatsQueue stats_;
 
   Phase phase_ = Phase::warmup;
   std::vector<Router*> aboard_;  ///< those that have not finished

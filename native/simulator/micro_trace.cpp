@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulator/available_memory.hpp"
+#include "numa/available_memory.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::simulator {
@@ -36,10 +36,10 @@ std::shared_ptr<Trace> empty_trace(std::uint32_t slices, std::uint32_t lines_per
   const std::uint64_t huge_pages =
       (std::uint64_t{pages} + pages_per_slice + pages_per_huge_page - 1) / pages_per_huge_page;
   require(slices * huge_pages, "pages of 2 MiB", (1U << 31) / pages_per_huge_page);
-  require_memory(static_cast<double>(queries + 1) * sizeof(TracedQuery) +
-                     static_cast<double>(touches) * sizeof(Touch) +
-                     6.0 * slices * (static_cast<double>(lines_per_slice) + pages_per_slice),
-                 "the trace", "ask for fewer queries or lines");
+  numa::require_memory(static_cast<double>(queries + 1) * sizeof(TracedQuery) +
+                           static_cast<double>(touches) * sizeof(Touch) +
+                           6.0 * slices * (static_cast<double>(lines_per_slice) + pages_per_slice),
+                       "the trace", "ask for fewer queries or lines");
   auto trace = std::make_shared<Trace>();
   trace->slices = slices;
   trace->queries.reserve(queries + 1);

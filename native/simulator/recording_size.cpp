@@ -6,7 +6,7 @@
 #include <string>
 
 #include "index/arena.hpp"
-#include "simulator/available_memory.hpp"
+#include "numa/available_memory.hpp"
 
 namespace pmoss::simulator {
 namespace {
@@ -40,10 +40,10 @@ void check(const RecordingSize& size, std::uint64_t records, std::uint32_t slice
   const double needed = size.source_bytes +
                         std::max(size.sorting_bytes, size.index_bytes + paging) + lines * 16.0 +
                         static_cast<double>(options.queries) * per_query;
-  require_memory(needed,
-                 "recording " + std::to_string(options.queries) + " queries on " +
-                     std::to_string(records) + " records",
-                 "lower records or queries, or raise line_sampling");
+  numa::require_memory(needed,
+                       "recording " + std::to_string(options.queries) + " queries on " +
+                           std::to_string(records) + " records",
+                       "lower records or queries, or raise line_sampling");
 }
 
 }  // namespace pmoss::simulator

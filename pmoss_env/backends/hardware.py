@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_env import __version__, _native
+from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_neighbours
@@ -71,6 +72,12 @@ class HardwareBackend:
         huge_pages: ask for 2 MiB pages.
         strategy: how data move, see STRATEGIES.
         pace: how soon, see PACES.
+        sweep_seconds: length of a sweeping round, in which the counters of all workers are
+            collected (mission rows A5 to A7); 0 for none.
+        numa_balancing: switches the kernel's automatic NUMA balancing for the time of a
+            measurement ("0" or "1", mission row A16; needs root); None leaves it. What it was is
+            recorded either way.
+        transparent_hugepages: the same for huge pages: "always", "madvise" or "never".
         max_growth: largest share of inserted records, of those loaded, at which a measurement
             still begins.
         progress: called with the number of records loaded so far.
@@ -94,6 +101,9 @@ class HardwareBackend:
         huge_pages: bool = True,
         strategy: str = "copy",
         pace: str = "aggressive",
+        sweep_seconds: float = 0.1,
+        numa_balancing: str | None = None,
+        transparent_hugepages: str | None = None,
         max_growth: float = 0.1,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -110,6 +120,14 @@ class HardwareBackend:
             raise UnknownNameError("pace", pace, PACES)
         if not 1 <= batch <= 64:
             raise BackendError(f"batch = {batch}: must lie between 1 and 64")
+        if not sweep_seconds >= 0:
+            raise BackendError(f"sweep_seconds = {sweep_seconds}: must be at least 0")
+        self._settings = {
+            "numa_balancing": numa_balancing,
+            "transparent_hugepages": transparent_hugepages,
+        }
+        check_settings(self._settings)
+        self.sweep_seconds = sweep_seconds
         self.machine = machine
         self.workload = resized(workload, records)
         self.slices = slices
@@ -127,6 +145,7 @@ class HardwareBackend:
         topology = _native.host_topology()
         self._cpus = {cpu["id"]: cpu for cpu in topology["cpus"]}
         self._llcs = topology["llcs"]
+        self._require_online(topology["allowed_cpus"])
         #: The kernel's number of each of the machine's nodes.
         self._kernel_node = np.array(
             [
@@ -138,6 +157,17 @@ class HardwareBackend:
         )
         self._instance = Instance()
         self._runner: _native.Runner | None = None
+
+    def _require_online(self, allowed: list[int]) -> None:
+        """Raises BackendError if the description names a CPU that cannot be used (any longer)."""
+        usable = set(allowed) & set(self._cpus)
+        missing = [cpu for cpu in self.machine.cpu_of_core.tolist() if cpu not in usable]
+        if missing:
+            raise BackendError(
+                f"CPU {', '.join(map(str, missing))} of the machine's description is offline or "
+                "outside of this process's cpuset: bring it back, or describe the host anew "
+                "with load_machine('host') in a new process"
+            )
 
     def set_instance(self, instance: Instance) -> None:
         """Chooses which keys are hot (the index is loaded anew) and which neighbours spin."""
@@ -157,7 +187,10 @@ class HardwareBackend:
                 huge_pages=self.huge_pages,
                 index=self.workload.index,
             )
-            runner.load(progress=self._progress)
+            try:
+                runner.load(progress=self._progress)
+            except (ValueError, MemoryError) as error:
+                raise BackendError(f"the index cannot be loaded: {error}") from error
             self._runner = runner
         return self._runner
 
@@ -166,15 +199,19 @@ class HardwareBackend:
 
         Raises:
             ScheduleError: this host cannot run the schedule.
-            BackendError: a thread failed; the message names its role and CPU.
+            BackendError: a thread failed, and the message names its role and CPU; or the index
+                needs more memory than there is; or a CPU has gone; or a setting of the kernel
+                cannot be switched.
         """
         self.machine.check_schedule(schedule, self.slices)
+        self._require_online(_native.host_topology()["allowed_cpus"])
+        with switched(self._settings):
+            # Read now: this is what the measurement runs under.
+            self._facts = _native.host_facts("/")
+            return self._measure(schedule, seed)
+
+    def _measure(self, schedule: Schedule, seed: int) -> HardwareSnapshot:
         cpu = self.machine.cpu_of_core
-        routers = [
-            int(cpu[core])
-            for core, role in enumerate(self.machine.role_of_core)
-            if role == "router"
-        ]
         runner = self._loaded_runner()
         before = runner.size
         try:
@@ -186,7 +223,9 @@ class HardwareBackend:
                 strategy=self.strategy,
                 pace=self.pace,
                 worker_cpus=cpu[self.machine.workers].tolist(),
-                router_cpus=routers,
+                router_cpus=self._cpus_of("router"),
+                sweeper_cpus=self._cpus_of("sweeper"),
+                sweep_seconds=self.sweep_seconds,
                 antagonists=[self._antagonist(n) for n in self._instance.neighbours],
                 load=self.load.kind,
                 outstanding_per_worker=self.load.outstanding_per_worker,
@@ -197,9 +236,14 @@ class HardwareBackend:
                 window=self.window,
                 batch=self.batch,
             )
-        except (RuntimeError, MemoryError) as error:
+        except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
         return self._snapshot(raw, seed, (before, runner.size))
+
+    def _cpus_of(self, role: str) -> list[int]:
+        cores = np.array(self.machine.role_of_core) == role
+        cpus: list[int] = self.machine.cpu_of_core[cores].tolist()
+        return cpus
 
     def _antagonist(self, neighbour: Neighbour) -> tuple[str, int, float, int, int]:
         """(kind, CPU, strength, bytes, node of its memory) of the thread that is this neighbour."""
@@ -292,6 +336,9 @@ class HardwareBackend:
                 "roles_share_cores": bool(raw["roles_share_cores"]),
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
                 "data": self._data_facts(raw),
+                "rounds": _rounds(raw["rounds"]),
+                "sweeper_cpus": [int(cpu) for cpu in raw["sweeper_cpus"]],
+                "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],
                 "counters": sources,
             },
         )
@@ -319,3 +366,16 @@ class HardwareBackend:
     def close(self) -> None:
         """Frees the index."""
         self._runner = None
+
+
+def _rounds(raw: dict[str, Any]) -> dict[str, Any]:
+    """The sweeping rounds: when each ended, and the throughput of each node in it."""
+    ends = np.asarray(raw["seconds"])
+    length = np.diff(ends, prepend=0.0)[:, np.newaxis]
+    rates = raw["queries"] / (length * 1e6)
+    return {
+        "nodes": [int(node) for node in raw["nodes"]],
+        "seconds": ends.tolist(),
+        "node_mq_per_s": rates.tolist(),
+        "offcore_gb_per_s": np.asarray(raw["offcore_gb_per_s"]).tolist(),
+    }

@@ -9,15 +9,17 @@ import numpy as np
 from pmoss_env import _native
 from pmoss_env.machines.description import Machine
 
-#: With at least this many CPUs a node can spare one for routing.
+#: With at least this many CPUs a node can spare one for routing, and another one for sweeping.
 SPARE_A_ROUTER = 4
+SPARE_A_SWEEPER = 8
 
 
 def describe_host(root: str = "/") -> Machine:
     """The CPUs that this process may use, one core per CPU, node by node.
 
-    A node with at least four CPUs gives its first to a router; on smaller ones every CPU is a
-    worker and the router shares one of them, which the snapshot says.
+    A node with at least four CPUs gives its first to a router, and with eight its second to a
+    sweeper; on smaller ones every CPU is a worker and the router shares one of them, which the
+    snapshot says.
 
     Args:
         root: where /sys is found; tests describe other machines in files.
@@ -48,7 +50,11 @@ def describe_host(root: str = "/") -> Machine:
     local = np.concatenate([np.arange(n) for n in per_node])
     tile = local if len(node_ids) == 1 else node * cols + local
     roles = tuple(
-        "router" if i == 0 and per_node[n] >= SPARE_A_ROUTER else "worker"
+        "router"
+        if i == 0 and per_node[n] >= SPARE_A_ROUTER
+        else "sweeper"
+        if i == 1 and per_node[n] >= SPARE_A_SWEEPER
+        else "worker"
         for n, i in zip(node, local, strict=True)
     )
     return Machine(

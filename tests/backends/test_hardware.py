@@ -1,6 +1,7 @@
 """The hardware backend on whatever host runs the tests: no figure is asserted, only its sense."""
 
 import json
+import os
 from collections.abc import Iterator
 
 import gymnasium
@@ -104,6 +105,43 @@ def test_an_environment_places_the_cells_of_an_rtree_on_this_host() -> None:
             break
     assert reward == info["throughput"] > 0
     env.close()
+
+
+def test_rounds_are_swept_and_recorded(backend: HardwareBackend) -> None:
+    snapshot = backend.measure(spread(backend), seed=1)
+    rounds = snapshot.provenance["rounds"]
+    assert len(rounds["seconds"]) == 1  # of 0.1 s in 0.15 s
+    assert len(rounds["node_mq_per_s"][0]) == len(rounds["nodes"]) >= 1
+    assert sum(rounds["node_mq_per_s"][0]) > 0
+    assert make(sweep_seconds=0.0).measure(spread(backend), seed=1).provenance["rounds"] == {
+        "nodes": rounds["nodes"],
+        "seconds": [],
+        "node_mq_per_s": [],
+        "offcore_gb_per_s": [],
+    }
+    with pytest.raises(BackendError, match="sweep_seconds = -1"):
+        make(sweep_seconds=-1)
+
+
+def test_more_keys_than_memory_are_refused_before_allocation() -> None:
+    for index, workload in (("btree", "ycsb-a"), ("rtree", "rtree-ranges")):
+        large = make(index=index, workload=workload, records=1 << 38)
+        with pytest.raises(BackendError, match=r"274877906944 records needs .* fewer records"):
+            large.measure(spread(large), seed=1)
+
+
+def test_a_cpu_outside_of_the_cpuset_is_named(backend: HardwareBackend) -> None:
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("this process may use one CPU")
+    gone = max(before)
+    os.sched_setaffinity(0, before - {gone})
+    try:
+        with pytest.raises(BackendError, match=f"CPU {gone} of the machine's description"):
+            backend.measure(spread(backend), seed=1)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert backend.measure(spread(backend), seed=1).throughput > 0
 
 
 def test_schedules_are_checked_first(backend: HardwareBackend) -> None:

@@ -1,4 +1,4 @@
-"""The runtime on this host: the cost of routing, profiling and migrating, as ratios of one run."""
+"""The runtime on this host: what routing, profiling, sweeping and migrating cost, as ratios."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def measure_runtime(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[F
     figures = []
     shares = []
     costs: dict[tuple[int, int], list[float]] = {profile: [] for profile in _PROFILES}
+    sweeping: dict[tuple[int, int], list[float]] = {profile: [] for profile in _PROFILES}
     rng = np.random.default_rng(0)
     for _round in range(rounds):
         drawn = _native.key_of_record(rng.integers(0, keys, 1 << 20), 1)
@@ -49,9 +50,11 @@ def measure_runtime(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[F
         runner.index.lookup(drawn)
         own = drawn.size / (time.perf_counter() - began)
         for batch, window in _PROFILES:
-            off = _rate(run(batch=batch, window=0, seed=_round))
-            on = _rate(run(batch=batch, window=window, seed=_round))
+            off = _rate(run(batch=batch, window=0, sweep_seconds=0.0, seed=_round))
+            on = _rate(run(batch=batch, window=window, sweep_seconds=0.0, seed=_round))
+            swept = _rate(run(batch=batch, window=window, seed=_round))
             costs[batch, window].append(100 * (1 - on / off))
+            sweeping[batch, window].append(100 * (1 - swept / on))
         shares.append(100 * off / own)
     figures.append(
         Figure.of("routed, batches of 64 / the index's own batched lookups", "%", shares, note=note)
@@ -59,6 +62,10 @@ def measure_runtime(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[F
     figures += [
         Figure.of(f"cost of profiling, batch {batch}, window {window}", "%", values, note=note)
         for (batch, window), values in costs.items()
+    ]
+    figures += [
+        Figure.of(f"cost of sweeping it, batch {batch}, window {window}", "%", values, note=note)
+        for (batch, window), values in sweeping.items()
     ]
     return figures + _migrations(runner, worker, rounds, note)
 

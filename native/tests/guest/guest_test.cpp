@@ -1,15 +1,28 @@
 // What only the guest has: nodes, CPUs and distances that are known beforehand.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "numa/affinity.hpp"
 #include "numa/memory.hpp"
 #include "numa/sysfs.hpp"
 #include "numa/topology.hpp"
+#include "runtime/runner.hpp"
 
 namespace pmoss::numa {
 namespace {
@@ -66,6 +79,134 @@ TEST_F(Guest, TellsItsFiles) {
     }
   }
   EXPECT_GT(files, 20U);
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  return static_cast<bool>(file << text << std::flush);
+}
+
+class GuestFaults : public Guest {
+ protected:
+  static constexpr std::uint32_t slices = 16;
+
+  void SetUp() override {
+    Guest::SetUp();
+    if (IsSkipped()) return;
+    WorkloadSpec spec;
+    spec.lookup = 0.5;
+    spec.update = 0.5;
+    spec.records = 20'000;
+    runner_ = std::make_unique<runtime::Runner>(spec, runtime::Runner::Options{slices, false, 1});
+    runner_->load();
+  }
+
+  static runtime::MeasureOptions on(std::vector<int> cpus, int node) {
+    runtime::MeasureOptions options;
+    options.worker_cpus = std::move(cpus);
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      options.schedule.cores.push_back(options.worker_cpus[slice % options.worker_cpus.size()]);
+    }
+    options.schedule.nodes.assign(slices, node);
+    options.schedule.data = runtime::DataPlacement::slice;
+    options.migration.pace = runtime::MigrationPace::aggressive;
+    options.migration.always = true;
+    options.seconds = 0.5;
+    options.warmup_seconds = 0.1;
+    return options;
+  }
+
+  std::string refusal(const runtime::MeasureOptions& options) {
+    try {
+      runner_->measure(options);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::unique_ptr<runtime::Runner> runner_;
+};
+
+TEST_F(GuestFaults, ACpuThatIsOfflineIsRefusedAndOneThatGoesOfflineIsTold) {
+  const std::string online = "/sys/devices/system/cpu/cpu7/online";
+  const runtime::MeasureOptions options = on({0, 7}, 0);
+  std::jthread off([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_TRUE(write_text(online, "0"));
+  });
+  // The kernel moves its thread elsewhere: the measurement ends, and says where that was.
+  const runtime::Measurement result = runner_->measure(options);
+  off.join();
+  EXPECT_GT(result.completed, 0U);
+  EXPECT_EQ(result.not_found, 0U);
+  EXPECT_EQ(result.worker_cpus[0], 0);
+  EXPECT_NE(result.worker_cpus[1], 7);
+  // Now nobody is bound there any more.
+  EXPECT_EQ(read_topology().find(7), nullptr);
+  EXPECT_NE(refusal(options).find("CPU 7"), std::string::npos) << refusal(options);
+  ASSERT_TRUE(write_text(online, "1"));
+  EXPECT_EQ(runner_->measure(options).worker_cpus[1], 7);
+}
+
+TEST_F(GuestFaults, OnAFullNodeDataStayElsewhereAndThatIsTold) {
+  const int full = 3;
+  // First what is placed there, then what is moved there, which the kernel lets go further.
+  constexpr std::size_t part = std::size_t{4} << 20;
+  std::vector<void*> taken;
+  std::uint64_t moved = 1;
+  for (int i = 0; i < 256 && moved > 0; ++i) {
+    void* const memory =
+        ::mmap(nullptr, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    taken.push_back(memory);
+    ::madvise(memory, part, MADV_NOHUGEPAGE);
+    ASSERT_EQ(set_placement(memory, part, Placement::on(full)), 0);
+    std::memset(memory, 1, part);
+    const std::uint64_t elsewhere = part / 4096 - resident_pages(memory, part).on(full);
+    if (elsewhere > 0) moved = move_pages(memory, part, full).moved;
+  }
+  ASSERT_EQ(moved, 0U);
+  for (const auto strategy :
+       {runtime::MigrationStrategy::copy, runtime::MigrationStrategy::move_pages}) {
+    runtime::MeasureOptions options = on({0, 1}, full);
+    options.migration.strategy = strategy;
+    const runtime::Measurement result = runner_->measure(options);
+    EXPECT_GT(result.completed, 0U);
+    EXPECT_EQ(result.not_found, 0U);
+    std::uint64_t pages = 0;
+    std::uint64_t home = 0;
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      pages += result.slice_pages[slice];
+      home += result.slice_pages_home[slice];
+    }
+    EXPECT_LT(home, pages);
+    if (strategy == runtime::MigrationStrategy::move_pages) {
+      EXPECT_GT(result.migration.pages_failed, 0U);
+      EXPECT_NE(explain_memory_error(result.migration.error_number), "");
+    }
+  }
+  for (void* const memory : taken) ::munmap(memory, part);
+  const runtime::Measurement again = runner_->measure(on({0, 1}, full));
+  EXPECT_EQ(again.pages.on(full), again.pages.total());
+}
+
+// Last: what the process may use stays cut down.
+TEST_F(GuestFaults, WhatTheCpusetLeavesOutIsRefusedWithItsNumber) {
+  const std::string groups = "/tmp/cgroup";
+  ::mkdir(groups.c_str(), 0755);
+  ASSERT_EQ(::mount("cgroup2", groups.c_str(), "cgroup2", 0, nullptr), 0);
+  ASSERT_TRUE(write_text(groups + "/cgroup.subtree_control", "+cpuset"));
+  ::mkdir((groups + "/few").c_str(), 0755);
+  ASSERT_TRUE(write_text(groups + "/few/cpuset.cpus", "0-3"));
+  ASSERT_TRUE(write_text(groups + "/few/cpuset.mems", "0-1"));
+  ASSERT_TRUE(write_text(groups + "/few/cgroup.procs", std::to_string(::getpid())));
+  EXPECT_EQ(allowed_cpus(), (std::vector<int>{0, 1, 2, 3}));
+  // As a node without memory: the kernel leaves it out of what may be used.
+  EXPECT_EQ(memory_nodes(), (std::vector<int>{0, 1}));
+  EXPECT_NE(refusal(on({0, 5}, 0)).find("CPU 5"), std::string::npos);
+  EXPECT_NE(refusal(on({0, 1}, 2)).find("node 2, which has no memory"), std::string::npos);
+  EXPECT_GT(runner_->measure(on({0, 3}, 1)).completed, 0U);
 }
 
 }  // namespace

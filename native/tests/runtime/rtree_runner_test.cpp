@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "numa/memory.hpp"
@@ -64,6 +66,22 @@ TEST(RunnerRTree, LoadsEveryPointIntoItsCell) {
   }
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     EXPECT_EQ(runner->rtree()->slice_size(slice), of_slice[slice]);
+  }
+}
+
+TEST(RunnerMemory, MoreRecordsThanMemoryAreRefusedBeforeAllocation) {
+  for (const auto kind : {IndexKind::btree, IndexKind::rtree}) {
+    WorkloadSpec spec = points_spec(0, 0, 1);
+    spec.records = std::uint64_t{1} << 38;
+    Runner runner(spec, Runner::Options{slices, false, 2, {}, kind});
+    try {
+      runner.load();
+      ADD_FAILURE() << "loaded";
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("274877906944 records"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("fewer records"), std::string::npos);
+    }
+    EXPECT_EQ(runner.index().size(), 0U);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "simulator/available_memory.hpp"
+#include "numa/available_memory.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace pmoss::simulator {
+namespace pmoss::numa {
 namespace {
 
 /// The number at the start of a file; nothing if there is no file or no number ("max").
@@ -45,4 +45,4 @@ void require_memory(double bytes, const std::string& what, const std::string& wa
   throw std::invalid_argument(what + " needs " + sizes + " are available; " + way_out);
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::numa

@@ -1,4 +1,4 @@
-#include "simulator/available_memory.hpp"
+#include "numa/available_memory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace pmoss::simulator {
+namespace pmoss::numa {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,4 +47,4 @@ TEST(AvailableMemory, RefusesWithSizesAndAWayOut) {
 }
 
 }  // namespace
-}  // namespace pmoss::simulator
+}  // namespace pmoss::numa

@@ -1,0 +1,97 @@
+// Sweeping rounds: what workers count arrives, once, in the round in which it was counted.
+#include "runtime/sweeping.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "numa/affinity.hpp"
+#include "tests/runtime/small_runner.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+const std::vector<pmu::Event> two_events{pmu::Event::cycles, pmu::Event::task_clock};
+
+TEST(RunnerSweeping, AQueueLosesNothingWhenItsSweeperIsLate) {
+  StatsQueue queue;
+  constexpr std::uint64_t windows = 1'000;  // more than the queue holds
+  for (std::uint64_t i = 0; i < windows; ++i) queue.add(100, two_events, {1.0, 0.5});
+  CoreSample sum;
+  queue.take(sum);
+  EXPECT_LT(sum.queries, windows * 100);
+  queue.add(100, two_events, {1.0, 0.5});
+  queue.take(sum);
+  EXPECT_EQ(sum.queries, (windows + 1) * 100);
+  EXPECT_EQ(sum.counts[pmu::index_of(pmu::Event::cycles)], 1'001.0);
+  EXPECT_EQ(sum.counts[pmu::index_of(pmu::Event::task_clock)], 500.5);
+}
+
+TEST(RunnerSweeping, RoundsFillTheMeasurement) {
+  EXPECT_EQ(Rounds(1.0, 0.1).count(), 10U);
+  EXPECT_EQ(Rounds(0.25, 0.1).count(), 2U);
+  EXPECT_EQ(Rounds(0.05, 0.1).count(), 1U);
+  EXPECT_EQ(Rounds(1.0, 0.0).count(), 0U);
+  EXPECT_EQ(Rounds(3600.0, 1e-3).count(), 10'000U);
+}
+
+TEST(RunnerSweeping, ARoundIsStitchedWhenAllItsPartsAreThere) {
+  Stitcher stitcher({0, 3});
+  CoreSample sample;
+  sample.queries = 40;
+  sample.counts[0] = 7.0;
+  stitcher.cores().push({0, 1, 50, sample});
+  stitcher.cores().push({1, 1, 60, {}});
+  stitcher.offcore().push({0, 0.5, {1e9}});
+  stitcher.stitch();
+  EXPECT_TRUE(stitcher.rounds().seconds.empty());  // node 0 is late
+  stitcher.cores().push({0, 0, 10, {}});
+  stitcher.cores().push({1, 0, 20, {}});
+  stitcher.stitch();
+  EXPECT_EQ(stitcher.rounds().queries, (std::vector<std::uint64_t>{10, 50}));
+  stitcher.offcore().push({1, 1.0, {4e9}});
+  stitcher.stitch();
+  const StitchedRounds& rounds = stitcher.rounds();
+  EXPECT_EQ(rounds.seconds, (std::vector<double>{0.5, 1.0}));
+  EXPECT_EQ(rounds.queries, (std::vector<std::uint64_t>{10, 50, 20, 60}));
+  EXPECT_EQ(rounds.sampled, (std::vector<std::uint64_t>{0, 40, 0, 0}));
+  EXPECT_EQ(rounds.counters[pmu::event_count], 7.0);
+  EXPECT_EQ(rounds.offcore_gb_per_s, (std::vector<double>{2.0, 6.0}));
+}
+
+TEST(RunnerSweeping, AMeasurementIsSweptAsASumOfItsRounds) {
+  Runner runner(small_spec(0.5, 0, 0, 0.5), {slices, false, 2, {}});
+  runner.load();
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.sweep_seconds = 0.03;
+  options.sweeper_cpus = {numa::allowed_cpus().front()};
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  ASSERT_EQ(result.rounds.seconds.size(), 5U);
+  EXPECT_FALSE(result.rounds.nodes.empty());
+  for (std::size_t round = 1; round < 5; ++round) {
+    EXPECT_GT(result.rounds.seconds[round], result.rounds.seconds[round - 1]);
+  }
+  const std::uint64_t swept = sum(result.rounds.queries);
+  EXPECT_GT(swept, 0U);
+  EXPECT_LE(swept, result.completed);
+  EXPECT_LE(sum(result.rounds.sampled), swept + 100 * result.worker_cpus.size());
+  const bool counts = result.availability[pmu::index_of(pmu::Event::task_clock)].available();
+  if (counts) {
+    EXPECT_GT(sum(result.rounds.sampled), 0U);
+  }
+  EXPECT_EQ(result.sweeper_cpus.size(), result.rounds.nodes.size() + 2);
+  EXPECT_EQ(result.sweeper_cpus.front(), options.sweeper_cpus.front());
+
+  options.sweep_seconds = 0.0;
+  EXPECT_TRUE(runner.measure(options).rounds.seconds.empty());
+  options.sweep_seconds = -1.0;
+  EXPECT_THROW(runner.measure(options), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace pmoss::runtime

@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from pmoss_env.backends.kernel_settings import check_settings, switched
+from pmoss_env.errors import BackendError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in (
+        ("proc/sys/kernel/numa_balancing", "1\n"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    return tmp_path
+
+
+def settings(root: Path) -> tuple[str, str]:
+    return (
+        (root / "proc/sys/kernel/numa_balancing").read_text(),
+        (root / "sys/kernel/mm/transparent_hugepage/enabled").read_text(),
+    )
+
+
+def test_nothing_is_switched_unless_asked(root: Path) -> None:
+    before = settings(root)
+    with switched({"numa_balancing": None, "transparent_hugepages": "madvise"}, root):
+        assert settings(root) == before
+
+
+def test_settings_are_put_back_whatever_happens(root: Path) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        switched({"numa_balancing": "0", "transparent_hugepages": "never"}, root),
+    ):
+        assert settings(root) == ("0", "never")
+        raise KeyboardInterrupt
+    assert settings(root) == ("1", "madvise")
+
+
+def test_a_setting_that_cannot_be_switched_leaves_all_as_they_were(root: Path) -> None:
+    (root / "sys/kernel/mm/transparent_hugepage/enabled").unlink()
+    with (
+        pytest.raises(BackendError, match=r"transparent_hugepages = .never.: .*run as root"),
+        switched({"numa_balancing": "0", "transparent_hugepages": "never"}, root),
+    ):
+        pass
+    assert (root / "proc/sys/kernel/numa_balancing").read_text() == "1"
+
+
+def test_values_are_those_of_the_kernel() -> None:
+    check_settings({"numa_balancing": "1", "transparent_hugepages": None})
+    with pytest.raises(BackendError, match="numa_balancing = 'on': must be one of 0, 1"):
+        check_settings({"numa_balancing": "on"})

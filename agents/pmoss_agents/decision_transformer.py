@@ -29,6 +29,7 @@ from pmoss_datasets import Dataset
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX
 
 try:
@@ -59,6 +60,10 @@ class Config:
             "slice": the paper's; what each placed slice is expected to serve is taken off.
             "improvement": what is still to be gained; needs observe(reward) after each step.
         target_return: wanted throughput at use, in multiples of the best in the dataset.
+        shuffle_cores: give cores that are alike (of one node and last-level cache) other places in
+            every batch, so that a tie among them is learned as a tie and not as the place that a
+            rule happened to prefer.
+        held_out: share of the episodes that are not trained on but tell which checkpoint is best.
         keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
         updates: gradient steps.
         batch_size: whole episodes per update.
@@ -83,6 +88,8 @@ class Config:
     derived: bool = True
     reward: Literal["improvement", "slice", "terminal"] = "terminal"
     target_return: float = 1.1
+    shuffle_cores: bool = False
+    held_out: float = 0.0
     keep_best: float = 1.0
     updates: int = 1000
     batch_size: int = 4
@@ -105,6 +112,7 @@ class Config:
         for name in ("seed", "warmup", "weight_decay"):
             check(name, getattr(self, name) >= 0, "not be negative")
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
+        check("held_out", 0 <= self.held_out < 1, "lie in [0, 1)")
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
         check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
         check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
@@ -128,6 +136,7 @@ class DecisionTransformer(Agent):
         self.model: Model | None = None
         self._optimiser: torch.optim.AdamW | None = None
         self._updates = 0
+        self._best_loss = math.inf
         self._decoder: Decoder | None = None
         self._chance = np.random.default_rng(self.config.seed)
         self._wanted: float | None = None
@@ -145,6 +154,9 @@ class DecisionTransformer(Agent):
         allow_other_dataset: bool = False,
     ) -> dict[str, float]:
         """See Agent.fit. Metrics: ``loss``, ``accuracy`` (agreement with the logged actions).
+
+        With ``held_out`` also ``held_out_loss``, asked at every ``save_every`` updates and at the
+        end; whenever it is the lowest so far, a second checkpoint is written, best_path().
 
         Update u of a run depends on the seed and u alone, so a run that is resumed from a
         checkpoint ends with the same weights as one that was never stopped.
@@ -194,9 +206,12 @@ class DecisionTransformer(Agent):
                         "loss": float(loss.detach()),
                         "accuracy": float((scores.argmax(-1) == actions).double().mean()),
                     }
+                    due = self._updates % config.save_every == 0
+                    if due or self._updates == config.updates:
+                        metrics |= self._judge(source, checkpoint)
                     if progress is not None:
                         progress(self._updates, config.updates, metrics)
-                    if checkpoint is not None and self._updates % config.save_every == 0:
+                    if checkpoint is not None and due:
                         self.save(checkpoint)
                 if checkpoint is not None:
                     self.save(checkpoint)
@@ -211,6 +226,26 @@ class DecisionTransformer(Agent):
         self._decoder = None
         self.reset()
         return metrics
+
+    def _judge(self, source: _Episodes, checkpoint: str | Path | None) -> dict[str, float]:
+        """Asks the episodes held out, and keeps the agent if it never did better."""
+        assert self.model is not None
+        if source.held.size == 0:
+            return {}
+        losses = []
+        self.model.eval()
+        with torch.no_grad():
+            for row in source.held:
+                batch = source.whole([int(row)], self.task["best_throughput"])
+                scores = self.model(batch).flatten(0, 1)
+                losses.append(float(F.cross_entropy(scores, batch["actions"].flatten())))
+        self.model.train()
+        loss = float(np.mean(losses))
+        if loss < self._best_loss:
+            self._best_loss = loss
+            if checkpoint is not None:
+                self.save(best_path(checkpoint))
+        return {"held_out_loss": loss}
 
     def _new_model(self) -> Model:
         rows, cols = self.task["grid"]
@@ -317,6 +352,7 @@ class DecisionTransformer(Agent):
             arrays |= moments_of(self._optimiser, "optimiser/")
         return arrays, {
             "updates": self._updates,
+            "best_loss": None if math.isinf(self._best_loss) else self._best_loss,
             "sampling": self._chance.bit_generator.state,
         }
 
@@ -326,9 +362,17 @@ class DecisionTransformer(Agent):
         load_weights(self.model, arrays, "model/")
         self.model.eval()
         self._updates = int(values["updates"])
+        best = values.get("best_loss")
+        self._best_loss = math.inf if best is None else float(best)
         self._chance.bit_generator.state = values["sampling"]
         self._optimiser = _optimiser(self.model, self.config)
         load_moments(self._optimiser, arrays, "optimiser/")
+
+
+def best_path(checkpoint: str | Path) -> Path:
+    """Where fit() keeps the best checkpoint beside the last one."""
+    path = Path(checkpoint)
+    return path.with_name(f"{path.stem}.best{path.suffix}")
 
 
 def _tiles(mask: Array) -> Tensor:
@@ -356,21 +400,60 @@ def _schedule(update: int, config: Config) -> float:
     return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
+def _alike_tiles(machine: Machine) -> list[Array]:
+    """Tiles of workers that may trade places: of one node and cache, no sibling's time to share."""
+    workers = machine.workers
+    alone = np.bincount(machine.physical_of_core[workers])[machine.physical_of_core[workers]] == 1
+    workers = workers[alone]
+    place = np.stack([machine.node_of_core[workers], machine.llc_of_core[workers]], axis=1)
+    groups = [
+        machine.tile_of_core[workers[(place == group).all(axis=1)]]
+        for group in np.unique(place, axis=0)
+    ]
+    return [tiles for tiles in groups if tiles.size > 1]
+
+
 class _Episodes:
     """Batches of whole episodes in an order that depends on the seed and the update alone."""
 
     def __init__(self, dataset: Dataset, config: Config) -> None:
-        self._kept = best_episodes(dataset, config.keep_best)
+        kept = best_episodes(dataset, config.keep_best)
+        # Every so many of them, by final throughput: the good and the bad alike.
+        count = min(round(config.held_out * kept.size), kept.size - 1)
+        ranked = kept[np.argsort(-dataset.column("final_throughput")[kept], kind="stable")]
+        self.held = np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)])
+        self._kept = np.setdiff1d(kept, self.held)
         self._dataset = dataset
+        self._alike = _alike_tiles(dataset.machine) if config.shuffle_cores else []
         self._config = config
         self._view = SequenceView(dataset, config.reward)
         self.meta_size = int(self._view[0]["meta"].numel())
 
     def batch(self, update: int, best: float) -> dict[str, Tensor]:
         """The training batch of an update, its returns in units of ``best`` Mq/s."""
-        batch = self._view.batch(self._rows(update))
+        batch = self.whole(self._rows(update), best)
+        if self._alike:
+            rng = np.random.default_rng([self._config.seed, update, 1])
+            for i in range(len(batch["actions"])):
+                self._shuffle(batch, i, rng)
+        return batch
+
+    def whole(self, rows: list[int], best: float) -> dict[str, Tensor]:
+        """Whole episodes as they are, their returns in units of ``best`` Mq/s."""
+        batch = self._view.batch(rows)
         batch["returns"] /= best
         return batch
+
+    def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
+        """Gives the tiles that are alike other places in one episode of a batch."""
+        source = np.arange(batch["position_mask"].shape[-1])
+        for tiles in self._alike:
+            source[tiles] = rng.permutation(tiles)
+        target = torch.from_numpy(np.argsort(source))
+        order = torch.from_numpy(source)
+        for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
+            batch[key][i] = batch[key][i][:, order]
+        batch["actions"][i] = target[batch["actions"][i]]
 
     def _rows(self, update: int) -> list[int]:
         """Goes through the episodes again and again, each time in another order."""

@@ -15,11 +15,18 @@ import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.machines import load_machine
 
 torch = pytest.importorskip("torch")
 
 from pmoss_agents.decision_network import FORBIDDEN, STATE, Decoder, Model  # noqa: E402
-from pmoss_agents.decision_transformer import Config, DecisionTransformer, _Episodes  # noqa: E402
+from pmoss_agents.decision_transformer import (  # noqa: E402
+    Config,
+    DecisionTransformer,
+    _alike_tiles,
+    _Episodes,
+    best_path,
+)
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 SMALL = {
@@ -504,3 +511,53 @@ def test_the_registry(tmp_path):
     for committed in pmoss_agents.base.CONFIGS.glob("*.toml"):
         name = pmoss_agents.read_config(committed.stem)["agent"]
         pmoss_agents.make(name, config_file=committed.stem)
+
+
+def test_the_best_checkpoint_is_kept_beside_the_last(dataset, tmp_path):
+    path = tmp_path / "agent.npz"
+    config = {**SMALL, "updates": 8, "save_every": 2, "held_out": 0.1}
+    agent, seen = DecisionTransformer(**config), []
+    agent.fit(dataset, checkpoint=path, progress=lambda d, t, m: seen.append((d, m)))
+    losses = {done: m["held_out_loss"] for done, m in seen if "held_out_loss" in m}
+    assert sorted(losses) == [2, 4, 6, 8]
+    best = pmoss_agents.load(best_path(path))
+    assert best._updates == min(losses, key=losses.get)
+    assert pmoss_agents.load(path)._updates == 8
+    source = _Episodes(dataset, agent.config)
+    assert source.held.size == 6
+    trained = {row for update in range(20) for row in source._rows(update)}
+    assert trained == set(range(60)) - set(source.held.tolist())
+    # A resumed run remembers how good the best was.
+    assert pmoss_agents.load(path)._best_loss == min(losses.values())
+
+
+def test_shuffled_cores_are_the_same_episode_elsewhere(dataset):
+    config = Config(**{**SMALL, "shuffle_cores": True})
+    source, plain = _Episodes(dataset, config), _Episodes(dataset, Config(**SMALL))
+    moved = 0
+    for update in range(4):
+        new, old = source.batch(update, 1.0), plain.batch(update, 1.0)
+        again = source.batch(update, 1.0)
+        assert all(torch.equal(new[key], again[key]) for key in new)
+        moved += int((new["actions"] != old["actions"]).sum())
+        for i, t in np.ndindex(*new["actions"].shape):
+            at, was = int(new["actions"][i, t]), int(old["actions"][i, t])
+            assert dataset.machine.node_of_core[at] == dataset.machine.node_of_core[was]
+            for key in ("view_mask", "position_mask", "machine_view"):
+                assert torch.equal(new[key][i, t, at], old[key][i, t, was])
+            assert torch.equal(new["incumbent_view"][i, 0, at], old["incumbent_view"][i, 0, was])
+        assert torch.equal(new["slice_view"], old["slice_view"])
+    assert moved > 0
+
+
+@pytest.mark.parametrize("machine", ["toy", "skylake-x-8n", "milan-nps4", "xeon-6240m-optane"])
+def test_only_cores_that_are_alike_trade_places(machine):
+    described = load_machine(machine)
+    seen = []
+    for tiles in _alike_tiles(described):
+        cores = described.core_of_tile[tiles]
+        assert described.worker_mask[cores].all()
+        assert np.unique(described.node_of_core[cores]).size == 1
+        assert np.unique(described.llc_of_core[cores]).size == 1
+        seen += tiles.tolist()
+    assert len(seen) == len(set(seen))

@@ -562,7 +562,7 @@ class Replay:
     mismatches: tuple[str, ...]
 
 
-def replay(path: Path, progress: Progress | None = None) -> Replay:
+def replay(path: Path, progress: Progress | None = None, *, episodes: int | None = None) -> Replay:
     """Runs a result file's episodes again and compares every bit of what they recorded.
 
     That is all but ``policy`` and ``seconds_per_decision``: who chose the actions, and how fast,
@@ -571,20 +571,26 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
     Args:
         path: of a result file.
         progress: called with (episodes done, episodes in all) after each.
+        episodes: run only so many of the (seed, episode) pairs again, evenly spread over the file,
+            with every policy that played them; None: all.
 
     Raises:
         DatasetError: the file is damaged.
+        DescriptionError: no episode is asked for.
         UnknownNameError: it names an environment that is not there.
         DescriptionError: it names an argument that the environment does not have.
         UnsupportedError: a backend whose measurements do not repeat.
     """
     header, rows = read_results(path)
+    chosen = _spread_over(list(dict.fromkeys((row.seed, row.episode) for row in rows)), episodes)
+    lines = [n for n, row in enumerate(rows) if (row.seed, row.episode) in chosen]
     env = make_environment(header["env_id"], header["env_kwargs"])
     judge: _Judge | None = None
     references: dict[int, tuple[float, float]] = {}
     mismatches = _unequal_episodes(rows)
     try:
-        for number, row in enumerate(rows, 1):
+        for number, index in enumerate(lines, 1):
+            row = rows[index]
             env_seed = episode_seed(row.seed, row.episode)
             _, info = env.reset(seed=env_seed)
             if judge is None:
@@ -602,7 +608,7 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
                 "random_throughput": low,
                 "search_throughput": high,
             }
-            where = f"line {number + 1}: {row.policy}, seed {row.seed}, episode {row.episode}"
+            where = f"line {index + 2}: {row.policy}, seed {row.seed}, episode {row.episode}"
             try:
                 done = False
                 for action in row.actions:
@@ -621,12 +627,21 @@ def replay(path: Path, progress: Progress | None = None) -> Replay:
                 if value != getattr(row, name)
             ]
             if progress is not None:
-                progress(number, len(rows))
+                progress(number, len(lines))
     finally:
         env.close()
         if judge is not None:
             judge.close()
-    return Replay(len(rows), tuple(mismatches))
+    return Replay(len(lines), tuple(mismatches))
+
+
+def _spread_over(pairs: Sequence[tuple[int, int]], count: int | None) -> set[tuple[int, int]]:
+    """So many of the pairs, evenly spread; all if there are no more or None is asked for."""
+    if count is None or count >= len(pairs):
+        return set(pairs)
+    if count < 1:
+        raise DescriptionError(f"episodes = {count}: must be at least 1")
+    return {pairs[i * len(pairs) // count] for i in range(count)}
 
 
 def _unequal_episodes(rows: Sequence[EpisodeResult]) -> list[str]:

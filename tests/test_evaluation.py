@@ -374,6 +374,17 @@ def test_replay_checks_the_scores_and_what_they_rest_on(tmp_path, evaluation):
         assert sum(f"{field}_throughput: recorded" in m for m in replay(path).mismatches) > 20
 
 
+def test_a_replay_of_some_episodes_takes_all_their_policies(tmp_path, evaluation):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    every = {(row.seed, row.episode) for row in evaluation.rows}
+    policies = {row.policy for row in evaluation.rows}
+    assert len(every) > 1
+    assert replay(path, episodes=1).episodes == len(policies)
+    assert replay(path, episodes=len(every) + 1).episodes == len(evaluation.rows)
+    with pytest.raises(DescriptionError, match="episodes = 0"):
+        replay(path, episodes=0)
+
+
 def test_replay_misses_no_episode(tmp_path, evaluation):
     one, two, *others = evaluation.rows
     path = written(tmp_path / "r.jsonl", replace(evaluation, rows=[one, one, *others]))

@@ -16,9 +16,38 @@ README = (REPOSITORY / "README.md").read_text()
 @pytest.mark.xfail(
     strict=True, reason="the analytic model has changed: run the demo again and commit its results"
 )
-@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.jsonl")), ids=lambda path: path.stem)
-def test_committed_results_replay_to_the_last_bit(path: Path) -> None:
+def test_the_demo_replays_to_the_last_bit() -> None:
+    assert replay(RESULTS / "demo" / "results.jsonl").mismatches == ()
+
+
+OFFLINE = sorted((RESULTS / "offline").rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
+def test_an_episode_of_every_offline_result_replays_to_the_last_bit(path: Path) -> None:
+    assert replay(path, episodes=1).mismatches == ()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
+def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
     assert replay(path).mismatches == ()
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "offline").rglob("summary.json")))
+def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
+    pytest.importorskip("torch")
+    from pmoss_benchmarks.offline.report import as_markdown, summarise
+
+    summary = json.loads(path.read_text())
+    assert (path.parent / "README.md").read_text() == as_markdown(summary)
+    for track, found in summary["tracks"].items():
+        rows = {
+            task: read_results(path.parent / track / f"{task}.jsonl")[1] for task in found["tasks"]
+        }
+        assert json.loads(json.dumps(summarise(rows))) == found
+        for of_task in found["tasks"].values():
+            assert all(policy["illegal_actions"] == 0 for policy in of_task.values())
 
 
 def test_readme_shows_the_committed_table() -> None:

@@ -227,6 +227,10 @@ def evaluate(
 
 def validate(
     results: Annotated[list[Path], typer.Argument(help="Result files (.jsonl).")],
+    episodes: Annotated[
+        int | None,
+        typer.Option(help="Replay only so many episodes of each file, with all their policies."),
+    ] = None,
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
@@ -237,7 +241,7 @@ def validate(
     failed = False
     for path in results:
         with progress_bar(f"replaying {path.name}") as progress:
-            found = replay(path, progress)
+            found = replay(path, progress, episodes=episodes)
         for line in found.mismatches:
             console.print(f"{path}: {line}", highlight=False)
         failed |= bool(found.mismatches)

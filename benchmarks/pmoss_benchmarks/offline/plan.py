@@ -50,7 +50,7 @@ class Plan:
     seeds: int = 5
     tier: str = "mixed"
     episodes: int = 4
-    validation_episodes: int = 2
+    validation_episodes: int = 4
     checkpoints: int = 5
     search_budget: int = 2000
     random_schedules: int = 100
@@ -104,13 +104,6 @@ CORE = Plan(
         "skylake-x-8n-btree-ycsb-a-memory-stream",
         "milan-nps4-btree-scans-cache-thrash",
     ),
-    # Short trainings, so that all of it takes an hour on two cores.
-    changes={
-        "decision-transformer": {"updates": 150},
-        **{name: {"updates": 400} for name in ("bc", "bcq", "cql", "iql", "percentile-bc")},
-        "maskable-ppo": {"steps": 25_600},
-        "dqn": {"steps": 25_600},
-    },
 )
 SUITES: Mapping[str, Plan] = {
     plan.name: plan
@@ -131,7 +124,11 @@ SUITES: Mapping[str, Plan] = {
             checkpoints=2,
             search_budget=100,
             random_schedules=20,
-            changes={"decision-transformer": {"updates": 30, "layers": 1, "width": 32}},
+            changes={
+                "decision-transformer": {"updates": 30, "layers": 1, "width": 32},
+                "maskable-ppo": {"steps": 4096, "rounds": 2},
+                "dqn": {"steps": 2048},
+            },
         ),
     )
 }

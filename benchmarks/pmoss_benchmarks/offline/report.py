@@ -62,7 +62,7 @@ def write_report(
         "settings": plan.settings,
         "left_out": dict(left_out),
         "tracks": {
-            track: _summarise({task: r for (t, task), r in rows.items() if t == track})
+            track: summarise({task: r for (t, task), r in rows.items() if t == track})
             for track in dict.fromkeys(track for track, _ in rows)
         },
         "cells": cells,
@@ -83,7 +83,7 @@ def _position(name: str) -> tuple[Any, ...]:
     return tracks.index(track), task, agent != OPPONENTS, agent, int(seed)
 
 
-def _summarise(rows: Mapping[str, list[EpisodeResult]]) -> dict[str, Any]:
+def summarise(rows: Mapping[str, list[EpisodeResult]]) -> dict[str, Any]:
     """The statistics of one track: of each policy over all tasks, and on each."""
     overall = {
         policy: {
@@ -174,6 +174,8 @@ def _rank(found: Mapping[str, Any], name: str) -> float:
 
 def _knows(name: str, cells: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
     """What a policy may use: an equal budget is stated where there is one."""
+    if name == "exact":
+        return "the model, branch and bound"
     if name in SEARCHES:
         return f"the model, {settings['search_budget']} evaluations per episode"
     if not cells:

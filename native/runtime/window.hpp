@@ -14,29 +14,45 @@ namespace pmoss::runtime {
 /// queries that took long, which is where most of them happened as long as it is misses that make a
 /// query slow; a long scan without misses gets some of those of the lookups beside it. A query
 /// during which the thread lost its core gets most of its window.
+///
+/// Queries of one slice are kept as one: adding a query costs a few stores, and booking as much as
+/// the window has slices, not queries.
 class Window {
  public:
-  /// Full from `queries` on, with room for `more` that are completed together with the last one.
-  explicit Window(std::size_t queries, std::size_t more = 0)
-      : queries_(queries), slices_(queries + more), ticks_(queries + more) {}
+  /// Full from `queries` on; more may follow.
+  Window(std::size_t slices, std::size_t queries)
+      : queries_(queries), ticks_of_(slices), queries_of_(slices), touched_(slices + 1) {}
 
   std::size_t size() const noexcept { return size_; }
   bool full() const noexcept { return size_ >= queries_; }
 
   void clear() noexcept {
+    for (std::size_t i = 0; i < touched_count_; ++i) {
+      ticks_of_[touched_[i]] = 0;
+      queries_of_[touched_[i]] = 0;
+    }
+    touched_count_ = 0;
     size_ = 0;
+    ticks_ = 0;
     unused_ticks_ = 0;
   }
 
-  /// The next query. There must be room.
+  /// The next query.
   void add(std::uint32_t slice, std::uint64_t ticks) noexcept {
-    slices_[size_] = slice;
-    ticks_[size_] = ticks;
+    touched_[touched_count_] = slice;
+    touched_count_ += queries_of_[slice] == 0 ? 1 : 0;
+    ++queries_of_[slice];
+    ticks_of_[slice] += ticks;
+    ticks_ += ticks;
+    last_slice_ = slice;
     ++size_;
   }
 
   /// The last query took so much more. The window must not be empty.
-  void extend(std::uint64_t ticks) noexcept { ticks_[size_ - 1] += ticks; }
+  void extend(std::uint64_t ticks) noexcept {
+    ticks_of_[last_slice_] += ticks;
+    ticks_ += ticks;
+  }
 
   /// So much of the window's time was no query's; its part of the counts is nobody's either.
   void skip(std::uint64_t ticks) noexcept { unused_ticks_ += ticks; }
@@ -45,27 +61,36 @@ class Window {
   /// events], and `weights` (one per group), whole, to its row of `counted` [slices x groups].
   void book(const std::vector<double>& counts, const std::vector<double>& weights,
             std::vector<double>& counters, std::vector<double>& counted) const noexcept {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < size_; ++i) sum += static_cast<double>(ticks_[i]);
-    const double per_tick = sum > 0.0 ? 1.0 / (sum + static_cast<double>(unused_ticks_)) : 0.0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      const std::size_t slice = slices_[i];
+    const double per_tick =
+        ticks_ > 0 ? 1.0 / (static_cast<double>(ticks_) + static_cast<double>(unused_ticks_)) : 0.0;
+    const double per_query = 1.0 / static_cast<double>(size_);
+    const std::size_t events = counts.size();
+    const std::size_t groups = weights.size();
+    for (std::size_t i = 0; i < touched_count_; ++i) {
+      const std::size_t slice = touched_[i];
+      const auto queries = static_cast<double>(queries_of_[slice]);
       // A clock too coarse to see any of the queries: equal parts.
       const double part =
-          sum > 0.0 ? static_cast<double>(ticks_[i]) * per_tick : 1.0 / static_cast<double>(size_);
-      double* const to = &counters[slice * counts.size()];
-      for (std::size_t event = 0; event < counts.size(); ++event) to[event] += counts[event] * part;
-      double* const queries = &counted[slice * weights.size()];
-      for (std::size_t group = 0; group < weights.size(); ++group) queries[group] += weights[group];
+          ticks_ > 0 ? static_cast<double>(ticks_of_[slice]) * per_tick : queries * per_query;
+      double* const to = &counters[slice * events];
+      for (std::size_t event = 0; event < events; ++event) to[event] += counts[event] * part;
+      double* const booked = &counted[slice * groups];
+      for (std::size_t group = 0; group < groups; ++group)
+        booked[group] += weights[group] * queries;
     }
   }
 
  private:
   std::size_t queries_;
   std::size_t size_ = 0;
-  std::vector<std::uint32_t> slices_;
-  std::vector<std::uint64_t> ticks_;
+  std::uint64_t ticks_ = 0;
   std::uint64_t unused_ticks_ = 0;
+  std::uint32_t last_slice_ = 0;
+  // Per slice, and which of them are not 0, with room for one that turns out to be known already.
+  std::vector<std::uint64_t> ticks_of_;
+  std::vector<std::uint32_t> queries_of_;
+  std::vector<std::uint32_t> touched_;
+  std::size_t touched_count_ = 0;
 };
 
 }  // namespace pmoss::runtime

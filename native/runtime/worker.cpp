@@ -16,7 +16,7 @@ Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters
       slice_of_key_(index.slice_of_key()),
       executor_(index.executor()),
       counters_(std::move(counters)),
-      window_(settings.window, settings.batch),
+      window_(settings.slices, settings.window),
       empty_window_(counters_.events().size()),
       counts_(counters_.events().size()),
       weights_(counters_.group_count()) {

@@ -24,7 +24,7 @@ struct Books {
 };
 
 TEST(Window, AQuerysPartIsItsPartOfTheTime) {
-  Window window(4);
+  Window window(slices, 4);
   window.add(0, 100);
   window.add(2, 600);
   window.add(0, 200);
@@ -42,7 +42,7 @@ TEST(Window, AQuerysPartIsItsPartOfTheTime) {
 }
 
 TEST(Window, WindowsAddUp) {
-  Window window(2);
+  Window window(slices, 2);
   Books books;
   for (const std::uint64_t ticks : {1, 3}) {
     window.clear();
@@ -56,7 +56,7 @@ TEST(Window, WindowsAddUp) {
 }
 
 TEST(Window, TheLastQueryCanTakeLonger) {
-  Window window(4);
+  Window window(slices, 4);
   window.add(0, 10);
   window.add(1, 10);
   window.extend(20);
@@ -67,7 +67,7 @@ TEST(Window, TheLastQueryCanTakeLonger) {
 }
 
 TEST(Window, TimeOfNoQueryTakesItsPartAlong) {
-  Window window(2);
+  Window window(slices, 2);
   window.skip(50);
   window.add(0, 100);
   window.add(1, 50);
@@ -83,7 +83,7 @@ TEST(Window, TimeOfNoQueryTakesItsPartAlong) {
 }
 
 TEST(Window, WithoutTimesThePartsAreEqual) {
-  Window window(8);
+  Window window(slices, 8);
   window.skip(3);
   window.add(0, 0);
   window.add(1, 0);

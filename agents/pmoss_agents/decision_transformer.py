@@ -63,6 +63,9 @@ class Config:
         shuffle_cores: give cores that are alike (of one node and last-level cache) other places in
             every batch, so that a tie among them is learned as a tie and not as the place that a
             rule happened to prefer.
+        doubt: q of the generalised cross-entropy (1 - p^q) / q, below 1; 0 is the plain one. An
+            action that the model finds unlikely, as those of searches are, then teaches by p^q
+            less, and a mixture of behaviours is learned by its sharpest part.
         held_out: share of the episodes that are not trained on but tell which checkpoint is best.
         keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
         updates: gradient steps.
@@ -89,6 +92,7 @@ class Config:
     reward: Literal["improvement", "slice", "terminal"] = "terminal"
     target_return: float = 1.1
     shuffle_cores: bool = False
+    doubt: float = 0.0
     held_out: float = 0.0
     keep_best: float = 1.0
     updates: int = 1000
@@ -112,6 +116,7 @@ class Config:
         for name in ("seed", "warmup", "weight_decay"):
             check(name, getattr(self, name) >= 0, "not be negative")
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
+        check("doubt", 0 <= self.doubt < 1, "lie in [0, 1)")
         check("held_out", 0 <= self.held_out < 1, "lie in [0, 1)")
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
         check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
@@ -194,7 +199,7 @@ class DecisionTransformer(Agent):
                         group["lr"] = config.learning_rate * _schedule(update, config)
                     scores = model(batch)
                     actions = batch["actions"]
-                    loss = F.cross_entropy(scores.flatten(0, 1), actions.flatten())
+                    loss = imitation_loss(scores, actions, config.doubt)
                     optimiser.zero_grad(set_to_none=True)
                     loss.backward()  # type: ignore[no-untyped-call]
                     nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -237,8 +242,8 @@ class DecisionTransformer(Agent):
         with torch.no_grad():
             for row in source.held:
                 batch = source.whole([int(row)], self.task["best_throughput"])
-                scores = self.model(batch).flatten(0, 1)
-                losses.append(float(F.cross_entropy(scores, batch["actions"].flatten())))
+                scores = self.model(batch)
+                losses.append(float(imitation_loss(scores, batch["actions"], self.config.doubt)))
         self.model.train()
         loss = float(np.mean(losses))
         if loss < self._best_loss:
@@ -367,6 +372,24 @@ class DecisionTransformer(Agent):
         self._chance.bit_generator.state = values["sampling"]
         self._optimiser = _optimiser(self.model, self.config)
         load_moments(self._optimiser, arrays, "optimiser/")
+
+
+def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
+    """The mean over all steps of the cross-entropy, or of its generalised form.
+
+    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy
+    Labels, NeurIPS 2018: (1 - p^q) / q, whose gradient is p^q times that of the plain one.
+
+    Args:
+        scores: (B, T, tiles).
+        actions: (B, T) the tiles chosen.
+        doubt: q, 0 for the plain one.
+    """
+    scores, actions = scores.flatten(0, 1), actions.flatten()
+    if doubt == 0:
+        return F.cross_entropy(scores, actions)
+    plain = F.cross_entropy(scores, actions, reduction="none")
+    return (-torch.expm1(-doubt * plain) / doubt).mean()
 
 
 def best_path(checkpoint: str | Path) -> Path:

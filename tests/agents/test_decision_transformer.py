@@ -26,6 +26,7 @@ from pmoss_agents.decision_transformer import (  # noqa: E402
     _alike_tiles,
     _Episodes,
     best_path,
+    imitation_loss,
 )
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
@@ -561,3 +562,15 @@ def test_only_cores_that_are_alike_trade_places(machine):
         assert np.unique(described.llc_of_core[cores]).size == 1
         seen += tiles.tolist()
     assert len(seen) == len(set(seen))
+
+
+def test_doubt_weighs_what_is_unlikely_less():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 3, 5, generator=generator).requires_grad_()
+    actions = torch.tensor([[0, 1, 2], [3, 4, 0]])
+    plain, tiny = (imitation_loss(scores, actions, q) for q in (0.0, 1e-4))
+    assert float(tiny) == pytest.approx(float(plain), rel=1e-3)
+    odds = torch.softmax(scores, -1).gather(-1, actions[..., None])
+    (of_plain,) = torch.autograd.grad(plain, scores)
+    (of_doubt,) = torch.autograd.grad(imitation_loss(scores, actions, 0.6), scores)
+    torch.testing.assert_close(of_doubt, of_plain * odds.detach() ** 0.6)

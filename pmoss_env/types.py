@@ -7,7 +7,7 @@ vocabulary below.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -288,6 +288,22 @@ class HardwareSnapshot:
     latency_p99_us: float
     load: str
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def without_pmu(self) -> HardwareSnapshot:
+        """The same as a virtual machine sees it that has no performance monitoring unit.
+
+        What our runtime and the kernel count is left; counters of the hardware, of memory channels
+        and of links are not available.
+        """
+        has = np.array([counter.source != "hardware" for counter in COUNTERS])
+        return replace(
+            self,
+            slice_counters=self.slice_counters * has,
+            counters_available=self.counters_available & has,
+            running_ratio=self.running_ratio * has,
+            offcore=np.zeros_like(self.offcore),
+            offcore_available=np.zeros_like(self.offcore_available),
+        )
 
     def counter(self, name: str) -> Float64Array:
         """The (slices,) column of one counter, million counts per second."""

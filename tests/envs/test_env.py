@@ -24,7 +24,7 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.registration import environments, register_environments
-from pmoss_env.types import Schedule
+from pmoss_env.types import COUNTERS, Schedule
 from pmoss_env.workloads import load_workload, workload_names
 
 TOY = {"machine": "toy", "slices": 8}
@@ -480,6 +480,7 @@ BAD = [
     ("constraints", [1], DescriptionError),
     ("constraints", {"max_slices_per_core": np.int64(2)}, DescriptionError),
     ("backend_options", {"seconds": 1}, UnsupportedError),
+    ("counters", "none", UnknownNameError),
     ("backend_options", {"seconds": object()}, DescriptionError),
     ("measure_every", 0, DescriptionError),
     ("render_mode", "human", UnknownNameError),
@@ -648,3 +649,27 @@ def test_an_episode_can_be_undone():
     assert env.schedule == schedule
     with pytest.raises(ResetNeeded):
         env.step(int(np.flatnonzero(env.action_masks())[0]))
+
+
+def test_without_a_pmu_only_software_counters_are_seen():
+    bare, virtual = (SpatialSchedulingEnv(**TOY, counters=c) for c in ("all", "software"))
+    seen, shown = bare.reset(seed=3)[0], virtual.reset(seed=3)[0]
+    software = np.array([counter.source != "hardware" for counter in COUNTERS])
+    assert 0 < software.sum() < software.size
+    assert np.array_equal(shown["slice_view"], seen["slice_view"] * software)
+    assert np.array_equal(shown["incumbent_view"], seen["incumbent_view"] * software)
+    # The facts of the processor are known all the same.
+    assert not shown["meta"][:-3].any() and seen["meta"][:-3].any()
+    assert np.array_equal(shown["meta"][-3:], seen["meta"][-3:])
+    snapshot = virtual.incumbent_snapshot
+    available = bare.incumbent_snapshot.counters_available
+    assert np.array_equal(snapshot.counters_available, available & software)
+    assert snapshot.throughput == bare.incumbent_snapshot.throughput
+    finals = []
+    for env in (bare, virtual):
+        for _ in range(env.slices):
+            info = env.step(int(env.action_masks().argmax()))[-1]
+        finals.append(info["throughput"])
+    assert finals[0] == finals[1]
+    assert not virtual.final_snapshot().offcore_available.any()
+    assert bare.final_snapshot().offcore_available.any()

@@ -111,6 +111,7 @@ VARIANTS = [
         "interference": "busy_core",
         "constraints": {"max_slices_per_core": 2},
     },
+    {"counters": "software"},
 ]
 
 

@@ -84,6 +84,12 @@ TRACKS: Mapping[str, Track] = {
             workloads=OTHER_DISTRIBUTION,
         ),
         Track(
+            "counters-missing",
+            "Data and evaluation as in a virtual machine: only software counters can be read.",
+            training={"counters": "software"},
+            evaluation={"counters": "software"},
+        ),
+        Track(
             "noise",
             "Evaluated with the measurement noise of hardware on counters and throughput; scored "
             "without.",

@@ -51,6 +51,8 @@ from pmoss_env.types import (
 Observation = dict[str, npt.NDArray[Any]]
 Reward = Literal["improvement", "slice", "terminal"]
 REWARDS = ("improvement", "slice", "terminal")
+#: Counters that an episode's snapshots hold.
+READABLE = ("all", "software")
 ON_ILLEGAL = ("remap", "terminate", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
@@ -172,6 +174,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``incumbent``: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
     - ``order``: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
     - ``workload_seed``: None for a new workload instance per episode, or a whole number.
+    - ``counters``: "all", or "software": as in a virtual machine without a performance monitoring
+      unit, where only our runtime and the kernel count.
     - ``noise``: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
     - ``on_illegal``: "remap", "terminate" or "raise".
     - ``constraints``: None or ``{"max_slices_per_core": n}``.
@@ -221,6 +225,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         incumbent: str = MIXTURE,
         order: str = "index",
         workload_seed: int | None = None,
+        counters: str = "all",
         noise: float = 0.0,
         on_illegal: str = "remap",
         constraints: Mapping[str, Any] | None = None,
@@ -240,6 +245,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         _check_name("interference", interference, INTERFERENCE)
         _check_name("observation", observation, OBSERVATION_MODES)
         _check_name("order", order, PLACEMENT_ORDERS)
+        _check_name("counters", counters, READABLE)
         _check_name("incumbent", incumbent, (*STATIC_BASELINES, MIXTURE))
         _check_name("on_illegal", on_illegal, ON_ILLEGAL)
         if reward is not None:
@@ -317,6 +323,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._order_kind = order
         self._observation_mode = observation
         self._workload_seed = workload_seed
+        self._counters = counters
         self._noise = float(noise)
         self._on_illegal = on_illegal
         # Plain lists: indexing an array costs more than the whole look-up should.
@@ -575,7 +582,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def _measure_incumbent(self, incumbent: Schedule) -> HardwareSnapshot:
         snapshot = self._backend.measure(incumbent, seed=self._measure_seed)
         # One stream per kind of reading: how often one is read does not shift the others.
-        return Noise(self._noise, (self._measure_seed, 0)).snapshot(snapshot)
+        return self._as_seen(Noise(self._noise, (self._measure_seed, 0)).snapshot(snapshot))
 
     def new_backend(self) -> Backend:
         """A fresh backend with the same arguments, set to this episode's instance.
@@ -712,7 +719,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             self._read(snapshot.throughput)
         throughput = self._throughput if self._noise else None
         noise = Noise(self._noise, (self._measure_seed, 2))
-        self._final_snapshot = noise.snapshot(snapshot, throughput)
+        self._final_snapshot = self._as_seen(noise.snapshot(snapshot, throughput))
+
+    def _as_seen(self, snapshot: HardwareSnapshot) -> HardwareSnapshot:
+        """A snapshot with the counters that may be read."""
+        return snapshot if self._counters == "all" else snapshot.without_pmu()
 
     def _info(self) -> dict[str, Any]:
         assert self._incumbent_snapshot is not None

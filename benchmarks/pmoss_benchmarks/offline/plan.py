@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pmoss_agents
@@ -219,5 +219,8 @@ def is_current(plan: Plan, name: str) -> bool:
 
 
 def _digest(plan: Plan, agent: str, task: str) -> str:
-    facts: Any = list(plan.opponents) if agent == OPPONENTS else config_of(plan, agent, task)
+    facts: Any = list(plan.opponents)
+    if agent != OPPONENTS:
+        # With all defaults: a new field, or another default, is another agent.
+        facts = asdict(pmoss_agents.make(agent, **config_of(plan, agent, task)).config)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]

@@ -13,7 +13,7 @@ from pmoss_agents.base import read_config
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.suite import TOY, load_task, task_names
-from pmoss_env.baselines import BASELINES, make_baseline
+from pmoss_env.baselines import BASELINES, SHARED_BASELINES, make_baseline
 from pmoss_env.errors import DescriptionError, MissingExtraError, UnknownNameError
 
 #: The agent of the cells in which all non-learning opponents play.
@@ -219,7 +219,7 @@ def is_current(plan: Plan, name: str) -> bool:
 
 
 def _digest(plan: Plan, agent: str, task: str) -> str:
-    facts: Any = list(plan.opponents)
+    facts: Any = [*plan.opponents, *SHARED_BASELINES]
     if agent != OPPONENTS:
         # With all defaults: a new field, or another default, is another agent.
         facts = asdict(pmoss_agents.make(agent, **config_of(plan, agent, task)).config)

@@ -157,7 +157,8 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
                 ]
             )
         )
-    lines += ["", *_shared(cells, tasks), *_verdicts(found, agents)]
+    shared = _shared(cells, tasks)
+    lines += ["", *_shared_lines(shared), *_verdicts(found, agents, shared)]
     for agent in agents:
         refusals = {c["refused"] for c in cells if c["agent"] == agent and "refused" in c}
         lines += [f"- {agent} refused: {reason}" for reason in sorted(refusals)]
@@ -205,37 +206,57 @@ def _task_score(summary: Mapping[str, Any] | None) -> str:
     return _interval(dict(zip(("value", "low", "high"), (summary[k] for k in keys), strict=True)))
 
 
-def _shared(cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]) -> list[str]:
-    """The paper's schedules whose workers share slices: measured, they cannot be placed."""
-    lines = []
+def _shared(
+    cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Mean throughput and score, by task, of the paper's schedules whose workers share slices."""
     opponents = [cell for cell in cells if "shared" in cell]
-    for name in SHARED_BASELINES:
-        scores = {
-            task: [s for c in opponents if c["task"] == task for s in c["shared"].get(name, ())]
-            for task in tasks
-        }
-        if any(scores.values()):
-            told = ", ".join(f"{task} {np.mean(s):.1f}" for task, s in scores.items() if s)
-            lines.append(f"- {name} (workers share slices: measured, not placed): {told}")
-    return lines
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for task in tasks:
+        for name in SHARED_BASELINES:
+            episodes = [e for c in opponents if c["task"] == task for e in c["shared"][name]]
+            scores = [score for _, score in episodes if score is not None]
+            if scores:
+                mean = float(np.mean([throughput for throughput, _ in episodes]))
+                found.setdefault(task, {})[name] = mean, float(np.mean(scores))
+    return found
 
 
-def _verdicts(found: Mapping[str, Any], agents: Sequence[str]) -> list[str]:
-    """Of each task: the best learned agent beside the best simple schedule."""
+def _shared_lines(shared: Mapping[str, Mapping[str, tuple[float, float]]]) -> list[str]:
+    names = dict.fromkeys(name for of_task in shared.values() for name in of_task)
+    return [
+        f"- {name} (workers share slices: measured, not placed): "
+        + ", ".join(f"{task} {of[name][1]:.1f}" for task, of in shared.items() if name in of)
+        for name in names
+    ]
+
+
+def _verdicts(
+    found: Mapping[str, Any],
+    agents: Sequence[str],
+    shared: Mapping[str, Mapping[str, tuple[float, float]]],
+) -> list[str]:
+    """Of each task: the best learned agent beside the best simple schedules."""
     lines = []
     for task, policies in found["tasks"].items():
         learned = [
             policies[a] for a in agents if a in policies and policies[a]["score"] is not None
         ]
         simple = [policies[s] for s in SIMPLE if s in policies and policies[s]["score"] is not None]
-        if learned and simple:
-            best, rule = (max(group, key=lambda s: s["score"]) for group in (learned, simple))
-            words = "above" if best["score"] > rule["score"] else "BELOW"
-            lines.append(
-                f"- {task}: best learned {best['policy']} {best['score']:.1f}, {words} the best "
-                f"simple schedule {rule['policy']} {rule['score']:.1f}; "
-                f"{best['throughput'] / rule['throughput']:.2f} times its throughput"
-            )
+        if not (learned and simple):
+            continue
+        best, rule = (max(group, key=lambda s: s["score"]) for group in (learned, simple))
+        words = "above" if best["score"] > rule["score"] else "BELOW"
+        line = (
+            f"- {task}: best learned {best['policy']} {best['score']:.1f}, {words} the best "
+            f"simple schedule {rule['policy']} {rule['score']:.1f}; "
+            f"{best['throughput'] / rule['throughput']:.2f} times its throughput"
+        )
+        if task in shared:
+            name, (throughput, _) = max(shared[task].items(), key=lambda item: item[1][0])
+            line += f", {best['throughput'] / throughput:.2f} times that of {name}, the best of "
+            line += "OS:D, OS:I, SE:N and SN:N"
+        lines.append(line)
     return lines
 
 

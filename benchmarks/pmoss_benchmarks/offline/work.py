@@ -51,10 +51,10 @@ class OfflineWork:
     def __call__(self, cell: OfflineCell) -> dict[str, Any]:
         """The result of a cell as plain JSON.
 
-        ``rows`` holds the rows of the evaluation. The opponents have ``shared``, scores of the
-        schedules whose workers share slices: no actions lead to them. An agent has ``training``
-        and ``curve``, updates and validation score of each checkpoint; one that refuses the task
-        or its data has ``refused`` alone.
+        ``rows`` holds the rows of the evaluation. The opponents have ``shared``, throughputs and
+        scores of schedules whose workers share slices: no actions lead to them. An agent has
+        ``training`` and ``curve``, updates and validation score of each checkpoint; one that
+        refuses the task or its data has ``refused`` alone.
         """
         if cell.agent == OPPONENTS:
             rows = self._rows(cell, self._opponents(cell), EVALUATION_SEED)
@@ -78,11 +78,11 @@ class OfflineWork:
             if small or name != "exact"
         }
 
-    def _shared(self, cell: OfflineCell) -> dict[str, list[float]]:
-        """Scores of the schedules that can be measured only, by name, one per episode."""
+    def _shared(self, cell: OfflineCell) -> dict[str, list[list[float | None]]]:
+        """Throughput (Mq/s) and score of the schedules that can be measured only, per episode."""
         seed = EVALUATION_SEED + cell.seed
         known = self._references[f"{cell.track}/{cell.task}"]
-        scores: dict[str, list[float]] = {name: [] for name in SHARED_BASELINES}
+        found: dict[str, list[list[float | None]]] = {name: [] for name in SHARED_BASELINES}
         env = SpatialSchedulingEnv(**self._env(cell))
         for episode in range(self._plan.episodes):
             env_seed = episode_seed(seed, episode)
@@ -90,13 +90,14 @@ class OfflineWork:
             backend = env.new_backend()
             context = env.context(np.random.default_rng((env_seed, 2)))
             low, high = known[env_seed]
-            for name in SHARED_BASELINES if high > low else ():
+            for name in SHARED_BASELINES:
                 schedule = make_baseline(name, shared=True)(context)
                 throughput = backend.measure(schedule, seed=0).throughput
-                scores[name].append(100 * (throughput - low) / (high - low))
+                score = 100 * (throughput - low) / (high - low) if high > low else None
+                found[name].append([throughput, score])
             backend.close()
         env.close()
-        return scores
+        return found
 
     def _env(self, cell: OfflineCell) -> dict[str, Any]:
         env = load_track(cell.track).evaluation_env(load_task(cell.task).env)

@@ -34,10 +34,14 @@ TOY = {
 }
 SMALL = {"channels": 8, "width": 16, "learning_rate": 3e-3}
 BUDGETS: dict[str, dict[str, Any]] = {
-    "maskable-ppo": {**SMALL, "envs": 16, "rounds": 2, "steps": 6144},
+    "maskable-ppo": {**SMALL, "envs": 16, "rounds": 2, "steps": 4096},
     "dqn": {**SMALL, "envs": 8, "n_steps": 8, "steps": 2048, "gradient_steps": 16},
 }
-TINY = {"steps": 128, "envs": 4, "channels": 4, "width": 8, "batch_size": 16}
+_TINY: dict[str, Any] = {"steps": 96, "envs": 4, "channels": 4, "width": 8, "batch_size": 16}
+TINY: dict[str, dict[str, Any]] = {
+    "maskable-ppo": {**_TINY, "epochs": 2},
+    "dqn": {**_TINY, "gradient_steps": 4},
+}
 NAMES = list(BUDGETS)
 
 
@@ -82,7 +86,7 @@ def test_one_seed_gives_one_agent_and_leaves_no_trace_in_global_generators(name:
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
     torch.manual_seed(5)
-    first, second, other = (make(name, **TINY, seed=seed) for seed in (1, 1, 2))
+    first, second, other = (make(name, **TINY[name], seed=seed) for seed in (1, 1, 2))
     for agent in (first, second, other):
         agent.fit(TOY)
     states = [agent._state()[0] for agent in (first, second, other)]
@@ -97,7 +101,7 @@ def test_one_seed_gives_one_agent_and_leaves_no_trace_in_global_generators(name:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checkpoint_acts_without_stable_baselines(name: str, tmp_path: Path) -> None:
-    agent = make(name, **TINY)
+    agent = make(name, **TINY[name])
     agent.fit(TOY)
     agent.save(tmp_path / "agent.npz")
     program = (
@@ -121,7 +125,7 @@ def test_a_checkpoint_acts_without_stable_baselines(name: str, tmp_path: Path) -
 
 
 def test_ppo_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    config = {**TINY, "steps": 192}
+    config = {**TINY["maskable-ppo"], "steps": 192}
     whole, stopped = make("maskable-ppo", **config), make("maskable-ppo", **config)
     whole.fit(TOY)
 
@@ -142,7 +146,7 @@ def test_ppo_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
 
 def test_every_parameter_is_used() -> None:
     for name in NAMES:
-        before = make(name, **TINY, seed=3)
+        before = make(name, **TINY[name], seed=3)
         before.fit(TOY)
         moments = before._state()[0]
         seen = [key for key in moments if key.endswith("/exp_avg_sq")]
@@ -152,7 +156,7 @@ def test_every_parameter_is_used() -> None:
 def test_what_cannot_be_learned_online_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    agent = make("dqn", **TINY)
+    agent = make("dqn", **TINY["dqn"])
     with pytest.raises(UnsupportedError, match="slice_view"):
         agent.fit({**TOY, "observation": "paper"})
     with pytest.raises(UnsupportedError, match="analytic"):

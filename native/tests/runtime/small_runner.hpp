@@ -40,7 +40,7 @@ inline MeasureOptions options_for(LoadKind load) {
     options.schedule.cores.push_back(slice < slices / 2 ? low : high);
   }
   options.load = load;
-  options.seconds = 0.15;
+  options.seconds = 0.3;
   options.warmup_seconds = 0.03;
   options.seed = 11;
   return options;

@@ -9,6 +9,7 @@ from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
 from pmoss_benchmarks.offline.plan import (
+    OPPONENTS,
     OfflineCell,
     Plan,
     cells_of,
@@ -63,7 +64,7 @@ def run_offline(
     usable, left_out = usable_agents(agents)
     cells = cells_of(plan, usable)
     known = finished(out, plan.settings)
-    missing = [cell for cell in cells if cell.name not in known]
+    missing = [c for c in cells if c.name not in known and c.agent != OPPONENTS]
     how: dict[str, Any] = {"executor": executor, "processes": processes, "address": address}
     datasets = _datasets(plan, missing, data, progress, how)
     results = finish_cells(

@@ -118,6 +118,7 @@ SUITES: Mapping[str, Plan] = {
         Plan(
             "quick",
             tasks=(TOY,),
+            tracks=tuple(TRACKS),
             seeds=2,
             episodes=2,
             validation_episodes=1,

@@ -159,6 +159,8 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
         )
     shared = _shared(cells, tasks)
     lines += ["", *_shared_lines(shared), *_verdicts(found, agents, shared)]
+    absent = {reason for c in cells for reason in c.get("absent", {}).values()}
+    lines += [f"- absent: {reason}" for reason in sorted(absent)]
     for agent in agents:
         refusals = {c["refused"] for c in cells if c["agent"] == agent and "refused" in c}
         lines += [f"- {agent} refused: {reason}" for reason in sorted(refusals)]

@@ -52,31 +52,47 @@ class OfflineWork:
         """The result of a cell as plain JSON.
 
         ``rows`` holds the rows of the evaluation. The opponents have ``shared``, throughputs and
-        scores of schedules whose workers share slices: no actions lead to them. An agent has
-        ``training`` and ``curve``, updates and validation score of each checkpoint; one that
-        refuses the task or its data has ``refused`` alone.
+        scores of schedules whose workers share slices: no actions lead to them; and ``absent``,
+        who could not play and why. An agent has ``training`` and ``curve``, updates and validation
+        score of each checkpoint; one that refuses the task or its data has ``refused`` alone.
         """
         if cell.agent == OPPONENTS:
-            rows = self._rows(cell, self._opponents(cell), EVALUATION_SEED)
-            return {"rows": rows, "shared": self._shared(cell)}
+            policies, absent = self._opponents(cell)
+            rows = self._rows(cell, policies, EVALUATION_SEED)
+            return {"rows": rows, "shared": self._shared(cell), "absent": absent}
         try:
             return self._learned(cell)
         except (CheckpointError, DatasetError, UnsupportedError) as error:
-            return {"refused": str(error), "rows": []}
+            # Results are shared: where the data lie here is nobody's business.
+            reason = str(error).replace(f"{self._datasets[cell.track, cell.task]}: ", "")
+            return {"refused": reason, "rows": []}
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _opponents(self, cell: OfflineCell) -> dict[str, Any]:
+    def _opponents(self, cell: OfflineCell) -> tuple[dict[str, Any], dict[str, str]]:
+        """The opponents that can play, and of the others why they cannot."""
         budget = self._plan.search_budget
         env = SpatialSchedulingEnv(**self._env(cell))
+        env.reset(seed=0)
+        context = env.context(np.random.default_rng(0))
         small = env.machine.workers.size**env.slices <= MOST_SCHEDULES
         env.close()
-        return {
-            name: SchedulePolicy(make_baseline(name, budget=budget if name in SEARCHES else None))
-            for name in self._plan.opponents
-            if small or name != "exact"
-        }
+        policies: dict[str, Any] = {}
+        absent: dict[str, str] = {}
+        for name in self._plan.opponents:
+            searches = name in SEARCHES
+            if name == "exact" and not small:
+                continue
+            baseline = make_baseline(name, budget=budget if searches else None)
+            try:
+                if not searches and name != "exact":
+                    baseline(context)
+            except UnsupportedError as error:
+                absent[name] = str(error)
+            else:
+                policies[name] = SchedulePolicy(baseline)
+        return policies, absent
 
     def _shared(self, cell: OfflineCell) -> dict[str, list[list[float | None]]]:
         """Throughput (Mq/s) and score of the schedules that can be measured only, per episode."""

@@ -26,7 +26,13 @@ AGENT = "decision-transformer"
 SMALL = {"updates": 4, "layers": 1, "width": 8, "heads": 1, "channels": 4}
 # The exact optimum is left out: it takes seconds.
 FEW = ("random", "spread", "lpt", "two-level", "local-search")
-PLAN = replace(SUITES["quick"], changes={AGENT: SMALL}, episodes=1, opponents=FEW)
+CHANGES: dict[str, Any] = {
+    "tracks": ("same-task",),
+    "changes": {AGENT: SMALL},
+    "episodes": 1,
+    "opponents": FEW,
+}
+PLAN = replace(SUITES["quick"], **CHANGES)
 FIELDS = ("throughput", "score", "actions")
 
 
@@ -98,8 +104,7 @@ def test_a_killed_run_loses_only_the_running_cell(whole: Any, data: Path, tmp_pa
         "from pathlib import Path\n"
         "from dataclasses import replace\n"
         "from pmoss_benchmarks.offline import SUITES, run_offline\n"
-        f"plan = replace(SUITES['quick'], changes={{{AGENT!r}: {SMALL!r}}}, episodes=1, "
-        f"opponents={FEW!r})\n"
+        f"plan = replace(SUITES['quick'], **{CHANGES!r})\n"
         f"run_offline(plan, Path({str(out)!r}), Path({str(data)!r}), "
         f"agents=[{OPPONENTS!r}, {AGENT!r}])\n"
     )
@@ -150,9 +155,20 @@ def test_an_agent_that_refuses_its_data_is_told_and_hurts_no_other(
     refused = [c for c in summary["cells"].values() if "refused" in c]
     assert [c["agent"] for c in refused] == [AGENT]
     assert "slice_view" in refused[0]["refused"]
+    assert str(data) not in refused[0]["refused"]
     text = (tmp_path / "out" / "README.md").read_text()
     assert f"- {AGENT} refused: " in text
     assert "lpt" in summary["tracks"]["paper-observation"]["overall"]
+
+
+def test_an_opponent_that_cannot_play_is_told(tmp_path: Path) -> None:
+    plan = replace(PLAN, opponents=("lpt", "counter-threshold"), seeds=1)
+    out = tmp_path / "out"
+    summary = run_offline(plan.part(tracks=["counters-missing"]), out, tmp_path, agents=[OPPONENTS])
+    assert list(summary["tracks"]["counters-missing"]["overall"]) == ["lpt"]
+    text = (out / "README.md").read_text()
+    assert "- absent: the baseline 'counter-threshold' needs a snapshot with llc_misses" in text
+    assert not (tmp_path / "tracks").exists()  # opponents need no data
 
 
 def test_results_of_another_plan_are_not_mixed(whole: Any, data: Path) -> None:

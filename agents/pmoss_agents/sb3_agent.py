@@ -184,8 +184,9 @@ class SB3Agent(TileAgent, OnlineAgent):
                 metrics["steps"] = float(self._steps)
                 if progress is not None:
                     progress(self._updates, total, metrics)
-            if checkpoint is not None:
-                self.save(checkpoint)
+                # An update takes seconds where the networks are large: a kill costs one.
+                if checkpoint is not None:
+                    self.save(checkpoint)
         except KeyboardInterrupt:
             # After a cut update the last checkpoint stays.
             if checkpoint is not None and not torn:

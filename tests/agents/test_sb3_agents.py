@@ -144,6 +144,18 @@ def test_ppo_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
         assert np.array_equal(array, resumed._state()[0][key]), key
 
 
+def test_a_kill_costs_one_update(tmp_path: Path) -> None:
+    path = tmp_path / "agent.npz"
+    found: list[int] = []
+
+    def look(done: int, total: int, metrics: Any) -> None:
+        if path.exists():
+            found.append(pmoss_agents.load(path)._state()[1]["updates"])
+
+    make("dqn", **TINY["dqn"]).fit(TOY, progress=look, checkpoint=path)
+    assert found == [1, 2]
+
+
 def test_every_parameter_is_used() -> None:
     for name in NAMES:
         before = make(name, **TINY[name], seed=3)

@@ -67,7 +67,7 @@ TEST(RunnerSweeping, AMeasurementIsSweptAsASumOfItsRounds) {
   Runner runner(small_spec(0.5, 0, 0, 0.5), {slices, false, 2, {}});
   runner.load();
   MeasureOptions options = options_for(LoadKind::closed);
-  options.sweep_seconds = 0.03;
+  options.sweep_seconds = options.seconds / 5;
   options.sweeper_cpus = {numa::allowed_cpus().front()};
   const Measurement result = runner.measure(options);
   expect_consistent(result, options);

@@ -11,7 +11,7 @@ from tests.native.builds import CMAKE, REPOSITORY, SANITIZERS, build_native, run
 FILTERS = {
     "plain": "*",
     "thread": "*Concurrent*:BTree.*:SliceArena*:Batch*:Team*:BlockPool*:Runner*:SpscRing*:"
-    "Counters*:Probe*:Window*:Item*:Affinity*:BTreeMigration*:RTreeMigration*:Numa*:"
+    "Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:RTreeMigration*:Numa*:"
     "ScanPaths.TheSameSeed*",
     "address-undefined": "*-RTreeProfile*:*FormulaAgainstTrace*",
 }

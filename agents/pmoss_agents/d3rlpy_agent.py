@@ -11,7 +11,7 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,14 +20,14 @@ import numpy as np
 
 from pmoss_agents.base import Array, Progress, checker, task_of
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
-from pmoss_agents.tile_agent import TileAgent, standardise
+from pmoss_agents.tile_agent import TileAgent, check_settings, standardise
 from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.transitions import Batch, Transitions
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.expansion import rewards
 from pmoss_datasets.formats import SequenceView
-from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import MissingExtraError
 
 try:
@@ -73,15 +73,8 @@ class ImitationConfig:
     agent: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        check = checker(self.agent, self)
-        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
-        for field in fields(self):
-            if field.type == "int" and field.name != "seed":
-                check(field.name, getattr(self, field.name) >= 1, "be at least 1")
-        check("seed", self.seed >= 0, "not be negative")
+        check = check_settings(self.agent, self)
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
-        for name in ("learning_rate", "clip"):
-            check(name, getattr(self, name) > 0, "be above 0")
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,18 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.base import Array, OnlineAgent, Progress, checker
-from pmoss_agents.tile_agent import TileAgent, standardise
+from pmoss_agents.base import Array, OnlineAgent, Progress
+from pmoss_agents.tile_agent import TileAgent, check_settings, standardise
 from pmoss_agents.tile_networks import KEYS, TileEncoder, TileScores
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
-from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.envs.spatial.vector import SAME_STEP, SpatialVectorEnv
 from pmoss_env.errors import MissingExtraError, UnsupportedError
 from pmoss_env.types import COUNTER_NAMES
@@ -76,15 +76,8 @@ class OnlineConfig:
     agent: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        check = checker(self.agent, self)
-        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
-        for field in fields(self):
-            if field.type == "int" and field.name != "seed":
-                check(field.name, getattr(self, field.name) >= 1, "be at least 1")
-        check("seed", self.seed >= 0, "not be negative")
+        check = check_settings(self.agent, self)
         check("gamma", 0 < self.gamma <= 1, "lie in (0, 1]")
-        for name in ("learning_rate", "clip"):
-            check(name, getattr(self, name) > 0, "be above 0")
 
 
 class SB3Agent(TileAgent, OnlineAgent):

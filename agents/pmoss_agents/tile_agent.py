@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from pmoss_agents.base import Agent, Array, Observation
+from pmoss_agents.base import Agent, Array, Observation, checker
 from pmoss_agents.tile_networks import KEYS, TileEncoder, TileScores
 from pmoss_agents.weights import torch_threads
+from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import CheckpointError, MissingExtraError
 
 try:
@@ -18,6 +20,22 @@ try:
     from torch import Tensor, nn
 except ImportError as error:
     raise MissingExtraError("torch", "agents") from error
+
+
+def check_settings(agent: str, config: Any) -> Callable[[str, bool, str], None]:
+    """checker() for a config whose reward, seed, learning_rate, clip and counts it has checked.
+
+    Every whole number but the seed is a count, of at least 1.
+    """
+    check = checker(agent, config)
+    check("reward", config.reward in REWARDS, f"be one of {REWARDS}")
+    for field in fields(config):
+        if field.type == "int" and field.name != "seed":
+            check(field.name, getattr(config, field.name) >= 1, "be at least 1")
+    check("seed", config.seed >= 0, "not be negative")
+    for name in ("learning_rate", "clip"):
+        check(name, getattr(config, name) > 0, "be above 0")
+    return check
 
 
 class TileAgent(Agent):

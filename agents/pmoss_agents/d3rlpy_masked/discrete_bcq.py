@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from pmoss_agents.d3rlpy_masked.discrete_bc import imitation_loss
-from pmoss_agents.d3rlpy_masked.networks import MaskedPolicy
+from pmoss_agents.d3rlpy_masked.networks import MaskedPolicy, create_q_functions
 from pmoss_agents.tile_networks import constrained
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 
@@ -23,7 +23,6 @@ from d3rlpy.algos.qlearning.torch.bcq_impl import (  # noqa: E402
 )
 from d3rlpy.algos.qlearning.torch.dqn_impl import DoubleDQNImpl  # noqa: E402
 from d3rlpy.base import register_learnable  # noqa: E402
-from d3rlpy.models.builders import create_discrete_q_function  # noqa: E402
 
 
 @dataclass
@@ -50,19 +49,12 @@ class MaskedDiscreteBCQ(DiscreteBCQ):
     def inner_create_impl(self, observation_shape: Any, action_size: int) -> None:
         """Builds Q-functions, imitator and optimiser."""
         config = self._config
-        built = [
-            create_discrete_q_function(
-                observation_shape,
-                action_size,
-                config.encoder_factory,
-                config.q_func_factory,
-                n_ensembles=config.n_critics,
-                device=self._device,
-                enable_ddp=False,
-            )
-            for _ in range(2)
-        ]
-        (q_funcs, forwarder), (targ_q_funcs, targ_forwarder) = built
+        q_funcs, forwarder = create_q_functions(
+            observation_shape, action_size, config, self._device
+        )
+        targ_q_funcs, targ_forwarder = create_q_functions(
+            observation_shape, action_size, config, self._device
+        )
         encoder = (
             q_funcs[0].encoder
             if config.share_encoder

@@ -24,6 +24,7 @@ from pmoss_agents.d3rlpy_masked.networks import (
     MaskedPolicy,
     MaskedQFunctionFactory,
     TileEncoderFactory,
+    create_q_functions,
 )
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 
@@ -32,10 +33,7 @@ from d3rlpy.algos.qlearning.base import QLearningAlgoBase, QLearningAlgoImplBase
 from d3rlpy.algos.qlearning.torch.utility import DiscreteQFunctionMixin  # noqa: E402
 from d3rlpy.base import LearnableConfig, register_learnable  # noqa: E402
 from d3rlpy.constants import ActionSpace  # noqa: E402
-from d3rlpy.models.builders import (  # noqa: E402
-    create_discrete_q_function,
-    create_value_function,
-)
+from d3rlpy.models.builders import create_value_function  # noqa: E402
 from d3rlpy.models.encoders import EncoderFactory, make_encoder_field  # noqa: E402
 from d3rlpy.models.q_functions import QFunctionFactory, make_q_func_field  # noqa: E402
 from d3rlpy.optimizers.optimizers import (  # noqa: E402
@@ -105,19 +103,12 @@ class DiscreteIQL(QLearningAlgoBase):
         config = self._config
         assert isinstance(config.encoder_factory, TileEncoderFactory)
         assert isinstance(config.q_func_factory, MaskedQFunctionFactory)
-        built = [
-            create_discrete_q_function(
-                observation_shape,
-                action_size,
-                config.encoder_factory,
-                config.q_func_factory,
-                n_ensembles=config.n_critics,
-                device=self._device,
-                enable_ddp=False,
-            )
-            for _ in range(2)
-        ]
-        (q_funcs, forwarder), (targ_q_funcs, targ_forwarder) = built
+        q_funcs, forwarder = create_q_functions(
+            observation_shape, action_size, config, self._device
+        )
+        targ_q_funcs, targ_forwarder = create_q_functions(
+            observation_shape, action_size, config, self._device
+        )
         value_func = create_value_function(
             observation_shape, config.encoder_factory, device=self._device, enable_ddp=False
         )

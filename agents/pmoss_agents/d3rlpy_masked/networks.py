@@ -13,6 +13,7 @@ from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 
 import_d3rlpy()
+from d3rlpy.models.builders import create_discrete_q_function  # noqa: E402
 from d3rlpy.models.encoders import EncoderFactory, register_encoder_factory  # noqa: E402
 from d3rlpy.models.q_functions import QFunctionFactory, register_q_func_factory  # noqa: E402
 from d3rlpy.models.torch import (  # noqa: E402
@@ -86,6 +87,22 @@ class MaskedQFunctionFactory(QFunctionFactory):
     def get_type() -> str:
         """The name in d3rlpy's registry."""
         return "pmoss_masked"
+
+
+def create_q_functions(
+    observation_shape: Any, action_size: int, config: Any, device: str
+) -> tuple[Any, Any]:
+    """A learner's Q-functions, as many as its ``n_critics``, and their forwarder."""
+    q_functions, forwarder = create_discrete_q_function(
+        observation_shape,
+        action_size,
+        config.encoder_factory,
+        config.q_func_factory,
+        n_ensembles=config.n_critics,
+        device=device,
+        enable_ddp=False,
+    )
+    return q_functions, forwarder
 
 
 class MaskedPolicy(nn.Module):

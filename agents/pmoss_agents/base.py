@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from pmoss_datasets import Dataset
 from pmoss_env import __version__
+from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.files import write_atomically
 from pmoss_env.types import COUNTER_NAMES
@@ -269,6 +270,7 @@ def task_of(dataset: Dataset) -> dict[str, Any]:
         "counters": list(COUNTER_NAMES),
         "order": str(dataset.metadata.env_kwargs.get("order", "index")),
         "observation": str(dataset.metadata.env_kwargs.get("observation", "full")),
+        "meta_names": list(meta_names(dataset.machine)),
     }
 
 

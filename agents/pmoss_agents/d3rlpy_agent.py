@@ -20,13 +20,13 @@ import numpy as np
 
 from pmoss_agents.base import Array, Progress, checker, task_of
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
+from pmoss_agents.observations import FullSequenceView
 from pmoss_agents.tile_agent import TileAgent, check_settings, standardise
 from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.transitions import Batch, Transitions
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.expansion import rewards
-from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import MissingExtraError
 
@@ -157,7 +157,7 @@ class D3rlpyAgent(TileAgent):
             if self._learner is None:
                 learner = self._new_learner(source, dataset)
                 if not self._arrays:
-                    view = SequenceView(dataset, config.reward)
+                    view = FullSequenceView(dataset, config.reward)
                     standardise(_networks(learner), input_samples(dataset, view, episodes))
                 shapes = [list(shape) for shape in source.shapes]
                 self.task = {**task, "reward_scale": scale, "shapes": shapes}

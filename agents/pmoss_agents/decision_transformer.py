@@ -24,11 +24,11 @@ import numpy as np
 from pmoss_agents.base import Agent, Array, Observation, Progress, checker, task_of
 from pmoss_agents.decision_network import Decoder, Model
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
+from pmoss_agents.observations import FullSequenceView, in_full
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
-from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.errors import CheckpointError, DatasetError, MissingExtraError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX
 
@@ -168,13 +168,19 @@ class DecisionTransformer(Agent):
 
         Raises:
             CheckpointError: the agent was fitted for another task, or to another dataset.
-            DatasetError: see check_learnable().
+            DatasetError: see check_learnable(); or returns of "improvement" in data that do not
+                tell the incumbent's throughput.
         """
         config = self.config
         task = task_of(dataset)
         self.check_task(task, f"the dataset {dataset.metadata.id}")
         origin = self.check_dataset(dataset, allow_other_dataset)
         check_learnable(dataset, config.reward)
+        if config.reward == "improvement" and task["observation"] == "paper":
+            raise DatasetError(
+                f"{dataset.path}: was collected with observation='paper', which does not tell the "
+                "incumbent's throughput that reward='improvement' starts from"
+            )
         with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
             source = _Episodes(dataset, config)
             if self.model is None:
@@ -294,6 +300,8 @@ class DecisionTransformer(Agent):
                 assert self.model is not None
                 self._decoder = Decoder.of(self.model)
             decoder = self._decoder
+            if self.task.get("observation") == "paper":
+                observation = in_full(observation)
             if decoder.step >= self.task["slices"]:
                 raise CheckpointError(
                     f"decision-transformer: all {self.task['slices']} slices are placed: call "
@@ -320,8 +328,11 @@ class DecisionTransformer(Agent):
                 odds = torch.softmax(scores.double() / self.config.temperature, -1).numpy()
                 action = int(self._chance.choice(odds.size, p=odds / odds.sum()))
         if self.config.reward == "slice":
-            # The share of the wanted throughput that this slice had of the incumbent's.
-            share = float(observation["slice_view"][_QUERIES]) / max(self._queries, 1e-9)
+            # The share of the wanted throughput that this slice had of the incumbent's; the mean
+            # where the observation does not tell.
+            share = 1 / self.task["slices"]
+            if self._queries > 0:
+                share = float(observation["slice_view"][_QUERIES]) / self._queries
             self._earned += self._target * share
         self._last_action = action
         return action
@@ -449,7 +460,7 @@ class _Episodes:
         self._dataset = dataset
         self._alike = _alike_tiles(dataset.machine) if config.shuffle_cores else []
         self._config = config
-        self._view = SequenceView(dataset, config.reward)
+        self._view = FullSequenceView(dataset, config.reward)
         self.meta_size = int(self._view[0]["meta"].numel())
 
     def batch(self, update: int, best: float) -> dict[str, Tensor]:

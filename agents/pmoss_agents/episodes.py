@@ -28,16 +28,9 @@ def check_learnable(dataset: Dataset, reward: Reward) -> None:
         reward: whose returns it will learn from.
 
     Raises:
-        DatasetError: the observations lack the counters (``observation="paper"``); all actions are
-            the same; a step has no mask, or its action is not in it; a reward is unknown or not
-            finite. Names the episode.
+        DatasetError: all actions are the same; a step has no mask, or its action is not in it; a
+            reward is unknown or not finite. Names the episode.
     """
-    observation = dataset.metadata.env_kwargs.get("observation", "full")
-    if observation != "full":
-        raise DatasetError(
-            f"{dataset.path}: was collected with observation={observation!r}: this agent reads "
-            "slice_view and incumbent_view, which only 'full' has"
-        )
     actions = dataset.column("actions")
     if (actions == actions.flat[0]).all():
         raise DatasetError(

@@ -22,12 +22,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.base import Array, OnlineAgent, Progress
+from pmoss_agents.observations import full_shapes, in_full
 from pmoss_agents.tile_agent import TileAgent, check_settings, standardise
-from pmoss_agents.tile_networks import KEYS, TileEncoder, TileScores
+from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.envs.spatial.vector import SAME_STEP, SpatialVectorEnv
-from pmoss_env.errors import MissingExtraError, UnsupportedError
+from pmoss_env.errors import MissingExtraError
 from pmoss_env.types import COUNTER_NAMES
 
 try:
@@ -258,27 +260,23 @@ def _look_around(kwargs: Mapping[str, Any], seed: int) -> tuple[dict[str, Any], 
         tiles only, and (SAMPLE,) ``returns`` in Mq/s.
 
     Raises:
-        UnsupportedError: another backend than "analytic", or an observation without the counters
-            of slices and incumbent.
+        UnsupportedError: another backend than "analytic".
     """
     envs = SpatialVectorEnv(SAMPLE, autoreset_mode=SAME_STEP, **kwargs)
     try:
         first = envs.sub_environments()[0]
-        if first.observation_mode != "full":
-            raise UnsupportedError(
-                f"observation={first.observation_mode!r}: this agent reads slice_view and "
-                "incumbent_view, which only 'full' has"
-            )
-        workers = np.flatnonzero(first.machine.worker_tiles)
         space: Any = envs.single_observation_space
+        workers = np.flatnonzero(first.machine.worker_tiles)
         task = {
             "grid": [first.machine.rows, first.machine.cols],
             "slices": first.slices,
             "counters": list(COUNTER_NAMES),
             "order": first.order_kind,
             "observation": first.observation_mode,
-            "shapes": [list(space[key].shape) for key in KEYS],
+            "meta_names": list(meta_names(first.machine)),
+            "shapes": [list(shape) for shape in full_shapes(space)],
         }
+        blind = first.observation_mode == "paper"
         rng = np.random.default_rng(seed)
         samples: dict[str, list[Array]] = {
             key: [] for key in ("machine_view", "incumbent_view", "slice_view", "meta")
@@ -287,6 +285,7 @@ def _look_around(kwargs: Mapping[str, Any], seed: int) -> tuple[dict[str, Any], 
         seen, infos = envs.reset(seed=[int(s) for s in rng.integers(2**31, size=SAMPLE)])
         for step in range(first.slices):
             if step % STRIDE == 0:
+                seen = in_full(seen) if blind else seen
                 for key, parts in samples.items():
                     values = seen[key]
                     if values.ndim == 4:

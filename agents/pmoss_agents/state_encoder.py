@@ -163,7 +163,10 @@ def derived_channels(
     """
     busy = incumbent[..., _BUSY]
     workers = position_mask.sum(-1, keepdim=True).clamp(min=1)
-    unit = (busy.sum(-1, keepdim=True) / workers).clamp(min=1e-9)
+    total = busy.sum(-1, keepdim=True)
+    # Without the incumbent's counters the unit is the mean work placed so far.
+    total = torch.where(total > 0, total, machine[..., _BUSY].sum(-1, keepdim=True))
+    unit = (total / workers).clamp(min=1e-9)
     ran = busy > 0
     slowness = torch.where(ran, incumbent[..., _ELAPSED] / busy.clamp(min=1e-9), 1.0)
     placed = machine[..., _BUSY] / unit

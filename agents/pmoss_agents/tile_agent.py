@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, checker
-from pmoss_agents.tile_networks import KEYS, TileEncoder, TileScores
+from pmoss_agents.observations import KEYS, in_full
+from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import torch_threads
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import CheckpointError, MissingExtraError
@@ -63,6 +64,8 @@ class TileAgent(Agent):
         """See Agent.act."""
         if not self.networks:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        if self.task.get("observation") == "paper":
+            observation = in_full(observation)
         self._check_observation(observation)
         parts = {key: np.asarray(observation[key], dtype=np.float32) for key in KEYS}
         if action_mask is not None:
@@ -78,7 +81,8 @@ class TileAgent(Agent):
             if given != shape:
                 raise CheckpointError(
                     f"{self.name} was fitted for {key} of shape {shape}, but the observation's is "
-                    f"{given}; the environment must have observation='full' and the same machine"
+                    f"{given}; the environment must have observation={self.task['observation']!r} "
+                    "and the same machine"
                 )
 
 

@@ -11,18 +11,9 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pmoss_agents.observations import KEYS
 from pmoss_agents.state_encoder import DERIVED, Standardise, StateEncoder
 
-#: The keys of the environment's observation, in the order of its space and of the d3rlpy view.
-KEYS = (
-    "incumbent_view",
-    "machine_view",
-    "meta",
-    "position_mask",
-    "slice",
-    "slice_view",
-    "view_mask",
-)
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN where a target is multiplied
 #: by 0, as at the end of an episode.
 FORBIDDEN = -1e9

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmoss_agents.base import Array
-from pmoss_agents.tile_networks import KEYS
+from pmoss_agents.observations import KEYS, full_shapes, in_full
 from pmoss_datasets import Dataset
 from pmoss_datasets.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import Reward
@@ -74,13 +74,15 @@ class Transitions:
         self._meta, self._next_slice = [], []
         for episode in self._episodes:
             seen = expander.observations(episode, last=True, copies=False)
+            if "slice_view" not in seen:
+                seen = in_full(seen)
             after = seen["machine_view"][1:].reshape(self._steps, dataset.machine.tiles, -1)
             self._added.append(after[np.arange(self._steps), episode.actions])
             self._counters.append(seen["slice_view"])
             self._incumbents.append(seen["incumbent_view"][0].copy())
             self._meta.append(seen["meta"][0].copy())
             self._next_slice.append(seen["slice"])
-        self.shapes = tuple(expander.space[key].shape or () for key in KEYS)
+        self.shapes = tuple(full_shapes(expander.space))
         time = np.arange(self._steps)
         self._ends = np.minimum(time + n_steps, self._steps)
         self._rewards = np.zeros((len(self._episodes), self._steps))

@@ -340,9 +340,20 @@ def test_another_task_is_refused(fitted, dataset, tmp_path):
     recipe = Recipe(env={**TOY, "slices": 9}, episodes=2, reference_episodes=0)
     with pytest.raises(CheckpointError, match=r"slices = 8, but the dataset .* has slices = 9"):
         fitted.fit(collect(recipe, tmp_path / "other"))
-    recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
-    with pytest.raises(DatasetError, match="slice_view"):
-        DecisionTransformer(**SMALL).fit(collect(recipe, tmp_path / "paper"))
+
+
+@pytest.mark.parametrize("reward", ["terminal", "slice"])
+def test_the_papers_observation_is_learned_from_and_nothing_else_is_seen(reward, tmp_path):
+    recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=6, reference_episodes=0)
+    data = collect(recipe, tmp_path / "paper")
+    agent = DecisionTransformer(**SMALL, reward=reward)
+    agent.fit(data)
+    actions = play(agent, {**TOY, "observation": "paper"})
+    assert play(agent, TOY) == actions
+    with pytest.raises(CheckpointError, match="observation = paper, but the environment has"):
+        agent.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **TOY))
+    with pytest.raises(DatasetError, match="does not tell the incumbent's throughput"):
+        DecisionTransformer(**SMALL, reward="improvement").fit(data)
 
 
 class AnEnvironment:

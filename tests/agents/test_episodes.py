@@ -70,12 +70,6 @@ def test_actions_outside_the_mask_are_refused(dataset):
         check_learnable(dataset, "terminal")
 
 
-def test_observations_without_counters_are_refused(tmp_path):
-    recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
-    with pytest.raises(DatasetError, match="slice_view"):
-        check_learnable(collect(recipe, tmp_path / "paper"), "terminal")
-
-
 def test_the_best_episodes(dataset):
     final, start = dataset.column("final_throughput"), dataset.column("incumbent_throughput")
     assert best_episodes(dataset, 0.01).tolist() == [final.argmax()]

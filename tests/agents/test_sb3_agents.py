@@ -14,6 +14,7 @@ import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_agents import OnlineAgent
 from pmoss_env.baselines.exact import exact_schedule
+from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.errors import (
     CheckpointError,
     DescriptionError,
@@ -165,12 +166,23 @@ def test_every_parameter_is_used() -> None:
         assert seen and all(moments[key].max() > 0 for key in seen)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_papers_observation_is_learned_from_and_nothing_else_is_seen(name: str) -> None:
+    agent = make(name, **TINY[name])
+    paper = {**TOY, "observation": "paper"}
+    agent.fit(paper)
+    env = SpatialSchedulingEnv(**paper)
+    agent.check_env(env)
+    seen, info = env.reset(seed=3)
+    full, _ = SpatialSchedulingEnv(**TOY).reset(seed=3)
+    assert "slice_view" in full and "slice_view" not in seen
+    assert agent.act(seen, info["action_mask"]) == agent.act(full, info["action_mask"])
+
+
 def test_what_cannot_be_learned_online_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     agent = make("dqn", **TINY["dqn"])
-    with pytest.raises(UnsupportedError, match="slice_view"):
-        agent.fit({**TOY, "observation": "paper"})
     with pytest.raises(UnsupportedError, match="analytic"):
         agent.fit({**TOY, "backend": "simulated"})
     with pytest.raises(CheckpointError, match="nothing to save"):

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from pmoss_agents.tile_networks import KEYS
+from pmoss_agents.observations import KEYS
 from pmoss_agents.transitions import Transitions
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.expansion import Expander, rewards

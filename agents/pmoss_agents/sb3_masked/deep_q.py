@@ -13,8 +13,8 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor
 
+from pmoss_agents.observations import KEYS
 from pmoss_agents.sb3_agent import new_scores, parts_of
-from pmoss_agents.tile_networks import KEYS
 
 _MASK = KEYS.index("position_mask")
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from pmoss_agents.tile_networks import KEYS
+from pmoss_agents.observations import KEYS, full_shapes, in_full
 from pmoss_env.envs.spatial.stable_baselines import SpatialVecEnv
 
 
@@ -30,7 +30,7 @@ class FlatVecEnv(SpatialVecEnv):
         self._scale = np.float32(scale)
         super().__init__(num_envs, **arguments)
         space: Any = self.observation_space
-        self.shapes = [tuple(space[key].shape) for key in KEYS]
+        self.shapes = full_shapes(space)
         size = sum(int(np.prod(shape)) for shape in self.shapes)
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
@@ -51,5 +51,7 @@ class FlatVecEnv(SpatialVecEnv):
 
 
 def _flat(observation: Any, count: int) -> npt.NDArray[np.float32]:
+    if "slice_view" not in observation:
+        observation = in_full(observation)
     parts = [observation[key].reshape(count, -1) for key in KEYS]
     return np.concatenate(parts, axis=1, dtype=np.float32)

@@ -16,6 +16,9 @@ OTHER_DISTRIBUTION = {
     "scans": "osm-scans",
     "rtree-ranges-5m": "rtree-hot-region-5m",
 }
+#: For each machine, one that no dataset of the task is from and whose grid of core tiles is not
+#: larger: the pairs of P-MOSS section 7.5 (mission rows C10 and D16).
+OTHER_MACHINES = {"skylake-x-8n": "skylake-x-4n", "milan-nps4": "rome-7302"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Track:
         evaluation: what the environment of the evaluation has otherwise.
         workloads: for each workload of a task, that of the evaluation; tasks with others have no
             such track.
+        machines: likewise the machine of the evaluation; agents meet it padded and masked.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Track:
     training: Mapping[str, Any] = field(default_factory=dict)
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     workloads: Mapping[str, str] | None = None
+    machines: Mapping[str, str] | None = None
 
     def training_env(self, env: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments of the environment that agents of a task learn about."""
@@ -48,11 +53,11 @@ class Track:
             env: of the task.
         """
         changes = dict(self.evaluation)
-        if self.workloads is not None:
-            other = self.workloads.get(env.get("workload", "ycsb-a"))
-            if other is None:
-                return None
-            changes["workload"] = other
+        for key, others in (("workload", self.workloads), ("machine", self.machines)):
+            if others is not None:
+                if env.get(key) not in others:
+                    return None
+                changes[key] = others[env[key]]
         varied = {**env, **changes}
         return None if changes and varied == {**env, **self.training} == dict(env) else varied
 
@@ -82,6 +87,11 @@ TRACKS: Mapping[str, Track] = {
             "unseen-distribution",
             "Evaluated on keys of another distribution.",
             workloads=OTHER_DISTRIBUTION,
+        ),
+        Track(
+            "unseen-machine",
+            "Evaluated on another machine, its grid padded to that of the data and masked.",
+            machines=OTHER_MACHINES,
         ),
         Track(
             "counters-missing",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_agents.padded import PaddedAgent
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,
     OPPONENTS,
@@ -140,6 +141,8 @@ class OfflineWork:
         policies: dict[str, Any] = {cell.agent: run.load(numbers[-1])}
         if best != numbers[-1]:
             policies[best_name(cell.agent)] = run.load(best)
+        if track.machines is not None:
+            policies = {name: PaddedAgent(agent) for name, agent in policies.items()}
         rows = self._rows(cell, policies, EVALUATION_SEED)
         if best == numbers[-1]:
             rows += [{**row, "policy": best_name(cell.agent)} for row in rows]

@@ -15,9 +15,11 @@ import pytest
 
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
 from pmoss_benchmarks.offline.plan import OPPONENTS, cells_of
+from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.evaluation import read_results, replay
+from pmoss_env.machines.catalog import PRESETS
 
 pytest.importorskip("torch")
 pytest.importorskip("h5py")
@@ -150,15 +152,40 @@ def test_the_bits_do_not_depend_on_the_executor(
 def test_an_agent_that_refuses_its_data_is_told_and_hurts_no_other(
     data: Path, tmp_path: Path
 ) -> None:
-    plan = replace(PLAN, tier="small", tracks=("paper-observation",), seeds=1)
+    plan = replace(
+        PLAN,
+        tier="small",
+        tracks=("paper-observation",),
+        seeds=1,
+        changes={AGENT: {**SMALL, "reward": "improvement"}},
+    )
     summary = run_offline(plan, tmp_path / "out", data, agents=[OPPONENTS, AGENT])
     refused = [c for c in summary["cells"].values() if "refused" in c]
     assert [c["agent"] for c in refused] == [AGENT]
-    assert "slice_view" in refused[0]["refused"]
+    assert "observation='paper'" in refused[0]["refused"]
     assert str(data) not in refused[0]["refused"]
     text = (tmp_path / "out" / "README.md").read_text()
     assert f"- {AGENT} refused: " in text
     assert "lpt" in summary["tracks"]["paper-observation"]["overall"]
+
+
+def test_on_an_unseen_machine_agents_play_padded(
+    whole: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text((PRESETS / "toy.toml").read_text())
+    monkeypatch.setitem(OTHER_MACHINES, "toy", str(other))
+    plan = replace(PLAN, tracks=("unseen-machine",))
+    run_offline(plan, tmp_path / "out", data, agents=[OPPONENTS, AGENT])
+    # The other machine is the same one: padding changed nothing.
+    assert rows_of(tmp_path / "out", "unseen-machine") == rows_of(whole[0])
+
+
+def test_tasks_without_another_machine_have_no_such_track() -> None:
+    track = TRACKS["unseen-machine"]
+    assert track.evaluation_env({"machine": "toy", "slices": 8}) is None
+    assert track.evaluation_env({"machine": "milan-nps4"}) == {"machine": "rome-7302"}
+    assert track.training_env({"machine": "milan-nps4"}) == {"machine": "milan-nps4"}
 
 
 def test_an_opponent_that_cannot_play_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""What the agents' networks read of an observation.
+
+They expect the full one: what the paper's leaves out is shown to them as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from pmoss_agents.base import Array
+from pmoss_datasets.formats import SequenceView
+
+#: The keys of the environment's observation, in the order of its space and of the d3rlpy view.
+KEYS = (
+    "incumbent_view",
+    "machine_view",
+    "meta",
+    "position_mask",
+    "slice",
+    "slice_view",
+    "view_mask",
+)
+
+
+def in_full(observation: Mapping[str, Array]) -> dict[str, Array]:
+    """An observation with ``slice_view`` and ``incumbent_view`` all zero, whatever they were.
+
+    Args:
+        observation: of the environment, or several with leading axes.
+    """
+    machine = observation["machine_view"]
+    *leading, _, _, counters = machine.shape
+    return {
+        **observation,
+        "incumbent_view": np.zeros_like(machine),
+        "slice_view": np.zeros((*leading, counters), dtype=machine.dtype),
+    }
+
+
+def full_shapes(space: spaces.Dict) -> list[tuple[int, ...]]:
+    """Shapes of the full observation's arrays in the order of KEYS, whatever the space leaves out.
+
+    Args:
+        space: of the environment's observation.
+    """
+    machine = space["machine_view"].shape or ()
+    absent = {"incumbent_view": machine, "slice_view": machine[-1:]}
+    shapes = absent | {key: part.shape or () for key, part in space.spaces.items()}
+    return [shapes[key] for key in KEYS]
+
+
+class FullSequenceView(SequenceView):
+    """A SequenceView of any dataset; zeros are what ``observation="paper"`` did not hold."""
+
+    def _arrays(self, index: int) -> dict[str, Any]:
+        arrays = super()._arrays(index)
+        if "slice_view" not in arrays:
+            machine = arrays["machine_view"]
+            arrays["incumbent_view"] = np.zeros_like(machine[:1])
+            arrays["slice_view"] = np.zeros_like(machine[:, 0])
+        return arrays

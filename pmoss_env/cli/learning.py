@@ -12,7 +12,7 @@ from rich.text import Text
 from pmoss_env.cli.console import Stages, console, progress_bar, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
-from pmoss_env.cli.policies import named_policies
+from pmoss_env.cli.policies import PadOption, named_policies
 
 if TYPE_CHECKING:
     from pmoss_env.evaluation import Summary
@@ -195,6 +195,7 @@ def evaluate(
         int, typer.Option(help="Evaluations of local search, also of score 100.")
     ] = 2000,
     schedules: Annotated[int, typer.Option(help="Random schedules of score 0, per episode.")] = 100,
+    pad: PadOption = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
@@ -208,7 +209,7 @@ def evaluate(
     if out:
         check_output(out)
     # Local search as an opponent gets what the search of score 100 gets.
-    policies = named_policies(baseline, checkpoint, budget)
+    policies = named_policies(baseline, checkpoint, budget, pad=pad)
     with progress_bar("evaluating") as progress:
         evaluation = run(
             kwargs,

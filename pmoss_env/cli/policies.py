@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+PadOption = Annotated[
+    bool,
+    typer.Option(
+        "--pad",
+        help="Let agents place slices on a machine that is not that of their data: its grid is "
+        "padded to theirs and masked.",
+    ),
+]
 
 
 def named_policies(
-    baselines: Sequence[str], checkpoints: Sequence[Path] | None, budget: int | None = None
+    baselines: Sequence[str],
+    checkpoints: Sequence[Path] | None,
+    budget: int | None = None,
+    *,
+    pad: bool = False,
 ) -> dict[str, Any]:
     """The policies by name, a checkpoint's being that of its file.
 
@@ -17,6 +32,7 @@ def named_policies(
         baselines: names.
         checkpoints: files of agents.
         budget: evaluations of baselines that search; their own default if None.
+        pad: let agents place slices on smaller machines than that of their data.
 
     Raises:
         DescriptionError: two of the same name.
@@ -37,6 +53,9 @@ def named_policies(
     }
     if checkpoints:
         import pmoss_agents
+        from pmoss_agents.padded import PaddedAgent
 
-        policies |= {path.stem: pmoss_agents.load(path) for path in checkpoints}
+        for path in checkpoints:
+            agent = pmoss_agents.load(path)
+            policies[path.stem] = PaddedAgent(agent) if pad else agent
     return policies

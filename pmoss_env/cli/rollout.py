@@ -10,7 +10,7 @@ import typer
 from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
-from pmoss_env.cli.policies import named_policies
+from pmoss_env.cli.policies import PadOption, named_policies
 
 
 def rollout(
@@ -48,6 +48,7 @@ def rollout(
         Path | None, typer.Option(help="Folder for the schedules before and after (.json).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
+    pad: PadOption = False,
     out: Annotated[
         Path | None, typer.Option(help="Result file (.jsonl); if it is there, goes on with it.")
     ] = None,
@@ -70,7 +71,7 @@ def rollout(
         check_output(out)
     if keep:
         check_output(keep, folder=True)
-    policies = named_policies(baseline, checkpoint)
+    policies = named_policies(baseline, checkpoint, pad=pad)
     arguments = {"backend": backend, "machine": machine, **pairs(env)}
     if options:
         arguments["backend_options"] = pairs(options)

@@ -154,6 +154,23 @@ def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.Monkey
     assert asked == [60, 60]
 
 
+def test_an_agent_places_slices_on_a_smaller_machine(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    import pmoss_agents
+    from pmoss_datasets import Recipe, collect
+
+    env = {"machine": "rome-7302", "slices": 8}
+    data = collect(Recipe(env=env, episodes=3, reference_episodes=0), tmp_path / "data")
+    sizes = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "updates": 1}
+    agent = pmoss_agents.make("decision-transformer", **sizes)
+    agent.fit(data)
+    agent.save(tmp_path / "dt.npz")
+    words = ["evaluate", str(tmp_path / "dt.npz"), "-b", "lpt", "-e", "machine=toy"]
+    words += ["-e", "slices=8", "--seeds", "1", "--episodes", "1", "--budget", "5"]
+    assert "grid = [4, 8], but the environment has grid = [2, 4]" in pmoss(*words, status=2)
+    assert "Illegal actions: 0" in pmoss(*words, "--pad")
+
+
 def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
     out = tmp_path / "toy.jsonl"
     words = ["measure", "--backend", "analytic", "--machine", "toy", "--slices", "8"]

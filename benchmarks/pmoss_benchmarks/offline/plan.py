@@ -23,6 +23,8 @@ BASELINE_NAMES = tuple(name for name in BASELINES if name != "incumbent")
 #: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
 #: neither a dataset nor the other of both has.
 EVALUATION_SEED, VALIDATION_SEED = 101, 1001
+#: The servers of P-MOSS section 7.1 that its policies are trained on.
+PAPER_MACHINES = ("skylake-x-8n", "milan-nps4", "milan-nps1", "sandy-bridge", "grace-hopper")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,13 @@ SUITES: Mapping[str, Plan] = {
             tasks=tuple(name for name in task_names() if name != TOY),
             tracks=tuple(TRACKS),
             episodes=10,
+        ),
+        # The paper's five (mission row D3), nobody beside the index, in both loads.
+        Plan(
+            "machines",
+            tasks=tuple(f"{machine}-btree-ycsb-a" for machine in PAPER_MACHINES),
+            tracks=("same-task", "saturated"),
+            seeds=2,
         ),
         Plan(
             "quick",

@@ -158,12 +158,13 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
             )
         )
     shared = _shared(cells, tasks)
-    lines += ["", *_shared_lines(shared), *_verdicts(found, agents, shared)]
+    lines += ["", *_verdicts(found, agents)]
     absent = {reason for c in cells for reason in c.get("absent", {}).values()}
     lines += [f"- absent: {reason}" for reason in sorted(absent)]
     for agent in agents:
         refusals = {c["refused"] for c in cells if c["agent"] == agent and "refused" in c}
         lines += [f"- {agent} refused: {reason}" for reason in sorted(refusals)]
+    lines += _ratios(found, agents, shared)
     if any("curve" in cell for cell in cells):
         lines += ["", f"![Learning curves of the track {track}]({track}.png)"]
     return lines
@@ -224,42 +225,54 @@ def _shared(
     return found
 
 
-def _shared_lines(shared: Mapping[str, Mapping[str, tuple[float, float]]]) -> list[str]:
-    names = dict.fromkeys(name for of_task in shared.values() for name in of_task)
-    return [
-        f"- {name} (workers share slices: measured, not placed): "
-        + ", ".join(f"{task} {of[name][1]:.1f}" for task, of in shared.items() if name in of)
-        for name in names
-    ]
-
-
-def _verdicts(
-    found: Mapping[str, Any],
-    agents: Sequence[str],
-    shared: Mapping[str, Mapping[str, tuple[float, float]]],
-) -> list[str]:
-    """Of each task: the best learned agent beside the best simple schedules."""
+def _verdicts(found: Mapping[str, Any], agents: Sequence[str]) -> list[str]:
+    """Of each task: the best learned agent beside the best simple schedule."""
     lines = []
     for task, policies in found["tasks"].items():
-        learned = [
-            policies[a] for a in agents if a in policies and policies[a]["score"] is not None
-        ]
-        simple = [policies[s] for s in SIMPLE if s in policies and policies[s]["score"] is not None]
-        if not (learned and simple):
+        best, rule = _best(policies, agents), _best(policies, SIMPLE)
+        if best is None or rule is None:
             continue
-        best, rule = (max(group, key=lambda s: s["score"]) for group in (learned, simple))
         words = "above" if best["score"] > rule["score"] else "BELOW"
-        line = (
+        lines.append(
             f"- {task}: best learned {best['policy']} {best['score']:.1f}, {words} the best "
             f"simple schedule {rule['policy']} {rule['score']:.1f}; "
             f"{best['throughput'] / rule['throughput']:.2f} times its throughput"
         )
-        if task in shared:
-            name, (throughput, _) = max(shared[task].items(), key=lambda item: item[1][0])
-            line += f", {best['throughput'] / throughput:.2f} times that of {name}, the best of "
-            line += "OS:D, OS:I, SE:N and SN:N"
-        lines.append(line)
     return lines
+
+
+def _best(policies: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any] | None:
+    """The summary of the policy with the highest score on a task."""
+    known = [policies[n] for n in names if n in policies and policies[n]["score"] is not None]
+    return max(known, key=lambda summary: summary["score"]) if known else None
+
+
+def _ratios(
+    found: Mapping[str, Any],
+    agents: Sequence[str],
+    shared: Mapping[str, Mapping[str, tuple[float, float]]],
+) -> list[str]:
+    """Throughput of the best learned agent over schedules whose workers share slices (D3 to D12).
+
+    They are measured, not placed: no actions lead to them.
+    """
+    names = [name for name in SHARED_BASELINES if any(name in of for of in shared.values())]
+    columns = ["task", "best learned", "Mq/s", *(f"over {name}" for name in names)]
+    columns += ["over the best of them", "over the best simple schedule"]
+    rows = []
+    for task, of_task in shared.items():
+        policies = found["tasks"][task]
+        best, rule = _best(policies, agents), _best(policies, SIMPLE)
+        if best is None or rule is None:
+            continue
+        mine = best["throughput"]
+        others = [of_task[name][0] for name in names]
+        over = [f"{mine / other:.2f}" for other in (*others, max(others), rule["throughput"])]
+        rows.append(_line([task, best["policy"], f"{mine:.1f}", *over]))
+    if not rows:
+        return []
+    heading = "Throughput over that of schedules whose workers share slices (measured, not placed):"
+    return ["", heading, "", _line(columns), _line(["---"] * len(columns)), *rows]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -67,6 +67,12 @@ TRACKS: Mapping[str, Track] = {
     for track in (
         Track("same-task", "Evaluated on the task that the data are of."),
         Track(
+            "saturated",
+            "Data and evaluation under the paper's load: every worker has an unbounded backlog.",
+            training={"load": "saturated"},
+            evaluation={"load": "saturated"},
+        ),
+        Track(
             "interference",
             "Evaluated beside every family of neighbour at once, whatever the data had.",
             evaluation={"interference": "all"},

@@ -6,12 +6,13 @@ import json
 import os
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 from pmoss_env import __version__, _native
+from pmoss_env.errors import DescriptionError
 from pmoss_env.files import write_atomically
 
 
@@ -53,23 +54,61 @@ class Figure:
         return Figure(**{**asdict(self), "goal": words, "reached": reached})
 
 
-@dataclass(frozen=True)
 class Report:
-    """The figures of one run of a benchmark, with the command and the machine that made them."""
+    """Figures of a benchmark's parts, each with the command that made it, on one machine.
 
-    command: str
-    figures: list[Figure]
-    machine: dict[str, Any] = field(default_factory=lambda: describe_machine())
+    Attributes:
+        machine: see describe_machine().
+        parts: figures by part.
+    """
 
-    def write(self, path: str | Path) -> None:
-        """Writes JSON, whole or not at all."""
-        content = {
-            "command": self.command,
-            "version": __version__,
-            "machine": self.machine,
-            "figures": [asdict(figure) for figure in self.figures],
-        }
-        write_atomically(path, json.dumps(content, indent=2) + "\n")
+    def __init__(self, path: Path | None = None) -> None:
+        """An empty report, or what lies at ``path`` so far.
+
+        Args:
+            path: where write() puts it; None: nowhere.
+
+        Raises:
+            DescriptionError: the file holds something else, or figures of another machine.
+        """
+        self.machine = describe_machine()
+        self.parts: dict[str, list[Figure]] = {}
+        self._commands: dict[str, str] = {}
+        self._path = path
+        if path is None or not path.exists():
+            return
+        try:
+            content = json.loads(path.read_text())
+            for name, part in content["parts"].items():
+                self._commands[name] = part["command"]
+                self.parts[name] = [Figure(**figure) for figure in part["figures"]]
+            machine = content["machine"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DescriptionError(
+                f"{path}: is no report of figures: write another file"
+            ) from error
+        if machine != self.machine:
+            differ = [key for key, value in self.machine.items() if machine.get(key) != value]
+            raise DescriptionError(
+                f"{path}: is of another machine ({', '.join(differ)} differ): write another file"
+            )
+
+    def add(self, part: str, command: str, figures: list[Figure]) -> None:
+        """Takes the figures of a part in place of older ones, and writes them."""
+        self.parts[part], self._commands[part] = figures, command
+        if self._path is not None:
+            content = {
+                "version": __version__,
+                "machine": self.machine,
+                "parts": {
+                    name: {
+                        "command": self._commands[name],
+                        "figures": [asdict(figure) for figure in of_part],
+                    }
+                    for name, of_part in self.parts.items()
+                },
+            }
+            write_atomically(self._path, json.dumps(content, indent=2) + "\n")
 
 
 def describe_machine() -> dict[str, Any]:

@@ -41,6 +41,8 @@ def performance(
 ) -> None:
     """How fast the parts are: environment step, placement by the model, index lookups.
 
+    OUT is written after every part; parts that it holds and that are not measured stay.
+
     Example: pmoss benchmark performance --only index --keys 1000000
     """
     from pmoss_benchmarks.performance import PARTS, run_performance
@@ -49,13 +51,14 @@ def performance(
 
     if out:
         check_output(out)
-    figures = run_performance(
-        only or list(PARTS),
-        announce=lambda part: console.print(f"measuring {part} ..."),
-        rounds=rounds,
-        keys=keys,
-    )
-    report = Report(command_line(), figures)
+    command = command_line()
+    report = Report(out)
+    chosen = run_performance(only or list(PARTS), rounds=rounds, keys=keys)
+    measured = []
+    for part, measure in chosen:
+        console.print(f"measuring {part} ...")
+        report.add(part, command, measure())
+        measured += report.parts[part]
     console.print(
         table(
             f"Performance on {report.machine['cpu_model']}, {report.machine['cpus']} CPUs",
@@ -68,12 +71,11 @@ def performance(
                     f.goal,
                     "" if f.reached is None else ("yes" if f.reached else "no"),
                 )
-                for f in figures
+                for f in measured
             ],
         )
     )
     if out:
-        report.write(out)
         console.print(f"written to {out}")
 
 
@@ -287,7 +289,7 @@ def neighbours(
     from dataclasses import asdict
 
     from pmoss_benchmarks.neighbours import measure_gain
-    from pmoss_benchmarks.report import Report
+    from pmoss_benchmarks.report import describe_machine
     from pmoss_env.evaluation import command_line
     from pmoss_env.files import write_atomically
 
@@ -306,7 +308,7 @@ def neighbours(
                     on_round=lambda done, told=progress: told(done, rounds),  # type: ignore[misc]
                 )
             )
-    machine = Report(command_line(), []).machine
+    machine = describe_machine()
     console.print(
         table(
             f"LPT that reads core speeds against LPT on {machine['cpu_model']}",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
@@ -30,20 +31,18 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
 
 
 def run_performance(
-    parts: Sequence[str], *, announce: Callable[[str], None] = lambda part: None, **options: Any
-) -> list[Figure]:
-    """Measures ``parts`` in order.
+    parts: Sequence[str], **options: Any
+) -> Iterator[tuple[str, Callable[[], list[Figure]]]]:
+    """The parts by name, and what measures each.
 
     Args:
         parts: keys of PARTS.
-        announce: called with each part's name as it starts.
         **options: ``rounds`` of every part; ``keys`` of the index and the simulator.
+
+    Raises:
+        UnknownNameError: no such part.
     """
     for part in parts:
         if part not in PARTS:
             raise UnknownNameError("part", part, PARTS)
-    figures: list[Figure] = []
-    for part in parts:
-        announce(part)
-        figures += PARTS[part](**options)
-    return figures
+    return ((part, partial(PARTS[part], **options)) for part in parts)

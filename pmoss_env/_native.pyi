@@ -508,6 +508,7 @@ class Runner:
         sweeper_cpus: Sequence[int] = ...,
         sweep_seconds: float = 0.1,
         cancelled: Callable[[], bool] | None = None,
+        on_rounds: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]: ...
     @property
     def index(self) -> Any: ...

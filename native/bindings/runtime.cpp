@@ -122,6 +122,21 @@ py::array_t<T> to_matrix(const std::vector<T>& values, std::size_t columns) {
   return py::array_t<T>({rows, static_cast<py::ssize_t>(columns)}, values.data());
 }
 
+py::dict to_dict(const runtime::StitchedRounds& rounds) {
+  const std::size_t nodes = rounds.nodes.size();
+  const std::size_t count = rounds.seconds.size();
+  py::dict result;
+  result["nodes"] = rounds.nodes;
+  result["seconds"] = to_array(rounds.seconds);
+  result["queries"] = to_matrix(rounds.queries, nodes);
+  result["sampled"] = to_matrix(rounds.sampled, nodes);
+  result["counters"] = to_matrix(rounds.counters, nodes * pmu::event_count);
+  result["offcore_gb_per_s"] =
+      to_matrix(rounds.offcore_gb_per_s,
+                std::max<std::size_t>(count > 0 ? rounds.offcore_gb_per_s.size() / count : 0, 1));
+  return result;
+}
+
 py::dict to_dict(const Measurement& m) {
   const std::size_t slices = m.slice_queries.size();
   py::dict result;
@@ -152,16 +167,7 @@ py::dict to_dict(const Measurement& m) {
   result["max_lag_us"] = m.max_lag_us;
   result["counter_groups"] = m.counter_groups;
   result["user_read_groups"] = m.user_read_groups;
-  py::dict rounds;
-  rounds["nodes"] = m.rounds.nodes;
-  rounds["seconds"] = to_array(m.rounds.seconds);
-  const std::size_t nodes = m.rounds.nodes.size();
-  rounds["queries"] = to_matrix(m.rounds.queries, nodes);
-  rounds["sampled"] = to_matrix(m.rounds.sampled, nodes);
-  rounds["counters"] = to_matrix(m.rounds.counters, nodes * pmu::event_count);
-  rounds["offcore_gb_per_s"] =
-      to_matrix(m.rounds.offcore_gb_per_s, std::max<std::size_t>(m.offcore.size(), 1));
-  result["rounds"] = std::move(rounds);
+  result["rounds"] = to_dict(m.rounds);
   py::list offcore;
   for (std::size_t i = 0; i < m.offcore.size(); ++i) {
     py::dict quantity;
@@ -208,7 +214,8 @@ py::dict measure(
     const std::string& data, const std::vector<Change>& changes, const std::string& strategy,
     const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
     const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& antagonists,
-    std::vector<int> sweeper_cpus, double sweep_seconds, const py::object& cancelled) {
+    std::vector<int> sweeper_cpus, double sweep_seconds, const py::object& cancelled,
+    const py::object& on_rounds) {
   MeasureOptions options;
   options.sweeper_cpus = std::move(sweeper_cpus);
   options.sweep_seconds = sweep_seconds;
@@ -233,6 +240,12 @@ py::dict measure(
   options.seed = seed;
   options.window = window;
 
+  if (!on_rounds.is_none()) {
+    options.on_rounds = [&on_rounds](const runtime::StitchedRounds& rounds) {
+      const py::gil_scoped_acquire acquire;
+      on_rounds(to_dict(rounds));
+    };
+  }
   const auto poll = [&cancelled] {
     const py::gil_scoped_acquire acquire;
     check_signals();
@@ -292,6 +305,7 @@ void bind_runtime(py::module_& module) {
                std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
            py::arg("sweeper_cpus") = std::vector<int>{},
            py::arg("sweep_seconds") = usual.sweep_seconds, py::arg("cancelled") = py::none(),
+           py::arg("on_rounds") = py::none(),
            "Runs the schedule and returns what was counted.\n\n"
            "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
            "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
@@ -304,7 +318,8 @@ void bind_runtime(py::module_& module) {
            "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
            "are of the whole run. slice_counters / slice_counted is a count per query; the "
            "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "
-           "when it returns true, Cancelled is raised.")
+           "when it returns true, Cancelled is raised. `on_rounds` is called, as often, with the "
+           "sweeping rounds that are new, in the form of the result's \"rounds\".")
       .def_property_readonly("spec", &Runner::spec)
       .def_property_readonly("slices", [](const Runner& r) { return r.options().slices; })
       .def_property_readonly("loaded", &Runner::loaded)

@@ -658,7 +658,17 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   rounds.begin();
   const std::uint64_t begin = Clock::ticks();
   control.enter(Phase::measuring);
-  check(control.wait_for(std::chrono::duration<double>(options.seconds), poll), control);
+  auto tell_rounds = [&, told = std::size_t{0}]() mutable {
+    if (!options.on_rounds) return;
+    const StitchedRounds news = stitcher.since(told);
+    told += news.seconds.size();
+    if (!news.seconds.empty()) options.on_rounds(news);
+  };
+  const Poll poll_and_tell = [&] {
+    tell_rounds();
+    return poll && poll();
+  };
+  check(control.wait_for(std::chrono::duration<double>(options.seconds), poll_and_tell), control);
   const std::uint64_t end = Clock::ticks();
   const std::vector<double> offcore_end = offcore.read_bytes();
   control.enter(Phase::drain);
@@ -724,6 +734,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   result.antagonist_bytes = streamed.load();
   result.placing_seconds = placing_seconds;
   stitcher.stitch();
+  tell_rounds();
   result.rounds = stitcher.rounds();
   result.sweeper_cpus = sweepers.of_node;
   result.sweeper_cpus.insert(result.sweeper_cpus.end(), {sweepers.offcore, sweepers.stitcher});

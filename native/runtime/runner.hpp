@@ -74,6 +74,8 @@ struct MeasureOptions {
 
   pmu::ThreadCounters::Options counters{};
   pmu::Opener opener = pmu::system_opener();
+  /// Called with the sweeping rounds that are new, while measuring, on the caller's thread.
+  std::function<void(const StitchedRounds&)> on_rounds;
   /// Called on each worker's thread, with its number, once the thread is bound to its CPU.
   std::function<void(std::size_t)> on_worker_start;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <thread>
+#include <type_traits>
 
 namespace pmoss::runtime {
 namespace {
@@ -105,7 +106,26 @@ void Stitcher::stitch() {
   }
 }
 
+StitchedRounds Stitcher::since(std::size_t first) const {
+  const std::scoped_lock lock(stitched_mutex_);
+  StitchedRounds result;
+  result.nodes = stitched_.nodes;
+  const std::size_t rounds = stitched_.seconds.size();
+  const auto rows_from = [&](const auto& all) {
+    const std::size_t columns = rounds > 0 ? all.size() / rounds : 0;
+    const auto skipped = static_cast<std::ptrdiff_t>(std::min(first, rounds) * columns);
+    return std::remove_cvref_t<decltype(all)>(all.begin() + skipped, all.end());
+  };
+  result.seconds = rows_from(stitched_.seconds);
+  result.queries = rows_from(stitched_.queries);
+  result.sampled = rows_from(stitched_.sampled);
+  result.counters = rows_from(stitched_.counters);
+  result.offcore_gb_per_s = rows_from(stitched_.offcore_gb_per_s);
+  return result;
+}
+
 void Stitcher::append(const Partial& round) {
+  const std::scoped_lock lock(stitched_mutex_);
   const std::size_t nodes = stitched_.nodes.size();
   const std::size_t at = stitched_.seconds.size() * nodes;
   stitched_.queries.resize(at + nodes);

@@ -126,7 +126,10 @@ class Stitcher {
 
   /// Joins what has come. One thread at a time.
   void stitch();
+  /// Once nobody stitches any more.
   const StitchedRounds& rounds() const noexcept { return stitched_; }
+  /// The whole rounds from `first` on. Any thread, at any time.
+  StitchedRounds since(std::size_t first) const;
 
  private:
   struct Partial {
@@ -138,6 +141,7 @@ class Stitcher {
   SnapshotQueue<CoreSnapshot> cores_;
   SnapshotQueue<OffcoreSnapshot> offcore_;
   std::map<std::size_t, Partial> waiting_;  ///< rounds of which a part is missing
+  mutable std::mutex stitched_mutex_;
   StitchedRounds stitched_;
   double last_seconds_ = 0.0;
   std::vector<double> last_bytes_;

@@ -81,6 +81,9 @@ class HardwareBackend:
         max_growth: largest share of inserted records, of those loaded, at which a measurement
             still begins.
         progress: called with the number of records loaded so far.
+        on_round: called while a measurement runs, with every sweeping round: when it ended
+            (``seconds``), the throughput (``node_mq_per_s``) and what was counted per query
+            (``node_counters_per_query``, by event; the kernel's names) of the workers of each node.
     """
 
     name = "hardware"
@@ -106,6 +109,7 @@ class HardwareBackend:
         transparent_hugepages: str | None = None,
         max_growth: float = 0.1,
         progress: Callable[[int], None] | None = None,
+        on_round: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         if machine.name != "host":
             raise UnsupportedError(
@@ -122,11 +126,11 @@ class HardwareBackend:
             raise BackendError(f"batch = {batch}: must lie between 1 and 64")
         if not sweep_seconds >= 0:
             raise BackendError(f"sweep_seconds = {sweep_seconds}: must be at least 0")
-        self._settings = {
+        self.settings = {
             "numa_balancing": numa_balancing,
             "transparent_hugepages": transparent_hugepages,
         }
-        check_settings(self._settings)
+        check_settings(self.settings)
         self.sweep_seconds = sweep_seconds
         self.machine = machine
         self.workload = resized(workload, records)
@@ -141,6 +145,9 @@ class HardwareBackend:
         self.pace = pace
         self.max_growth = max_growth
         self._progress = progress
+        self._on_round = on_round
+        self._event_names: list[str] = []
+        self._rounds_told_until = 0.0
         self._facts = _native.host_facts("/")
         topology = _native.host_topology()
         self._cpus = {cpu["id"]: cpu for cpu in topology["cpus"]}
@@ -205,7 +212,7 @@ class HardwareBackend:
         """
         self.machine.check_schedule(schedule, self.slices)
         self._require_online(_native.host_topology()["allowed_cpus"])
-        with switched(self._settings):
+        with switched(self.settings):
             # Read now: this is what the measurement runs under.
             self._facts = _native.host_facts("/")
             return self._measure(schedule, seed)
@@ -214,6 +221,7 @@ class HardwareBackend:
         cpu = self.machine.cpu_of_core
         runner = self._loaded_runner()
         before = runner.size
+        self._rounds_told_until = 0.0
         try:
             raw = runner.measure(
                 cores=cpu[schedule.cores],
@@ -235,6 +243,7 @@ class HardwareBackend:
                 seed=seed,
                 window=self.window,
                 batch=self.batch,
+                on_rounds=self._tell_rounds if self._on_round else None,
             )
         except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
@@ -343,6 +352,32 @@ class HardwareBackend:
             },
         )
 
+    def _tell_rounds(self, raw: dict[str, Any]) -> None:
+        """Calls on_round with every round that is new."""
+        assert self._on_round
+        rounds = _rounds(raw, self._rounds_told_until)
+        nodes = [str(node) for node in rounds["nodes"]]
+        per_query = raw["counters"].reshape(len(rounds["seconds"]), len(nodes), -1)
+        per_query = per_query / np.maximum(raw["sampled"], 1)[:, :, np.newaxis]
+        if not self._event_names:
+            self._event_names = [event["name"] for event in _native.probe_events()]
+        for i, end in enumerate(rounds["seconds"]):
+            self._rounds_told_until = end
+            self._on_round(
+                {
+                    "seconds": end,
+                    "node_mq_per_s": dict(zip(nodes, rounds["node_mq_per_s"][i], strict=True)),
+                    "node_counters_per_query": {
+                        node: {
+                            name: float(value)
+                            for name, value in zip(self._event_names, of_node, strict=True)
+                            if value > 0
+                        }
+                        for node, of_node in zip(nodes, per_query[i], strict=True)
+                    },
+                }
+            )
+
     def _by_node(self, of_worker: Float64Array) -> dict[str, float]:
         """Sums over the workers of each node; the kernel's numbers."""
         nodes = self._kernel_node[self.machine.node_of_core[self.machine.workers]]
@@ -368,10 +403,15 @@ class HardwareBackend:
         self._runner = None
 
 
-def _rounds(raw: dict[str, Any]) -> dict[str, Any]:
-    """The sweeping rounds: when each ended, and the throughput of each node in it."""
+def _rounds(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
+    """Sweeping rounds: when each ended, and the throughput of each node in it.
+
+    Args:
+        raw: as the runner gives them.
+        began: when the first of them did, in seconds of the measurement.
+    """
     ends = np.asarray(raw["seconds"])
-    length = np.diff(ends, prepend=0.0)[:, np.newaxis]
+    length = np.diff(ends, prepend=began)[:, np.newaxis]
     rates = raw["queries"] / (length * 1e6)
     return {
         "nodes": [int(node) for node in raw["nodes"]],

@@ -29,6 +29,7 @@ from pmoss_env.backends.frames import (
     write_frame,
 )
 from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.errors import BackendError
 from pmoss_env.machines import Machine
 from pmoss_env.types import HardwareSnapshot, Instance, LoadRegime, Schedule
@@ -48,6 +49,7 @@ class IsolatedBackend:
         silence_seconds: a child that gives no sign of life for so long, beyond the length of the
             measurement itself, is killed. Loading the index gives signs of life.
         progress: called with the number of records loaded so far.
+        on_round: called with every sweeping round, see HardwareBackend.
         **options: of HardwareBackend.
     """
 
@@ -63,6 +65,7 @@ class IsolatedBackend:
         *,
         silence_seconds: float = 60.0,
         progress: Callable[[int], None] | None = None,
+        on_round: Callable[[dict[str, Any]], None] | None = None,
         **options: Any,
     ) -> None:
         # Measures nothing here, but checks all that can be checked before a child exists.
@@ -72,7 +75,7 @@ class IsolatedBackend:
         self.slices = slices
         self.load = load
         self._silence_seconds = silence_seconds
-        self._progress = progress
+        self._told = {"records": progress, "round": on_round}
         self._child: _Child | None = None
         self._start = {
             "workload": dataclasses.asdict(self.workload),
@@ -110,7 +113,9 @@ class IsolatedBackend:
         }
         own = self._checked.seconds + self._checked.warmup_seconds
         try:
-            reply = self._child.ask(request, self._silence_seconds, own, self._progress)
+            # Here too, so that they are put back when the child is killed.
+            with switched(self._checked.settings):
+                reply = self._child.ask(request, self._silence_seconds, own, self._told)
         except BaseException:
             # Also on Ctrl-C: a child whose reply nobody waits for is of no use.
             self.close()
@@ -169,15 +174,18 @@ class _Child:
         request: dict[str, Any],
         silence_seconds: float,
         own_seconds: float,
-        progress: Callable[[int], None] | None,
+        told: dict[str, Callable[[Any], None] | None],
     ) -> dict[str, Any]:
+        """The reply; what the child tells before it, under the keys of ``told``, is handed on."""
         self._send(request)
         while True:
             reply = self._receive(time.monotonic() + silence_seconds + own_seconds)
-            if "records" not in reply:
+            news = [key for key in told if key in reply]
+            if not news:
                 return reply
-            if progress:
-                progress(reply["records"])
+            for key in news:
+                if (hear := told[key]) is not None:
+                    hear(reply[key])
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         length = length_of_frame(self._read(8, deadline))

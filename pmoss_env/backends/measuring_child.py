@@ -47,6 +47,7 @@ def main(parent: int, ties: str) -> None:
         start["slices"],
         LoadRegime(**start["load"]),
         progress=lambda records: write_frame(replies, {"records": records}),
+        on_round=lambda told: write_frame(replies, {"round": told}),
         **start["options"],
     )
     _serve(backend, requests, replies)

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Self
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -60,18 +61,31 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class Stages:
-    """One progress bar per stage of a long command; a context, called with the progress."""
+    """One progress bar per stage of a long command, and a line of news below them.
+
+    A context, called with the progress.
+    """
 
     def __init__(self) -> None:
         self._progress = _progress()
         self._tasks: dict[str, TaskID] = {}
+        self._note = ""
+        self._live = Live(get_renderable=self._view, console=console, refresh_per_second=10)
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.note("")
+        self._live.stop()
+
+    def _view(self) -> Group:
+        return Group(self._progress, *([Text(self._note)] if self._note else []))
+
+    def note(self, text: str) -> None:
+        """Shows a line in place of the one before."""
+        self._note = text
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Tells how far a stage has come; a stage appears when it is first told of."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,11 +65,12 @@ def wait_until_gone(process: int) -> bool:
     return False
 
 
-def test_it_measures_in_another_process(backend: IsolatedBackend) -> None:
+def test_it_measures_in_another_process() -> None:
+    loaded: list[int] = []
+    rounds: list[dict[str, Any]] = []
+    backend = make(progress=loaded.append, on_round=rounds.append, sweep_seconds=0.02)
     assert isinstance(backend, Backend)
     assert backend.process_id is None
-    loaded: list[int] = []
-    backend._progress = loaded.append
     backend.set_instance(
         Instance(3, (Neighbour("busy_core", int(backend.machine.workers[0]), 0.5),))
     )
@@ -79,6 +81,12 @@ def test_it_measures_in_another_process(backend: IsolatedBackend) -> None:
     assert snapshot.provenance["seed"] == 5
     assert len(snapshot.provenance["antagonist_cpus"]) == 1
     assert snapshot.counters_available[COUNTER_INDEX["queries"]]
+    told = snapshot.provenance["rounds"]
+    assert [of_round["seconds"] for of_round in rounds] == told["seconds"]
+    assert [list(r["node_mq_per_s"].values()) for r in rounds] == pytest.approx(
+        np.array(told["node_mq_per_s"])
+    )
+    assert list(rounds[0]["node_counters_per_query"]) == [str(node) for node in told["nodes"]]
     process = backend.process_id
     backend.measure(schedule_for(backend), seed=6)
     assert backend.process_id == process
@@ -94,6 +102,26 @@ def test_a_snapshot_keeps_its_bits(backend: IsolatedBackend) -> None:
     assert again.slice_counters.dtype == snapshot.slice_counters.dtype
     assert again.counters_available.dtype == np.bool_
     assert again.throughput == snapshot.throughput
+
+
+def test_settings_of_the_kernel_are_put_back_when_the_child_is_killed(
+    backend: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    @contextmanager
+    def switched(wanted: object) -> Iterator[None]:
+        seen.append(wanted)
+        os.kill(backend.process_id or 0, signal.SIGKILL)
+        try:
+            yield
+        finally:
+            seen.append("put back")
+
+    monkeypatch.setattr("pmoss_env.backends.isolated.switched", switched)
+    with pytest.raises(BackendError, match="died of signal 9"):
+        backend.measure(schedule_for(backend), seed=1)
+    assert seen == [backend._checked.settings, "put back"]
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSEGV])

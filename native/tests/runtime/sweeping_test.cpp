@@ -61,6 +61,14 @@ TEST(RunnerSweeping, ARoundIsStitchedWhenAllItsPartsAreThere) {
   EXPECT_EQ(rounds.sampled, (std::vector<std::uint64_t>{0, 40, 0, 0}));
   EXPECT_EQ(rounds.counters[pmu::event_count], 7.0);
   EXPECT_EQ(rounds.offcore_gb_per_s, (std::vector<double>{2.0, 6.0}));
+  const StitchedRounds news = stitcher.since(1);
+  EXPECT_EQ(news.nodes, rounds.nodes);
+  EXPECT_EQ(news.seconds, (std::vector<double>{1.0}));
+  EXPECT_EQ(news.queries, (std::vector<std::uint64_t>{20, 60}));
+  EXPECT_EQ(news.counters.size(), 2 * pmu::event_count);
+  EXPECT_EQ(news.offcore_gb_per_s, (std::vector<double>{6.0}));
+  EXPECT_TRUE(stitcher.since(2).seconds.empty());
+  EXPECT_TRUE(Stitcher({0}).since(0).queries.empty());
 }
 
 TEST(RunnerSweeping, AMeasurementIsSweptAsASumOfItsRounds) {
@@ -69,9 +77,17 @@ TEST(RunnerSweeping, AMeasurementIsSweptAsASumOfItsRounds) {
   MeasureOptions options = options_for(LoadKind::closed);
   options.sweep_seconds = options.seconds / 5;
   options.sweeper_cpus = {numa::allowed_cpus().front()};
+  std::vector<double> told_seconds;
+  std::vector<std::uint64_t> told_queries;
+  options.on_rounds = [&](const StitchedRounds& news) {
+    told_seconds.insert(told_seconds.end(), news.seconds.begin(), news.seconds.end());
+    told_queries.insert(told_queries.end(), news.queries.begin(), news.queries.end());
+  };
   const Measurement result = runner.measure(options);
   expect_consistent(result, options);
   ASSERT_EQ(result.rounds.seconds.size(), 5U);
+  EXPECT_EQ(told_seconds, result.rounds.seconds);
+  EXPECT_EQ(told_queries, result.rounds.queries);
   EXPECT_FALSE(result.rounds.nodes.empty());
   for (std::size_t round = 1; round < 5; ++round) {
     EXPECT_GT(result.rounds.seconds[round], result.rounds.seconds[round - 1]);

@@ -1,0 +1,112 @@
+"""A network with the layout of the original P-MOSS model, to train beside ours.
+
+Written from what its parts are and how large (6 layers, 8 heads, 128 wide, 3 T tokens, a state of
+18 channels through three convolutions), because seconds on another machine say nothing here. Parts
+of the original that get no gradient are left out, so it is a little faster than the original is.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LAYERS, HEADS, WIDTH, DROPOUT = 6, 8, 128, 0.1
+STEPS, CHANNELS, ROWS, COLS = 256, 18, 8, 12
+META = 24
+
+
+class _Block(nn.Module):
+    """Pre-norm, its attention written out: scores, mask, softmax, dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.key, self.query, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.mlp = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH),
+            nn.GELU(),
+            nn.Linear(4 * WIDTH, WIDTH),
+            nn.Dropout(DROPOUT),
+        )
+        self.attention_dropout, self.dropout = nn.Dropout(DROPOUT), nn.Dropout(DROPOUT)
+
+    def forward(self, x: Tensor, forbidden: Tensor) -> Tensor:
+        batch, tokens, _ = x.shape
+        normed = self.norm_1(x)
+        query, key, value = (
+            part(normed).view(batch, tokens, HEADS, -1).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        scores = query @ key.transpose(-2, -1) / (WIDTH // HEADS) ** 0.5
+        odds = self.attention_dropout(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
+        mixed = (odds @ value).transpose(1, 2).reshape(batch, tokens, WIDTH)
+        x = x + self.dropout(self.out(mixed))
+        grown: Tensor = x + self.mlp(self.norm_2(x))
+        return grown
+
+
+class OriginalLayout(nn.Module):
+    """Returns-to-go, states and actions in, one score per tile and step out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = nn.Sequential(
+            nn.Conv2d(CHANNELS, 16, 8, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(32, 16, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(16, WIDTH - META),
+            nn.Tanh(),
+        )
+        self.meta = nn.Sequential(nn.Linear(META, 32), nn.ReLU(), nn.Linear(32, META))
+        self.returns = nn.Sequential(nn.Linear(1, WIDTH), nn.Tanh())
+        self.action = nn.Embedding(ROWS * COLS, WIDTH)
+        self.blocks = nn.ModuleList(_Block() for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, ROWS * COLS, bias=False)
+
+    def forward(self, returns: Tensor, states: Tensor, meta: Tensor, actions: Tensor) -> Tensor:
+        """Maps (B, T, 1), (B, T, channels, rows, cols), (B, META), (B, T) to (B, T, tiles)."""
+        batch, steps = actions.shape
+        seen = self.state(states.flatten(0, 1)).view(batch, steps, -1)
+        facts = self.meta(meta).unsqueeze(1).expand(-1, steps, -1)
+        tokens = torch.stack(
+            [self.returns(returns), torch.cat([seen, facts], -1), self.action(actions)], dim=2
+        )
+        x = tokens.view(batch, 3 * steps, WIDTH)
+        forbidden = torch.ones(3 * steps, 3 * steps, dtype=torch.bool).triu(1)
+        for block in self.blocks:
+            x = block(x, forbidden)
+        scores: Tensor = self.head(self.norm(x)[:, 1::3])
+        return scores
+
+
+class Training:
+    """Updates on one batch that is drawn once: what is learned does not change the time."""
+
+    def __init__(self, batch: int) -> None:
+        """Draws a batch of so many trajectories."""
+        rng = torch.Generator().manual_seed(0)
+        self._model = OriginalLayout()
+        self._optimiser = torch.optim.AdamW(
+            self._model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1
+        )
+        self._inputs = (
+            torch.rand(batch, STEPS, 1, generator=rng),
+            torch.rand(batch, STEPS, CHANNELS, ROWS, COLS, generator=rng),
+            torch.rand(batch, META, generator=rng),
+            torch.randint(ROWS * COLS, (batch, STEPS), generator=rng),
+        )
+
+    def update(self) -> None:
+        """One gradient step."""
+        scores = self._model(*self._inputs)
+        loss = F.cross_entropy(scores.flatten(0, 1), self._inputs[-1].flatten())
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        self._optimiser.step()

@@ -1,0 +1,61 @@
+"""The committed reports side by side: ``python -m pmoss_benchmarks.performance.tables``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.performance.suite import PARTS
+from pmoss_env.files import write_atomically
+
+RESULTS = Path(__file__).parents[2] / "results" / "performance"
+
+
+def side_by_side(reports: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table of every figure on every machine.
+
+    Args:
+        reports: contents of report files by a short name.
+    """
+    lines = ["# Performance", ""]
+    for name, report in reports.items():
+        machine = report["machine"]
+        lines.append(
+            f"- {name}: {machine['cpu_model']}, {machine['cpus']} CPUs, "
+            f"{machine['memory_gib']} GiB, kernel {machine['kernel']}; pmoss-env "
+            f"{report['version']}; the commands are in [`{name}.json`]({name}.json)"
+        )
+    columns = ["figure", "goal", *reports]
+    lines += ["", "Median [least, most] over the rounds.", ""]
+    lines += [_line(columns), _line(["---"] * len(columns))]
+    for part in PARTS:
+        by_name: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for name, report in reports.items():
+            for figure in report["parts"].get(part, {"figures": ()})["figures"]:
+                by_name.setdefault(figure["name"], {})[name] = figure
+        for figure_name, found in by_name.items():
+            # The last report knows the goal of today.
+            goal = list(found.values())[-1]["goal"]
+            cells = [_cell(found[name]) if name in found else "" for name in reports]
+            lines.append(_line([figure_name, goal, *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _cell(figure: Mapping[str, Any]) -> str:
+    spread = f"{figure['median']:.4g} [{figure['low']:.4g}, {figure['high']:.4g}] {figure['unit']}"
+    return spread + (", missed" if figure["reached"] is False else "")
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def read_reports() -> dict[str, Any]:
+    """The committed reports by the names of their files."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+
+
+if __name__ == "__main__":
+    write_atomically(RESULTS / "README.md", side_by_side(read_reports()))

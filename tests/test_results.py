@@ -13,9 +13,6 @@ RESULTS = REPOSITORY / "benchmarks" / "results"
 README = (REPOSITORY / "README.md").read_text()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the analytic model has changed: run the demo again and commit its results"
-)
 def test_the_demo_replays_to_the_last_bit() -> None:
     assert replay(RESULTS / "demo" / "results.jsonl").mismatches == ()
 

@@ -43,6 +43,10 @@ def test_kendalls_tau_of_known_orders() -> None:
     swapped = order.copy()
     swapped[[3, 4]] = swapped[[4, 3]]
     assert kendall_tau(order, swapped) == pytest.approx(1 - 2 / 45)
+    # Of six pairs one is a tie.
+    tied = np.array([1.0, 1.0, 2.0, 3.0])
+    assert kendall_tau(tied, np.arange(4.0)) == pytest.approx(5 / 30**0.5)
+    assert kendall_tau(np.zeros(4), np.arange(4.0)) == 0.0
 
 
 def test_card_of_known_numbers() -> None:

@@ -167,9 +167,15 @@ class LoadRegime:
 
     @classmethod
     def parse(cls, text: str) -> LoadRegime:
-        """Reads "closed", "saturated" or "open:<Mq/s>"; raises UnknownNameError otherwise."""
+        """Reads a text; raises UnknownNameError if it is none of these.
+
+        "closed", "closed:<queries in flight per worker>", "saturated" or "open:<Mq/s>".
+        """
         if text == "closed":
             return cls("closed")
+        count = text.removeprefix("closed:")
+        if count != text and count.isascii() and count.isdigit() and int(count) > 0:
+            return cls("closed", outstanding_per_worker=int(count))
         if text == "saturated":
             return cls("saturated")
         if text.startswith("open:"):
@@ -180,11 +186,22 @@ class LoadRegime:
             if np.isfinite(rate) and rate > 0:
                 return cls("open", offered_mq_per_s=rate)
         raise UnknownNameError(
-            "load", text, ("closed", "saturated", "open:<million queries per second>")
+            "load",
+            text,
+            (
+                "closed",
+                "closed:<queries in flight per worker>",
+                "saturated",
+                "open:<million queries per second>",
+            ),
         )
 
     def __str__(self) -> str:
-        return f"open:{self.offered_mq_per_s:g}" if self.kind == "open" else self.kind
+        if self.kind == "open":
+            return f"open:{self.offered_mq_per_s:g}"
+        if self.kind == "closed" and self != LoadRegime("closed"):
+            return f"closed:{self.outstanding_per_worker}"
+        return self.kind
 
 
 @dataclass(frozen=True)

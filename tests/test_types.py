@@ -47,12 +47,17 @@ def test_schedule_refuses_shapes_that_do_not_fit() -> None:
         Schedule([[1, 2]], [[0, 0]])
 
 
-@pytest.mark.parametrize("text", ["closed", "saturated", "open:2.5"])
+@pytest.mark.parametrize("text", ["closed", "closed:4096", "saturated", "open:2.5"])
 def test_load_regime_reads_what_it_writes(text: str) -> None:
     assert str(LoadRegime.parse(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "close", "open:", "open:-1", "open:nan", "open:inf"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "close", "closed:", "closed:0", "closed:-1", "open:", "open:-1", "open:nan", "open:inf"],
+)
 def test_unknown_load_is_named_with_the_right_ones(text: str) -> None:
-    with pytest.raises(UnknownNameError, match="closed, open:<million queries per second>"):
+    with pytest.raises(
+        UnknownNameError, match="closed, closed:<queries in flight per worker>, open:<million "
+    ):
         LoadRegime.parse(text)

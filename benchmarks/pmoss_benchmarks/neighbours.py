@@ -19,6 +19,9 @@ from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import Instance, Neighbour
 
 SCHEDULES = ("lpt", "lpt-capacity")
+#: A neighbour that spins has the core for whole turns of the kernel's scheduler, 3 to 4 ms. With
+#: many queries in flight the other cores go on meanwhile, with few they soon wait for that one.
+LOADS = ("closed", "closed:4096")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Gain:
     Attributes:
         family: of the neighbours (pmoss_env.types.NEIGHBOUR_FAMILIES).
         target: the core, last-level domain or node that is disturbed.
+        load: how queries are offered.
         lpt_mq_per_s: of each round.
         capacity_mq_per_s: of each round.
         ratio: mean over the rounds of the second by the first.
@@ -36,6 +40,7 @@ class Gain:
 
     family: str
     target: int
+    load: str
     lpt_mq_per_s: tuple[float, ...]
     capacity_mq_per_s: tuple[float, ...]
     ratio: float
@@ -82,6 +87,7 @@ def measure_gain(
     return Gain(
         family,
         target,
+        load,
         tuple(lpt for lpt, _ in measured),
         tuple(capacity for _, capacity in measured),
         float(np.mean(ratios)),

@@ -574,7 +574,6 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
     settings.window = options.window;
     settings.batch = options.batch;
     settings.origin = origin;
-    settings.shares_core = roles_on[worker_cpus[i]] > 1;
     settings.sweeping = rounds.count() > 0;
     crew.start(role("worker", i, worker_cpus[i]), [&, i, settings] {
       numa::pin_thread(worker_cpus[i]);

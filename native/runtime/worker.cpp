@@ -87,7 +87,8 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   aboard_ = std::move(aboard);
   // Of one router, before the next router's queue has its turn. Fewer where routing waits for it.
   const std::size_t turn = std::max<std::size_t>(aboard_.empty() ? 64 : 16, settings_.batch);
-  Backoff backoff = backoff_of_role(settings_.shares_core);
+  // A router on this CPU is aboard: there is nobody to give the core to.
+  Backoff backoff = backoff_of_role(false);
   totals_.cpu = numa::current_cpu();
   last_ = Clock::ticks();
   bool idle = true;
@@ -165,7 +166,12 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
       enter(phase);
       if (phase == Phase::abort) return;
     }
-    if (!sent) backoff.pause();
+    if (sent) {
+      // Soon there is an answer: who gives the core to a stranger now waits for his whole turn.
+      backoff.reset();
+    } else {
+      backoff.pause();
+    }
   }
 }
 

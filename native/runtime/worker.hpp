@@ -30,8 +30,7 @@ class Worker {
     std::uint32_t window = 100;
     std::uint32_t batch = 1;   ///< queries executed together, 1 .. max_batch
     std::uint64_t origin = 0;  ///< clock ticks that stamps count from
-    bool shares_core = false;
-    bool sweeping = true;  ///< somebody takes from stats()
+    bool sweeping = true;      ///< somebody takes from stats()
   };
 
   /// What was counted between the beginning and the end of the measuring phase.

@@ -90,7 +90,11 @@ Indexes = Annotated[
     typer.Option("--index", help="Only workloads for btree or rtree; repeatable; default: both."),
 ]
 Loads = Annotated[
-    list[str] | None, typer.Option("--load", help="closed, saturated or open:<Mq/s>; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--load",
+        help="closed, closed:<queries in flight per worker>, saturated or open:<Mq/s>; repeatable.",
+    ),
 ]
 Processes = Annotated[int, typer.Option(help="Worker processes.")]
 Queries = Annotated[
@@ -276,6 +280,10 @@ def neighbours(
         list[str] | None,
         typer.Option(help="busy_core, cache_thrash, memory_stream, ...; repeatable."),
     ] = None,
+    load: Annotated[
+        list[str] | None,
+        typer.Option(help="closed or closed:<queries in flight per worker>; repeatable."),
+    ] = None,
     rounds: Annotated[int, typer.Option(min=2, help="Rounds; both schedules in each.")] = 7,
     strength: Annotated[float, typer.Option(help="Of the neighbour, between 0 and 1.")] = 0.6,
     records: Annotated[int, typer.Option(help="Records in the index.")] = 2_000_000,
@@ -287,8 +295,9 @@ def neighbours(
     Example: pmoss benchmark neighbours --family busy_core --rounds 9
     """
     from dataclasses import asdict
+    from itertools import product
 
-    from pmoss_benchmarks.neighbours import measure_gain
+    from pmoss_benchmarks.neighbours import LOADS, measure_gain
     from pmoss_benchmarks.report import describe_machine
     from pmoss_env.evaluation import command_line
     from pmoss_env.files import write_atomically
@@ -297,13 +306,14 @@ def neighbours(
         check_output(out)
     families = family or ["busy_core", "cache_thrash", "memory_stream"]
     gains = []
-    for name in families:
-        with progress_bar(name) as progress:
+    for name, regime in product(families, load or LOADS):
+        with progress_bar(f"{name}, {regime}") as progress:
             gains.append(
                 measure_gain(
                     name,
                     rounds=rounds,
                     strength=strength,
+                    load=regime,
                     options={"records": records, "seconds": seconds},
                     on_round=lambda done, told=progress: told(done, rounds),  # type: ignore[misc]
                 )
@@ -312,10 +322,11 @@ def neighbours(
     console.print(
         table(
             f"LPT that reads core speeds against LPT on {machine['cpu_model']}",
-            ["neighbour", ">LPT Mq/s", ">aware Mq/s", ">ratio", "95 %"],
+            ["neighbour", "load", ">LPT Mq/s", ">aware Mq/s", ">ratio", "95 %"],
             [
                 (
                     f"{gain.family} on {gain.target}",
+                    gain.load,
                     f"{sorted(gain.lpt_mq_per_s)[rounds // 2]:.3f}",
                     f"{sorted(gain.capacity_mq_per_s)[rounds // 2]:.3f}",
                     f"{gain.ratio:.2f}",

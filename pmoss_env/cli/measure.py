@@ -46,7 +46,12 @@ def measure(
         ),
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,
-    load: Annotated[str, typer.Option(help="closed, saturated or open:<Mq/s>.")] = "closed",
+    load: Annotated[
+        str,
+        typer.Option(
+            help="closed, closed:<queries in flight per worker>, saturated or open:<Mq/s>."
+        ),
+    ] = "closed",
     records: Annotated[
         int | None,
         typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),

@@ -167,7 +167,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``slices``: number of key ranges.
     - ``backend``: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a
       model of the machine's caches and memories, about a second) or "hardware" (this host).
-    - ``load``: "closed", "saturated" or "open:<Mq/s>".
+    - ``load``: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated" or
+      "open:<Mq/s>".
     - ``interference``: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
     - ``observation``: "full" or "paper".
     - ``reward``: see above.

@@ -1,4 +1,6 @@
-// Uniform lookups in the B+-tree beside absl::btree_map, in one process and in alternating rounds.
+// The B+-tree beside absl::btree_map, in one process and in alternating rounds: uniform lookups,
+// lookups of which each waits for the last one, and three mixes with zipf(0.99) choices: half
+// lookups, half updates; half lookups, half inserts of new keys; 95 % scans of 1 to 100 entries.
 //
 //   index_bench [--keys N] [--rounds N] [--operations N] [--slices N] [--pages 4k|2m]
 //               [--isa scalar|avx2|avx512] [--json PATH]
@@ -6,7 +8,6 @@
 // Rates are operations per second of the thread's CPU time, which other processes do not disturb.
 // Ratios are taken within a round. Values are median [min..max] over the rounds.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,7 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
-#include <numeric>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -24,14 +25,16 @@
 #include <vector>
 
 #include "index/btree.hpp"
+#include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
-#include "workload/random.hpp"
 
 #ifdef PMOSS_HAVE_ABSL
 #include "absl/container/btree_map.h"
 #endif
 
 namespace {
+
+const std::string peer_name = "absl::btree_map";
 
 struct Arguments {
   std::uint64_t keys = 30'000'000;
@@ -96,18 +99,25 @@ double thread_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+/// What the operations of a round came to: the same for every tree.
+struct Answer {
+  std::uint64_t found = 0;    ///< keys looked up or updated that were there
+  std::uint64_t scanned = 0;  ///< entries that scans have read
+};
 
-/// One way of doing the lookups: takes the keys, returns how many it found.
+/// One way of doing operations on some tree.
 struct Candidate {
   std::string name;
-  std::function<std::uint64_t(const std::vector<std::uint64_t>&)> run;
-  std::vector<double> rates = {};
-  std::vector<double> wall_per_cpu = {};
-  std::uint64_t hits = 0;
-  std::uint64_t lookups = 0;
+  std::function<Answer(std::span<const pmoss::Operation>)> run;
+};
+
+/// A mix of operations, and the rates of every candidate in its rounds.
+struct Mix {
+  std::string name;
+  pmoss::WorkloadSpec spec;
+  std::uint64_t operations;
+  std::vector<Candidate> candidates;
+  std::vector<std::vector<double>> rates = {};  ///< [candidates][rounds]
 };
 
 struct Spread {
@@ -151,6 +161,146 @@ double load(std::uint64_t keys, Insert insert) {
   return thread_cpu_seconds() - start;
 }
 
+using Kind = pmoss::Operation::Kind;
+constexpr std::uint32_t longest_scan = 100;
+
+void execute(pmoss::BTree& tree, const pmoss::Operation& operation, Answer& answer) {
+  switch (operation.kind) {
+    case Kind::lookup: {
+      std::uint64_t value = 0;
+      answer.found += tree.lookup(operation.key, value) ? 1 : 0;
+      consume(value);
+      break;
+    }
+    case Kind::insert:
+      tree.insert(operation.key, operation.key);
+      break;
+    case Kind::update:
+      answer.found += tree.update(operation.key, operation.key) ? 1 : 0;
+      break;
+    case Kind::scan: {
+      std::uint64_t keys[longest_scan];
+      std::uint64_t values[longest_scan];
+      const std::size_t n = tree.scan(operation.key, operation.scan_length, keys, values);
+      for (std::size_t i = 0; i < n; ++i) consume(values[i]);
+      answer.scanned += n;
+      break;
+    }
+  }
+}
+
+Answer one_at_a_time(pmoss::BTree& tree, std::span<const pmoss::Operation> operations) {
+  Answer answer;
+  for (const auto& operation : operations) execute(tree, operation, answer);
+  return answer;
+}
+
+/// As the runtime's workers do: the ways to all keys of a batch are searched together, then what is
+/// no lookup is done in turn.
+Answer in_batches(pmoss::BTree& tree, std::span<const pmoss::Operation> operations) {
+  constexpr std::size_t batch = 64;
+  Answer answer;
+  std::uint64_t keys[batch];
+  std::uint64_t values[batch] = {};
+  bool found[batch];
+  for (; !operations.empty(); operations = operations.subspan(std::min(batch, operations.size()))) {
+    const std::size_t n = std::min(batch, operations.size());
+    for (std::size_t i = 0; i < n; ++i) keys[i] = operations[i].key;
+    tree.lookup_batch(keys, n, values, found);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (operations[i].kind == Kind::lookup) {
+        answer.found += found[i] ? 1 : 0;
+        consume(values[i]);
+      } else {
+        execute(tree, operations[i], answer);
+      }
+    }
+  }
+  return answer;
+}
+
+/// Lookups of which each begins when the one before has its value.
+template <class Lookup>
+Answer dependent(std::span<const pmoss::Operation> operations, Lookup lookup) {
+  Answer answer;
+  // 0, but the compiler does not know.
+  std::uint64_t none = 0;
+  asm volatile("" : "+r"(none));
+  std::uint64_t value = 0;
+  for (const auto& operation : operations) {
+    answer.found += lookup(operation.key + (value & none), value) ? 1 : 0;
+  }
+  consume(value);
+  return answer;
+}
+
+#ifdef PMOSS_HAVE_ABSL
+using Peer = absl::btree_map<std::uint64_t, std::uint64_t>;
+
+Answer on_peer(Peer& peer, std::span<const pmoss::Operation> operations) {
+  Answer answer;
+  for (const auto& operation : operations) {
+    switch (operation.kind) {
+      case Kind::lookup:
+        if (const auto found = peer.find(operation.key); found != peer.end()) {
+          consume(found->second);
+          ++answer.found;
+        }
+        break;
+      case Kind::insert:
+        peer.insert_or_assign(operation.key, operation.key);
+        break;
+      case Kind::update:
+        if (const auto found = peer.find(operation.key); found != peer.end()) {
+          found->second = operation.key;
+          ++answer.found;
+        }
+        break;
+      case Kind::scan: {
+        auto entry = peer.lower_bound(operation.key);
+        for (std::uint32_t i = 0; i < operation.scan_length && entry != peer.end(); ++i, ++entry) {
+          consume(entry->second);
+          ++answer.scanned;
+        }
+        break;
+      }
+    }
+  }
+  return answer;
+}
+#endif
+
+/// Runs every candidate on the same operations, in rotating order; false if they answer otherwise.
+bool measure(Mix& mix, unsigned rounds, std::uint64_t& next_record) {
+  const std::size_t n = mix.candidates.size();
+  mix.rates.resize(n);
+  bool agree = true;
+  for (unsigned round = 0; round <= rounds; ++round) {
+    std::vector<Answer> answers(n);
+    std::vector<std::vector<pmoss::Operation>> drawn(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      // The same choices. Candidates on one tree insert keys of their own.
+      pmoss::OperationGenerator generator(mix.spec, round, next_record, 1);
+      for (std::uint64_t o = 0; o < mix.operations; ++o) drawn[i].push_back(generator.next());
+      if (mix.spec.insert > 0.0) next_record += mix.operations;
+    }
+    for (std::size_t turn = 0; turn < n; ++turn) {
+      const std::size_t i = (round + turn) % n;
+      const double start = thread_cpu_seconds();
+      answers[i] = mix.candidates[i].run(drawn[i]);
+      const double spent = thread_cpu_seconds() - start;
+      // The first round is for warming up.
+      if (round > 0) mix.rates[i].push_back(static_cast<double>(mix.operations) / spent);
+    }
+    for (const Answer& answer : answers) {
+      agree = agree && answer.found == answers[0].found;
+      // Other keys were inserted, so that a scan at the end of all may be shorter.
+      agree = agree && answer.scanned * 1000 >= answers[0].scanned * 999;
+    }
+  }
+  return agree;
+}
+
 int run(const Arguments& arguments) {
   pmoss::set_search_isa(arguments.isa);
   pmoss::BTree tree({.slices = arguments.slices, .huge_pages = arguments.huge_pages});
@@ -188,116 +338,102 @@ int run(const Arguments& arguments) {
                                               static_cast<double>(std::max<std::size_t>(bytes, 1)));
 
   std::vector<Candidate> candidates;
-  candidates.push_back({"own, one at a time", [&](const std::vector<std::uint64_t>& keys) {
-                          std::uint64_t hits = 0;
-                          for (const std::uint64_t key : keys) {
-                            std::uint64_t value = 0;
-                            hits += tree.lookup(key, value) ? 1 : 0;
-                            consume(value);
-                          }
-                          return hits;
-                        }});
-  candidates.push_back({"own, batches of 64", [&](const std::vector<std::uint64_t>& keys) {
-                          constexpr std::size_t batch = 64;
-                          std::uint64_t hits = 0;
-                          std::uint64_t values[batch] = {};
-                          bool found[batch];
-                          for (std::size_t i = 0; i < keys.size(); i += batch) {
-                            const std::size_t n = std::min(batch, keys.size() - i);
-                            hits += tree.lookup_batch(keys.data() + i, n, values, found);
-                            for (std::size_t j = 0; j < n; ++j) consume(values[j]);
-                          }
-                          return hits;
-                        }});
+  candidates.push_back(
+      {"own, one at a time", [&](auto operations) { return one_at_a_time(tree, operations); }});
+  candidates.push_back(
+      {"own, batches of 64", [&](auto operations) { return in_batches(tree, operations); }});
+  std::vector<Candidate> chained;
+  chained.push_back({"own, one at a time", [&](auto operations) {
+                       return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
+                         return tree.lookup(key, value);
+                       });
+                     }});
 #ifdef PMOSS_HAVE_ABSL
-  absl::btree_map<std::uint64_t, std::uint64_t> peer;
+  Peer peer;
   loads.emplace_back("absl", load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
                        peer.insert_or_assign(key, value);
                      }));
-  candidates.push_back({"absl::btree_map", [&](const std::vector<std::uint64_t>& keys) {
-                          std::uint64_t hits = 0;
-                          for (const std::uint64_t key : keys) {
-                            const auto found = peer.find(key);
-                            if (found == peer.end()) continue;
-                            consume(found->second);
-                            ++hits;
-                          }
-                          return hits;
-                        }});
+  candidates.push_back({peer_name, [&](auto operations) { return on_peer(peer, operations); }});
+  chained.push_back({peer_name, [&](auto operations) {
+                       return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
+                         const auto found = peer.find(key);
+                         if (found == peer.end()) return false;
+                         value = found->second;
+                         return true;
+                       });
+                     }});
 #else
   std::cerr << "built without Abseil: no peer to compare with\n";
 #endif
 
-  std::vector<std::uint64_t> keys(arguments.operations);
-  const auto measure = [&](Candidate& candidate, std::uint64_t seed, bool counts) {
-    // Other keys each time: nothing is left in a cache from the candidate before.
-    pmoss::Random random(seed);
-    for (auto& key : keys) key = pmoss::key_of_record(random.below(arguments.keys), 0);
-    const double wall = wall_seconds();
-    const double cpu = thread_cpu_seconds();
-    const std::uint64_t hits = candidate.run(keys);
-    const double cpu_spent = thread_cpu_seconds() - cpu;
-    const double wall_spent = wall_seconds() - wall;
-    if (!counts) return;
-    candidate.rates.push_back(static_cast<double>(keys.size()) / cpu_spent);
-    candidate.wall_per_cpu.push_back(wall_spent / cpu_spent);
-    candidate.hits += hits;
-    candidate.lookups += keys.size();
+  pmoss::WorkloadSpec uniform;
+  uniform.records = arguments.keys;
+  uniform.max_scan_length = longest_scan;
+  pmoss::WorkloadSpec updates = uniform;
+  updates.distribution = pmoss::Distribution::zipf;
+  updates.lookup = updates.update = 0.5;
+  pmoss::WorkloadSpec inserts = updates;
+  inserts.update = 0.0;
+  inserts.insert = 0.5;
+  pmoss::WorkloadSpec scans = inserts;
+  scans.lookup = 0.0;
+  scans.scan = 0.95;
+  scans.insert = 0.05;
+  const std::uint64_t few = std::max<std::uint64_t>(arguments.operations / 4, 1);
+  std::vector<Mix> mixes{
+      {"lookups", uniform, arguments.operations, candidates},
+      {"dependent lookups", uniform, few, chained},
+      {"updates", updates, arguments.operations, candidates},
+      {"inserts", inserts, few, candidates},
+      {"scans", scans, few, candidates},
   };
-  const std::size_t n = candidates.size();
-  for (std::size_t i = 0; i < n; ++i) measure(candidates[i], i, false);  // warm-up
-  for (unsigned round = 0; round < arguments.rounds; ++round) {
-    for (std::size_t i = 0; i < n; ++i) {
-      measure(candidates[(round + i) % n], n + round * n + i, true);
-    }
+  std::uint64_t next_record = arguments.keys;
+  bool agree = true;
+  for (Mix& mix : mixes) {
+    std::cerr << "measuring " << mix.name << " ...\n";
+    agree = measure(mix, arguments.rounds, next_record) && agree;
   }
 
   const std::string cpu = trimmed(line_with("/proc/cpuinfo", "model name"));
   const std::string pages = arguments.huge_pages ? "2 MiB asked for" : "4 KiB";
-  std::cout << std::fixed << std::setprecision(2);
-  std::cout << "uniform lookups, one thread, " << arguments.keys << " keys, " << arguments.rounds
-            << " rounds of " << arguments.operations << "\n"
+  std::cout << std::fixed << std::setprecision(2) << "one thread, " << arguments.keys << " keys, "
+            << arguments.rounds << " rounds\n"
             << "own tree: " << arguments.slices << " slices, pages of " << pages << " ("
             << 100.0 * huge_share << " % huge), search " << name_of(pmoss::search_isa()) << ", "
             << bytes_per_key << " B/key; absl: pages as malloc gives them\n"
-            << "cpu: " << cpu << ", " << std::thread::hardware_concurrency() << " cores\n\n"
-            << "M lookups per CPU second\n";
-  bool all_found = true;
-  for (const auto& candidate : candidates) {
-    const Spread rate = spread_of(candidate.rates);
-    const Spread wall = spread_of(candidate.wall_per_cpu);
-    std::cout << std::left << std::setw(22) << candidate.name << std::right << std::setw(7)
-              << rate.median / 1e6 << " [" << rate.low / 1e6 << ".." << rate.high / 1e6
-              << "]  hits " << candidate.hits << " of " << candidate.lookups << "  wall/cpu "
-              << wall.median << "\n";
-    all_found = all_found && candidate.hits == candidate.lookups;
+            << "cpu: " << cpu << ", " << std::thread::hardware_concurrency() << " cores\n";
+  std::ostringstream json;
+  for (const Mix& mix : mixes) {
+    std::cout << "\n" << mix.name << ", M per CPU second\n";
+    json << (&mix == &mixes[0] ? "" : ",") << "\n    \"" << mix.name << "\": {\"rates\": {";
+    std::ostringstream ratios;
+    for (std::size_t i = 0; i < mix.candidates.size(); ++i) {
+      const std::string& name = mix.candidates[i].name;
+      const Spread rate = spread_of(mix.rates[i]);
+      std::cout << std::left << std::setw(22) << name << std::right << std::setw(7)
+                << rate.median / 1e6 << " [" << rate.low / 1e6 << ".." << rate.high / 1e6 << "]";
+      json << (i > 0 ? ", " : "") << "\"" << name << "\": " << json_of(rate);
+      if (name != peer_name && mix.candidates.back().name == peer_name) {
+        std::vector<double> values;
+        for (std::size_t r = 0; r < mix.rates[i].size(); ++r) {
+          values.push_back(mix.rates[i][r] / mix.rates.back()[r]);
+        }
+        const Spread ratio = spread_of(values);
+        std::cout << "   " << ratio.median << " [" << ratio.low << ".." << ratio.high
+                  << "] times absl";
+        ratios << (i > 0 ? ", " : "") << "\"" << name << "\": " << json_of(ratio);
+      }
+      std::cout << "\n";
+    }
+    json << "}, \"ratio_to_absl\": {" << ratios.str() << "}}";
   }
   for (const auto& [name, seconds] : loads) {
     std::cout << "load " << name << ": " << seconds << " CPU s\n";
   }
 
-  std::ostringstream ratios;
-#ifdef PMOSS_HAVE_ABSL
-  const auto ratio_of = [&](const Candidate& own) {
-    std::vector<double> values;
-    for (std::size_t r = 0; r < own.rates.size(); ++r) {
-      values.push_back(own.rates[r] / candidates.back().rates[r]);
-    }
-    return spread_of(values);
-  };
-  for (std::size_t i = 0; i + 1 < n; ++i) {
-    const Spread ratio = ratio_of(candidates[i]);
-    std::cout << "ratio to absl, " << candidates[i].name << ": " << ratio.median << " ["
-              << ratio.low << ".." << ratio.high << "]\n";
-    ratios << (i > 0 ? ", " : "") << "\"" << candidates[i].name << "\": " << json_of(ratio);
-  }
-#endif
-
   if (!arguments.json.empty()) {
     std::ofstream out(arguments.json);
-    out << "{\n  \"benchmark\": \"uniform lookups, one thread\",\n"
-        << "  \"keys\": " << arguments.keys << ",\n  \"rounds\": " << arguments.rounds
-        << ",\n  \"lookups_per_round\": " << arguments.operations
+    out << "{\n  \"keys\": " << arguments.keys << ",\n  \"rounds\": " << arguments.rounds
         << ",\n  \"slices\": " << arguments.slices << ",\n  \"pages\": \"" << pages
         << "\",\n  \"huge_page_share\": " << huge_share << ",\n  \"search\": \""
         << name_of(pmoss::search_isa()) << "\",\n  \"bytes_per_key\": " << bytes_per_key
@@ -305,19 +441,11 @@ int run(const Arguments& arguments) {
     for (std::size_t i = 0; i < loads.size(); ++i) {
       out << (i > 0 ? ", " : "") << "\"" << loads[i].first << "\": " << loads[i].second;
     }
-    out << "},\n  \"lookups_per_cpu_second\": {";
-    for (std::size_t i = 0; i < n; ++i) {
-      const Candidate& candidate = candidates[i];
-      out << (i > 0 ? "," : "") << "\n    \"" << candidate.name
-          << "\": {\"rate\": " << json_of(spread_of(candidate.rates))
-          << ", \"wall_per_cpu\": " << json_of(spread_of(candidate.wall_per_cpu))
-          << ", \"hits\": " << candidate.hits << ", \"lookups\": " << candidate.lookups << "}";
-    }
-    out << "\n  },\n  \"ratio_to_absl\": {" << ratios.str() << "}\n}\n";
+    out << "},\n  \"mixes\": {" << json.str() << "\n  }\n}\n";
     if (!out) throw std::runtime_error("cannot write " + arguments.json);
   }
-  if (!all_found) std::cerr << "some keys were not found: the rates mean nothing\n";
-  return all_found ? EXIT_SUCCESS : EXIT_FAILURE;
+  if (!agree) std::cerr << "the trees answer otherwise: the rates mean nothing\n";
+  return agree ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace

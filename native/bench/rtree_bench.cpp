@@ -1,20 +1,22 @@
 // Range queries and inserts on the R-tree beside Boost.Geometry's, in one process and in
 // alternating rounds.
 //
-//   rtree_bench [POINTS] [ROUNDS] [QUERIES]
+//   rtree_bench [POINTS] [ROUNDS] [QUERIES] [JSON]
 //
 // Uniform points; squares around points with 100 points in them on average, whose values are copied
 // out. Both trees are packed to the full, fanout 50, and hold the same integers. Rates are per
 // second of the thread's CPU time, ratios are taken within a round, values are median [min..max]
 // over the rounds. Inserts are of as many points again as there are queries, into trees that keep
-// growing.
+// growing; then the ranges are asked once more.
 #include <algorithm>
 #include <boost/geometry.hpp>
 #include <boost/geometry/index/rtree.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -56,10 +58,44 @@ struct Rates {
   }
 };
 
-void print(const char* name, std::vector<double> values, double unit) {
+/// Prints a row, and adds it to the members of a JSON object.
+void print(const char* name, std::vector<double> values, std::string& json) {
   std::sort(values.begin(), values.end());
-  std::printf("%-22s %8.2f [%.2f..%.2f]\n", name, values[values.size() / 2] / unit,
-              values.front() / unit, values.back() / unit);
+  const double median = values[values.size() / 2];
+  std::printf("%-28s %10.2f [%.2f..%.2f]\n", name, median, values.front(), values.back());
+  std::ostringstream out;
+  out << (json.empty() ? "" : ",") << "\n  \"" << name << "\": {\"median\": " << median
+      << ", \"min\": " << values.front() << ", \"max\": " << values.back() << "}";
+  json += out.str();
+}
+
+/// The ranges of a round on both trees; points found per range.
+double ask(const pmoss::WorkloadSpec& spec, int round, std::size_t queries, pmoss::RTree& tree,
+           Peer& peer, Rates& rates) {
+  pmoss::PointGenerator generator(spec, static_cast<std::uint64_t>(round));
+  std::vector<pmoss::Rectangle> squares;
+  for (std::size_t i = 0; i < queries; ++i) squares.push_back(generator.next().range);
+  std::vector<std::uint64_t> result;
+  std::uint64_t own_points = 0;
+  const double own = rate(queries, [&] {
+    for (const auto& square : squares) {
+      result.clear();
+      own_points += tree.find(square, result).points;
+    }
+  });
+  std::vector<PeerValue> peer_result;
+  std::uint64_t peer_points = 0;
+  const double other = rate(queries, [&] {
+    for (const auto& square : squares) {
+      peer_result.clear();
+      const PeerBox box(peer_point(square.x_low, square.y_low),
+                        peer_point(square.x_high, square.y_high));
+      peer_points += peer.query(bg::index::intersects(box), std::back_inserter(peer_result));
+    }
+  });
+  if (own_points != peer_points) throw std::runtime_error("the trees find different points");
+  rates.add(own, other);
+  return static_cast<double>(own_points) / static_cast<double>(queries);
 }
 
 }  // namespace
@@ -85,34 +121,11 @@ int main(int argc, char** argv) {
   tree.bulk_load(points, values);
   Peer peer(peer_values.begin(), peer_values.end());
 
-  Rates ranges, inserts;
+  Rates packed, inserts, grown;
   std::uint64_t next = spec.records;
   double found = 0.0;
   for (int round = 0; round < rounds; ++round) {
-    pmoss::PointGenerator generator(spec, static_cast<std::uint64_t>(round));
-    std::vector<pmoss::Rectangle> squares;
-    for (std::size_t i = 0; i < queries; ++i) squares.push_back(generator.next().range);
-    std::vector<std::uint64_t> result;
-    std::uint64_t own_points = 0;
-    const double own = rate(queries, [&] {
-      for (const auto& square : squares) {
-        result.clear();
-        own_points += tree.find(square, result).points;
-      }
-    });
-    std::vector<PeerValue> peer_result;
-    std::uint64_t peer_points = 0;
-    const double other = rate(queries, [&] {
-      for (const auto& square : squares) {
-        peer_result.clear();
-        const PeerBox box(peer_point(square.x_low, square.y_low),
-                          peer_point(square.x_high, square.y_high));
-        peer_points += peer.query(bg::index::intersects(box), std::back_inserter(peer_result));
-      }
-    });
-    if (own_points != peer_points) throw std::runtime_error("the trees find different points");
-    found = static_cast<double>(own_points) / static_cast<double>(queries);
-    ranges.add(own, other);
+    found = ask(spec, round, queries, tree, peer, packed);
   }
   for (int round = 0; round < rounds; ++round) {
     std::vector<pmoss::Point> fresh;
@@ -130,12 +143,24 @@ int main(int argc, char** argv) {
     inserts.add(own, other);
     next += queries;
   }
+  for (int round = 0; round < rounds; ++round) {
+    ask(spec, rounds + round, queries, tree, peer, grown);
+  }
   std::printf("%llu points, %.1f found per range\n", static_cast<unsigned long long>(spec.records),
               found);
-  print("own, Krange/s", ranges.own, 1e3);
-  print("Boost packed, Krange/s", ranges.peer, 1e3);
-  print("own / Boost", ranges.ratio, 1.0);
-  print("own, Kinsert/s", inserts.own, 1e3);
-  print("Boost R*, Kinsert/s", inserts.peer, 1e3);
-  print("own / Boost", inserts.ratio, 1.0);
+  std::string json;
+  print("ranges, own", packed.own, json);
+  print("ranges, Boost", packed.peer, json);
+  print("ranges, own / Boost", packed.ratio, json);
+  print("inserts, own", inserts.own, json);
+  print("inserts, Boost", inserts.peer, json);
+  print("inserts, own / Boost", inserts.ratio, json);
+  print("ranges after inserts, own", grown.own, json);
+  print("ranges after inserts, Boost", grown.peer, json);
+  print("ranges after inserts, own / Boost", grown.ratio, json);
+  if (argc > 4) {
+    std::ofstream out(argv[4]);
+    out << "{" << json << "\n}\n";
+    if (!out) throw std::runtime_error(std::string("cannot write ") + argv[4]);
+  }
 }

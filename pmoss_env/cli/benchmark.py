@@ -31,7 +31,7 @@ def performance(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="environment, vector-environment, decision-transformer, index, runtime, "
+            help="environment, vector-environment, decision-transformer, index, rtree, runtime, "
             "simulator, sampling or scan; repeatable."
         ),
     ] = None,

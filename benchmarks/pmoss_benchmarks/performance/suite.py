@@ -9,6 +9,7 @@ from typing import Any
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
+from pmoss_benchmarks.performance.rtree import measure_rtree
 from pmoss_benchmarks.performance.runtime import measure_runtime
 from pmoss_benchmarks.performance.sampling import measure_sampling
 from pmoss_benchmarks.performance.scan import measure_scan
@@ -23,6 +24,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "vector-environment": measure_vector_environment,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,
+    "rtree": measure_rtree,
     "runtime": measure_runtime,
     "simulator": measure_simulator,
     "sampling": measure_sampling,

@@ -62,6 +62,7 @@ def roll_out(
     undo: Undo = "never",
     out: Path | None = None,
     on_row: Callable[[dict[str, Any]], None] | None = None,
+    on_round: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Plays ``episodes`` episodes with every policy; each meets the same incumbents and instances.
 
@@ -74,6 +75,7 @@ def roll_out(
         undo: when the incumbent is put back at the end of an episode.
         out: file of rows; what it holds already is not played again.
         on_row: called with each row, also with those of the file.
+        on_round: called with every sweeping round of the hardware backend, while it measures.
 
     Returns:
         Rows: policy, episode, incumbent and final throughput (Mq/s), latencies (us), slices that
@@ -106,7 +108,7 @@ def roll_out(
                 row = known.get((name, episode))
                 if row is None:
                     if stage is None:
-                        stage = _Stage(env_kwargs, policies)
+                        stage = _Stage(env_kwargs, policies, on_round)
                     row = {"policy": name, "episode": episode}
                     row |= stage.play(policy, episode_seed(seed, episode), incumbent, undo)
                     if file:
@@ -123,8 +125,14 @@ def roll_out(
 class _Stage:
     """An environment, and a backend for the policies that search."""
 
-    def __init__(self, env_kwargs: Mapping[str, Any], policies: Mapping[str, Policy]) -> None:
+    def __init__(
+        self,
+        env_kwargs: Mapping[str, Any],
+        policies: Mapping[str, Policy],
+        on_round: Callable[[dict[str, Any]], None] | None,
+    ) -> None:
         self._env = make_environment(DEFAULT_ENV, env_kwargs)
+        self._env.watch(on_round)
         self._searchable: Backend | None = None
         for policy in policies.values():
             if (check_env := getattr(policy, "check_env", None)) is not None:

@@ -64,6 +64,21 @@ def test_this_host_rolls_out() -> None:
     assert row["provenance"]["backend"] == "hardware"
 
 
+def test_this_host_is_watched_while_it_measures() -> None:
+    rounds: list[dict[str, Any]] = []
+    env = {"backend": "hardware", "machine": "host", "slices": 8}
+    options = {"records": 5000, "seconds": 0.1, "warmup_seconds": 0.01, "sweep_seconds": 0.05}
+    policies = {"lpt": POLICIES["lpt"]}
+    arguments = {**env, "backend_options": options}
+    rows = roll_out(arguments, policies, episodes=1, seed=0, on_round=rounds.append)
+    # The incumbent's measurement and the final one, of two rounds each.
+    assert len(rounds) == 4
+    told = rows[0]["provenance"]["rounds"]["seconds"]
+    assert [of_round["seconds"] for of_round in rounds[2:]] == told
+    roll_out(TOY, policies, episodes=1, seed=0, on_round=rounds.append)
+    assert len(rounds) == 4
+
+
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_an_undone_rollout_leaves_the_incumbent_as_it_was(noise: float) -> None:
     rows = roll_out({**TOY, "noise": noise}, POLICIES, episodes=2, seed=3, undo="always")

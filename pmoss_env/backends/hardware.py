@@ -145,7 +145,7 @@ class HardwareBackend:
         self.pace = pace
         self.max_growth = max_growth
         self._progress = progress
-        self._on_round = on_round
+        self.on_round = on_round
         self._event_names: list[str] = []
         self._rounds_told_until = 0.0
         self._facts = _native.host_facts("/")
@@ -243,7 +243,7 @@ class HardwareBackend:
                 seed=seed,
                 window=self.window,
                 batch=self.batch,
-                on_rounds=self._tell_rounds if self._on_round else None,
+                on_rounds=self._tell_rounds if self.on_round else None,
             )
         except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
@@ -354,7 +354,7 @@ class HardwareBackend:
 
     def _tell_rounds(self, raw: dict[str, Any]) -> None:
         """Calls on_round with every round that is new."""
-        assert self._on_round
+        assert self.on_round
         rounds = _rounds(raw, self._rounds_told_until)
         nodes = [str(node) for node in rounds["nodes"]]
         per_query = raw["counters"].reshape(len(rounds["seconds"]), len(nodes), -1)
@@ -363,7 +363,7 @@ class HardwareBackend:
             self._event_names = [event["name"] for event in _native.probe_events()]
         for i, end in enumerate(rounds["seconds"]):
             self._rounds_told_until = end
-            self._on_round(
+            self.on_round(
                 {
                     "seconds": end,
                     "node_mq_per_s": dict(zip(nodes, rounds["node_mq_per_s"][i], strict=True)),

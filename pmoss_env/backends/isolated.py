@@ -75,7 +75,8 @@ class IsolatedBackend:
         self.slices = slices
         self.load = load
         self._silence_seconds = silence_seconds
-        self._told = {"records": progress, "round": on_round}
+        self._progress = progress
+        self.on_round = on_round
         self._child: _Child | None = None
         self._start = {
             "workload": dataclasses.asdict(self.workload),
@@ -115,7 +116,8 @@ class IsolatedBackend:
         try:
             # Here too, so that they are put back when the child is killed.
             with switched(self._checked.settings):
-                reply = self._child.ask(request, self._silence_seconds, own, self._told)
+                told = {"records": self._progress, "round": self.on_round}
+                reply = self._child.ask(request, self._silence_seconds, own, told)
         except BaseException:
             # Also on Ctrl-C: a child whose reply nobody waits for is of no use.
             self.close()

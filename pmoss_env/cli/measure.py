@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.live import round_in_words
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.cli.tasks import index_and_workload
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Arguments of backends that are no settings.
 _CALLBACKS = ("progress", "on_round")
-#: Events that the live view shows where the host counts them, per query.
-_LIVE = ("instructions", "llc_misses", "memory_misses", "remote_dram")
 
 
 def measure(
@@ -95,7 +94,7 @@ def measure(
             size = arguments.setdefault("records", 1_000_000)
             arguments.setdefault("seconds", seconds)
             arguments["progress"] = lambda done: progress("loading the index", done, size)
-            arguments["on_round"] = lambda told: progress.note(_told(told))
+            arguments["on_round"] = lambda told: progress.note(round_in_words(told))
         else:
             arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
         subject = make_backend(
@@ -161,16 +160,6 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
         f"{median(s.latency_p50_us for s in snapshots):.1f}",
         f"{median(s.latency_p99_us for s in snapshots):.1f}",
     )
-
-
-def _told(of_round: dict[str, Any]) -> str:
-    """One line of the live view: what a sweeping round has seen of each node's workers."""
-    parts = []
-    for node, rate in of_round["node_mq_per_s"].items():
-        counters = of_round["node_counters_per_query"].get(node, {})
-        told = [f"{name} {counters[name]:.3g}" for name in _LIVE if name in counters]
-        parts.append(f"node {node}: {rate:.3f} Mq/s" + "".join(f", {text}" for text in told))
-    return f"{of_round['seconds']:.1f} s  " + "  ".join(parts)
 
 
 def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from pmoss_env.cli.console import console, progress_bar, table
+from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.live import round_in_words
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.cli.policies import PadOption, named_policies
@@ -78,7 +79,7 @@ def rollout(
     described = load_machine(str(arguments["machine"]))
     given = read_schedule(incumbent, described) if incumbent else None
     not_restored = 0
-    with progress_bar("rolling out") as progress:
+    with Stages() as progress:
         done = 0
 
         def show(row: dict[str, Any]) -> None:
@@ -91,9 +92,9 @@ def rollout(
                     name = f"{row['policy']}-{row['episode']}-{what}.json"
                     write_schedule(keep / name, described.local_schedule(row[cores]))
             done += 1
-            progress(done, episodes * len(policies))
+            progress("rolling out", done, episodes * len(policies))
 
-        progress(0, episodes * len(policies))
+        progress("rolling out", 0, episodes * len(policies))
         rows = roll_out(
             arguments,
             policies,
@@ -103,6 +104,7 @@ def rollout(
             undo=cast(Any, undo),
             out=out,
             on_row=show,
+            on_round=lambda told: progress.note(round_in_words(told)),
         )
     summary = []
     for name in policies:

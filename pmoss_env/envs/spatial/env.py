@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 import gymnasium
@@ -584,6 +584,14 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         snapshot = self._backend.measure(incumbent, seed=self._measure_seed)
         # One stream per kind of reading: how often one is read does not shift the others.
         return self._as_seen(Noise(self._noise, (self._measure_seed, 0)).snapshot(snapshot))
+
+    def watch(self, on_round: Callable[[dict[str, Any]], None] | None) -> None:
+        """Calls ``on_round`` with every sweeping round of a measurement, see HardwareBackend.
+
+        Models measure in one piece: there it is never called.
+        """
+        if hasattr(self._backend, "on_round"):
+            self._backend.on_round = on_round
 
     def new_backend(self) -> Backend:
         """A fresh backend with the same arguments, set to this episode's instance.

@@ -111,6 +111,7 @@ class IsolatedBackend:
             "instance": pack_instance(self._instance),
             "schedule": pack_schedule(schedule),
             "seed": int(seed),
+            "rounds": self.on_round is not None,
         }
         own = self._checked.seconds + self._checked.warmup_seconds
         try:

@@ -47,15 +47,18 @@ def main(parent: int, ties: str) -> None:
         start["slices"],
         LoadRegime(**start["load"]),
         progress=lambda records: write_frame(replies, {"records": records}),
-        on_round=lambda told: write_frame(replies, {"round": told}),
         **start["options"],
     )
     _serve(backend, requests, replies)
 
 
 def _serve(backend: HardwareBackend, requests: BinaryIO, replies: BinaryIO) -> None:
+    def tell(of_round: dict[str, Any]) -> None:
+        write_frame(replies, {"round": of_round})
+
     while (request := read_frame(requests)) is not None:
         reply: dict[str, Any]
+        backend.on_round = tell if request["rounds"] else None
         try:
             backend.set_instance(unpack_instance(request["instance"]))
             schedule = unpack_schedule(request["schedule"])

@@ -79,6 +79,9 @@ class Stages:
     def __exit__(self, *_: object) -> None:
         self.note("")
         self._live.stop()
+        if not console.is_interactive:
+            # What was shown last stays, and its line is not ended.
+            console.print()
 
     def _view(self) -> Group:
         return Group(self._progress, *([Text(self._note)] if self._note else []))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from pmoss_benchmarks.access_path.models import ModelScores, score, train
@@ -29,7 +30,7 @@ from pmoss_benchmarks.validation.micro import (
     stream_gb_per_s,
 )
 from pmoss_datasets.access_path import AccessPathRecipe, pairs_of, simulate
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import MissingExtraError, UnknownNameError
 from pmoss_env.machines import load_machine
 
 Gate = Literal["hard", "soft", "open"]
@@ -969,7 +970,12 @@ def validate(
         laboratory: where they are asked.
         targets: what to ask.
         announce: called with each target before it is asked, and with (asked, total).
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed; told now and not after ten minutes.
     """
+    if find_spec("sklearn") is None:
+        raise MissingExtraError("scikit-learn", "agents")
     verdicts = []
     for done, target in enumerate(targets):
         announce(target, done, len(targets))

@@ -456,7 +456,10 @@ def off_policy(
 @app.command()
 def offline(
     suite: Annotated[
-        str, typer.Option(help="core (an hour on two cores), standard (all of it), or quick.")
+        str,
+        typer.Option(
+            help="core (an hour on two cores), machines (the paper's five), standard or quick."
+        ),
     ] = "core",
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task of the suite's; repeatable.")

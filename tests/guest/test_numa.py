@@ -7,22 +7,31 @@ import numpy as np
 import pytest
 
 from pmoss_env.machines.host import describe_host
-from tests.guest.virtual_machine import Member, Outcome, need_guest, run_in_guest
+from tests.guest.virtual_machine import Member, Outcome, Shape, need_guest, run_in_guest
 from tests.native.builds import build_native
 
 SKIPPED_HERE = "[  SKIPPED ]"
 
 
 @pytest.fixture(scope="module")
-def guest() -> Outcome:
+def build() -> Path:
     need_guest()
-    build = build_native("plain", "pmoss_guest_tests", "guest_init") / "tests"
+    return build_native("plain", "pmoss_guest_tests", "guest_init") / "tests"
+
+
+def run_tests(build: Path, chosen: str, shape: Shape) -> Outcome:
     return run_in_guest(
         build / "guest_init",
-        ["/program", "--gtest_color=no"],
+        ["/program", "--gtest_color=no", f"--gtest_filter={chosen}"],
         {"program": Member.of(build / "pmoss_guest_tests")},
+        shape=shape,
         environment={"PMOSS_STRESS_SECONDS": "4"},
     )
+
+
+@pytest.fixture(scope="module")
+def guest(build: Path) -> Outcome:
+    return run_tests(build, "-GuestWithoutMemory*", Shape())
 
 
 def test_the_numa_tests_pass_on_four_nodes(guest: Outcome) -> None:
@@ -30,6 +39,13 @@ def test_the_numa_tests_pass_on_four_nodes(guest: Outcome) -> None:
     assert "[  PASSED  ]" in guest.console
     # What is skipped on one node must have run here.
     assert SKIPPED_HERE not in guest.console, guest.console[-6000:]
+
+
+def test_a_node_without_memory_is_known_for_one(build: Path) -> None:
+    outcome = run_tests(build, "GuestWithoutMemory*", Shape(memoryless=2))
+    assert outcome.status == 0, outcome.console[-6000:]
+    assert "[  PASSED  ] 1 test" in outcome.console
+    assert SKIPPED_HERE not in outcome.console
 
 
 def test_a_machine_is_described_from_the_guests_files(guest: Outcome, tmp_path: Path) -> None:

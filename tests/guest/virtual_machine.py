@@ -32,11 +32,19 @@ class GuestUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """Nodes of a guest: pairs of them are near (distance 12), the others far (21)."""
+    """Nodes of a guest: pairs of them are near (distance 12), the others far (21).
+
+    Attributes:
+        nodes: how many.
+        cpus_per_node: of each.
+        mib_per_node: memory of each.
+        memoryless: a node without memory, if any.
+    """
 
     nodes: int = 4
     cpus_per_node: int = 2
     mib_per_node: int = 256
+    memoryless: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,12 +109,16 @@ def archive(files: Mapping[str, Member]) -> bytes:
 def _machine(shape: Shape) -> list[str]:
     cpus = shape.nodes * shape.cpus_per_node
     words = ["-smp", f"{cpus},sockets={shape.nodes},cores={shape.cpus_per_node},threads=1"]
-    words += ["-m", f"{shape.nodes * shape.mib_per_node}M"]
+    with_memory = shape.nodes - (shape.memoryless is not None)
+    words += ["-m", f"{with_memory * shape.mib_per_node}M"]
     for n in range(shape.nodes):
         first = n * shape.cpus_per_node
         last = first + shape.cpus_per_node - 1
-        words += ["-object", f"memory-backend-ram,id=m{n},size={shape.mib_per_node}M"]
-        words += ["-numa", f"node,nodeid={n},cpus={first}-{last},memdev=m{n}"]
+        node = f"node,nodeid={n},cpus={first}-{last}"
+        if n != shape.memoryless:
+            words += ["-object", f"memory-backend-ram,id=m{n},size={shape.mib_per_node}M"]
+            node += f",memdev=m{n}"
+        words += ["-numa", node]
     for n in range(shape.nodes):
         for m in range(n + 1, shape.nodes):
             value = 12 if n // 2 == m // 2 else 21
@@ -131,8 +143,8 @@ def run_in_guest(
         command: the path of a program in the guest and its arguments.
         files: what the guest has, by path without the leading "/".
         shape: of the guest.
-        environment: what the command finds in its environment besides PMOSS_GUEST_NODES and
-            PMOSS_GUEST_CPUS.
+        environment: what the command finds in its environment besides PMOSS_GUEST_NODES,
+            PMOSS_GUEST_CPUS and, where a node has none, PMOSS_GUEST_MEMORYLESS.
         kernel_options: more words for the kernel's command line.
         timeout: seconds after which the guest is killed.
 
@@ -145,6 +157,8 @@ def run_in_guest(
         "PMOSS_GUEST_CPUS": str(shape.cpus_per_node),
         **(environment or {}),
     }
+    if shape.memoryless is not None:
+        variables["PMOSS_GUEST_MEMORYLESS"] = str(shape.memoryless)
     words = [*(f"{name}={value}" for name, value in variables.items()), *command]
     own = {
         "init": Member(init.read_bytes(), stat.S_IFREG | 0o755),

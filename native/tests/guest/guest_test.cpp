@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -189,6 +190,42 @@ TEST_F(GuestFaults, OnAFullNodeDataStayElsewhereAndThatIsTold) {
   for (void* const memory : taken) ::munmap(memory, part);
   const runtime::Measurement again = runner_->measure(on({0, 1}, full));
   EXPECT_EQ(again.pages.on(full), again.pages.total());
+}
+
+// In a guest of its own: one of the nodes has CPUs and no memory.
+class GuestWithoutMemory : public GuestFaults {
+ protected:
+  void SetUp() override {
+    if (std::getenv("PMOSS_GUEST_MEMORYLESS") == nullptr) GTEST_SKIP() << "every node has memory";
+    GuestFaults::SetUp();
+  }
+};
+
+TEST_F(GuestWithoutMemory, ItsCpusServeDataFromElsewhereAndDataAreNotPlacedThere) {
+  const int node = expected("PMOSS_GUEST_MEMORYLESS");
+  const std::vector<int> nodes = memory_nodes();
+  EXPECT_EQ(nodes.size(), static_cast<std::size_t>(expected("PMOSS_GUEST_NODES")) - 1);
+  EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node), 0);
+  const int cpu = node * expected("PMOSS_GUEST_CPUS");
+  const Cpu* const found = read_topology().find(cpu);
+  ASSERT_NE(found, nullptr);
+  for (const int home : {nodes.front(), nodes.back()}) {
+    const runtime::Measurement result = runner_->measure(on({cpu, 0}, home));
+    EXPECT_EQ(result.worker_cpus[0], cpu);
+    EXPECT_GT(result.worker_queries[0], 0U);
+    EXPECT_EQ(result.pages.on(home), result.pages.total());
+  }
+  const std::string number = std::to_string(node);
+  EXPECT_NE(refusal(on({0, 1}, node)).find("node " + number + ", which has no memory"),
+            std::string::npos);
+  constexpr std::size_t size = std::size_t{1} << 20;
+  void* const memory =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const int refused = set_placement(memory, size, Placement::on(node));
+  EXPECT_NE(refused, 0);
+  EXPECT_NE(explain_memory_error(refused).find("no memory"), std::string::npos);
+  ::munmap(memory, size);
 }
 
 // Last: what the process may use stays cut down.

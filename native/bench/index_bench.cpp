@@ -7,26 +7,32 @@
 //
 // Rates are operations per second of the thread's CPU time, which other processes do not disturb.
 // Ratios are taken within a round. Values are median [min..max] over the rounds.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <functional>
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "index/btree.hpp"
 #include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
+#include "workload/random.hpp"
 
 #ifdef PMOSS_HAVE_ABSL
 #include "absl/container/btree_map.h"
@@ -301,6 +307,38 @@ bool measure(Mix& mix, unsigned rounds, std::uint64_t& next_record) {
   return agree;
 }
 
+/// Cache lines that a uniform lookup brings from memory: those that no other of many lookups has
+/// touched before. What all of them share, the upper nodes, is in a cache.
+double new_lines_per_lookup(pmoss::BTree& tree, std::uint64_t keys) {
+  constexpr int lookups = 200'000;
+  pmoss::Random random(1);
+  pmoss::TouchLog log;
+  std::unordered_set<std::uint64_t> lines;
+  for (int i = 0; i < lookups; ++i) {
+    log.clear();
+    std::uint64_t value = 0;
+    tree.lookup(pmoss::key_of_record(random.below(keys), 0), value, log);
+    for (const auto& entry : log.entries()) lines.insert(entry.line());
+  }
+  return static_cast<double>(lines.size()) / lookups;
+}
+
+/// Reads of random lines, none of which waits for another, per second of the thread's CPU time.
+double random_reads(std::span<const std::uint64_t> memory, std::uint64_t seed) {
+  constexpr std::uint64_t reads = 20'000'000;
+  const std::uint64_t lines = memory.size() / 8;
+  std::uint64_t sum = 0;
+  std::uint64_t state = seed | 1;
+  const double start = thread_cpu_seconds();
+  for (std::uint64_t i = 0; i < reads; ++i) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    sum += memory[(((state >> 32) * lines) >> 32) * 8];
+  }
+  const double spent = thread_cpu_seconds() - start;
+  consume(sum);
+  return static_cast<double>(reads) / spent;
+}
+
 int run(const Arguments& arguments) {
   pmoss::set_search_isa(arguments.isa);
   pmoss::BTree tree({.slices = arguments.slices, .huge_pages = arguments.huge_pages});
@@ -394,6 +432,23 @@ int run(const Arguments& arguments) {
     agree = measure(mix, arguments.rounds, next_record) && agree;
   }
 
+  // The bound: as many bytes as the tree has, on the same pages.
+  std::vector<double> reads, shares;
+  const double lines = new_lines_per_lookup(tree, arguments.keys);
+  {
+    const std::size_t size = std::max(bytes, std::size_t{1} << 28) & ~((std::size_t{1} << 21) - 1);
+    const std::unique_ptr<std::uint64_t, decltype(&std::free)> memory(
+        static_cast<std::uint64_t*>(std::aligned_alloc(std::size_t{1} << 21, size)), &std::free);
+    if (memory == nullptr) throw std::bad_alloc();
+    if (arguments.huge_pages) ::madvise(memory.get(), size, MADV_HUGEPAGE);
+    std::memset(memory.get(), 1, size);
+    random_reads({memory.get(), size / 8}, 0);
+    for (unsigned round = 0; round < arguments.rounds; ++round) {
+      reads.push_back(random_reads({memory.get(), size / 8}, round));
+      shares.push_back(100.0 * mixes[0].rates[1][round] * lines / reads.back());
+    }
+  }
+
   const std::string cpu = trimmed(line_with("/proc/cpuinfo", "model name"));
   const std::string pages = arguments.huge_pages ? "2 MiB asked for" : "4 KiB";
   std::cout << std::fixed << std::setprecision(2) << "one thread, " << arguments.keys << " keys, "
@@ -427,6 +482,12 @@ int run(const Arguments& arguments) {
     }
     json << "}, \"ratio_to_absl\": {" << ratios.str() << "}}";
   }
+  const Spread read_rate = spread_of(reads);
+  const Spread share = spread_of(shares);
+  std::cout << "\nindependent random reads, M per CPU second: " << read_rate.median / 1e6 << " ["
+            << read_rate.low / 1e6 << ".." << read_rate.high / 1e6 << "]; a lookup brings " << lines
+            << " lines: batched lookups reach " << share.median << " % [" << share.low << ".."
+            << share.high << "] of that\n";
   for (const auto& [name, seconds] : loads) {
     std::cout << "load " << name << ": " << seconds << " CPU s\n";
   }
@@ -441,7 +502,10 @@ int run(const Arguments& arguments) {
     for (std::size_t i = 0; i < loads.size(); ++i) {
       out << (i > 0 ? ", " : "") << "\"" << loads[i].first << "\": " << loads[i].second;
     }
-    out << "},\n  \"mixes\": {" << json.str() << "\n  }\n}\n";
+    out << "},\n  \"random_reads\": " << json_of(read_rate)
+        << ",\n  \"lines_per_lookup\": " << lines
+        << ",\n  \"share_of_random_reads\": " << json_of(share) << ",\n  \"mixes\": {" << json.str()
+        << "\n  }\n}\n";
     if (!out) throw std::runtime_error("cannot write " + arguments.json);
   }
   if (!agree) std::cerr << "the trees answer otherwise: the rates mean nothing\n";

@@ -82,6 +82,18 @@ def test_readme_shows_the_committed_error_card() -> None:
         assert cell["schedules"] >= 100
 
 
+def test_readme_counts_the_committed_verdicts() -> None:
+    verdicts = json.loads((RESULTS / "validation.json").read_text())["verdicts"]
+    asked = [v for v in verdicts if v["verdict"] != "not modelled"]
+    hard = [v for v in verdicts if v["gate"] == "hard"]
+    inside = sum(v["verdict"] == "inside" for v in asked)
+    kept = sum(v["verdict"] == "inside" for v in hard)
+    assert (
+        f"{inside} of {len(asked)} lie inside their tolerance, {kept} of the {len(hard)}" in README
+    )
+    assert not any(v["verdict"] == "outside" for v in hard)
+
+
 def test_readme_shows_the_committed_off_policy_errors() -> None:
     pytest.importorskip("torch")
     from pmoss_benchmarks.off_policy import summarise

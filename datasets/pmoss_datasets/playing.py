@@ -15,7 +15,7 @@ import numpy as np
 from pmoss_datasets.recipes import SEARCH, Behaviour, Recipe
 from pmoss_datasets.schema import FIELDS, Array, Episode, snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
-from pmoss_env.baselines import make_baseline
+from pmoss_env.baselines import SEARCHES, make_baseline
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.evaluation import Policy
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Float32Array, Schedule
@@ -247,7 +247,8 @@ class Player:
         self, env: Any, behaviour: Behaviour, budget: int | None, rng: np.random.Generator
     ) -> Schedule:
         """The schedule that a baseline wants."""
-        backend = self._backend(env) if behaviour.policy == SEARCH else None
+        asks = behaviour.policy in (*SEARCHES, "exact")
+        backend = self._backend(env) if asks else None
         return make_baseline(behaviour.policy, budget=budget)(env.context(rng, backend))
 
     def _stray(

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from pmoss_datasets.schema import ID_PATTERN
-from pmoss_env.baselines import BASELINES, DEFAULT_BUDGET
+from pmoss_env.baselines import BASELINES, DEFAULT_BUDGET, SEARCHES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
 
 PRESETS = Path(__file__).parent / "presets"
-#: The one policy that needs a backend of its own.
+#: The search whose way can be stopped at, and that defines a score of 100.
 SEARCH = "local-search"
 
 
@@ -36,7 +36,7 @@ class Behaviour:
             and gives a ``pmoss_env.evaluation.Policy``, such as "pmoss_agents:load".
         weight: its share of the episodes is weight / sum of the weights.
         epsilon: probability that a slice goes to a random worker core in place of the policy's.
-        budget: backend evaluations of "local-search"; None: the baseline's own.
+        budget: backend evaluations of a policy that searches; None: the baseline's own.
         visits: of "local-search": so many episodes in a row are the way of one search on one
             instance, from early to late; 1: each episode is the end of a search of its own.
         arguments: what the function is called with, such as an agent's checkpoint.
@@ -59,8 +59,10 @@ class Behaviour:
             raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
         if self.budget is not None and self.budget < 1:
             raise DescriptionError(f"{self.policy}: budget = {self.budget}: must be at least 1")
-        if self.budget is not None and self.policy != SEARCH:
-            raise DescriptionError(f"{self.policy}: budget = {self.budget}: only {SEARCH} searches")
+        if self.budget is not None and self.policy not in SEARCHES:
+            raise DescriptionError(
+                f"{self.policy}: budget = {self.budget}: only {', '.join(SEARCHES)} search"
+            )
         if self.visits < 1 or (self.visits > 1 and self.policy != SEARCH):
             raise DescriptionError(
                 f"{self.policy}: visits = {self.visits}: must be 1, or more of {SEARCH}"

@@ -89,6 +89,16 @@ def test_search_is_at_least_as_good_as_the_schedules_it_is_compared_with(tmp_pat
     assert dataset.normalized_score(gain, "improvement") == pytest.approx(100)
 
 
+@pytest.mark.parametrize("policy", ["annealing", "greedy-marginal", "exact"])
+def test_every_search_can_be_collected_from(policy, tmp_path):
+    budget = None if policy == "exact" else 30
+    env = {"machine": "toy", "slices": 4}
+    recipe = Recipe(env=env, episodes=2, behaviours=(Behaviour(policy, budget=budget),))
+    dataset = collect(recipe, tmp_path / "data")
+    assert len(dataset) == 2
+    assert np.isfinite(dataset.column("final_throughput")).all()
+
+
 def test_the_step_wise_rules_place_in_the_episodes_order(tmp_path):
     recipe = Recipe(
         env={**TOY, "order": "index"},

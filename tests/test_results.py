@@ -47,6 +47,19 @@ def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
             assert all(policy["illegal_actions"] == 0 for policy in of_task.values())
 
 
+def test_readme_shows_the_committed_scores_of_the_core() -> None:
+    summary = json.loads((RESULTS / "offline" / "core" / "summary.json").read_text())
+    section = README.split("### Offline benchmark")[1].split("`pmoss rollout` lets")[0]
+    overall = summary["tracks"]["same-task"]["overall"]
+    shown = re.findall(
+        r"^\| ([a-z-]+) \| (-?[0-9.]+) \[(-?[0-9.]+), (-?[0-9.]+)\] \|$", section, re.M
+    )
+    assert len(shown) >= 10
+    for name, *numbers in shown:
+        iqm = overall[name]["iqm"]
+        assert [float(n) for n in numbers] == [round(iqm[k], 1) for k in ("value", "low", "high")]
+
+
 def test_readme_shows_the_committed_table() -> None:
     for summary in aggregate(read_results(RESULTS / "demo" / "results.jsonl")[1]):
         low, high = summary.throughput_low, summary.throughput_high

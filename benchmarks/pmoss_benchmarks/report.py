@@ -66,7 +66,7 @@ class Report:
         """An empty report, or what lies at ``path`` so far.
 
         Args:
-            path: where write() puts it; None: nowhere.
+            path: where add() writes it; None: nowhere.
 
         Raises:
             DescriptionError: the file holds something else, or figures of another machine.
@@ -109,6 +109,11 @@ class Report:
                 },
             }
             write_atomically(self._path, json.dumps(content, indent=2) + "\n")
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """A row of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
 
 
 def describe_machine() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pmoss_benchmarks.offline.scores import (
 from pmoss_benchmarks.offline.store import SUMMARY, facts_of, write_rows
 from pmoss_benchmarks.offline.tracks import TRACKS
 from pmoss_benchmarks.offline.work import best_name, to_rows
-from pmoss_benchmarks.report import describe_machine
+from pmoss_benchmarks.report import describe_machine, markdown_row
 from pmoss_env import __version__
 from pmoss_env.baselines import SEARCHES, SHARED_BASELINES, STATIC_BASELINES
 from pmoss_env.evaluation import EpisodeResult, aggregate, command_line
@@ -132,7 +132,7 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
     tasks = list(found["tasks"])
     columns = ["policy", "knows", "IQM", "best", "median", "mean", *tasks]
     columns += ["illegal", "training s", "ms / decision", "command"]
-    lines = [_line(columns), _line(["---"] * len(columns))]
+    lines = [markdown_row(columns), markdown_row(["---"] * len(columns))]
     agents = list(dict.fromkeys(c["agent"] for c in cells if c["agent"] != OPPONENTS))
     played = {name for task in tasks for name in found["tasks"][task]}
     names = [name for name in (*BASELINE_NAMES, *agents) if name in played]
@@ -143,7 +143,7 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
         mine = [cell for cell in cells if cell["agent"] == name and "training" in cell]
         told = [summary_ for summary_ in of_tasks if summary_]
         lines.append(
-            _line(
+            markdown_row(
                 [
                     f"**{name}**" if name in agents else name,
                     _knows(name, mine, summary["settings"]),
@@ -268,12 +268,8 @@ def _ratios(
         mine = best["throughput"]
         others = [of_task[name][0] for name in names]
         over = [f"{mine / other:.2f}" for other in (*others, max(others), rule["throughput"])]
-        rows.append(_line([task, best["policy"], f"{mine:.1f}", *over]))
+        rows.append(markdown_row([task, best["policy"], f"{mine:.1f}", *over]))
     if not rows:
         return []
     heading = "Throughput over that of schedules whose workers share slices (measured, not placed):"
-    return ["", heading, "", _line(columns), _line(["---"] * len(columns)), *rows]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return ["", heading, "", markdown_row(columns), markdown_row(["---"] * len(columns)), *rows]

@@ -18,7 +18,7 @@ from pmoss_benchmarks.performance.original_layout import Training
 from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_datasets import Behaviour, Recipe, collect
 
-PLACEMENT_GOAL_S = 1.0
+PLACEMENT_GOAL_S = 0.5
 #: How many times faster than the original's layout ours has to train.
 TRAINING_GOAL = 5.0
 #: Trajectories per update.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.performance.suite import PARTS
+from pmoss_benchmarks.report import markdown_row
 from pmoss_env.files import write_atomically
 
 RESULTS = Path(__file__).parents[2] / "results" / "performance"
@@ -29,7 +30,7 @@ def side_by_side(reports: Mapping[str, Mapping[str, Any]]) -> str:
         )
     columns = ["figure", "goal", *reports]
     lines += ["", "Median [least, most] over the rounds.", ""]
-    lines += [_line(columns), _line(["---"] * len(columns))]
+    lines += [markdown_row(columns), markdown_row(["---"] * len(columns))]
     for part in PARTS:
         by_name: dict[str, dict[str, Mapping[str, Any]]] = {}
         for name, report in reports.items():
@@ -39,17 +40,13 @@ def side_by_side(reports: Mapping[str, Mapping[str, Any]]) -> str:
             # The last report knows the goal of today.
             goal = list(found.values())[-1]["goal"]
             cells = [_cell(found[name]) if name in found else "" for name in reports]
-            lines.append(_line([figure_name, goal, *cells]))
+            lines.append(markdown_row([figure_name, goal, *cells]))
     return "\n".join(lines) + "\n"
 
 
 def _cell(figure: Mapping[str, Any]) -> str:
     spread = f"{figure['median']:.4g} [{figure['low']:.4g}, {figure['high']:.4g}] {figure['unit']}"
     return spread + (", missed" if figure["reached"] is False else "")
-
-
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def read_reports() -> dict[str, Any]:

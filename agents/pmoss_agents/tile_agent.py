@@ -76,13 +76,14 @@ class TileAgent(Agent):
 
     def _check_observation(self, observation: Observation) -> None:
         self.check_task({"grid": list(np.shape(observation["position_mask"]))}, "the observation")
+        mode = self.task.get("observation", "full")
         for key, shape in zip(KEYS, self.task["shapes"], strict=True):
             given = list(np.shape(observation[key])) if key in observation else "absent"
             if given != shape:
                 raise CheckpointError(
                     f"{self.name} was fitted for {key} of shape {shape}, but the observation's is "
-                    f"{given}; the environment must have observation={self.task['observation']!r} "
-                    "and the same machine"
+                    f"{given}; the environment must have observation={mode!r} and the "
+                    "same machine"
                 )
 
 

@@ -222,6 +222,9 @@ class HardwareBackend:
         runner = self._loaded_runner()
         before = runner.size
         self._rounds_told_until = 0.0
+        if self.on_round and not self._event_names:
+            # Not while it measures: asking opens counters.
+            self._event_names = [event["name"] for event in _native.probe_events()]
         try:
             raw = runner.measure(
                 cores=cpu[schedule.cores],
@@ -359,8 +362,6 @@ class HardwareBackend:
         nodes = [str(node) for node in rounds["nodes"]]
         per_query = raw["counters"].reshape(len(rounds["seconds"]), len(nodes), -1)
         per_query = per_query / np.maximum(raw["sampled"], 1)[:, :, np.newaxis]
-        if not self._event_names:
-            self._event_names = [event["name"] for event in _native.probe_events()]
         for i, end in enumerate(rounds["seconds"]):
             self._rounds_told_until = end
             self.on_round(

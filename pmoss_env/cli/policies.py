@@ -13,7 +13,7 @@ PadOption = Annotated[
     bool,
     typer.Option(
         "--pad",
-        help="Let agents place slices on a machine that is not that of their data: its grid is "
+        help="Let agents place slices on a smaller machine than that of their data: its grid is "
         "padded to theirs and masked.",
     ),
 ]

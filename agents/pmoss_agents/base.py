@@ -35,7 +35,7 @@ Progress = Callable[[int, int, Mapping[str, float]], None]
 
 FORMAT = "pmoss-agent"
 #: Raised by one whenever an older reader could misread a newer checkpoint.
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 CONFIGS = Path(__file__).parent / "configs"
 _HEADER = "header"
 
@@ -209,6 +209,10 @@ class Agent(ABC):
                 "observation": getattr(env, "observation_mode", None),
             }
         )
+
+    def encoders(self) -> list[Any]:
+        """The state encoders of the networks that it acts by: they know the machine's domains."""
+        return []
 
     def check_dataset(self, dataset: Dataset, allow_other: bool = False) -> dict[str, str]:
         """Refuses to go on learning from another dataset than the one begun with.

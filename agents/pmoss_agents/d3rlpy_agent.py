@@ -21,7 +21,7 @@ import numpy as np
 from pmoss_agents.base import Array, Progress, checker, task_of
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
 from pmoss_agents.observations import FullSequenceView
-from pmoss_agents.tile_agent import TileAgent, check_settings, standardise
+from pmoss_agents.tile_agent import TileAgent, check_settings, set_up
 from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.transitions import Batch, Transitions
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -158,7 +158,8 @@ class D3rlpyAgent(TileAgent):
                 learner = self._new_learner(source, dataset)
                 if not self._arrays:
                     view = FullSequenceView(dataset, config.reward)
-                    standardise(_networks(learner), input_samples(dataset, view, episodes))
+                    samples = input_samples(dataset, view, episodes)
+                    set_up(_networks(learner), samples, dataset.machine)
                 shapes = [list(shape) for shape in source.shapes]
                 self.task = {**task, "reward_scale": scale, "shapes": shapes}
                 self._use(learner)

@@ -25,6 +25,7 @@ from pmoss_agents.base import Agent, Array, Observation, Progress, checker, task
 from pmoss_agents.decision_network import Decoder, Model
 from pmoss_agents.episodes import best_episodes, check_learnable, input_samples
 from pmoss_agents.observations import FullSequenceView, in_full
+from pmoss_agents.state_encoder import StateEncoder
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_env.envs.spatial.env import REWARDS
@@ -188,7 +189,7 @@ class DecisionTransformer(Agent):
                 self.task = {**task, "meta": source.meta_size, "best_throughput": best}
                 torch.manual_seed(config.seed)
                 self.model = self._new_model()
-                source.standardise(self.model, best)
+                source.set_up(self.model, best)
             self.dataset = origin
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
@@ -267,6 +268,10 @@ class DecisionTransformer(Agent):
             self.task["meta"],
             self.task["slices"],
         )
+
+    def encoders(self) -> list[StateEncoder]:
+        """See Agent.encoders."""
+        return [] if self.model is None else [self.model.states]
 
     # ---- acting
 
@@ -435,15 +440,12 @@ def _schedule(update: int, config: Config) -> float:
 
 
 def _alike_tiles(machine: Machine) -> list[Array]:
-    """Tiles of workers that may trade places: of one node and cache, no sibling's time to share."""
+    """Tiles of workers that may trade places: of one domain, no sibling's time to share."""
     workers = machine.workers
     alone = np.bincount(machine.physical_of_core[workers])[machine.physical_of_core[workers]] == 1
     workers = workers[alone]
-    place = np.stack([machine.node_of_core[workers], machine.llc_of_core[workers]], axis=1)
-    groups = [
-        machine.tile_of_core[workers[(place == group).all(axis=1)]]
-        for group in np.unique(place, axis=0)
-    ]
+    domain = machine.domain_of_core[workers]
+    groups = [machine.tile_of_core[workers[domain == each]] for each in np.unique(domain)]
     return [tiles for tiles in groups if tiles.size > 1]
 
 
@@ -499,8 +501,8 @@ class _Episodes:
             rows.append(int(order[place]))
         return rows
 
-    def standardise(self, model: Model, best: float) -> None:
-        """Sets the model's input statistics from a sample of the episodes."""
+    def set_up(self, model: Model, best: float) -> None:
+        """Tells the model the machine, and statistics of its inputs from some episodes."""
         samples = input_samples(self._dataset, self._view, self._kept)
         for key, part in {
             "machine_view": model.states.machine,
@@ -509,6 +511,7 @@ class _Episodes:
             "meta": model.meta_standard,
         }.items():
             part.set(samples[key])
+        model.states.set_domains(self._dataset.machine.domain_of_tile)
         returns = torch.from_numpy(samples["returns"]).double() / best
         model.returns_mean.copy_(returns.mean())
         # Where all episodes end alike there is no scale to standardise to.

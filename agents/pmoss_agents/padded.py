@@ -67,6 +67,10 @@ class PaddedAgent:
             if name in self._column
         ]
         self._pairs = [here for here, _ in known], [there for _, there in known]
+        domains = np.full(self._grid, -1)
+        here = machine.domain_of_tile.reshape(machine.rows, machine.cols)
+        domains[: machine.rows, : machine.cols] = here
+        self._domains = domains.ravel().tolist()
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -93,5 +97,13 @@ class PaddedAgent:
         here, there = self._pairs
         meta[there] = padded["meta"][here]
         padded["meta"] = meta
-        row, col = divmod(self.agent.act(padded), self._grid[1])
+        encoders = self.agent.encoders()
+        own = [encoder.domains.tolist() for encoder in encoders]
+        try:
+            for encoder in encoders:
+                encoder.set_domains(self._domains)
+            row, col = divmod(self.agent.act(padded), self._grid[1])
+        finally:
+            for encoder, domains in zip(encoders, own, strict=True):
+                encoder.set_domains(domains)
         return int(row * cols + col)

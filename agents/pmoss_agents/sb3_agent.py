@@ -23,13 +23,14 @@ import numpy as np
 
 from pmoss_agents.base import Array, OnlineAgent, Progress
 from pmoss_agents.observations import full_shapes, in_full
-from pmoss_agents.tile_agent import TileAgent, check_settings, standardise
+from pmoss_agents.tile_agent import TileAgent, check_settings, set_up
 from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.envs.spatial.vector import SAME_STEP, SpatialVectorEnv
 from pmoss_env.errors import MissingExtraError
+from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_NAMES
 
 try:
@@ -133,7 +134,7 @@ class SB3Agent(TileAgent, OnlineAgent):
         from pmoss_agents.sb3_masked.environment import FlatVecEnv
 
         kwargs = {**env, "reward": config.reward}
-        task, samples = _look_around(kwargs, config.seed)
+        task, samples, machine = _look_around(kwargs, config.seed)
         self.check_task(task, "the environment")
         scale = self.task.get("scale") or _spread(samples["returns"])
         with _own_chance(config.seed), torch_threads(config.threads):
@@ -143,7 +144,7 @@ class SB3Agent(TileAgent, OnlineAgent):
                 self.task = self.task or {**task, "scale": scale}
                 model = self._new_model(flat)
                 if not begun:
-                    standardise([model.policy], samples)
+                    set_up([model.policy], samples, machine)
                 else:
                     load_weights(model.policy, self._arrays, "policy.")
                     load_moments(model.policy.optimizer, self._arrays, "optimiser/")
@@ -251,7 +252,9 @@ def _seed(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _look_around(kwargs: Mapping[str, Any], seed: int) -> tuple[dict[str, Any], dict[str, Array]]:
+def _look_around(
+    kwargs: Mapping[str, Any], seed: int
+) -> tuple[dict[str, Any], dict[str, Array], Machine]:
     """The task of an environment, and what random episodes in it show.
 
     Returns:
@@ -297,10 +300,8 @@ def _look_around(kwargs: Mapping[str, Any], seed: int) -> tuple[dict[str, Any], 
             returns += rewards
     finally:
         envs.close()
-    return task, {
-        **{key: np.concatenate(parts) for key, parts in samples.items()},
-        "returns": returns,
-    }
+    gathered = {key: np.concatenate(parts) for key, parts in samples.items()}
+    return task, {**gathered, "returns": returns}, first.machine
 
 
 def _spread(returns: Array) -> float:

@@ -11,10 +11,12 @@ import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, checker
 from pmoss_agents.observations import KEYS, in_full
+from pmoss_agents.state_encoder import StateEncoder
 from pmoss_agents.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import torch_threads
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.machines import Machine
 
 try:
     import torch
@@ -53,6 +55,11 @@ class TileAgent(Agent):
         super().__init__(**config)
         self.networks: dict[str, TileScores] = {}
 
+    def encoders(self) -> list[StateEncoder]:
+        """See Agent.encoders."""
+        modules = [module for network in self.networks.values() for module in network.modules()]
+        return [module for module in modules if isinstance(module, StateEncoder)]
+
     @abstractmethod
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         """(B, tiles) preferences of B observations; the highest is chosen."""
@@ -87,12 +94,13 @@ class TileAgent(Agent):
                 )
 
 
-def standardise(networks: Iterable[nn.Module], samples: Mapping[str, Array]) -> None:
-    """Sets the input statistics of all encoders in some networks.
+def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine: Machine) -> None:
+    """Tells all encoders in some networks the statistics of their inputs and the machine.
 
     Args:
         networks: those of targets too.
         samples: (n, features) of ``machine_view``, ``incumbent_view``, ``slice_view``, ``meta``.
+        machine: whose tiles they see.
     """
     for network in networks:
         for encoder in network.modules():
@@ -101,3 +109,4 @@ def standardise(networks: Iterable[nn.Module], samples: Mapping[str, Array]) -> 
                 encoder.states.incumbent.set(samples["incumbent_view"])
                 encoder.states.slice.set(samples["slice_view"])
                 encoder.meta_standard.set(samples["meta"])
+                encoder.states.set_domains(machine.domain_of_tile)

@@ -4,6 +4,7 @@ Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() 
 """
 
 from pmoss_env.baselines.annealing import anneal
+from pmoss_env.baselines.best_fit import best_fit, foretold_times
 from pmoss_env.baselines.catalog import (
     ASKING,
     BASELINES,
@@ -52,8 +53,10 @@ __all__ = [
     "SearchResult",
     "anneal",
     "balance_two_levels",
+    "best_fit",
     "branch_and_bound",
     "core_speed",
+    "foretold_times",
     "greedy",
     "greedy_capacity",
     "greedy_marginal",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from pmoss_env.baselines.annealing import anneal_schedule
+from pmoss_env.baselines.best_fit import best_fit
 from pmoss_env.baselines.context import Baseline, Context
 from pmoss_env.baselines.exact import exact_schedule
 from pmoss_env.baselines.kernel_like import balance_two_levels, spread_by_misses
@@ -50,6 +51,7 @@ BASELINES: Mapping[str, Baseline] = {
     "lpt-capacity": lpt_capacity,
     "greedy": greedy,
     "greedy-capacity": greedy_capacity,
+    "best-fit": best_fit,
     "two-level": balance_two_levels,
     "counter-threshold": spread_by_misses,
     **SEARCHES,

@@ -92,11 +92,27 @@ class Machine:
         return np.flatnonzero(self.worker_mask).astype(np.int32)
 
     @cached_property
+    def domain_of_core(self) -> Int32Array:
+        """(C,) int32: cores of one domain are of one node and one last-level cache.
+
+        All memory is as far from one as from the other.
+        """
+        places = np.stack([self.node_of_core, self.llc_of_core], axis=1)
+        return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+    @cached_property
     def core_of_tile(self) -> Int32Array:
         """(r * c,) int32, the core on each tile, -1 where there is none."""
         cores = np.full(self.tiles, -1, dtype=np.int32)
         cores[self.tile_of_core] = np.arange(self.cores, dtype=np.int32)
         return cores
+
+    @cached_property
+    def domain_of_tile(self) -> Int32Array:
+        """(r * c,) int32, the domain of the worker on each tile, -1 where there is none."""
+        domains = np.full(self.tiles, -1, dtype=np.int32)
+        domains[self.tile_of_core[self.workers]] = self.domain_of_core[self.workers]
+        return domains
 
     @cached_property
     def worker_tiles(self) -> BoolArray:

@@ -52,7 +52,16 @@ def test_static_baselines_need_no_measurement_and_repeat(machine, slices, seed):
 
 @pytest.mark.parametrize(
     "name",
-    ["random", "lpt", "greedy", "greedy-capacity", "two-level", "counter-threshold", *SEARCHES],
+    [
+        "random",
+        "lpt",
+        "greedy",
+        "greedy-capacity",
+        "best-fit",
+        "two-level",
+        "counter-threshold",
+        *SEARCHES,
+    ],
 )
 @pytest.mark.parametrize("most", [2, 3])
 def test_baselines_obey_the_constraint(a_context, name, most):

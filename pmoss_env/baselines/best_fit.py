@@ -1,0 +1,82 @@
+"""Best fit: fills one core after the other, with the times that the counters foretell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.load_aware import core_speed, slice_load
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.types import COUNTER_INDEX, Float64Array, Schedule
+
+#: How far above the time at which all cores would end together a core may be filled.
+SLACK = 0.05
+#: What foretelling a slice's time on another core takes besides its load.
+_MEMORY = ("cycles", "cycles_mem_any", "l1d_misses")
+
+
+def best_fit(context: Context) -> Schedule:
+    """Each slice on the fullest core that it does not overfill, in the order of the episode.
+
+    A core is full when it ends 5 % after all would end together if work could be cut at will. A
+    slice that overfills every core goes where it ends first. So light slices leave whole cores to
+    the heavy ones that are still to come, which list scheduling in the same order does not
+    (best-fit bin packing: Johnson et al., Worst-Case Performance Bounds for Simple
+    One-Dimensional Packing Algorithms, 1974).
+
+    UnsupportedError without a snapshot.
+    """
+    if context.incumbent is None or context.snapshot is None:
+        raise UnsupportedError("the baseline 'best-fit' needs an incumbent and its snapshot")
+    machine, most = context.machine, context.max_slices_per_core
+    workers = machine.workers
+    times = foretold_times(context)
+    full = (1.0 + SLACK) / (1.0 / times.sum(axis=0)).sum()
+    order = context.order
+    if order is None:
+        order = np.argsort(-slice_load(context.snapshot), kind="stable").astype(np.int32)
+    cores = np.empty(context.slices, dtype=np.int32)
+    busy = np.zeros(workers.size)
+    count = np.zeros(workers.size, dtype=np.int64)
+    for s in order:
+        end = busy + times[s]
+        if most is not None:
+            end[count == most] = np.inf
+        fits = end <= full
+        # Chance decides between equals: a learner shall see why a core was chosen, not its number.
+        wanted = end == (end[fits].max() if fits.any() else end.min())
+        w = context.rng.choice(np.flatnonzero(wanted))
+        cores[s] = workers[w]
+        busy[w] = end[w]
+        count[w] += 1
+    return machine.local_schedule(cores)
+
+
+def foretold_times(context: Context) -> Float64Array:
+    """(slices, workers) float64: share of a worker's time that each slice would take.
+
+    Outside memory a slice takes the same time everywhere. In memory it takes its first-level
+    misses times what one costs in the core's domain, as the slices that ran there show: a slow
+    node is then not mistaken for heavy slices. And all of it takes longer on a core that loses
+    time to others. Where counters were not available all domains or cores count as alike.
+
+    Args:
+        context: needs ``incumbent`` and ``snapshot``.
+    """
+    assert context.incumbent is not None and context.snapshot is not None
+    machine, snapshot = context.machine, context.snapshot
+    workers = machine.workers
+    load = slice_load(snapshot)
+    speed = core_speed(context)
+    slowness = np.ones(workers.size) if speed is None else 1.0 / speed[workers]
+    if not all(snapshot.counters_available[COUNTER_INDEX[name]] for name in _MEMORY):
+        return load[:, None] * slowness
+    cycles, in_memory, misses = (snapshot.counter(name) for name in _MEMORY)
+    stalled = load * np.divide(in_memory, cycles, out=np.zeros_like(cycles), where=cycles > 0)
+    domain = machine.domain_of_core
+    ran = domain[context.incumbent.cores]
+    spent, missed = (np.bincount(ran, each, domain.max() + 1) for each in (stalled, misses))
+    # What ran nothing is taken for ordinary.
+    ordinary = stalled.sum() / max(misses.sum(), 1e-9)
+    cost = np.divide(spent, missed, out=np.full_like(spent, ordinary), where=missed > 0)
+    return ((load - stalled)[:, None] + misses[:, None] * cost[domain[workers]]) * slowness

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends.base import make_backend
+from pmoss_env.baselines import Context, foretold_times, make_baseline, slice_load
+from pmoss_env.baselines.best_fit import SLACK
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour
+
+
+def a_server(neighbours, workload="ycsb-a", machine="skylake-x-8n", seed=2):
+    """The context of an incumbent that runs beside neighbours, and the backend."""
+    backend = make_backend("analytic", machine=machine, workload=workload, slices=256)
+    backend.set_instance(Instance(seed, neighbours))
+    incumbent = make_baseline("spread")(Context(backend.machine, 256))
+    snapshot = backend.measure(incumbent, seed=0)
+    order = np.arange(256, dtype=np.int32)
+    return Context(backend.machine, 256, incumbent, snapshot, order=order), backend
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("machine", ["toy", "milan-nps4"])
+def test_each_slice_goes_on_the_fullest_core_that_it_does_not_overfill(a_context, machine, ordered):
+    overfilled = 0
+    for seed in range(4):
+        context = a_context(machine, slices=40, seed=seed)
+        order = np.argsort(-slice_load(context.snapshot), kind="stable")
+        if ordered:
+            order = np.random.default_rng(seed).permutation(40).astype(np.int32)
+            context = replace(context, order=order)
+        schedule = make_baseline("best-fit")(context)
+        workers = context.machine.workers
+        times = foretold_times(context)
+        full = (1 + SLACK) / (1 / times.sum(axis=0)).sum()
+        busy = dict.fromkeys(workers.tolist(), 0.0)
+        for slice_ in order:
+            ends = {core: busy[core] + times[slice_, i] for i, core in enumerate(busy)}
+            fitting = [end for end in ends.values() if end <= full]
+            overfilled += not fitting
+            chosen = int(schedule.cores[slice_])
+            assert ends[chosen] == (max(fitting) if fitting else min(ends.values()))
+            busy[chosen] = ends[chosen]
+    assert overfilled > 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "machine", "neighbours"),
+    [
+        ("ycsb-a", "skylake-x-8n", [Neighbour("memory_stream", 2, 0.6)]),
+        ("scans", "milan-nps4", [Neighbour("cache_thrash", d, 0.4) for d in (1, 3, 6)]),
+        ("ycsb-a", "skylake-x-8n", [Neighbour("busy_core", 4, 0.6)]),
+    ],
+)
+def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, neighbours):
+    context, backend = a_server(tuple(neighbours), workload, machine)
+    place = {
+        name: backend.measure(make_baseline(name)(context), seed=0).throughput
+        for name in ("lpt", "greedy", "best-fit")
+    }
+    assert place["best-fit"] > 1.03 * max(place["lpt"], place["greedy"])
+    # The busiest core limits a closed load, and its time was foretold.
+    schedule = make_baseline("best-fit")(context)
+    times = foretold_times(context)
+    column = np.searchsorted(context.machine.workers, schedule.cores)
+    busiest = np.bincount(column, times[np.arange(256), column]).max()
+    foretold = context.snapshot.throughput / busiest
+    assert place["best-fit"] == pytest.approx(foretold, rel=0.15)
+
+
+def test_a_slow_node_is_not_mistaken_for_heavy_slices():
+    context, _ = a_server((Neighbour("memory_stream", 2, 0.6),))
+    times = foretold_times(context)
+    node = context.machine.node_of_core
+    slow = node[context.machine.workers] == 2
+    # Every slice would take longer there, wherever it ran.
+    assert np.all(times[:, slow].mean(axis=1) > 1.1 * times[:, ~slow].mean(axis=1))
+    # Those that ran there count for less than was measured.
+    ran = node[context.incumbent.cores] == 2
+    excess = times[:, ~slow].mean(axis=1) / slice_load(context.snapshot)
+    assert np.median(excess[ran]) < 0.95 < np.median(excess[~ran])
+
+
+def test_without_the_counters_all_cores_are_alike(a_context):
+    context = a_context(slices=20)
+    available = context.snapshot.counters_available.copy()
+    for name in ("cycles", "elapsed_us"):
+        available[COUNTER_INDEX[name]] = False
+    blind = replace(context, snapshot=replace(context.snapshot, counters_available=available))
+    times = foretold_times(blind)
+    assert np.array_equal(times, np.repeat(slice_load(context.snapshot)[:, None], 6, axis=1))
+    context.machine.check_schedule(make_baseline("best-fit")(blind), 20)
+
+
+def test_chance_chooses_between_equals(a_context):
+    context = a_context(slices=1)
+    drawn = {
+        int(make_baseline("best-fit")(replace(context, rng=np.random.default_rng(s))).cores[0])
+        for s in range(60)
+    }
+    assert len(drawn) > 1
+
+
+def test_it_needs_an_incumbent_and_its_snapshot(a_context):
+    with pytest.raises(UnsupportedError, match="'best-fit' needs an incumbent"):
+        make_baseline("best-fit")(Context(load_machine("toy"), 3))
+    with pytest.raises(UnsupportedError, match="'best-fit' needs an incumbent"):
+        make_baseline("best-fit")(replace(a_context(), snapshot=None))

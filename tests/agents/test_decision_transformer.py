@@ -315,10 +315,10 @@ def test_damaged_checkpoints_are_refused(fitted, tmp_path):
 
 def test_other_versions_and_other_weights_are_refused(fitted, tmp_path, monkeypatch):
     path = tmp_path / "agent.npz"
-    monkeypatch.setattr("pmoss_agents.base.CHECKPOINT_VERSION", 2)
+    monkeypatch.setattr("pmoss_agents.base.CHECKPOINT_VERSION", 1)
     fitted.save(path)
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=r"version = 2: this version reads 1"):
+    with pytest.raises(CheckpointError, match=r"version = 1: this version reads 2"):
         pmoss_agents.load(path)
     arrays, values = fitted._state()
     arrays["model/norm.weight"] = np.zeros(3, dtype=np.float32)

@@ -46,6 +46,9 @@ class Recorder:
     def reset(self):
         pass
 
+    def encoders(self):
+        return []
+
     def act(self, observation):
         self.seen.append(observation)
         return int(np.flatnonzero(observation["position_mask"])[-1])
@@ -64,6 +67,25 @@ def test_a_smaller_machine_is_placed_legally(agent, machine):
         {"machine": machine, **SLICES}, {"padded": PaddedAgent(agent)}, [101], 2, 20, 5
     )
     assert [row.illegal_actions for row in found.rows] == [0, 0]
+
+
+def test_its_networks_know_the_domains_of_the_machine_they_place_on(agent, monkeypatch):
+    known = []
+    act = agent.act
+
+    def watched(observation):
+        known.append(agent.encoders()[0].domains.tolist())
+        return act(observation)
+
+    monkeypatch.setattr(agent, "act", watched)
+    small, large = load_machine(SMALL), load_machine(LARGE)
+    evaluate({"machine": SMALL, **SLICES}, {"padded": PaddedAgent(agent)}, [101], 1, 20, 5)
+    padded = np.full((large.rows, large.cols), -1)
+    padded[: small.rows, : small.cols] = small.domain_of_tile.reshape(small.rows, small.cols)
+    assert known
+    assert all(domains == padded.ravel().tolist() for domains in known)
+    # Afterwards they are those of its own machine again.
+    assert agent.encoders()[0].domains.tolist() == large.domain_of_tile.tolist()
 
 
 def test_tiles_lie_in_the_corner_and_meta_goes_by_name():

@@ -106,6 +106,9 @@ CORE = Plan(
         "skylake-x-8n-btree-ycsb-a-memory-stream",
         "milan-nps4-btree-scans-cache-thrash",
     ),
+    # Playing costs as much as training: what choosing the best checkpoint takes is kept small.
+    validation_episodes=2,
+    checkpoints=3,
 )
 SUITES: Mapping[str, Plan] = {
     plan.name: plan

@@ -156,7 +156,8 @@ class OfflineCell:
         task: name.
         agent: name, or OPPONENTS.
         seed: of training; it also chooses the episodes of the evaluation.
-        config: the agent's config in short: results of another one are not taken for its own.
+        config: the agent's config and the recipe of its data in short: results of others are not
+            taken for its own.
     """
 
     track: str
@@ -216,7 +217,7 @@ def usable_agents(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str
 def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
     """All cells of a plan: seed by seed, and those that meet the same episodes are neighbours."""
     return [
-        OfflineCell(track, task, agent, seed, _digest(plan, agent, task))
+        OfflineCell(track, task, agent, seed, _digest(plan, track, agent, task))
         for track in plan.tracks
         for seed in range(plan.seeds)
         for task in plan.tasks
@@ -226,14 +227,17 @@ def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
 
 
 def is_current(plan: Plan, name: str) -> bool:
-    """Whether a cell's result is of the config that its agent has now, by the cell's name."""
-    _, task, agent, _, config = name.split("/")
-    return _digest(plan, agent, task) == config
+    """Whether a cell's result is of the config and data that its agent has now, by its name."""
+    track, task, agent, _, config = name.split("/")
+    return _digest(plan, track, agent, task) == config
 
 
-def _digest(plan: Plan, agent: str, task: str) -> str:
+def _digest(plan: Plan, track: str, agent: str, task: str) -> str:
     facts: Any = [*plan.opponents, *SHARED_BASELINES]
     if agent != OPPONENTS:
+        made = pmoss_agents.make(agent, **config_of(plan, agent, task))
         # With all defaults: a new field, or another default, is another agent.
-        facts = asdict(pmoss_agents.make(agent, **config_of(plan, agent, task)).config)
+        facts = {"config": asdict(made.config)}
+        if made.learns == "offline":
+            facts["data"] = asdict(recipe_of(plan, track, task))
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]

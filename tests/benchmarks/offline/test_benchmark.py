@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
-from pmoss_benchmarks.offline.plan import OPPONENTS, cells_of
+from pmoss_benchmarks.offline.plan import OPPONENTS, cells_of, is_current
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -201,6 +201,23 @@ def test_an_opponent_that_cannot_play_is_told(tmp_path: Path) -> None:
 def test_results_of_another_plan_are_not_mixed(whole: Any, data: Path) -> None:
     with pytest.raises(DatasetError, match="another plan"):
         run_offline(replace(PLAN, episodes=2), whole[0], data, agents=[OPPONENTS])
+
+
+def test_results_of_other_data_or_another_config_are_not_taken() -> None:
+    agents = [OPPONENTS, AGENT, "dqn"]
+    others = {
+        "data": replace(PLAN, tier="expert"),
+        "config": replace(PLAN, changes={AGENT: {**SMALL, "updates": 5}}),
+        "opponents": replace(PLAN, opponents=FEW[:2]),
+    }
+    names = [cell.name for cell in cells_of(PLAN, agents)]
+    assert all(is_current(PLAN, name) for name in names)
+    stale = {
+        what: {name.split("/")[2] for name in names if not is_current(plan, name)}
+        for what, plan in others.items()
+    }
+    # Who learns online has no data.
+    assert stale == {"data": {AGENT}, "config": {AGENT}, "opponents": {OPPONENTS}}
 
 
 def test_names_that_are_not_there_are_refused(data: Path, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ BASELINES = (
     "lpt",
     "lpt-capacity",
     "greedy-capacity",
+    "best-fit",
     "local-search",
 )
 #: progress(stage, done, total): called often within each stage of the demo.

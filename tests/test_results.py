@@ -58,6 +58,11 @@ def test_readme_shows_the_committed_scores_of_the_core() -> None:
     for name, *numbers in shown:
         iqm = overall[name]["iqm"]
         assert [float(n) for n in numbers] == [round(iqm[k], 1) for k in ("value", "low", "high")]
+    policies = ("decision-transformer", "percentile-bc", "best-fit", "lpt")
+    for track, found in summary["tracks"].items():
+        iqms = [found["overall"][name]["iqm"] for name in policies]
+        cells = [f"{i['value']:.1f} [{i['low']:.1f}, {i['high']:.1f}]" for i in iqms]
+        assert f"| {track} | {' | '.join(cells)} |" in section
 
 
 def test_readme_shows_the_committed_table() -> None:

@@ -102,25 +102,26 @@ def summarise(rows: Mapping[str, list[EpisodeResult]]) -> dict[str, Any]:
 def as_markdown(summary: Mapping[str, Any]) -> str:
     """The tables of a summary."""
     settings = summary["settings"]
-    seeds = 1 + max(cell["seed"] for cell in summary["cells"].values())
     lines = [
         f"# Offline benchmark, suite {summary['suite']}",
         "",
-        f"Made by `{summary['command']}` with pmoss-env {summary['version']} on "
-        f"{summary['machine']['cpu_model']}.",
+        f"Made with pmoss-env {summary['version']} on {summary['machine']['cpu_model']}; the last "
+        f"call was `{summary['command']}`.",
         "",
         f"Scores: 0 is the mean of {settings['random_schedules']} random schedules of each "
         f"episode, 100 the best that local search with {settings['search_budget']} evaluations of "
         f"the model finds; one run is the mean over {settings['episodes']} episodes that no "
-        f"dataset holds; {seeds} training seeds a task. Brackets: 95 % intervals, of the mean "
-        "over the runs of a task by a two-level bootstrap, of statistics over tasks by one "
-        f"stratified by task ({REPETITIONS} repetitions). IQM: interquartile mean over all runs. "
+        "dataset holds. Brackets: 95 % intervals, of the mean over the runs of a task by a "
+        "two-level bootstrap, of statistics over tasks by one stratified by task "
+        f"({REPETITIONS} repetitions). IQM: interquartile mean over all runs. "
         f'"Best": the checkpoint of {settings["checkpoints"]} that was best on '
         f"{settings['validation_episodes']} other episodes. Illegal: actions on masked tiles. "
         "Training: CPU time of one run. `pmoss validate` replays the rows.",
     ]
     for track, found in summary["tracks"].items():
-        lines += ["", f"## Track {track}", "", TRACKS[track].description, ""]
+        seeds = len({c["seed"] for c in summary["cells"].values() if c["track"] == track})
+        told = f"{TRACKS[track].description} {seeds} training seeds a task."
+        lines += ["", f"## Track {track}", "", told, ""]
         lines += _track(summary, track, found)
     if summary["left_out"]:
         lines += ["", "Left out: " + "; ".join(summary["left_out"].values()) + "."]

@@ -65,6 +65,26 @@ def test_readme_shows_the_committed_scores_of_the_core() -> None:
         assert f"| {track} | {' | '.join(cells)} |" in section
 
 
+def test_readme_shows_the_committed_ratios_on_the_papers_servers() -> None:
+    table = (RESULTS / "offline" / "machines" / "README.md").read_text()
+    wanted = (
+        "over shared-everything",
+        "mean of these",
+        "over the best of them",
+        "local-search over the best of them",
+    )
+    ratios: dict[str, list[str]] = {}
+    for head, rows in re.findall(r"^(\| task \| best.*)\n\|.*\n((?:\|.*\n)+)", table, re.M):
+        names = head.split(" | ")
+        for row in rows.splitlines():
+            cells = dict(zip(names, row.split(" | "), strict=True))
+            machine = cells["| task"].removeprefix("| ").removesuffix("-btree-ycsb-a")
+            ratios.setdefault(machine, []).extend(cells[name] for name in wanted)
+    assert len(ratios) == 5
+    for machine, shown in ratios.items():
+        assert f"| {machine} | {' | '.join(shown)} |" in README
+
+
 def test_readme_shows_the_committed_table() -> None:
     for summary in aggregate(read_results(RESULTS / "demo" / "results.jsonl")[1]):
         low, high = summary.throughput_low, summary.throughput_high

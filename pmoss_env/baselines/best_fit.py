@@ -31,7 +31,8 @@ def best_fit(context: Context) -> Schedule:
     machine, most = context.machine, context.max_slices_per_core
     workers = machine.workers
     times = foretold_times(context)
-    full = (1.0 + SLACK) / (1.0 / times.sum(axis=0)).sum()
+    # Above 0, for an incumbent that served nothing is balanced too.
+    full = (1.0 + SLACK) / (1.0 / np.maximum(times.sum(axis=0), 1e-12)).sum()
     order = context.order
     if order is None:
         order = np.argsort(-slice_load(context.snapshot), kind="stable").astype(np.int32)
@@ -72,7 +73,9 @@ def foretold_times(context: Context) -> Float64Array:
     if not all(snapshot.counters_available[COUNTER_INDEX[name]] for name in _MEMORY):
         return load[:, None] * slowness
     cycles, in_memory, misses = (snapshot.counter(name) for name in _MEMORY)
-    stalled = load * np.divide(in_memory, cycles, out=np.zeros_like(cycles), where=cycles > 0)
+    share = np.divide(in_memory, cycles, out=np.zeros_like(cycles), where=cycles > 0)
+    # Noise may count more cycles in memory than in all.
+    stalled = load * np.minimum(share, 1.0)
     domain = machine.domain_of_core
     ran = domain[context.incumbent.cores]
     spent, missed = (np.bincount(ran, each, domain.max() + 1) for each in (stalled, misses))

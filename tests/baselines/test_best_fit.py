@@ -96,6 +96,19 @@ def test_without_the_counters_all_cores_are_alike(a_context):
     context.machine.check_schedule(make_baseline("best-fit")(blind), 20)
 
 
+def test_noise_and_silence_give_no_negative_or_endless_times(a_context):
+    context = a_context(slices=20)
+    counters = context.snapshot.slice_counters.copy()
+    counters[:, COUNTER_INDEX["cycles_mem_any"]] = 2 * counters[:, COUNTER_INDEX["cycles"]]
+    for values in (counters, np.zeros_like(counters)):
+        odd = replace(context, snapshot=replace(context.snapshot, slice_counters=values))
+        times = foretold_times(odd)
+        assert np.isfinite(times).all()
+        assert times.min() >= 0
+        with np.errstate(all="raise"):
+            context.machine.check_schedule(make_baseline("best-fit")(odd), 20)
+
+
 def test_chance_chooses_between_equals(a_context):
     context = a_context(slices=1)
     drawn = {

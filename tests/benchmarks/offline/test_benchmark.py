@@ -79,7 +79,7 @@ def test_the_table_states_scores_budgets_and_commands(whole: Any) -> None:
     assert f"`pmoss benchmark offline --suite quick --track same-task --agent {AGENT}`" in line
     search = next(line for line in text.splitlines() if line.startswith("| local-search"))
     assert "the model, 100 evaluations per episode" in search
-    assert "over shared-nothing-node | over the best of them" in text
+    assert "over shared-nothing-node | mean of these | over the best of them |" in text
     assert (out / "same-task.png").read_bytes().startswith(b"\x89PNG")
 
 

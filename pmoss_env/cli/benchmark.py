@@ -31,8 +31,8 @@ def performance(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="environment, vector-environment, decision-transformer, index, rtree, runtime, "
-            "simulator, sampling or scan; repeatable."
+            help="environment, vector-environment, datasets, decision-transformer, index, rtree, "
+            "runtime, simulator, sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,
@@ -473,7 +473,7 @@ def offline(
         typer.Option(help="Agent, or opponents (all that do not learn); repeatable; default: all."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs per agent and task; default: 5.", min=1)
+        int | None, typer.Option(help="Runs per agent and task; default: the suite's.", min=1)
     ] = None,
     processes: Annotated[
         int, typer.Option("--processes", "-j", help="Cells at a time; with ray 0: all CPUs.")

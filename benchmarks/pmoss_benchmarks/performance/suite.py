@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
@@ -22,6 +23,7 @@ from pmoss_env.errors import UnknownNameError
 PARTS: dict[str, Callable[..., list[Figure]]] = {
     "environment": measure_environment,
     "vector-environment": measure_vector_environment,
+    "datasets": measure_datasets,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,
     "rtree": measure_rtree,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pmoss_datasets.folder import METADATA
+from pmoss_datasets.folder import DATA, METADATA
 from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
@@ -15,6 +15,7 @@ from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
 
 #: Environment variable that names the folder of datasets.
 VARIABLE = "PMOSS_DATASETS_PATH"
+_MINARI = "main_data.hdf5"
 
 
 def default_root() -> Path:
@@ -23,11 +24,11 @@ def default_root() -> Path:
 
 
 def dataset_folders(root: Path) -> Iterator[Path]:
-    """The folders of datasets anywhere under a root, by name."""
-    for path in sorted(root.rglob(METADATA)):
-        # Minari's folders hold a file of that name too, one level deeper.
-        if (path.parent / "data.hdf5").exists() and not path.parent.name.startswith("."):
-            yield path.parent
+    """The folders of datasets anywhere under a root, by name; damaged ones may lack a file."""
+    for folder in sorted({path.parent for name in (DATA, METADATA) for path in root.rglob(name)}):
+        # Minari's folders hold metadata, too. And a dot begins what is being written.
+        if not (folder / _MINARI).exists() and not folder.name.startswith("."):
+            yield folder
 
 
 def installed(roots: Sequence[Path] | None = None) -> list[Dataset]:
@@ -54,7 +55,7 @@ def load(name: str | Path, root: str | Path | None = None) -> Dataset:
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():
             return open_dataset(place / name)
-    known = [dataset.metadata.id for dataset in installed()]
+    known = sorted({dataset.metadata.id for dataset in installed()})
     raise UnknownNameError("dataset", str(name), known)
 
 

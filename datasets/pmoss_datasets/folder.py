@@ -52,7 +52,7 @@ def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> Non
     try:
         if path.exists():
             if not overwrite:
-                raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
+                raise DatasetError(f"{path}: exists already; overwrite (--overwrite) replaces it")
             if not (path / what).is_file():
                 raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
         folder = path.absolute().parent
@@ -72,16 +72,23 @@ def read_metadata(path: Path) -> tuple[str, Any]:
         return text, json.loads(text)
     except FileNotFoundError as error:
         raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DatasetError(f"{where}: cannot be read: {error}") from error
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of ``path`` at the end, or is gone after an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A sibling folder lies on the same file system, so that the rename is atomic.
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    """A temporary folder that takes the place of ``path`` at the end, or is gone after an error.
+
+    Raises:
+        DatasetError: what is written does not fit on the disk, for instance.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A sibling folder lies on the same file system, so that the rename is atomic.
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
     try:
         temporary.chmod(0o755)
         yield temporary
@@ -89,8 +96,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
             _sync(written)
         _replace(temporary, path)
         _sync(path.parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            why = error.strerror or error
+            raise DatasetError(f"{path}: cannot be written: {why}") from error
         raise
 
 

@@ -20,7 +20,8 @@ class Journal:
     """A file beside the dataset-to-be: a line that says what is collected, then records.
 
     The file appears with the first record and belongs to one process at a time. A record that a
-    kill or a full disk cut short is dropped when the journal is opened again.
+    kill or a full disk cut short is dropped when the journal is opened again, and so is one whose
+    bytes were damaged: only those are collected again.
 
     Attributes:
         path: of the file.
@@ -35,7 +36,8 @@ class Journal:
             about: plain JSON that decides the records, such as the recipe.
 
         Raises:
-            DatasetError: the file is of another collection, foreign, or in use.
+            DatasetError: the file is of another collection, foreign, in use, or damaged where a
+                record begins.
         """
         self.path = path
         self.records: dict[int, bytes] = {}
@@ -94,16 +96,25 @@ class Journal:
             self.path.unlink()
             self._file = None
             return
-        good = self._file.tell()
-        while good < size:
-            words = self._file.readline().split()
-            if len(words) != 3 or not all(word.isdigit() for word in words):
+        whole = self._file.tell()
+        while whole < size:
+            head = self._file.readline()
+            words = head.split()
+            if not head.endswith(b"\n"):
                 break
+            if len(words) != 3 or not all(word.isdigit() for word in words):
+                self._file.close()
+                raise DatasetError(
+                    f"{self.path}: byte {whole}: is no beginning of a record: the "
+                    f"{len(self.records)} before it are kept if the file is cut there "
+                    f"(truncate -s {whole} {self.path}); or remove it and begin anew"
+                )
             number, length, code = (int(word) for word in words)
             record = self._file.read(length)
-            if len(record) != length or zlib.crc32(record) != code:
+            if len(record) != length:
                 break
-            self.records[number] = record
-            good = self._file.tell()
-        self._file.seek(good)
+            if zlib.crc32(record) == code:
+                self.records[number] = record
+            whole = self._file.tell()
+        self._file.seek(whole)
         self._file.truncate()

@@ -39,8 +39,8 @@ def merge(
         _check_fit(datasets[0], dataset)
     names: list[str] = []
     episodes: list[Episode] = []
-    seen: dict[tuple[int, int, bytes, bytes], str] = {}
-    for dataset in datasets:
+    seen: dict[tuple[int, int, bytes, bytes], tuple[int, str]] = {}
+    for number, dataset in enumerate(datasets):
         for i, episode in enumerate(dataset):
             where = f"{dataset.path}: episode {i}"
             key = (
@@ -49,13 +49,9 @@ def merge(
                 episode.actions.tobytes(),
                 episode.incumbent_cores.tobytes(),
             )
-            if (
-                dataset is not datasets[0]
-                and key in seen
-                and not seen[key].startswith(f"{dataset.path}: ")
-            ):
-                raise DatasetError(f"{where}: seed {episode.seed}: is also {seen[key]}")
-            seen.setdefault(key, where)
+            # A search that found nothing better between two visits leaves equal episodes.
+            if seen.setdefault(key, (number, where))[0] != number:
+                raise DatasetError(f"{where}: seed {episode.seed}: is also {seen[key][1]}")
             name = dataset.policy_name(i)
             if name not in names:
                 names.append(name)

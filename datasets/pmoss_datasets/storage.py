@@ -7,6 +7,7 @@ refused with the file, the episode and the field named. Nothing is ever unpickle
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping
@@ -37,9 +38,9 @@ from pmoss_datasets.schema import (
     machine_of,
     stack,
 )
-from pmoss_datasets.validation import find_problems, validate
-from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.errors import DatasetError
+from pmoss_datasets.validation import find_problems, metadata_problems, validate, value_problems
+from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
 
@@ -69,7 +70,8 @@ def write_dataset(
         overwrite: replace a dataset that is there already.
 
     Raises:
-        DatasetError: a value breaks the schema, or the folder exists. Nothing is left behind.
+        DatasetError: a value breaks the schema, the folder exists or the disk is full. Nothing is
+            left behind.
     """
     path = Path(path)
     h5py = import_h5py()
@@ -93,7 +95,9 @@ def write_dataset(
         raise DatasetError(f"{path}: metadata is not plain JSON: {error}") from error
 
     with whole_folder(path) as temporary:
-        with h5py.File(temporary / DATA, "w", libver="latest") as file:
+        # Not straight to the disk: HDF5 does not survive one that gets full.
+        data = io.BytesIO()
+        with h5py.File(data, "w", libver="latest") as file:
             file.attrs["format"] = FORMAT
             file.attrs["schema_version"] = metadata.schema_version
             file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
@@ -101,6 +105,7 @@ def write_dataset(
                 _write_array(file, name, array)
             for name, array in arrays.items():
                 file.create_dataset(f"codes/{name}", data=_episode_codes(array))
+        (temporary / DATA).write_bytes(data.getbuffer())
         (temporary / METADATA).write_text(text)
     return open_dataset(path)
 
@@ -130,6 +135,8 @@ def open_dataset(path: str | Path) -> Dataset:
     h5py = import_h5py()
     text, raw = read_metadata(path)
     metadata = Metadata.from_json(raw, path / METADATA)
+    for problem in metadata_problems(metadata):
+        raise DatasetError(f"{path / METADATA}: {problem}")
     where = path / DATA
     if not where.is_file():
         raise DatasetError(f"{where}: is missing")
@@ -183,14 +190,22 @@ class Dataset:
         self.metadata = metadata
         self.machine = machine
         self._columns: dict[str, Array] = {}
+        self._checked = False
 
     def __len__(self) -> int:
         return self.metadata.episodes
 
     def __getitem__(self, index: int) -> Episode:
-        """One episode; raises DatasetError if one of its fields is damaged."""
+        """One episode; raises DatasetError if a value of any episode is damaged or impossible."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"episode {index}: there are {len(self)}")
+        if not self._checked:
+            arrays = {field.name: self.column(field.name) for field in self.metadata.fields}
+            try:
+                validate(arrays, self.metadata, self.machine)
+            except DatasetError as error:
+                raise DatasetError(f"{self.path / DATA}: {error}") from error
+            self._checked = True
         values: dict[str, Any] = {}
         for field in self.metadata.fields:
             row = self.column(field.name)[index]
@@ -215,8 +230,13 @@ class Dataset:
         """(N, ...) read-only array of one field over all episodes, checked against its checksum.
 
         Raises:
-            DatasetError: the bytes are not those that were written; names episode and field.
+            UnknownNameError: the dataset has no such field.
+            DatasetError: the bytes are not those that were written, or a value is impossible by
+                itself; names episode and field.
         """
+        known = [field.name for field in self.metadata.fields]
+        if name not in known:
+            raise UnknownNameError("field", name, known)
         if name not in self._columns:
             array = self._read(name)
             array.setflags(write=False)
@@ -240,6 +260,10 @@ class Dataset:
                 arrays[field.name] = self._read(field.name)
             except DatasetError as error:
                 yield str(error)
+            else:
+                codes = self._codes(field.name)
+                if codes is None or not np.array_equal(codes, _episode_codes(arrays[field.name])):
+                    yield f"{self.path / DATA}: codes/{field.name}: differs from the sound field"
         missing = {f"{field.name}: is missing" for field in self.metadata.fields} - {
             f"{name}: is missing" for name in arrays
         }
@@ -260,11 +284,14 @@ class Dataset:
                 began with.
 
         Raises:
+            UnknownNameError: another reward.
             DatasetError: the dataset has no reference scores, or search found nothing above
                 random in them.
         """
+        if reward not in REWARDS:
+            raise UnknownNameError("reward", reward, REWARDS)
         scores: Mapping[str, Mapping[str, float]] = self.metadata.reference_scores
-        if not {"random", "search", "incumbent"} <= set(scores):
+        if not scores:
             raise DatasetError(f"{self.path}: has no reference scores")
         low, high = scores["random"]["mean"], scores["search"]["mean"]
         if high <= low:
@@ -297,16 +324,28 @@ class Dataset:
         try:
             with h5py.File(where, "r") as file:
                 array: Array = file[name][()]
-                codes = file[f"codes/{name}"][()]
         except Exception as error:
             raise DatasetError(
                 f"{where}: {self._first_unreadable(name)}: {name}: cannot be read: {error}"
             ) from error
         if checksum(array) != self.metadata.checksums.get(name):
-            wrong = np.flatnonzero(_episode_codes(array) != codes)
-            episode = f"episode {wrong[0]}" if wrong.size else "all episodes"
+            codes, episode = self._codes(name), "all episodes"
+            if codes is not None and (wrong := np.flatnonzero(_episode_codes(array) != codes)).size:
+                episode = f"episode {wrong[0]}"
             raise DatasetError(f"{where}: {episode}: {name}: bytes differ from what was written")
+        for problem in value_problems(name, array):
+            raise DatasetError(f"{where}: {problem}")
         return array
+
+    def _codes(self, name: str) -> Array | None:
+        """(N,) what _episode_codes() gave when the field was written; None if damaged."""
+        h5py = import_h5py()
+        try:
+            with h5py.File(self.path / DATA, "r") as file:
+                codes: Array = file[f"codes/{name}"][()]
+        except Exception:
+            return None
+        return codes if codes.shape == (len(self),) else None
 
     def _first_unreadable(self, name: str) -> str:
         """Which episodes the first damaged block of a field holds."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from pmoss_datasets.schema import FAMILIES, ID_PATTERN, Array, Metadata, field_shape
+from pmoss_datasets.schema import FAMILIES, FIELD, ID_PATTERN, Array, Metadata, field_shape
+from pmoss_env.envs.spatial.observation import OBSERVATION_MODES
 from pmoss_env.errors import DatasetError
 from pmoss_env.interference import target_count
 from pmoss_env.machines import Machine
@@ -30,7 +32,7 @@ def find_problems(
         metadata: the dataset's.
         machine: the dataset's.
     """
-    yield from _metadata_problems(metadata)
+    yield from metadata_problems(metadata)
     sound: dict[str, Array] = {}
     neighbours = arrays["neighbour_family"].shape[-1] if "neighbour_family" in arrays else 0
     for field in metadata.fields:
@@ -43,20 +45,17 @@ def find_problems(
             yield f"{field.name}: {array.dtype} {array.shape}: must be {field.dtype} {shape}"
             continue
         sound[field.name] = array
-        if array.dtype.kind == "f":
-            # Off-core values that a host lacks, steps that nobody measured and chances that
-            # nobody knows are stored as NaN.
-            may_lack = field.axes == "O" or field.name in ("throughput", "propensity")
-            wrong = np.isinf(array) if may_lack else ~np.isfinite(array)
-            rule = "must be finite and not negative"
-            yield from _wrong(wrong | (array < 0), field.name, array, rule)
+        yield from value_problems(field.name, array)
     rules = (
         (("episode",), _episode_problems),
         (("seed", "workload_seed", "policy"), _origin_problems),
         (("actions", "propensity"), _action_problems),
         (("order",), _order_problems),
         (("incumbent_cores", "incumbent_nodes", "final_cores", "final_nodes"), _place_problems),
-        (("order", "actions", "final_cores", "throughput", "final_throughput"), _end_problems),
+        (
+            ("order", "actions", "final_cores", "final_nodes", "throughput", "final_throughput"),
+            _end_problems,
+        ),
         (("neighbour_family", "neighbour_target", "neighbour_strength"), _neighbour_problems),
         (("incumbent_counters", "incumbent_running_ratio"), _counter_problems),
         (("counterfactual", "actions", "throughput"), _counterfactual_problems),
@@ -66,13 +65,54 @@ def find_problems(
             yield from rule_of(sound, metadata, machine)
 
 
-def _metadata_problems(metadata: Metadata) -> Iterator[str]:
+def value_problems(name: str, array: Array) -> Iterator[str]:
+    """The first value of a field that is impossible by itself."""
+    if array.dtype.kind != "f":
+        return
+    # Off-core values that a host lacks, steps that nobody measured and chances that nobody knows
+    # are stored as NaN.
+    may_lack = FIELD[name].axes == "O" or name in ("throughput", "propensity")
+    wrong = np.isinf(array) if may_lack else ~np.isfinite(array)
+    yield from _wrong(wrong | (array < 0), name, array, "must be finite and not negative")
+
+
+def metadata_problems(metadata: Metadata) -> Iterator[str]:
+    """Checks what readers rely on in the metadata."""
     if not ID_PATTERN.fullmatch(metadata.id):
         yield f"id {metadata.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
     if metadata.episodes < 1:
         yield "episodes = 0: a dataset must hold at least one"
     if metadata.counter_names != COUNTER_NAMES:
         yield f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
+    observation = metadata.env_kwargs.get("observation", OBSERVATION_MODES[0])
+    if observation not in OBSERVATION_MODES:
+        yield f"env_kwargs: observation = {observation!r}: must be one of {OBSERVATION_MODES}"
+    constraints = metadata.env_kwargs.get("constraints")
+    most = constraints.get("max_slices_per_core") if isinstance(constraints, dict) else None
+    if constraints is not None and not _is_whole(most):
+        yield (
+            f"env_kwargs: constraints = {constraints!r}: must be null or "
+            '{"max_slices_per_core": a whole number}'
+        )
+    scores = metadata.reference_scores
+    for name in ("random", "search", "incumbent") if scores else ():
+        score = scores.get(name)
+        if not isinstance(score, dict) or not all(
+            _is_number(score.get(key)) for key in ("mean", "std", "n")
+        ):
+            yield f"reference_scores: {name} = {score!r}: must hold the numbers mean, std and n"
+    headroom = metadata.headroom
+    for name in ("headroom", "simulated_headroom") if headroom else ():
+        if not _is_number(headroom.get(name)):
+            yield f"headroom: {name} = {headroom.get(name)!r}: must be a number"
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _episode_problems(arrays: Mapping[str, Array], _: Metadata, __: Machine) -> Iterator[str]:
@@ -141,6 +181,10 @@ def _end_problems(
         moved = placed != machine.core_of_tile[actions]
         yield from _wrong(moved, "final_cores", placed, "is not where the actions put the slice")
     final = arrays["final_throughput"]
+    cores, nodes = arrays["final_cores"], arrays["final_nodes"]
+    known = (cores >= 0) & (cores < machine.cores)
+    remote = known & (nodes != machine.node_of_core[np.where(known, cores, 0)])
+    yield from _wrong(remote, "final_nodes", nodes, "is not the node of the slice's core")
     rule = "differs from the last step's throughput"
     yield from _wrong(arrays["throughput"][:, -1] != final, "final_throughput", final, rule)
 

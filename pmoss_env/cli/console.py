@@ -36,7 +36,10 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     )
     for column in columns:
         right = column.startswith(">")
-        result.add_column(Text(column.lstrip(">")), justify="right" if right else "left")
+        # Folded where it is too wide: a name that is cut short is of no use.
+        result.add_column(
+            Text(column.lstrip(">")), justify="right" if right else "left", overflow="fold"
+        )
     for row in rows:
         result.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return result

@@ -14,6 +14,7 @@ from pmoss_env.cli.learning import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.errors import DatasetError, PmossError
 
 datasets = typer.Typer(
     help="Offline datasets: find, build, check and convert them.", no_args_is_help=True
@@ -28,6 +29,11 @@ Executor = Annotated[str, typer.Option(help="processes, or ray for a cluster.")]
 RayAddress = Annotated[str | None, typer.Option(help="Of the Ray cluster; none: start one here.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace a dataset that is there.")]
 RewardOption = Annotated[Reward, typer.Option(help="Mode of the rewards.")]
+
+
+def _check_root(root: Path | None) -> None:
+    if root is not None and not root.is_dir():
+        raise DatasetError(f"--root {root}: is no folder")
 
 
 class Format(StrEnum):
@@ -135,22 +141,28 @@ def list_(root: Root = None) -> None:
 
     Example: pmoss datasets list
     """
-    from pmoss_datasets.catalog import default_root, installed
+    from pmoss_datasets.catalog import dataset_folders, default_root
+    from pmoss_datasets.storage import open_dataset
     from pmoss_datasets.suite import SHIPPED_ROOT, suite_ids
 
+    _check_root(root)
     place = root or default_root()
-    rows = []
-    found = installed([place, SHIPPED_ROOT])
-    for dataset in found:
-        size = sum(path.stat().st_size for path in dataset.path.iterdir()) / 1e6
-        final = dataset.column("final_throughput")
-        where = "shipped" if dataset.path.is_relative_to(SHIPPED_ROOT) else str(place)
-        rows.append(
-            (dataset.metadata.id, len(dataset), f"{final.mean():.1f}", f"{size:.2f}", where)
-        )
+    rows: list[tuple[object, ...]] = []
+    found = set()
+    for folder in (path for top in (place, SHIPPED_ROOT) for path in dataset_folders(top)):
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+        where = "shipped" if folder.is_relative_to(SHIPPED_ROOT) else str(place)
+        try:
+            dataset = open_dataset(folder)
+            mean = f"{dataset.column('final_throughput').mean():.1f}"
+        except PmossError:
+            rows.append((folder, "damaged", "", f"{size:.2f}", where))
+            continue
+        found.add(dataset.metadata.id)
+        rows.append((dataset.metadata.id, len(dataset), mean, f"{size:.2f}", where))
     console.print(table("Datasets", ["id", ">episodes", ">mean Mq/s", ">MB", "where"], rows))
     suite = suite_ids()
-    built = {dataset.metadata.id for dataset in found} & set(suite)
+    built = found & set(suite)
     console.print(
         f"{len(built)} of the {len(suite)} of the standard suite are built; "
         "pmoss datasets build makes the others."
@@ -237,6 +249,7 @@ def verify(
     from pmoss_datasets.catalog import verify as find
     from pmoss_datasets.storage import open_dataset
 
+    _check_root(root)
     folders = [
         Path(path) if Path(path).exists() else load(path, root).path
         for path in paths or [str(root or default_root()), str(suite.SHIPPED_ROOT)]
@@ -248,9 +261,12 @@ def verify(
         with tempfile.TemporaryDirectory() as scratch, progress_bar("rebuilding") as progress:
             for number, folder in enumerate(every):
                 progress(number, len(every))
-                dataset = open_dataset(folder)
-                again = suite.rebuild(dataset, Path(scratch) / str(number))
-                problems += suite.check_rebuild(dataset, again)
+                try:
+                    dataset = open_dataset(folder)
+                    again = suite.rebuild(dataset, Path(scratch) / str(number))
+                    problems += suite.check_rebuild(dataset, again)
+                except PmossError as error:
+                    problems.append(f"{folder}: cannot be rebuilt: {error}")
             progress(len(every), len(every))
     for problem in problems:
         typer.echo(problem)

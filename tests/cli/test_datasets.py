@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from pmoss_datasets import catalog, open_dataset, suite
 from pmoss_datasets.recipes import tier
 from pmoss_env.cli.app import app
+from pmoss_env.errors import DatasetError
 
 ID = f"pmoss/{suite.TOY}/heuristic-v0"
 
@@ -44,6 +45,13 @@ def test_list_show_and_verify(root: Path) -> None:
         file["seed"][1] += 1
     told = run("datasets", "verify", root, code=1)
     assert "data.hdf5: episode 1: seed: bytes differ" in told
+    (root / ID / "metadata.json").write_text("{")
+    told = run("datasets", "list")
+    assert "damaged" in told and "shipped" in told
+    for command in ("list", "verify"):
+        words = ["datasets", command, "--root", str(root / "nowhere")]
+        with pytest.raises(DatasetError, match="nowhere: is no folder"):
+            CliRunner().invoke(app, words, catch_exceptions=False)
 
 
 def test_convert_and_merge(root: Path, tmp_path: Path) -> None:

@@ -208,6 +208,19 @@ def test_one_process_writes_a_journal(tmp_path):
     (tmp_path / "j").write_bytes(b'{"a": 1')  # a kill within the first line
     assert Journal(tmp_path / "j", {"a": 1}).records == {}
     assert not (tmp_path / "j").exists()
+    with Journal(tmp_path / "j", {"a": 1}) as journal:
+        for number, record in enumerate((b"one", b"two", b"three")):
+            journal.add(number, record)
+    whole = (tmp_path / "j").read_bytes()
+    (tmp_path / "j").write_bytes(whole.replace(b"two", b"twO"))
+    with Journal(tmp_path / "j", {"a": 1}) as journal:
+        assert journal.records == {0: b"one", 2: b"three"}
+        journal.add(1, b"two")
+    with Journal(tmp_path / "j", {"a": 1}) as journal:
+        assert journal.records == {0: b"one", 2: b"three", 1: b"two"}
+    (tmp_path / "j").write_bytes(whole.replace(b"1 3", b"? 3"))
+    with pytest.raises(DatasetError, match="no beginning of a record: the 1 before"):
+        Journal(tmp_path / "j", {"a": 1})
     (tmp_path / "j").write_bytes(b"mine")
     with pytest.raises(DatasetError, match="another recipe"):
         Journal(tmp_path / "j", {"a": 1})

@@ -3,6 +3,8 @@
 import json
 import re
 import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from pmoss_datasets import (
 )
 from pmoss_datasets import folder as folder_module
 from pmoss_datasets import storage as storage_module
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, UnknownNameError
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
 
@@ -52,6 +54,78 @@ def rewrite(folder, change):
         file.attrs["metadata_sha256"] = storage_module.hashlib.sha256(text.encode()).hexdigest()
         if isinstance(data.get("schema_version"), int):
             file.attrs["schema_version"] = data["schema_version"]
+
+
+def overwrite(folder, name, index, value):
+    """Changes a value and all sums over it, as a foreign writer would."""
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        file[name][index] = value
+        array = file[name][()]
+        file[f"codes/{name}"][...] = storage_module._episode_codes(array)
+    rewrite(folder, lambda d: d["checksums"].update({name: storage_module.checksum(array)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "text"),
+    [
+        ("incumbent_counters", (1, 2, 3), np.nan, "episode 1, entry 2, counter 3: incumbent_count"),
+        ("actions", (2, 0), 0, "episode 2, entry 0: actions = 0: is no tile of a worker"),
+        ("actions", (2, 0), 999, "episode 2, entry 0: actions = 999: is no tile"),
+        ("actions", (2, 0), -1, "episode 2, entry 0: actions = -1: is no tile"),
+        ("episode", 3, 0, "episode 3: episode = 0: is the number of an earlier"),
+        ("final_nodes", 4, 1, r"episode 4, entry \d: final_nodes = 1: is not the node of"),
+        ("final_throughput", 0, np.inf, "episode 0: final_throughput = inf: must be finite"),
+    ],
+)
+def test_impossible_values_of_a_foreign_writer_are_never_read(folder, name, index, value, text):
+    overwrite(folder, name, index, value)
+    dataset = open_dataset(folder)
+    with pytest.raises(DatasetError, match=rf"data\.hdf5: {text}"):
+        dataset[0]
+    assert any(re.search(text, problem) for problem in dataset.problems())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("env_kwargs", {**TOY, "constraints": 5}, "constraints = 5: must be null or"),
+        ("env_kwargs", {**TOY, "constraints": {"max_slices_per_core": "x"}}, "constraints = "),
+        ("env_kwargs", {**TOY, "observation": "weird"}, "observation = 'weird': must be one of"),
+        ("reference_scores", {"random": 5}, "reference_scores: random = 5: must hold the numbers"),
+        ("reference_scores", {"random": {"mean": "x"}}, "reference_scores: random = "),
+        ("headroom", {"x": 1}, "headroom: headroom = None: must be a number"),
+        ("id", "../../x", r"id '../../x': must look like"),
+    ],
+)
+def test_metadata_that_readers_would_stumble_over_is_refused(folder, key, value, text):
+    rewrite(folder, lambda data: data.update({key: value}))
+    with pytest.raises(DatasetError, match=rf"metadata\.json: .*{text}"):
+        open_dataset(folder)
+
+
+def test_metadata_nested_without_end_is_refused(folder):
+    (folder / "metadata.json").write_text("[" * 100_000)
+    with pytest.raises(DatasetError, match=r"metadata\.json: cannot be read"):
+        open_dataset(folder)
+
+
+def test_damaged_codes_are_told_and_hurt_no_reader(folder):
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        file["codes/actions"][1] += 1
+        del file["codes/order"]
+        file["codes/order"] = np.zeros(2, np.uint32)
+    dataset = open_dataset(folder)
+    assert dataset[1].actions.size == 8
+    assert [problem.split(": ")[1] for problem in dataset.problems()] == [
+        "codes/order",
+        "codes/actions",
+    ]
+
+
+def test_unknown_fields_are_named(original):
+    for name in ("bogus", "counterfactual"):
+        with pytest.raises(UnknownNameError, match=f"field '{name}'"):
+            original.column(name)
 
 
 def test_round_trip(original):
@@ -281,7 +355,7 @@ def test_a_failure_while_writing_leaves_nothing_and_keeps_the_old(
         raise OSError("disk full")
 
     monkeypatch.setattr(module, when, fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DatasetError, match="dataset: cannot be written: disk full"):
         write_dataset(folder, list(original), original.metadata, overwrite=True)
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
@@ -317,7 +391,7 @@ def test_a_full_disk_leaves_the_old_file(original, folder, tmp_path):
     # No file may grow beyond this: what a full disk says, the kernel says.
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, most))
     try:
-        with pytest.raises((OSError, RuntimeError)):
+        with pytest.raises(DatasetError, match="dataset: cannot be written: File too large"):
             write_dataset(folder, list(original)[:4], original.metadata, overwrite=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
@@ -345,6 +419,30 @@ def test_an_old_dataset_that_cannot_be_put_back_is_not_deleted(
     open_dataset(kept).verify()
 
 
+FULL = """
+import resource, sys
+from pmoss_datasets import open_dataset, write_dataset
+from pmoss_env.errors import DatasetError
+old = open_dataset(sys.argv[1])
+for limit in range(0, 60_000, 3_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        write_dataset(sys.argv[1], list(old), old.metadata, overwrite=True)
+    except DatasetError as error:
+        print(error)
+"""
+
+
+def test_a_process_survives_a_full_disk(folder, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    refused = done.stdout.splitlines()
+    assert len(refused) > 3 and set(refused) == {f"{folder}: cannot be written: File too large"}
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
 def test_a_dataset_is_known_by_its_contents(original, folder, tmp_path):
     assert open_dataset(folder).checksum == original.checksum
     other = write_dataset(tmp_path / "other", list(original)[:4], original.metadata)
@@ -361,3 +459,5 @@ def test_a_dataset_without_a_scale_gives_no_scores(original, tmp_path):
         dataset = write_dataset(tmp_path / "d", list(original), metadata, overwrite=True)
         with pytest.raises(DatasetError, match=text):
             dataset.normalized_score(5.0)
+    with pytest.raises(UnknownNameError, match="reward"):
+        original.normalized_score(5.0, "bogus")

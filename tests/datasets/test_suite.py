@@ -73,7 +73,9 @@ def test_building_keeps_what_is_built_and_refuses_what_is_other(tmp_path, few):
 
 
 def test_a_task_hands_its_headroom_to_its_datasets(tmp_path, few, monkeypatch):
-    task = suite.Task(suite.TOY, suite.load_task(suite.TOY).env, {"headroom": 0.5})
+    task = suite.Task(
+        suite.TOY, suite.load_task(suite.TOY).env, {"headroom": 0.5, "simulated_headroom": 0.4}
+    )
     monkeypatch.setattr(suite, "load_task", lambda name: task)
     assert suite.build(f"pmoss/{suite.TOY}/random-v0", tmp_path).metadata.headroom == task.headroom
 
@@ -105,6 +107,11 @@ def test_verify_lists_every_problem(tmp_path, few):
     assert "data.hdf5: episode 1: throughput: bytes differ" in problems
     assert "medium-v0/metadata.json: cannot be read" in problems
     assert len(problems.splitlines()) == 3
+    (broken.path / "metadata.json").unlink()
+    (built.path / "data.hdf5").unlink()
+    problems = "\n".join(catalog.verify([tmp_path]))
+    assert "medium-v0/metadata.json: is missing" in problems
+    assert "random-v0/data.hdf5: is missing" in problems
 
 
 def test_merging_unites_policies_and_refuses_what_is_there_twice(tmp_path):
@@ -133,6 +140,8 @@ def test_merging_unites_policies_and_refuses_what_is_there_twice(tmp_path):
     np.testing.assert_array_equal(both.column("actions")[3:], two.column("actions"))
     with pytest.raises(DatasetError, match=r"two: episode 0: seed \d+: is also .*both: episode 3"):
         merge([both, two], tmp_path / "twice", "twice")
+    with pytest.raises(DatasetError, match=r"one: episode 0: seed \d+: is also .*one: episode 0"):
+        merge([one, one], tmp_path / "twice", "twice")
     with pytest.raises(DatasetError, match="env_kwargs"):
         merge([one, part("other", "lpt", 3, order="load")], tmp_path / "x", "x")
     with pytest.raises(DescriptionError, match="at least two"):

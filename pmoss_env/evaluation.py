@@ -678,8 +678,8 @@ def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSched
         UnknownNameError: no such id.
         DescriptionError: an argument that the environment does not have.
     """
-    if env_id not in gymnasium.registry:
-        ids = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/")]
+    ids = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/Spatial")]
+    if env_id not in ids:
         raise UnknownNameError("environment", env_id, ids)
     known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)
     for name in env_kwargs:

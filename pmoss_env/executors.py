@@ -67,16 +67,21 @@ def run_tasks(
         BackendError: a Ray cluster without a server, or that lost all its nodes.
         PmossError: a worker process was killed.
     """
-    if executor not in EXECUTORS:
-        raise UnknownNameError("executor", executor, EXECUTORS)
-    least = 0 if executor == "ray" else 1
-    if processes < least:
-        raise DescriptionError(f"processes = {processes}: must be at least {least}")
+    check_executor(executor, processes)
     if executor == "ray":
         return _on_ray(make_work, tasks, processes, address, on_servers)
     if processes == 1:
         return _here(make_work, tasks)
     return _in_processes(make_work, tasks, processes)
+
+
+def check_executor(executor: str, processes: int) -> None:
+    """Refuses what run_tasks() would refuse; see there."""
+    if executor not in EXECUTORS:
+        raise UnknownNameError("executor", executor, EXECUTORS)
+    least = 0 if executor == "ray" else 1
+    if processes < least:
+        raise DescriptionError(f"processes = {processes}: must be at least {least}")
 
 
 def _here(make_work: Callable[[], Work[T, R]], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:

@@ -16,7 +16,7 @@ from pmoss_env import __version__
 from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.evaluation import (
     DEFAULT_ENV,
     Policy,
@@ -33,6 +33,8 @@ Undo = Literal["never", "worse", "always"]
 #: Share of the incumbent's pages at home that may be missing after it was put back: what the
 #: kernel moves meanwhile.
 _LOST_SHARE = 0.01
+#: Of a rollout's index on hardware, in multiples of its records.
+_GROWTH = 100.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def roll_out(
     """Plays ``episodes`` episodes with every policy; each meets the same incumbents and instances.
 
     Args:
-        env_kwargs: of ``pmoss/SpatialScheduling-v0``.
+        env_kwargs: of ``pmoss/SpatialScheduling-v0``. On hardware the index may grow a hundredfold
+            unless ``max_growth`` among the backend's options says otherwise.
         policies: by name.
         episodes: per policy.
         seed: of the episodes.
@@ -84,12 +87,14 @@ def roll_out(
         without.
 
     Raises:
-        DescriptionError: ``out`` holds results of another command.
+        DescriptionError: ``out`` holds results of another command, or no episode is asked for.
         CheckpointError: an agent was fitted for another task.
         BackendError: a measurement failed; finished rows are in the file.
     """
     if undo not in get_args(Undo):
         raise UnknownNameError("undo", undo, get_args(Undo))
+    if episodes < 1:
+        raise DescriptionError(f"episodes = {episodes}: must be at least 1")
     header = {
         "kind": "rollout",
         "version": __version__,
@@ -131,6 +136,10 @@ class _Stage:
         policies: Mapping[str, Policy],
         on_round: Callable[[dict[str, Any]], None] | None,
     ) -> None:
+        if env_kwargs.get("backend") == "hardware":
+            # The index that runs is the one to be placed, and put back: it stays as it grows.
+            options = {"max_growth": _GROWTH, **(env_kwargs.get("backend_options") or {})}
+            env_kwargs = {**env_kwargs, "backend_options": options}
         self._env = make_environment(DEFAULT_ENV, env_kwargs)
         self._env.watch(on_round)
         self._searchable: Backend | None = None
@@ -189,7 +198,7 @@ def _differs_on_hardware(before: HardwareSnapshot, after: HardwareSnapshot) -> l
     first, second = before.provenance, after.provenance
     differs = [name for name in ("worker_cpus", "router_cpus") if first[name] != second[name]]
     if first["records_after"] > second["records_before"]:
-        differs.append("records")  # the index was loaded anew
+        differs.append("records (the index was loaded anew: allow a larger -o max_growth)")
     home, now = (facts["data"]["home_share"] for facts in (first, second))
     if home is not None and (now is None or now < home - _LOST_SHARE):
         differs.append("pages at home")

@@ -209,6 +209,8 @@ def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):
         evaluate(wrong, {"first": FirstTile()}, [0], 1, 10, 2)
     with pytest.raises(UnknownNameError, match=r"environment 'pmoss/toy'\. Did you mean"):
         evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="pmoss/toy")
+    with pytest.raises(UnknownNameError, match="environment"):
+        evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="pmoss/AccessPath-v0")
     path = written(tmp_path / "r.jsonl", replace(evaluation, env_kwargs=wrong))
     with pytest.raises(DescriptionError, match="'foo'"):
         replay(path)

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pmoss_agents.base import Agent, OnlineAgent, read_checkpoint, read_config
+from pmoss_agents.base import EXPORTED, Agent, OnlineAgent, read_checkpoint, read_config
 from pmoss_env.errors import CheckpointError, UnknownNameError
 
 __all__ = ["Agent", "OnlineAgent", "agent_names", "load", "make"]
@@ -91,13 +91,13 @@ def load(path: str | Path) -> Agent:
         CheckpointError: the file is missing, damaged, foreign or of another version.
         MissingExtraError: the agent needs a package that is not installed.
     """
-    if Path(path).suffix == ".pt":
+    if Path(path).suffix == EXPORTED:
         from pmoss_agents.export import load_policy
 
         return load_policy(path)
     header, arrays = read_checkpoint(path)
     try:
         agent_class = _agent_class(header["agent"])
-    except (KeyError, UnknownNameError) as error:
+    except (KeyError, TypeError, UnknownNameError) as error:
         raise CheckpointError(f"{path}: {error}") from error
     return agent_class.from_checkpoint(Path(path), header, arrays)

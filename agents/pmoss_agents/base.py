@@ -11,6 +11,7 @@ import io
 import json
 import math
 import tomllib
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
@@ -38,6 +39,20 @@ FORMAT = "pmoss-agent"
 CHECKPOINT_VERSION = 2
 CONFIGS = Path(__file__).parent / "configs"
 _HEADER = "header"
+#: How the names of exported policies end, which are no checkpoints.
+EXPORTED = ".pt"
+#: More threads than any machine has use for; far more of them end the process.
+MOST_THREADS = 1024
+#: What every task holds, see task_of().
+_TASK = ("grid", "slices", "counters", "order", "observation", "meta_names")
+#: What to do where an environment differs from the task.
+_WAYS_OUT = {
+    "grid": "; padding (--pad) takes it to a smaller grid",
+    "slices": "; see -e slices",
+    "order": "; see -e order",
+    "observation": "; see -e observation",
+    "readable": "; see -e counters",
+}
 
 
 class Agent(ABC):
@@ -135,7 +150,16 @@ class Agent(ABC):
         """Writes a checkpoint, whole or not at all; raises CheckpointError before a fit()."""
         if not self.task:
             raise CheckpointError(f"{self.name}: nothing to save: call fit() first")
+        if Path(path).suffix == EXPORTED:
+            raise CheckpointError(
+                f"{path}: is the name of an export, which cannot learn: a checkpoint ends in .npz"
+            )
         arrays, values = self._state()
+        if name := _not_finite(arrays):
+            raise CheckpointError(
+                f"{self.name}: {name} is not finite: training diverged, nothing is saved; try a "
+                "lower learning_rate"
+            )
         header = {
             "format": FORMAT,
             "version": CHECKPOINT_VERSION,
@@ -157,14 +181,21 @@ class Agent(ABC):
     def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
         """Rebuilds an agent from a checked header and its arrays."""
         try:
+            if name := _not_finite(arrays):
+                raise CheckpointError(f"{name} is not finite")
             agent = cls(**header["config"])
             agent.task = dict(header["task"])
+            if missing := [key for key in _TASK if key not in agent.task]:
+                raise CheckpointError(f"task: {missing[0]}: is missing")
             agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
             agent.check_task({"counters": list(COUNTER_NAMES)}, "this version of pmoss_env")
             agent._restore(arrays, header["values"])
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
-        except (DescriptionError, KeyError, TypeError, ValueError) as error:
+        # What an altered header makes of shapes and numbers is any kind of error.
+        except (DescriptionError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
+        except (AttributeError, RuntimeError) as error:
             raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
         return agent
 
@@ -186,7 +217,7 @@ class Agent(ABC):
             if self.task[key] != value:
                 raise CheckpointError(
                     f"{self.name} was fitted for {key} = {_short(self.task[key])}, but {what} has "
-                    f"{key} = {_short(value)}"
+                    f"{key} = {_short(value)}{_WAYS_OUT.get(key, '')}"
                 )
 
     def check_env(self, env: Any) -> None:
@@ -197,7 +228,8 @@ class Agent(ABC):
                 compared.
 
         Raises:
-            CheckpointError: it has another grid, number of slices, placement order or observation.
+            CheckpointError: it has another grid, number of slices, placement order, observation or
+                set of counters.
         """
         env = getattr(env, "unwrapped", env)
         machine = getattr(env, "machine", None)
@@ -207,6 +239,7 @@ class Agent(ABC):
                 "slices": getattr(env, "slices", None),
                 "order": getattr(env, "order_kind", None),
                 "observation": getattr(env, "observation_mode", None),
+                "readable": getattr(env, "counters_kind", None),
             }
         )
 
@@ -274,6 +307,7 @@ def task_of(dataset: Dataset) -> dict[str, Any]:
         "counters": list(COUNTER_NAMES),
         "order": str(dataset.metadata.env_kwargs.get("order", "index")),
         "observation": str(dataset.metadata.env_kwargs.get("observation", "full")),
+        "readable": str(dataset.metadata.env_kwargs.get("counters", "all")),
         "meta_names": list(meta_names(dataset.machine)),
     }
 
@@ -285,6 +319,8 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]
         CheckpointError: the file is missing, damaged, foreign or of a newer version.
     """
     path = Path(path)
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise CheckpointError(f"{path}: is damaged or no checkpoint: no .npz file")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -334,8 +370,10 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
         raise DescriptionError(
             f"config {str(name)!r}: cannot be read; known are {known}"
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+    if not isinstance(values.get("agent", ""), str):
+        raise DescriptionError(f"{path}: agent = {values['agent']!r}: must be a text")
     tasks = values.pop("tasks", {})
     if not isinstance(tasks, dict) or not all(isinstance(t, dict) for t in tasks.values()):
         raise DescriptionError(f'{path}: tasks: must be tables, as [tasks."toy-*"]')
@@ -380,7 +418,17 @@ def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
             check(field.name, number and math.isfinite(value), "be a finite number")
         elif field.type == "bool":
             check(field.name, isinstance(value, bool), "be true or false")
+        if field.name == "seed":
+            check("seed", 0 <= value < 2**32, "lie in [0, 2^32)")
+        elif field.name == "threads":
+            check("threads", 1 <= value <= MOST_THREADS, f"lie between 1 and {MOST_THREADS}")
     return check
+
+
+def _not_finite(arrays: Mapping[str, Array]) -> str | None:
+    """The name of the first array with a number that is not finite."""
+    floats = (name for name, array in arrays.items() if array.dtype.kind == "f")
+    return next((name for name in floats if not np.isfinite(arrays[name]).all()), None)
 
 
 def _short(value: Any) -> str:

@@ -111,10 +111,10 @@ class Config:
     def __post_init__(self) -> None:
         check = checker("decision-transformer", self)
         counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
-        for name in (*counts, "threads", "save_every"):
+        for name in (*counts, "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
-        for name in ("seed", "warmup", "weight_decay"):
+        for name in ("warmup", "weight_decay"):
             check(name, getattr(self, name) >= 0, "not be negative")
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
         check("doubt", 0 <= self.doubt < 1, "lie in [0, 1)")
@@ -168,11 +168,14 @@ class DecisionTransformer(Agent):
         checkpoint ends with the same weights as one that was never stopped.
 
         Raises:
-            CheckpointError: the agent was fitted for another task, or to another dataset.
+            CheckpointError: the agent was fitted for another task, or to another dataset, or is an
+                export; or training diverged, and the last checkpoint stays.
             DatasetError: see check_learnable(); or returns of "improvement" in data that do not
                 tell the incumbent's throughput.
         """
         config = self.config
+        if self.task and self.model is None:
+            raise CheckpointError(f"{self.name}: an exported policy cannot learn")
         task = task_of(dataset)
         self.check_task(task, f"the dataset {dataset.metadata.id}")
         origin = self.check_dataset(dataset, allow_other_dataset)
@@ -207,6 +210,11 @@ class DecisionTransformer(Agent):
                     scores = model(batch)
                     actions = batch["actions"]
                     loss = imitation_loss(scores, actions, config.doubt)
+                    if not bool(loss.isfinite()):
+                        raise CheckpointError(
+                            f"{self.name}: the loss of update {update} is not finite: training "
+                            "diverged; try a lower learning_rate"
+                        )
                     optimiser.zero_grad(set_to_none=True)
                     loss.backward()  # type: ignore[no-untyped-call]
                     nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -367,7 +375,8 @@ class DecisionTransformer(Agent):
     # ---- keeping
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        assert self.model is not None
+        if self.model is None:
+            raise CheckpointError(f"{self.name}: an exported policy is no checkpoint to save")
         arrays = weights_of(self.model, "model/")
         if self._optimiser is not None:
             arrays |= moments_of(self._optimiser, "optimiser/")
@@ -380,6 +389,9 @@ class DecisionTransformer(Agent):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             self.model = self._new_model()
+        best = self.task["best_throughput"]
+        if not (isinstance(best, float) and math.isfinite(best) and best > 0):
+            raise CheckpointError(f"task: best_throughput = {best!r}: must be above 0")
         load_weights(self.model, arrays, "model/")
         self.model.eval()
         self._updates = int(values["updates"])

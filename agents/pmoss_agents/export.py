@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,17 @@ def load_policy(path: str | Path) -> DecisionTransformer:
         CheckpointError: the file is missing, damaged, foreign or of another version.
     """
     extra: dict[str, Any] = {_HEADER: ""}
+    try:
+        # PyTorch's reader does not compare the bytes with their sums.
+        with zipfile.ZipFile(path) as file:
+            damaged = file.testzip()
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: does not exist") from error
+    # A damaged container answers with many kinds of error, depending on the bytes.
+    except Exception as error:
+        raise CheckpointError(f"{path}: cannot be read as TorchScript: {error}") from error
+    if damaged is not None:
+        raise CheckpointError(f"{path}: cannot be read as TorchScript: {damaged} is damaged")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

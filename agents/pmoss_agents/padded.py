@@ -49,7 +49,7 @@ class PaddedAgent:
 
         Raises:
             CheckpointError: its grid does not fit into the agent's, or it has another number of
-                slices, placement order or observation.
+                slices, placement order, observation or set of counters.
         """
         env = env.unwrapped
         machine = env.machine
@@ -59,7 +59,12 @@ class PaddedAgent:
                 f"{machine.name} has {[machine.rows, machine.cols]}, which does not fit into it"
             )
         self.agent.check_task(
-            {"slices": env.slices, "order": env.order_kind, "observation": env.observation_mode}
+            {
+                "slices": env.slices,
+                "order": env.order_kind,
+                "observation": env.observation_mode,
+                "readable": env.counters_kind,
+            }
         )
         known = [
             (here, self._column[name])

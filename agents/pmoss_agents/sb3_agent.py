@@ -276,6 +276,7 @@ def _look_around(
             "counters": list(COUNTER_NAMES),
             "order": first.order_kind,
             "observation": first.observation_mode,
+            "readable": first.counters_kind,
             "meta_names": list(meta_names(first.machine)),
             "shapes": [list(shape) for shape in full_shapes(space)],
         }

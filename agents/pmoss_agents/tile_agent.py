@@ -35,7 +35,6 @@ def check_settings(agent: str, config: Any) -> Callable[[str, bool, str], None]:
     for field in fields(config):
         if field.type == "int" and field.name != "seed":
             check(field.name, getattr(config, field.name) >= 1, "be at least 1")
-    check("seed", config.seed >= 0, "not be negative")
     for name in ("learning_rate", "clip"):
         check(name, getattr(config, name) > 0, "be above 0")
     return check

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 from pmoss_benchmarks.report import describe_machine
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
-from pmoss_env.executors import Work, run_tasks
+from pmoss_env.executors import Work, check_executor, run_tasks
 from pmoss_env.files import write_atomically
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
@@ -189,6 +189,7 @@ def finish_cells(
     """
     if processes < (0 if executor == "ray" else 1) or not cells:
         raise DescriptionError(f"{processes} processes for {len(cells)} cells: at least 1 of each")
+    check_executor(executor, processes)
     store = _Kept(kept, settings)
     store.results = {**(known or {}), **store.results}
     left = [cell for cell in cells if cell.name not in store.results]
@@ -214,7 +215,7 @@ class _Kept:
         if not self._path.exists():
             write_atomically(self._path, header + "\n")
             return
-        first, *lines = self._path.read_text().splitlines()
+        first, *lines = self._path.read_text().splitlines() or [""]
         if first != header:
             raise DatasetError(
                 f"{self._path} holds results of a run with other settings: finish that run, "

@@ -329,8 +329,8 @@ def machine_of(metadata: Metadata, where: Path | str) -> Machine:
     except PmossError as error:
         raise DatasetError(f"{where}: env_kwargs: machine = {name!r}: {error}") from error
     facts = machine_facts(machine)
-    for key, value in metadata.machine.items():
-        if key != "name" and facts.get(key) != value:
+    for key, value in facts.items():
+        if key != "name" and metadata.machine.get(key) != value:
             raise DatasetError(
                 f"{where}: machine {metadata.machine.get('name')!r}: its {key} differ from those "
                 f"of the {machine.name!r} that is installed"

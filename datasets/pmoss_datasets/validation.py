@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from pmoss_datasets.schema import FAMILIES, FIELD, ID_PATTERN, Array, Metadata, field_shape
-from pmoss_env.envs.spatial.observation import OBSERVATION_MODES
+from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
 from pmoss_env.errors import DatasetError
 from pmoss_env.interference import target_count
 from pmoss_env.machines import Machine
@@ -84,9 +84,13 @@ def metadata_problems(metadata: Metadata) -> Iterator[str]:
         yield "episodes = 0: a dataset must hold at least one"
     if metadata.counter_names != COUNTER_NAMES:
         yield f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
-    observation = metadata.env_kwargs.get("observation", OBSERVATION_MODES[0])
-    if observation not in OBSERVATION_MODES:
-        yield f"env_kwargs: observation = {observation!r}: must be one of {OBSERVATION_MODES}"
+    for name, known in (("observation", OBSERVATION_MODES), ("order", PLACEMENT_ORDERS)):
+        value = metadata.env_kwargs.get(name, known[0])
+        if value not in known:
+            yield f"env_kwargs: {name} = {value!r}: must be one of {known}"
+    slices = metadata.env_kwargs.get("slices", metadata.slices)
+    if slices != metadata.slices:
+        yield f"env_kwargs: slices = {slices!r}: must be {metadata.slices}, as the data have"
     constraints = metadata.env_kwargs.get("constraints")
     most = constraints.get("max_slices_per_core") if isinstance(constraints, dict) else None
     if constraints is not None and not _is_whole(most):

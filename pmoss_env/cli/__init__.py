@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line; a typed error or a file error ends it with one line and status 2."""
+    """Runs the command line; a typed error or too little memory ends it with one line."""
     from pmoss_env.errors import MissingExtraError, PmossError
 
     try:
@@ -26,6 +26,12 @@ def main() -> None:
             f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}",
             file=sys.stderr,
         )
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        # PyTorch has no error of its own for this.
+        if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+            raise
+        print("error: there is not enough memory for this", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -105,9 +105,9 @@ def train(
     Example: pmoss train runs/ppo.npz --agent maskable-ppo -e machine=toy -e slices=8
     """
     import pmoss_agents
-    from pmoss_agents.base import CONFIGS, OnlineAgent, read_config, task_name
+    from pmoss_agents.base import CONFIGS, EXPORTED, OnlineAgent, read_config, task_name
     from pmoss_datasets import Recipe, open_dataset
-    from pmoss_env.errors import DescriptionError
+    from pmoss_env.errors import DescriptionError, UnknownNameError
 
     if len(paths) != (1 if env else 2):
         raise DescriptionError(
@@ -122,6 +122,8 @@ def train(
             f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
             "config; leave out one or the other"
         )
+    if out.suffix == EXPORTED:
+        raise DescriptionError(f"{out}: exports end so, and cannot learn: give a checkpoint (.npz)")
     check_output(out)
     kwargs = pairs(env)
     data = None if env else open_dataset(paths[0])
@@ -129,6 +131,8 @@ def train(
         learner = pmoss_agents.load(out)
     else:
         name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
+        if name not in pmoss_agents.agent_names("spatial"):
+            raise UnknownNameError("agent", name, pmoss_agents.agent_names("spatial"))
         if config is None and (CONFIGS / f"{name}.toml").exists():
             config = name
         task = Recipe(env=kwargs).task if data is None else task_name(data.metadata.id)
@@ -165,10 +169,13 @@ def export(
     Example: pmoss export runs/dt.npz runs/dt.pt
     """
     import pmoss_agents
+    from pmoss_agents.base import EXPORTED
     from pmoss_env.errors import DescriptionError, UnsupportedError
 
-    if out.suffix != ".pt":
-        raise DescriptionError(f"{out}: an exported policy's name must end in .pt")
+    if out.suffix != EXPORTED:
+        raise DescriptionError(f"{out}: an exported policy's name must end in {EXPORTED}")
+    if checkpoint.suffix == EXPORTED:
+        raise DescriptionError(f"{checkpoint}: is an export already")
     check_output(out)
     agent = pmoss_agents.load(checkpoint)
     if agent.name != "decision-transformer":

@@ -1,5 +1,6 @@
 """The Decision Transformer: its network, its decoding, its learning and its checkpoints."""
 
+import json
 import os
 import re
 import subprocess
@@ -328,6 +329,61 @@ def test_other_versions_and_other_weights_are_refused(fitted, tmp_path, monkeypa
         pmoss_agents.load(path)
 
 
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("agent",), []),
+        (("agent",), {}),
+        (("config", "context"), 10**30),
+        (("task", "grid"), [-1, 4]),
+        (("task", "slices"), -1),
+        (("task", "slices"), float("nan")),
+        (("task", "best_throughput"), None),
+        (("task", "best_throughput"), float("nan")),
+        (("task", "best_throughput"), -1.0),
+        (("task", "order"), ...),
+        (("task", "counters"), ...),
+        (("values", "sampling", "state", "state"), -1),
+    ],
+)
+def test_altered_headers_are_refused(fitted, tmp_path, where, value):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    header, arrays = pmoss_agents.read_checkpoint(path)
+    inner = header
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = value
+    if value is ...:
+        del inner[where[-1]]
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, header=text, **arrays)
+    with pytest.raises(CheckpointError, match=r"agent\.npz: "):
+        pmoss_agents.load(path)
+
+
+def test_training_that_diverges_stops_and_keeps_the_last_checkpoint(dataset, tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = DecisionTransformer(**{**SMALL, "learning_rate": 1e9, "clip": 1e9, "save_every": 1})
+    with pytest.raises(CheckpointError, match="not finite: training diverged"):
+        agent.fit(dataset, checkpoint=path)
+    if path.exists():  # from before it diverged
+        assert all(np.isfinite(array).all() for array in weights(pmoss_agents.load(path)).values())
+
+
+def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(fitted, tmp_path, monkeypatch):
+    arrays, values = fitted._state()
+    arrays["model/norm.weight"] = np.full(16, np.nan, dtype=np.float32)
+    monkeypatch.setattr(fitted, "_state", lambda: (arrays, values))
+    with pytest.raises(CheckpointError, match=r"model/norm\.weight is not finite: training div"):
+        fitted.save(tmp_path / "agent.npz")
+    monkeypatch.setattr("pmoss_agents.base._not_finite", lambda arrays: None)
+    fitted.save(tmp_path / "agent.npz")
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"agent\.npz: model/norm\.weight is not finite"):
+        pmoss_agents.load(tmp_path / "agent.npz")
+
+
 def test_another_task_is_refused(fitted, dataset, tmp_path):
     for change, text in (
         ({"machine": "skylake-x-8n"}, r"grid = \[2, 4\], but the observation has grid = \[8, 12\]"),
@@ -374,6 +430,7 @@ def test_an_environment_of_another_task_is_refused(fitted):
         ({"slices": 9}, "slices = 8, but the environment has slices = 9"),
         ({"order_kind": "index"}, "order = load, but the environment has order = index"),
         ({"observation_mode": "paper"}, "observation = full, but the environment has"),
+        ({"counters_kind": "software"}, "readable = software; see -e counters"),
         ({"machine": SimpleNamespace(rows=8, cols=12)}, r"grid = \[2, 4\], but the environment"),
     ):
         with pytest.raises(CheckpointError, match=text):
@@ -496,6 +553,8 @@ def test_the_wanted_return_reaches_the_model(fitted):
         ({"derived": "no"}, "derived = 'no': must be true or false"),
         ({"reward": ["terminal"]}, r"reward = \['terminal'\]"),
         ({"seed": -1}, "seed = -1"),
+        ({"seed": 2**32}, r"seed = 4294967296: must lie in \[0, 2\^32\)"),
+        ({"threads": 100_000}, "threads = 100000: must lie between 1 and 1024"),
     ],
 )
 def test_wrong_configs_are_named(config, text):
@@ -519,6 +578,13 @@ def test_the_registry(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('agent = "decision-transformer"\nlayers = 3\nwidth = 64\n')
     agent = pmoss_agents.make("decision-transformer", config_file=path, layers=1)
+    for text, reason in (
+        (b'agent = ["a"]', "agent = .*: must be a text"),
+        (b"\xff\xfe", "is not valid TOML"),
+    ):
+        (tmp_path / "wrong.toml").write_bytes(text)
+        with pytest.raises(DescriptionError, match=rf"wrong\.toml: {reason}"):
+            pmoss_agents.make("decision-transformer", config_file=tmp_path / "wrong.toml")
     assert (agent.config.layers, agent.config.width) == (1, 64)
     for committed in pmoss_agents.base.CONFIGS.glob("*.toml"):
         name = pmoss_agents.read_config(committed.stem)["agent"]

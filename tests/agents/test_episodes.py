@@ -50,7 +50,7 @@ def test_one_action_only_is_refused(dataset):
 )
 def test_unknown_returns_are_refused(dataset, column, reward):
     change(dataset, column, 3, np.nan)
-    with pytest.raises(DatasetError, match="episode 3: "):
+    with pytest.raises(DatasetError, match="episode 3"):
         check_learnable(dataset, reward)
 
 
@@ -66,7 +66,7 @@ def test_steps_without_a_mask_are_refused(dataset, monkeypatch):
 def test_actions_outside_the_mask_are_refused(dataset):
     forbidden = int(np.flatnonzero(~dataset.machine.worker_tiles)[0])
     change(dataset, "actions", (2, 5), forbidden)
-    with pytest.raises(DatasetError, match=f"episode 2: actions: tile {forbidden} at step 5"):
+    with pytest.raises(DatasetError, match=f"episode 2, entry 5: actions = {forbidden}: is no"):
         check_learnable(dataset, "terminal")
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import zipfile
 
 import gymnasium
 import pytest
@@ -89,7 +90,7 @@ def test_what_is_no_exported_policy_is_refused(dataset, tmp_path):
     path = tmp_path / "policy.pt"
     with pytest.raises(CheckpointError, match="nothing to export"):
         export_policy(DecisionTransformer(), path)
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="does not exist"):
         load_policy(path)
     path.write_bytes(b"nothing of ours")
     with pytest.raises(CheckpointError, match="cannot be read as TorchScript"):
@@ -99,3 +100,26 @@ def test_what_is_no_exported_policy_is_refused(dataset, tmp_path):
     path.write_bytes(buffer.getvalue())
     with pytest.raises(CheckpointError, match="is not an exported policy"):
         load_policy(path)
+    agent = DecisionTransformer(**SMALL)
+    agent.fit(dataset)
+    export_policy(agent, path)
+    with zipfile.ZipFile(path) as file:
+        entry = max(file.infolist(), key=lambda entry: entry.file_size)
+    data = bytearray(path.read_bytes())
+    data[entry.header_offset + entry.file_size // 2 + 200] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(CheckpointError, match="cannot be read as TorchScript: "):
+        load_policy(path)
+
+
+def test_an_exported_policy_cannot_learn(dataset, tmp_path):
+    agent = DecisionTransformer(**SMALL)
+    agent.fit(dataset)
+    export_policy(agent, tmp_path / "policy.pt")
+    exported = load_policy(tmp_path / "policy.pt")
+    with pytest.raises(CheckpointError, match="cannot learn"):
+        exported.fit(dataset)
+    with pytest.raises(CheckpointError, match="no checkpoint to save"):
+        exported.save(tmp_path / "agent.npz")
+    with pytest.raises(CheckpointError, match=r"policy\.pt: is the name of an export"):
+        agent.save(tmp_path / "policy.pt")

@@ -67,6 +67,9 @@ def test_results_under_other_settings_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="other settings"):
         run(length, out, settings={"a": 2})
     assert run(length, out)["cells"][2]["length"] == 6
+    out.with_suffix(".partial").write_text("")
+    with pytest.raises(DatasetError, match="other settings"):
+        run(length, out)
 
 
 def test_nothing_to_do_is_refused() -> None:

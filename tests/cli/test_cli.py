@@ -105,6 +105,10 @@ def test_doctor_judges_every_event() -> None:
             "--resume with --agent, --config: ",
         ),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
+        (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: exports end so, and cannot learn"),
+        (["train", "{tmp}/a.npz", "-e", "machine=toy", "--agent", "linucb"], "unknown agent 'lin"),
+        (["export", "{tmp}/a.pt", "{tmp}/b.pt"], "a.pt: is an export already"),
+        (["rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"], "episodes = 0: "),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(

@@ -91,6 +91,8 @@ def test_impossible_values_of_a_foreign_writer_are_never_read(folder, name, inde
         ("env_kwargs", {**TOY, "constraints": 5}, "constraints = 5: must be null or"),
         ("env_kwargs", {**TOY, "constraints": {"max_slices_per_core": "x"}}, "constraints = "),
         ("env_kwargs", {**TOY, "observation": "weird"}, "observation = 'weird': must be one of"),
+        ("env_kwargs", {**TOY, "order": 5}, "order = 5: must be one of"),
+        ("env_kwargs", {**TOY, "slices": 9}, "slices = 9: must be 8"),
         ("reference_scores", {"random": 5}, "reference_scores: random = 5: must hold the numbers"),
         ("reference_scores", {"random": {"mean": "x"}}, "reference_scores: random = "),
         ("headroom", {"x": 1}, "headroom: headroom = None: must be a number"),
@@ -289,6 +291,9 @@ def test_unknown_optional_fields_are_refused(folder):
 
 def test_another_machine_under_the_same_name_is_refused(folder):
     rewrite(folder, lambda data: data["machine"].update(workers=[1, 2]))
+    with pytest.raises(DatasetError, match="its workers differ"):
+        open_dataset(folder)
+    rewrite(folder, lambda data: data["machine"].pop("workers"))
     with pytest.raises(DatasetError, match="its workers differ"):
         open_dataset(folder)
 

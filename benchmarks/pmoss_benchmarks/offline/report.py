@@ -19,7 +19,7 @@ from pmoss_benchmarks.offline.scores import (
     runs_of,
     stratified_bootstrap,
 )
-from pmoss_benchmarks.offline.store import SUMMARY, facts_of, write_rows
+from pmoss_benchmarks.offline.store import HEADING, README, SUMMARY, facts_of, write_rows
 from pmoss_benchmarks.offline.tracks import TRACKS
 from pmoss_benchmarks.offline.work import best_name, to_rows
 from pmoss_benchmarks.report import describe_machine, markdown_row
@@ -30,7 +30,6 @@ from pmoss_env.files import write_atomically
 
 #: Schedules without an idea, learned or not: what a learned agent has to beat.
 SIMPLE = ("grouped", "spread", "mixed", "lpt")
-TABLE = "README.md"
 Rows = dict[tuple[str, str], list[EpisodeResult]]
 
 
@@ -70,7 +69,7 @@ def write_report(
     write_rows(out, plan.settings, rows)
     for track in summary["tracks"]:
         draw_curves([c for c in cells.values() if c["track"] == track], out / f"{track}.png")
-    write_atomically(out / TABLE, as_markdown(summary))
+    write_atomically(out / README, as_markdown(summary))
     # Last: it says that the other files are whole.
     write_atomically(out / SUMMARY, json.dumps(summary, indent=1) + "\n")
     return summary
@@ -103,7 +102,7 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
     """The tables of a summary."""
     settings = summary["settings"]
     lines = [
-        f"# Offline benchmark, suite {summary['suite']}",
+        f"{HEADING}, suite {summary['suite']}",
         "",
         f"Made with pmoss-env {summary['version']} on {summary['machine']['cpu_model']}; the last "
         f"call was `{summary['command']}`.",

@@ -18,19 +18,33 @@ from pmoss_env.evaluation import DEFAULT_ENV, EpisodeResult, Evaluation, read_re
 #: Cells that are done, until all are.
 PARTIAL = "cells.partial"
 SUMMARY = "summary.json"
+README = "README.md"
+#: How that begins.
+HEADING = "# Offline benchmark"
 
 
 def finished(out: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Results, by the cell's name, that an earlier run with these settings left in ``out``.
 
     Raises:
-        DatasetError: they are of other settings or of another version.
+        DatasetError: they are of other settings or of another version, or the folder holds
+            something else.
     """
     path = out / SUMMARY
     if not path.exists():
+        readme = out / README
+        if readme.exists() and not readme.read_text(errors="replace").startswith(HEADING):
+            raise DatasetError(f"{readme}: is not of this benchmark: choose another folder")
         return {}
-    summary = json.loads(path.read_text())
-    if (summary["version"], summary["settings"]) != (__version__, dict(settings)):
+    try:
+        summary = json.loads(path.read_text())
+        of = summary["version"], summary["settings"]
+        summary["cells"].items()
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DatasetError(
+            f"{path}: is no summary of this benchmark: choose another folder, or remove it"
+        ) from error
+    if of != (__version__, dict(settings)):
         raise DatasetError(
             f"{path}: holds results of another plan or version: choose another folder, or remove it"
         )

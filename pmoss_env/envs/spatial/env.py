@@ -517,6 +517,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return self._observation_mode
 
     @property
+    def counters_kind(self) -> str:
+        """The ``counters`` argument: "all" or "software"."""
+        return self._counters
+
+    @property
     def slice_counters(self) -> Float32Array:
         """(slices, H) float32: the counters that this episode's observations are made of."""
         return self._builder.counters

@@ -203,6 +203,20 @@ def test_results_of_another_plan_are_not_mixed(whole: Any, data: Path) -> None:
         run_offline(replace(PLAN, episodes=2), whole[0], data, agents=[OPPONENTS])
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("README.md", "mine"), ("summary.json", "hi"), ("summary.json", "{}"), ("summary.json", "[]")],
+)
+def test_a_folder_of_something_else_is_left_as_it_is(
+    data: Path, tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DatasetError, match=f"{name}: is .* choose another folder"):
+        run_offline(PLAN, tmp_path, data, agents=[OPPONENTS])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == text
+
+
 def test_results_of_other_data_or_another_config_are_not_taken() -> None:
     agents = [OPPONENTS, AGENT, "dqn"]
     others = {

@@ -418,7 +418,12 @@ def test_imported_policies_play(tmp_path, monkeypatch):
     assert (np.diff(dataset.column("final_cores")[0][dataset.column("order")[0]]) >= 0).all()
     assert dataset.column("final_cores").min() == workers.min()
     assert dataset.metadata.policy_names == ("mine:make(x.npz)",)
-    for policy, text in (("nowhere:make", "cannot be imported"), ("mine:absent", "imported")):
+    for policy, text in (
+        ("nowhere:make", "cannot be imported"),
+        (".nowhere:make", "cannot be imported"),
+        ("mine:absent", "imported"),
+        ("mine:make", r"policy 'mine:make': .*\(--argument\) \[\]: TypeError: .* missing"),
+    ):
         recipe = Recipe(env=env, episodes=1, tier="mine", behaviours=(Behaviour(policy),))
         with pytest.raises(DescriptionError, match=text):
             collect(recipe, tmp_path / "other")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def read_toml(path: str | Path, build: Callable[[dict[str, Any]], T]) -> T:
         return build(tomllib.loads(Path(path).read_text()))
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
-    except DescriptionError as error:
+    except (DescriptionError, UnknownNameError) as error:
         raise DescriptionError(f"{path}: {error}") from error

@@ -16,7 +16,7 @@ from pmoss_datasets.recipes import SEARCH, Behaviour, Recipe
 from pmoss_datasets.schema import FIELDS, Array, Episode, snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.baselines import SEARCHES, make_baseline
-from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.evaluation import Policy
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Float32Array, Schedule
 
@@ -316,16 +316,25 @@ def imported_policy(behaviour: Behaviour) -> Policy:
     """The policy that a behaviour's "module:function" gives.
 
     Raises:
-        DescriptionError: it cannot be imported, or gives no policy.
+        DescriptionError: it cannot be imported or called, or gives no policy.
+        PmossError: what the function raises of them.
     """
     module, _, function = behaviour.policy.partition(":")
     try:
         make = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise DescriptionError(f"policy {behaviour.policy!r}: cannot be imported: {error}") from (
             error
         )
-    policy = make(*behaviour.arguments)
+    try:
+        policy = make(*behaviour.arguments)
+    except PmossError:
+        raise
+    except Exception as error:  # someone else's function may raise anything
+        raise DescriptionError(
+            f"policy {behaviour.policy!r}: cannot be made of its arguments (--argument) "
+            f"{list(behaviour.arguments)}: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(policy, Policy):
         raise DescriptionError(
             f"policy {behaviour.policy!r}: gives {policy!r}, which has no reset() and act()"

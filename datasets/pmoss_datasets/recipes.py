@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,23 @@ from pmoss_env.files import read_toml
 PRESETS = Path(__file__).parent / "presets"
 #: The search whose way can be stopped at, and that defines a score of 100.
 SEARCH = "local-search"
+#: The environment's arguments, and what they are where a recipe does not say.
+_USUAL = {
+    name: parameter.default
+    for name, parameter in inspect.signature(SpatialSchedulingEnv).parameters.items()
+}
+#: Those besides machine, workload, load, ... that change what a dataset holds.
+_STORED = (
+    "observation",
+    "incumbent",
+    "order",
+    "workload_seed",
+    "counters",
+    "noise",
+    "constraints",
+    "backend_options",
+    "measure_every",
+)
 
 
 @dataclass(frozen=True)
@@ -50,10 +68,11 @@ class Behaviour:
     arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_kinds(self, "behaviours: ")
         object.__setattr__(self, "arguments", tuple(self.arguments))
         if not self.is_imported and self.policy not in BASELINES:
             raise UnknownNameError("policy", self.policy, [*BASELINES, "module:function"])
-        if not (math.isfinite(self.weight) and self.weight > 0):
+        if not 0 < self.weight < math.inf:
             raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
         if not 0 <= self.epsilon <= 1:
             raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
@@ -89,6 +108,11 @@ class Behaviour:
         budget = DEFAULT_BUDGET if self.budget is None else self.budget
         # Evenly spread on a logarithmic scale: a search moves most at its beginning.
         return max(1, round(math.pow(budget, (visit + 1) / self.visits)))
+
+
+def slug(name: str) -> str:
+    """A name as a part of a dataset's id; one that fits an id already stays as it is."""
+    return re.sub(r"[^a-z0-9_-]", "-", name.lower()).lstrip("-_")
 
 
 @lru_cache
@@ -137,17 +161,22 @@ class Recipe:
     counterfactuals: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.env, Mapping):
-            raise DescriptionError(f"env = {self.env!r}: must be a table of the task's arguments")
-        known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)
+        _check_kinds(self)
         for key in self.env:
-            if key not in known:
-                raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
-        for key in ("machine", "index", "workload", "load", "interference"):
+            if key not in _USUAL:
+                raise DescriptionError(
+                    f"env: {key}: unknown; known are {', '.join(sorted(_USUAL))}"
+                )
+        for key in ("machine", "index", "workload", "backend", "load", "interference"):
             if not isinstance(self.kwargs[key], str):
                 raise DescriptionError(f"env: {key} = {self.kwargs[key]!r}: must be a text")
-        if not self.behaviours:
-            object.__setattr__(self, "behaviours", _behaviours(tier(self.tier)))
+        behaviours = tuple(
+            entry
+            if isinstance(entry, Behaviour)
+            else _construct(Behaviour, entry, where="behaviours: ")
+            for entry in self.behaviours or tier(self.tier)["behaviours"]
+        )
+        object.__setattr__(self, "behaviours", behaviours)
         for name, least in (
             ("episodes", 1),
             ("seed", 0),
@@ -155,9 +184,8 @@ class Recipe:
             ("reference_episodes", 0),
             ("reference_budget", 1),
         ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
+            if (value := getattr(self, name)) < least:
+                raise DescriptionError(f"{name} = {value}: must be a whole number from {least}")
         if self.reference_episodes == 1:
             raise DescriptionError("reference_episodes = 1: must be 0, or 2 and more for a spread")
         if not ID_PATTERN.fullmatch(self.id):
@@ -174,17 +202,27 @@ class Recipe:
 
     @property
     def task(self) -> str:
-        """``<machine>-<index>-<workload>``, and load and interference where not the usual ones."""
+        """``<machine>-<index>-<workload>``, and where not the usual ones load, interference, ...
+
+        The number of slices is no part of it.
+        """
         kwargs = self.kwargs
         machine, workload = (Path(kwargs[key]).stem for key in ("machine", "workload"))
         name = f"{machine}-{kwargs['index']}-{workload}"
         if kwargs["load"] != "closed":
-            name += "-" + kwargs["load"].replace(":", "-").replace(".", "_")
+            name += "-" + kwargs["load"].replace(".", "_")
         if kwargs["interference"] != "none":
             name += "-" + kwargs["interference"].replace("_", "-")
         if kwargs["backend"] != "analytic":
             name += "-" + kwargs["backend"]
-        return name
+        for key in _STORED:
+            value = kwargs.get(key, _USUAL[key])
+            if value != _USUAL[key]:
+                parts = value if isinstance(value, Mapping) else {key: value}
+                for part in sorted(parts):
+                    text = f"-{part}-{parts[part]}".removesuffix(".0")  # noise 1.0 is noise 1
+                    name += text.replace("_", "-").replace(".", "_")
+        return slug(name)
 
     @property
     def id(self) -> str:
@@ -227,21 +265,39 @@ class Recipe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
         """The recipe of a recipe file's contents, or of a dataset's metadata."""
-        recipe: Recipe = _construct(cls, {**data, "behaviours": _behaviours(data)}, "")
+        recipe: Recipe = _construct(cls, data)
         return recipe
 
 
-def _behaviours(data: Mapping[str, Any]) -> tuple[Behaviour, ...]:
-    entries = data.get("behaviours", ())
-    return tuple(_construct(Behaviour, entry, "behaviours: ") for entry in entries)
-
-
-def _construct(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
-    known = {entry.name for entry in fields(kind)}
+def _construct(kind: type[Any], data: Mapping[str, Any], where: str = "") -> Any:
+    known = {entry.name: entry for entry in fields(kind)}
     for key in data:
         if key not in known:
             raise DescriptionError(f"{where}{key}: unknown; known are {', '.join(sorted(known))}")
-    try:
-        return kind(**data)
-    except TypeError as error:
-        raise DescriptionError(f"{where}{error}") from error
+    for key, entry in known.items():
+        if key not in data and entry.default is entry.default_factory is MISSING:
+            raise DescriptionError(f"{where}{key}: is missing")
+    return kind(**data)
+
+
+#: By a key's annotation: what its value is, what each of its parts is, and both in words.
+_KINDS: Mapping[str, tuple[Any, Any, str]] = {
+    "bool": (bool, None, "true or false"),
+    "int": (int, None, "a whole number"),
+    "int | None": (int | None, None, "a whole number"),
+    "float": (int | float, None, "a number"),
+    "str": (str, None, "a text"),
+    "Mapping[str, Any]": (Mapping, None, "a table"),
+    "tuple[str, ...]": (list | tuple, str, "a list of texts"),
+    "tuple[Behaviour, ...]": (list | tuple, Behaviour | Mapping, "a list of tables"),
+}
+
+
+def _check_kinds(made: Behaviour | Recipe, where: str = "") -> None:
+    """Types come first: comparing a text with a number would be a TypeError that names no key."""
+    for entry in fields(made):
+        value = getattr(made, entry.name)
+        kind, part, words = _KINDS[str(entry.type)]
+        good = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not good or (part is not None and not all(isinstance(p, part) for p in value)):
+            raise DescriptionError(f"{where}{entry.name} = {value!r}: must be {words}")

@@ -107,7 +107,7 @@ def build(
         address: as of collect().
 
     Raises:
-        DatasetError: another dataset is there.
+        DatasetError: another dataset is there, or a damaged one.
     """
     return obtain(
         recipe_of(id_),
@@ -139,13 +139,17 @@ def obtain(
         **how: further arguments of collect().
 
     Raises:
-        DatasetError: the dataset that is there has another recipe or version.
+        DatasetError: the dataset that is there is damaged, or has another recipe or version.
     """
     if path.exists() and not overwrite:
-        found = open_dataset(path)
-        made = found.metadata
-        if made.code_version == __version__ and Recipe.from_dict(made.recipe) == recipe:
-            return found
+        try:
+            found = open_dataset(path)
+            made = found.metadata
+            if made.code_version == __version__ and Recipe.from_dict(made.recipe) == recipe:
+                found.verify()
+                return found
+        except DatasetError as error:
+            raise DatasetError(f"{error}; --overwrite builds it again") from error
         raise DatasetError(
             f"{path}: was built with pmoss-env {made.code_version} from another recipe or version; "
             "overwrite it, or choose another root"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from pmoss_env.cli.learning import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.errors import DatasetError, PmossError
+from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 datasets = typer.Typer(
     help="Offline datasets: find, build, check and convert them.", no_args_is_help=True
@@ -45,7 +46,19 @@ class Format(StrEnum):
     pmoss = "pmoss"
 
 
+def _refuse(ctx: typer.Context, what: str, names: Iterable[str], why: str) -> None:
+    """Raises DescriptionError if any of the named options is given; ``what`` rules them out."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise DescriptionError(f"{', '.join(given)} {what}: {why}")
+
+
 def collect(
+    ctx: typer.Context,
     out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
@@ -94,14 +107,23 @@ def collect(
     """
     from pmoss_datasets import Behaviour, Recipe
     from pmoss_datasets import collect as run
+    from pmoss_datasets.recipes import slug
 
+    of_policy = ("argument", "epsilon")
     if recipe:
+        others = ("env", "tier", "policy", "episodes", "seed", "counterfactuals", "backend")
+        why = "the file decides all of it; leave out one or the other"
+        _refuse(ctx, "with --recipe", (*others, *of_policy), why)
         chosen = Recipe.from_toml(recipe)
     else:
         behaviours: tuple[Behaviour, ...] = ()
-        if policy is not None:
+        if policy is None:
+            _refuse(ctx, "without --policy", of_policy, "of that one policy; give both, or neither")
+        else:
+            why = "one policy is in place of a tier's mixture; leave out one or the other"
+            _refuse(ctx, "with --policy", ["tier"], why)
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
-            tier = policy.partition(":")[0].replace("_", "-")
+            tier = slug(policy.partition(":")[0].replace("_", "-"))
         task = pairs(env)
         if backend is not None:
             task = {"backend": backend, **task}
@@ -185,6 +207,7 @@ def show(
 
 @datasets.command()
 def build(
+    ctx: typer.Context,
     ids: Annotated[
         list[str] | None, typer.Argument(help="Ids of the suite; the whole suite if none.")
     ] = None,
@@ -208,11 +231,18 @@ def build(
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import default_root
 
+    if ids:
+        why = "they choose what else to build; leave out one or the other"
+        _refuse(ctx, f"with {ids[0]}", ("task", "tier", "shipped"), why)
     if shipped:
+        why = "what ships, and where, is fixed; leave out one or the other"
+        _refuse(ctx, "with --shipped", ("task", "tier", "root"), why)
         chosen, place = list(suite.SHIPPED), suite.SHIPPED_ROOT
     else:
         chosen = list(ids or suite.suite_ids(task or (), tier or ()))
         place = root or default_root()
+    for id_ in chosen:
+        suite.recipe_of(id_)
     for number, id_ in enumerate(chosen, start=1):
         with progress_bar(f"{number}/{len(chosen)} {id_.removeprefix('pmoss/')}") as progress:
             dataset = suite.build(

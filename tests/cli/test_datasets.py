@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from pmoss_datasets import catalog, open_dataset, suite
 from pmoss_datasets.recipes import tier
 from pmoss_env.cli.app import app
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, DescriptionError
 
 ID = f"pmoss/{suite.TOY}/heuristic-v0"
 
@@ -81,3 +81,34 @@ def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     dataset = open_dataset(tmp_path / "x")
     assert dataset.metadata.policy_names == ("lpt+eps0.5",)
     assert dataset.column("counterfactual").shape == (2, 8, 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            ["collect", "x", "--recipe", "r.toml", "--episodes", 50, "--tier", "a", "--seed", -5],
+            "--tier, --episodes, --seed with --recipe: ",
+        ),
+        (
+            ["collect", "x", "--recipe", "r.toml", "--counterfactuals"],
+            "--counterfactuals with --rec",
+        ),
+        (["collect", "x", "--epsilon", 0.5], "--epsilon without --policy: "),
+        (["collect", "x", "--argument", "a"], "--argument without --policy: "),
+        (["collect", "x", "--policy", "lpt", "--tier", "mixed"], "--tier with --policy: "),
+        (["datasets", "build", ID, "--tier", "expert"], f"--tier with {ID}: "),
+        (["datasets", "build", ID, "--shipped"], f"--shipped with {ID}: "),
+        (["datasets", "build", "--shipped", "--root", "x"], "--root with --shipped: "),
+        (["datasets", "build", ID, "bogus"], "id 'bogus': must look like"),
+    ],
+)
+def test_what_contradicts_is_refused_before_the_work(
+    words: list[object], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert isinstance(done.exception, DescriptionError)
+    assert complaint in str(done.exception)
+    assert list(tmp_path.iterdir()) == []

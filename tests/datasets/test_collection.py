@@ -17,6 +17,7 @@ import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_datasets.journal import Journal
+from pmoss_datasets.recipes import SEARCH
 from pmoss_datasets.schema import SCHEMA_VERSION
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
@@ -288,13 +289,32 @@ def _command(pid):
         ({"behaviours": [{"policy": "lpt", "budget": 5}]}, "budget"),
         ({"behaviours": [{"policy": "lpt", "visits": 5}]}, "visits = 5"),
         ({"behaviours": [{"policy": "lpt", "arguments": ["x"]}]}, "arguments"),
-        ({"behaviours": [{"weight": 1}]}, "behaviours"),
+        ({"behaviours": [{"weight": 1}]}, "behaviours: policy: is missing"),
         ({"surprise": 1}, "surprise"),
         ({"env": {**TOY, "machin": "toy"}}, "env: machin: unknown; known are .*machine, "),
         ({"env": {"self": 1}}, "env: self: unknown"),
         ({"env": {"max_episode_steps": 3}}, "max_episode_steps"),  # gymnasium.make's own
         ({"env": {"machine": 5}}, "env: machine = 5: must be a text"),
         ({"env": ["toy"]}, "env = .*: must be a table"),
+        ({"env": {"backend": 5}}, "env: backend = 5: must be a text"),
+        ({"episodes": 2.5}, r"episodes = 2\.5: must be a whole number"),
+        ({"seed": True}, "seed = True: must be a whole number"),
+        ({"tier": 5}, "tier = 5: must be a text"),
+        ({"counterfactuals": "no"}, "counterfactuals = 'no': must be true or false"),
+        ({"behaviours": 5}, "behaviours = 5: must be a list of tables"),
+        ({"behaviours": [5]}, r"behaviours = \[5\]: must be a list of tables"),
+        ({"behaviours": ["random"]}, r"behaviours = \['random'\]: must be a list of tables"),
+        ({"behaviours": [{"policy": 5}]}, "behaviours: policy = 5: must be a text"),
+        ({"behaviours": [{"policy": SEARCH, "visits": 1.5}]}, r"visits = 1\.5: must be a whole"),
+        ({"behaviours": [{"policy": SEARCH, "budget": 2.5}]}, r"budget = 2\.5: must be a whole"),
+        ({"behaviours": [{"policy": "lpt", "weight": "x"}]}, "weight = 'x': must be a number"),
+        (
+            {"behaviours": [{"policy": "lpt", "weight": float("nan")}]},
+            "weight = nan: must be above",
+        ),
+        ({"behaviours": [{"policy": "lpt", "epsilon": True}]}, "epsilon = True: must be a number"),
+        ({"behaviours": [{"policy": "a:b", "arguments": "x"}]}, "'x': must be a list of texts"),
+        ({"behaviours": [{"policy": "a:b", "arguments": [1]}]}, "must be a list of texts"),
     ],
 )
 def test_wrong_recipes_are_named(change, text):
@@ -311,11 +331,45 @@ def test_recipes_are_read_from_files(tmp_path):
     recipe = Recipe.from_toml(path)
     assert recipe.id == "pmoss/toy-btree-ycsb-a/lpt-v0"
     assert recipe.behaviours == (Behaviour("lpt", epsilon=0.5),)
-    path.write_text("episodes = ")
-    with pytest.raises(DescriptionError, match=r"recipe\.toml: is not valid TOML"):
-        Recipe.from_toml(path)
+    for content, text in (
+        (b"episodes = ", "is not valid TOML"),
+        (b"\x7fELF\xd0", "is not valid TOML"),
+        (b'tier = "golden"', "unknown tier 'golden'"),
+        (b'[[behaviours]]\npolicy = "lpd"', "unknown policy 'lpd'"),
+        (b"counterfactuals = 1", "counterfactuals = 1: must be true or false"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DescriptionError, match=rf"recipe\.toml: {text}"):
+            Recipe.from_toml(path)
     with pytest.raises(DescriptionError, match="cannot be read"):
         Recipe.from_toml(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "task"),
+    [
+        ({}, "toy-btree-ycsb-a"),
+        ({"slices": 8, "reward": "terminal", "noise": 0, "constraints": {}}, "toy-btree-ycsb-a"),
+        ({"load": "open:1.5", "interference": "busy_core"}, "toy-btree-ycsb-a-open-1_5-busy-core"),
+        ({"machine": "random:3"}, "random-3-btree-ycsb-a"),
+        ({"machine": "of/_My Toy.2.toml"}, "my-toy-2-btree-ycsb-a"),
+        ({"observation": "paper"}, "toy-btree-ycsb-a-observation-paper"),
+        ({"counters": "software"}, "toy-btree-ycsb-a-counters-software"),
+        ({"noise": 1}, "toy-btree-ycsb-a-noise-1"),
+        ({"noise": 1.0}, "toy-btree-ycsb-a-noise-1"),
+        ({"noise": 0.5, "order": "load"}, "toy-btree-ycsb-a-order-load-noise-0_5"),
+        (
+            {"workload_seed": 7, "incumbent": "grouped"},
+            "toy-btree-ycsb-a-incumbent-grouped-workload-seed-7",
+        ),
+        ({"constraints": {"max_slices_per_core": 2}}, "toy-btree-ycsb-a-max-slices-per-core-2"),
+        ({"backend_options": {"b": 1, "a": 2}}, "toy-btree-ycsb-a-a-2-b-1"),
+    ],
+)
+def test_a_task_is_named_after_all_that_its_datasets_differ_in(change, task):
+    recipe = Recipe(env={"machine": "toy", **change})
+    assert recipe.task == task
+    assert recipe.id == f"pmoss/{task}/mixed-v0"
 
 
 def test_unknown_machines_are_refused_before_anything_is_written(tmp_path):
@@ -377,7 +431,12 @@ def test_imported_policies_play(tmp_path, monkeypatch):
     assert (np.diff(dataset.column("final_cores")[0][dataset.column("order")[0]]) >= 0).all()
     assert dataset.column("final_cores").min() == workers.min()
     assert dataset.metadata.policy_names == ("mine:make(x.npz)",)
-    for policy, text in (("nowhere:make", "cannot be imported"), ("mine:absent", "imported")):
+    for policy, text in (
+        ("nowhere:make", "cannot be imported"),
+        (".nowhere:make", "cannot be imported"),
+        ("mine:absent", "imported"),
+        ("mine:make", r"policy 'mine:make': .*\(--argument\) \[\]: TypeError: .* missing"),
+    ):
         recipe = Recipe(env=env, episodes=1, tier="mine", behaviours=(Behaviour(policy),))
         with pytest.raises(DescriptionError, match=text):
             collect(recipe, tmp_path / "other")

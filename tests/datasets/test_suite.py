@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -64,6 +65,11 @@ def test_building_keeps_what_is_built_and_refuses_what_is_other(tmp_path, few):
     stamp = (built.path / "data.hdf5").stat().st_mtime_ns
     assert suite.build(id_, tmp_path).checksum == built.checksum
     assert (built.path / "data.hdf5").stat().st_mtime_ns == stamp
+    with h5py.File(built.path / "data.hdf5", "a") as file:
+        file["seed"][1] += 1
+    with pytest.raises(DatasetError, match=r"episode 1: seed: bytes differ.*--overwrite builds"):
+        suite.build(id_, tmp_path)
+    assert suite.build(id_, tmp_path, overwrite=True).checksum == built.checksum
     other = f"pmoss/{suite.TOY}/medium-v0"
     shutil.copytree(tmp_path / id_, tmp_path / other)
     with pytest.raises(DatasetError, match="another recipe or version"):
@@ -95,8 +101,6 @@ def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
 
 def test_verify_lists_every_problem(tmp_path, few):
     built = suite.build(f"pmoss/{suite.TOY}/random-v0", tmp_path)
-    import h5py
-
     with h5py.File(built.path / "data.hdf5", "a") as file:
         file["actions"][2, 3] = 0
         file["throughput"][1, 2] = np.nan

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pmoss_datasets.folder import check_target
 from pmoss_datasets.original.knowledge_base import KnowledgeBase, read_knowledge_base
 from pmoss_datasets.original.machine_file import MachineFile, read_machine_file
 from pmoss_datasets.original.schedules import OriginalSchedule, read_schedule
@@ -111,8 +112,18 @@ def import_folder(
     return OriginalData(described, schedules, snapshots)
 
 
-def save_snapshots(path: str | Path, data: OriginalData) -> None:
-    """Writes the corrected snapshots and the schedules as an npz archive, whole or not at all."""
+def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = False) -> None:
+    """Writes the corrected snapshots and the schedules as an npz archive, whole or not at all.
+
+    Args:
+        path: the file.
+        data: what to write.
+        overwrite: replace a file that is there.
+
+    Raises:
+        DatasetError: something is there, or nothing can be written there.
+    """
+    check_target(path, overwrite, what="")  # which finds the file itself
     found = data.snapshots
     arrays = {field.name: np.asarray(getattr(found, field.name)) for field in fields(found)}
     arrays["machine"] = np.array(data.machine.name)

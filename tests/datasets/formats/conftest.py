@@ -31,14 +31,14 @@ def unmeasured(tmp_path_factory):
 
 @pytest.fixture
 def converted_on_a_full_disk(dataset):
-    """Converts where no file may grow beyond 4 kB: what a full disk says, the kernel says.
+    """Converts where no file may grow beyond 16 kB: what a full disk says, the kernel says.
 
     In a process of its own, as HDF5 can take one with it.
     """
 
     def convert(out, form):
         limited = (
-            "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+            "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384)); "
             "from pmoss_env.cli import main; main()"
         )
         words = ["datasets", "convert", str(dataset.path), str(out), "--to", form]

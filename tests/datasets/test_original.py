@@ -81,6 +81,7 @@ def test_the_command_says_what_it_found(sample, tmp_path):
     out = tmp_path / "snapshots.npz"
     done = CliRunner().invoke(app, ["import-original", str(sample), "--out", str(out)])
     assert done.exit_code == 0, done.output
+    assert "schedules: 54, learned: 2, which put 14% of the slices on their core's" in done.output
     assert "910.6 918.8 920.8 889.6 903.2 925.8 kq/s" in done.output
     assert "hottest slice: 4.11%" in done.output and "256 of 256" in done.output
     again = CliRunner().invoke(app, ["import-original", str(sample), "--out", str(out)])
@@ -88,6 +89,11 @@ def test_the_command_says_what_it_found(sample, tmp_path):
     with np.load(out) as file:
         assert file["queries"].shape == (6, 256)
         assert file["schedule_cores"].shape == (54, 256)
+        np.testing.assert_array_equal(file["schedule_nodes"], file["schedule_executed_nodes"])
+        assert file["learned_workloads"].tolist() == ["11", "12"]
+        assert file["learned_ids"].tolist() == [259, 259]
+        np.testing.assert_array_equal(file["learned_nodes"], file["learned_cores"] // 12)
+        assert (file["learned_nodes"] == file["learned_executed_nodes"]).mean() < 0.15
 
 
 def last(word):

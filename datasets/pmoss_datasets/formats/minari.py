@@ -113,9 +113,7 @@ def from_minari(
         if isinstance(data, str | Path):
             folder = Path(data)
             if (folder / DATA).is_file():
-                raise DatasetError(
-                    f"{source}: is a dataset of this project already, none of Minari"
-                )
+                raise DatasetError(f"{source}: is a dataset of pmoss already, not one of Minari's")
             data = minari.MinariDataset(folder / "data" if (folder / "data").is_dir() else folder)
         where = data.storage.data_path
         spec = data.env_spec
@@ -131,8 +129,9 @@ def from_minari(
         player = Player(recipe)
     try:
         played = []
+        file = where / MAIN if (where / MAIN).is_file() else where
         for number in data.episode_indices:
-            place = f"{where / MAIN}: episode {number}"
+            place = f"{file}: episode {number}"
             with _damage(place):
                 played.append(_play_again(player, data, int(number), reward, place))
     finally:
@@ -165,10 +164,10 @@ _UNKNOWN = (Behaviour("random"),)
 
 @contextmanager
 def _damage(where: str) -> Iterator[None]:
-    """Minari answers damage with whatever it stumbles over: what is not ours becomes one line."""
+    """Minari answers damage with whatever it stumbles over: all of it becomes one typed line."""
     try:
         yield
-    except PmossError:
+    except (DatasetError, MissingExtraError):
         raise
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__

@@ -226,7 +226,11 @@ def test_truncated_and_foreign_files_are_named(collected, dataset, tmp_path):
     path.write_bytes(path.read_bytes()[:-5000])
     with pytest.raises(DatasetError, match=f"^{path}: episode 0: .*truncated"):
         from_minari(collected, tmp_path / "mine")
-    with pytest.raises(DatasetError, match=f"^{dataset.path}: is a dataset of this project"):
+    about = path.with_name("metadata.json")
+    about.write_text(about.read_text().replace(r"\"toy\"", r"\"absent\""))
+    with pytest.raises(DatasetError, match=f"^{path.parent}: env_spec: .*absent"):
+        from_minari(path.parent, tmp_path / "mine")
+    with pytest.raises(DatasetError, match=f"^{dataset.path}: is a dataset of pmoss"):
         from_minari(dataset.path, tmp_path / "mine")
 
 

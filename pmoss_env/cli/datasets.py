@@ -379,6 +379,7 @@ def import_original(
     out: Annotated[
         Path | None, typer.Option(help="Write the corrected snapshots here (.npz).")
     ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
 ) -> None:
     """Read the original P-MOSS schedules and snapshots, and correct what is wrong in them.
 
@@ -387,6 +388,7 @@ def import_original(
 
     Example: pmoss import-original ../shared/data/original --out runs/original.npz
     """
+    from pmoss_datasets.folder import check_target
     from pmoss_datasets.original import find_original, import_folder, save_snapshots
     from pmoss_env.errors import DatasetError
 
@@ -395,9 +397,10 @@ def import_original(
         raise DatasetError("no folder given, and $PMOSS_ORIGINAL_DATA names none")
     if out:
         check_output(out)
+        check_target(out, overwrite, what="")
     with progress_bar("reading") as progress:
         found = import_folder(folder, machine, knowledge_base, progress)
     console.print(found.summary(), highlight=False)
     if out:
-        save_snapshots(out, found)
+        save_snapshots(out, found, overwrite=overwrite)
         console.print(f"written to {out}")

@@ -81,11 +81,24 @@ def test_the_command_says_what_it_found(sample, tmp_path):
     out = tmp_path / "snapshots.npz"
     done = CliRunner().invoke(app, ["import-original", str(sample), "--out", str(out)])
     assert done.exit_code == 0, done.output
+    assert "schedules: 54, learned: 2, which put 14% of the slices on their core's" in done.output
     assert "910.6 918.8 920.8 889.6 903.2 925.8 kq/s" in done.output
     assert "hottest slice: 4.11%" in done.output and "256 of 256" in done.output
+    again = CliRunner().invoke(app, ["import-original", str(sample), "--out", str(out)])
+    assert "exists already" in str(again.exception)
     with np.load(out) as file:
         assert file["queries"].shape == (6, 256)
         assert file["schedule_cores"].shape == (54, 256)
+        np.testing.assert_array_equal(file["schedule_nodes"], file["schedule_executed_nodes"])
+        assert file["learned_workloads"].tolist() == ["11", "12"]
+        assert file["learned_ids"].tolist() == [259, 259]
+        np.testing.assert_array_equal(file["learned_nodes"], file["learned_cores"] // 12)
+        assert (file["learned_nodes"] == file["learned_executed_nodes"]).mean() < 0.15
+
+
+def last(word):
+    """Puts ``word`` in place of a file's last one."""
+    return lambda text: text.rstrip().rpartition(" ")[0] + f" {word}\n"
 
 
 # What follows needs no data: files made up in each vendor's layout.
@@ -145,6 +158,24 @@ def test_all_layouts_are_told_apart_and_corrected(tmp_path, machine):
     assert data.on_their_cores_node() == 256
     assert np.isnan(found.memory_mb_per_s).all()
     save_snapshots(tmp_path / "out.npz", data)
+    with pytest.raises(DatasetError, match=r"out\.npz: exists already"):
+        save_snapshots(tmp_path / "out.npz", data)
+    save_snapshots(tmp_path / "out.npz", data, overwrite=True)
+
+
+@pytest.mark.parametrize(("name", "slices"), [("c_7", 100), ("c_7_1000", 1000), ("c_7_256_r", 256)])
+def test_a_schedule_has_as_many_slices_as_its_name_says(tmp_path, name, slices):
+    make_original(tmp_path, "amd_x")
+    machine = read_machine_file(tmp_path / "machines" / "amd_x.cfg")
+    path = tmp_path / f"{name}.txt"
+    width = 16 if slices == 256 else 10
+    rows = np.repeat([0, 2], slices).reshape(-1, width)
+    np.savetxt(path, rows, fmt="%d")
+    assert read_schedule(path, machine).schedule.cores.size == slices
+    for fewer in (2, 3, len(rows)):
+        np.savetxt(path, rows[: len(rows) - fewer], fmt="%d")
+        with pytest.raises(DatasetError, match=f"{name}.*: must be {slices} nodes"):
+            read_schedule(path, machine)
 
 
 def test_garbage_slices_are_dropped_and_said_so(tmp_path):
@@ -169,6 +200,14 @@ def test_garbage_slices_are_dropped_and_said_so(tmp_path):
         ("kb_b__/5/query-exec_view.txt", lambda t: t.split("\n", 1)[1], "does not fit"),
         ("kb_b__/5/query-exec_view.txt", lambda t: "6" + t[1:], "runs and ticks are not"),
         ("kb_b__/1/data_view.txt", lambda t: "", "holds no row"),
+        ("kb_b__/5/query-exec_view.txt", last("nan"), r"5/query-exec_view\.txt: row 6: slice 255"),
+        ("kb_b__/1/query-exec_view.txt", last("-100"), "row 6: slice 255: -100.0: must be a count"),
+        ("kb_b__/5/data_view.txt", last("inf"), r"5/data_view\.txt: row 6: slice 255: inf"),
+        ("kb_b__/1/data_view.txt", last("-1"), r"1/data_view\.txt: row 6: slice 255: -1\.0"),
+        ("machines/amd_x.cfg", lambda t: t.replace("2 3 6", "2 99999999999 6"), r"4: .* 2\^31"),
+        ("schedules/amd_x/c_5_256.txt", lambda t: "4294967296" + t[1:], "row 1: must hold whole"),
+        ("schedules/amd_x/c_5_256.txt", last("1e300"), "row 32: must hold whole"),
+        ("schedules/amd_x/c_5_256.txt", lambda t: t[: len(t) // 8 * 7], "28 rows, 448 numbers"),
         ("machines/amd_x.cfg", lambda t: t.replace("2 3 6 7", "2 3 6"), "line 2: 4: must be 3"),
         ("machines/amd_x.cfg", lambda t: t.replace("2 3 6 7", "2 3 6 6"), "line 4: .*different"),
         ("machines/amd_x.cfg", lambda t: t.replace("1 5", "1.5 5"), "row 3: must hold whole"),

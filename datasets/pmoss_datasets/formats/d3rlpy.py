@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.expansion import Expander
+from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.errors import DatasetError, MissingExtraError, UnknownNameError
+from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.errors import (
+    DatasetError,
+    DescriptionError,
+    MissingExtraError,
+    UnknownNameError,
+)
 from pmoss_env.types import Float64Array
 
 if TYPE_CHECKING:
@@ -45,13 +51,17 @@ def to_d3rlpy(
 
     Raises:
         MissingExtraError: d3rlpy is not installed.
-        UnknownNameError: another form.
+        UnknownNameError: another form or mode.
+        DescriptionError: no episodes.
+        DatasetError: an episode is damaged, or does not know the rewards asked for.
     """
     d3rlpy = import_d3rlpy()
     if observation not in ("tuple", "flat"):
         raise UnknownNameError("observation", observation, ("tuple", "flat"))
     expander = Expander(dataset)
     chosen = range(len(dataset)) if episodes is None else episodes
+    if not len(chosen):
+        raise DescriptionError("episodes: none: d3rlpy takes at least one")
     steps = dataset.slices
     total = len(chosen) * steps
     arrays = [
@@ -68,7 +78,7 @@ def to_d3rlpy(
         for array, key in zip(arrays, expander.space.spaces, strict=True):
             array[rows] = seen[key]
         actions[rows, 0] = episode.actions
-        gained[rows, 0] = rewards(episode, reward)
+        gained[rows, 0] = worth(dataset, int(number), reward)
         terminals[rows.stop - 1] = 1
     shown: Any = tuple(arrays)
     if observation == "flat":
@@ -110,8 +120,11 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> 
         reward: mode of the environment that was played.
 
     Raises:
+        UnknownNameError: another mode.
         DatasetError: an episode that is not of this task; names episode and field.
     """
+    if reward not in REWARDS:
+        raise UnknownNameError("reward", reward, REWARDS)
     space = Expander(dataset).space
     widths = [int(np.prod(part.shape or ())) for part in space.spaces.values()]
     first = sum(widths[: list(space.spaces).index("position_mask")])

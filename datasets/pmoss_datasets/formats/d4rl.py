@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.expansion import Expander
+from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.errors import UnknownNameError
 from pmoss_env.types import Float64Array
 
 
@@ -43,7 +45,12 @@ class D4RLView:
         Args:
             dataset: what to show.
             reward: its mode.
+
+        Raises:
+            UnknownNameError: another mode.
         """
+        if reward not in REWARDS:
+            raise UnknownNameError("reward", reward, REWARDS)
         self._dataset = dataset
         self._reward: Reward = reward
         self._expander = Expander(dataset)
@@ -108,7 +115,7 @@ class D4RLView:
                 result["next_observations"][rows] = flat[1:]
                 result["infos/next_action_mask"][rows] = legal[1:]
             result["actions"][rows] = episode.actions
-            result["rewards"][rows] = rewards(episode, self._reward)
+            result["rewards"][rows] = worth(dataset, int(number), self._reward)
             result["terminals"][rows.stop - 1] = True
             result["infos/episode"][rows] = episode.episode
             result["infos/seed"][rows] = episode.seed

@@ -1,19 +1,19 @@
-"""D4RL's and d3rlpy's forms as files, written episode by episode and whole or not at all."""
+"""D4RL's and d3rlpy's forms as files, written whole or not at all."""
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pmoss_datasets.folder import import_h5py
+from pmoss_datasets.folder import check_target, import_h5py
 from pmoss_datasets.formats.d3rlpy import to_d3rlpy
 from pmoss_datasets.formats.d4rl import D4RLView
 from pmoss_datasets.storage import Dataset
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
+from pmoss_env.files import write_atomically
 
 Progress = Callable[[int, int], None]
 
@@ -28,6 +28,9 @@ def write_d4rl(
 ) -> None:
     """Writes the HDF5 file that D4RL's ``env.get_dataset(h5path)`` reads, compressed.
 
+    Episodes are expanded one by one, and held in memory compressed (0.1 MB each on large machines)
+    until all of them are written.
+
     Args:
         dataset: what to write.
         path: the file.
@@ -36,11 +39,12 @@ def write_d4rl(
         overwrite: replace a file that is there.
 
     Raises:
-        DatasetError: the file exists, or the dataset is damaged.
+        DatasetError: the file exists or cannot be written, or the dataset is damaged, or does not
+            know the rewards asked for. Nothing is left behind.
     """
     h5py = import_h5py()
     view, total = D4RLView(dataset, reward), len(dataset)
-    with _whole(Path(path), overwrite) as temporary, h5py.File(temporary, "w") as file:
+    with _whole(Path(path), overwrite) as buffer, h5py.File(buffer, "w") as file:
         for number, episode in enumerate(view.sequences()):
             for key, values in episode.items():
                 if key.startswith("metadata/"):
@@ -74,29 +78,37 @@ def write_d3rlpy(
     Args: as of write_d4rl(). All of it is expanded in memory first.
 
     Raises:
-        DatasetError: the file exists, or the dataset is damaged.
+        DatasetError: as of write_d4rl().
         MissingExtraError: d3rlpy is not installed.
     """
-    buffer = to_d3rlpy(dataset, reward, observation="flat")
-    # h5py reads back what it writes, so "wb", as d3rlpy's manual has it, does not do.
-    with _whole(Path(path), overwrite) as temporary, open(temporary, "w+b") as file:
-        buffer.dump(file)
+    with _whole(Path(path), overwrite) as buffer:
+        to_d3rlpy(dataset, reward, observation="flat").dump(buffer)
     progress(len(dataset), len(dataset))
 
 
 @contextmanager
-def _whole(path: Path, overwrite: bool) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its name at the end."""
-    if path.exists() and not overwrite:
-        raise DatasetError(f"{path}: exists already; pass overwrite=True to replace it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
+def nothing_left(path: Path) -> Iterator[None]:
+    """Removes the folders made for ``path`` after an error; one of files becomes a DatasetError."""
+    made = [folder for folder in path.absolute().parents if not folder.exists()]
     try:
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        yield
+    except BaseException as error:
+        for folder in made:
+            with suppress(OSError):  # never made, or someone else's by now
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise DatasetError(f"{path}: cannot be written: {error.strerror or error}") from error
         raise
+
+
+@contextmanager
+def _whole(path: Path, overwrite: bool) -> Iterator[io.BytesIO]:
+    """Memory that becomes the file ``path`` at the end."""
+    if path.is_dir():
+        raise DatasetError(f"{path}: is a folder, and a file is to be written")
+    check_target(path, overwrite, what="")  # which finds the file itself
+    # In memory: HDF5 takes the process with it when a disk is full.
+    buffer = io.BytesIO()
+    yield buffer
+    with nothing_left(path):
+        write_atomically(path, buffer.getvalue())

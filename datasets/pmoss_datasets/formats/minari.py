@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,9 @@ import numpy as np
 
 from pmoss_datasets.card import card
 from pmoss_datasets.expansion import Expander, rewards
-from pmoss_datasets.folder import check_target, import_h5py, whole_folder
+from pmoss_datasets.folder import DATA, check_target, import_h5py, whole_folder
+from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.formats.files import nothing_left
 from pmoss_datasets.playing import ENV_ID, Played, Player
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Metadata, machine_facts
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 AUTHOR = "the authors of pmoss_env"
 CONTACT = "see the project's page"
 LINK = "https://pypi.org/project/pmoss-env/"
+#: The file in which Minari keeps the arrays.
+MAIN = "main_data.hdf5"
 
 
 def to_minari(
@@ -40,7 +46,8 @@ def to_minari(
     """Writes ``<root>/<id>`` as Minari keeps it, compressed, and opens it with Minari.
 
     With ``MINARI_DATASETS_PATH=<root>``, ``minari.load_dataset(id)`` finds it. Stock Minari
-    recovers the environment and the seeds of its episodes, and reports normalised scores.
+    recovers the environment and the seeds of its episodes, and reports normalised scores. All
+    episodes are held in memory, compressed, until they are written.
 
     Args:
         dataset: what to write.
@@ -53,12 +60,13 @@ def to_minari(
             is left behind.
         MissingExtraError: Minari is not installed.
     """
-    minari, storage_class, buffer_class = _minari()
+    minari, storage_class = _minari()
     target = Path(root) / dataset.metadata.id
     check_target(target, overwrite, what="data/metadata.json")
     spec = gymnasium.make(ENV_ID, **_env_kwargs(dataset, reward)).spec
-    with whole_folder(target) as temporary:
-        expander = Expander(dataset)
+    expander = Expander(dataset)
+    packed = _packed(dataset, expander, reward)
+    with nothing_left(target), whole_folder(target) as temporary:
         storage = storage_class.new(
             temporary / "data",
             observation_space=expander.space,
@@ -68,11 +76,14 @@ def to_minari(
             jpeg_encoding=False,
         )
         storage.update_metadata(_minari_metadata(dataset, reward, minari.__version__))
-        # One episode at a time: expanded they are a hundred times as large.
-        for buffer in _buffers(dataset, expander, reward, buffer_class):
-            storage.update_episodes([buffer])
-        size = _compress(temporary / "data" / "main_data.hdf5")
-        storage.update_metadata({"dataset_size": round(size / 1e6, 3)})
+        (temporary / "data" / MAIN).write_bytes(packed)
+        storage.update_metadata(
+            {
+                "total_episodes": len(dataset),
+                "total_steps": len(dataset) * dataset.slices,
+                "dataset_size": round(len(packed) / 1e6, 3),
+            }
+        )
     return minari.MinariDataset(target / "data")
 
 
@@ -91,37 +102,38 @@ def from_minari(
         overwrite: replace a dataset that is there already.
 
     Raises:
-        DatasetError: the data are of another environment or lack seeds, an action is not allowed,
-            or an episode does not come out again; names episode and field.
+        DatasetError: the data are damaged, of another environment or lack seeds, an action is not
+            allowed, or an episode does not come out again; names file, episode and field.
         MissingExtraError: Minari is not installed.
     """
-    minari, _, _ = _minari()
+    minari, _ = _minari()
     check_target(path, overwrite)
     data = source
-    try:
+    with _damage(f"{source}: cannot be opened by Minari"):
         if isinstance(data, str | Path):
             folder = Path(data)
+            if (folder / DATA).is_file():
+                raise DatasetError(f"{source}: is a dataset of pmoss already, not one of Minari's")
             data = minari.MinariDataset(folder / "data" if (folder / "data").is_dir() else folder)
-        where = str(data.storage.data_path)
+        where = data.storage.data_path
         spec = data.env_spec
-    except PmossError:
-        raise
-    except Exception as error:  # Minari answers damage with whatever it stumbles over
-        raise DatasetError(f"{source}: cannot be opened by Minari: {error}") from error
     if spec is None or not spec.id.startswith("pmoss/"):
         name = None if spec is None else spec.id
         raise DatasetError(f"{where}: env_spec: is of {name}, not of an environment of pmoss/")
-    env: Any = gymnasium.make(spec).unwrapped
-    kwargs = dict(env.spec.kwargs)  # with those of a ready-made id
-    reward = kwargs.pop("reward", None) or env.reward
-    kwargs.pop("render_mode", None)
-    recipe = Recipe(env=kwargs, tier="minari", reference_episodes=0, behaviours=_UNKNOWN)
-    player = Player(recipe)
+    with _damage(f"{where}: env_spec"):
+        env: Any = gymnasium.make(spec).unwrapped
+        kwargs = dict(env.spec.kwargs)  # with those of a ready-made id
+        reward = kwargs.pop("reward", None) or env.reward
+        kwargs.pop("render_mode", None)
+        recipe = Recipe(env=kwargs, tier="minari", reference_episodes=0, behaviours=_UNKNOWN)
+        player = Player(recipe)
     try:
-        played = [
-            _play_again(player, stored, data, reward, f"{where}: episode {stored.id}")
-            for stored in data.iterate_episodes()
-        ]
+        played = []
+        file = where / MAIN if (where / MAIN).is_file() else where
+        for number in data.episode_indices:
+            place = f"{file}: episode {number}"
+            with _damage(place):
+                played.append(_play_again(player, data, int(number), reward, place))
     finally:
         player.close()
         env.close()
@@ -150,32 +162,56 @@ def from_minari(
 _UNKNOWN = (Behaviour("random"),)
 
 
-def _play_again(player: Player, stored: Any, data: Any, reward: Reward, where: str) -> Played:
-    seed = next(iter(data.storage.get_episode_metadata([stored.id]))).get("seed")
+@contextmanager
+def _damage(where: str) -> Iterator[None]:
+    """Minari answers damage with whatever it stumbles over: all of it becomes one typed line."""
+    try:
+        yield
+    except (DatasetError, MissingExtraError):
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise DatasetError(f"{where}: {text}") from error
+
+
+def _play_again(player: Player, data: Any, number: int, reward: Reward, where: str) -> Played:
+    [stored] = data.iterate_episodes([number])
+    with _damage(f"{where}: seed"):
+        seed = next(iter(data.storage.get_episode_metadata([number]))).get("seed")
     if seed is None:
         raise DatasetError(f"{where}: seed: is missing: the episode cannot be played again")
-    actions = np.asarray(stored.actions)
+    if not 0 <= seed < 2**63:
+        raise DatasetError(f"{where}: seed: {seed}: must be from 0 on, below 2^63")
+    actions, paid = np.asarray(stored.actions), np.asarray(stored.rewards)
+    if actions.dtype.kind not in "iu":
+        raise DatasetError(f"{where}: actions: {actions.dtype}: must be whole numbers")
     if not np.asarray(stored.terminations)[-1:].any():
         raise DatasetError(f"{where}: terminations: the episode was not played to its end")
+    if paid.shape != actions.shape:
+        raise DatasetError(f"{where}: rewards: {paid.shape}: must be {actions.shape}")
 
     def see(t: int, observation: Any) -> None:
         for key, value in observation.items():
-            if not np.array_equal(np.asarray(stored.observations[key])[t], value):
+            if key not in stored.observations:
+                raise DatasetError(f"observations/{key}: is missing")
+            kept, shape = np.asarray(stored.observations[key]), (actions.size + 1, *value.shape)
+            if kept.shape != shape:
+                raise DatasetError(f"observations/{key}: {kept.shape}: must be {shape}")
+            if not np.array_equal(kept[t], value):
                 raise DatasetError(
                     f"observations/{key}: step {t} is not what the environment shows: another "
                     "version of it, or damage"
                 )
 
     try:
-        played = player.replay(int(seed), actions, int(stored.id), see)
+        played = player.replay(seed, actions, number, see)
         again = _paid(played, reward)
     except PmossError as error:
         raise DatasetError(f"{where}: {error}") from error
-    if not np.array_equal(np.asarray(stored.rewards), again):
-        wrong = int(np.argmax(np.asarray(stored.rewards) != again))
+    if not np.array_equal(paid, again):
+        wrong = int(np.argmax(paid != again))
         raise DatasetError(
-            f"{where}: rewards: step {wrong} is {stored.rewards[wrong]}: the environment pays "
-            f"{again[wrong]}"
+            f"{where}: rewards: step {wrong} is {paid[wrong]}: the environment pays {again[wrong]}"
         )
     return played
 
@@ -214,52 +250,40 @@ def _minari_metadata(dataset: Dataset, reward: Reward, version: str) -> dict[str
     return about
 
 
-def _buffers(
-    dataset: Dataset, expander: Expander, reward: Reward, buffer_class: Any
-) -> Iterator[Any]:
-    for number, episode in enumerate(dataset):
-        seen = expander.observations(episode, last=True)
-        ended = np.zeros(episode.slices, dtype=np.bool_)
-        ended[-1] = True
-        tiles = dataset.machine.tiles
-        yield buffer_class(
-            id=number,
-            seed=episode.seed,
-            observations={key: seen[key] for key in expander.space.spaces},
-            actions=episode.actions.astype(np.int64),
-            rewards=rewards(episode, reward),
-            terminations=ended,
-            truncations=np.zeros_like(ended),
-            infos={"action_mask": seen["position_mask"].reshape(-1, tiles)},
-        )
+def _packed(dataset: Dataset, expander: Expander, reward: Reward) -> bytes:
+    """Minari's file of all episodes, with one compressed chunk per array.
 
-
-def _compress(path: Path) -> int:
-    """Rewrites a file of Minari with one compressed chunk per array; returns its size in bytes."""
+    Minari's own writer first keeps them a hundred times as large on the disk, and HDF5 takes the
+    process with it when that is full.
+    """
     h5py = import_h5py()
-    packed = path.with_suffix(".packed")
-    with h5py.File(path, "r") as old, h5py.File(packed, "w", libver="latest") as new:
-        new.attrs.update(old.attrs)
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", libver="latest") as file:
+        for number, episode in enumerate(dataset):
+            seen = expander.observations(episode, last=True, copies=False)
+            ended = np.zeros(episode.slices, dtype=np.bool_)
+            ended[-1] = True
+            arrays = {
+                **{f"observations/{key}": seen[key] for key in expander.space.spaces},
+                "actions": episode.actions.astype(np.int64),
+                "rewards": worth(dataset, number, reward),
+                "terminations": ended,
+                "truncations": np.zeros_like(ended),
+                "infos/action_mask": seen["position_mask"].reshape(len(seen["position_mask"]), -1),
+            }
+            group = file.create_group(f"episode_{number}")
+            group.attrs.update(id=number, seed=episode.seed, total_steps=episode.slices)
+            for name, array in arrays.items():
+                group.create_dataset(
+                    name, data=array, chunks=array.shape, compression="gzip", shuffle=True
+                )
+    return buffer.getvalue()
 
-        def copy(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                options = {"chunks": item.shape, "compression": "gzip", "shuffle": True}
-                plain = item.ndim == 0 or item.size == 0
-                written = new.create_dataset(name, data=item[()], **({} if plain else options))
-            else:
-                written = new.require_group(name)
-            written.attrs.update(item.attrs)
 
-        old.visititems(copy)
-    packed.replace(path)
-    return path.stat().st_size
-
-
-def _minari() -> tuple[Any, Any, Any]:
+def _minari() -> tuple[Any, Any]:
     try:
         import minari
-        from minari.data_collector import EpisodeBuffer
         from minari.dataset.minari_storage import MinariStorage
     except ImportError as error:
         raise MissingExtraError("minari", "minari") from error
-    return minari, MinariStorage, EpisodeBuffer
+    return minari, MinariStorage

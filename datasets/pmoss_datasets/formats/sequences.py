@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmoss_datasets.expansion import Expander, returns_to_go
+from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.storage import Dataset
 from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.errors import MissingExtraError
+from pmoss_env.errors import DescriptionError, MissingExtraError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +64,9 @@ class SequenceView:
         return {key: self._torch.from_numpy(value) for key, value in arrays.items()}
 
     def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        """Several episodes, with a leading batch axis."""
+        """Several episodes, with a leading batch axis; DescriptionError if none."""
+        if not len(indices):
+            raise DescriptionError("indices: none: a batch holds at least one episode")
         rows = [self._arrays(int(index)) for index in indices]
         return {key: self._torch.from_numpy(np.stack([r[key] for r in rows])) for key in rows[0]}
 
@@ -76,7 +79,7 @@ class SequenceView:
             "position_mask": seen["position_mask"].reshape(steps, -1).astype(np.float32),
             "machine_view": seen["machine_view"].reshape(steps, -1, counters),
             "meta": seen["meta"][0].copy(),
-            "returns": returns_to_go(episode, self._reward).astype(np.float32),
+            "returns": worth(self._dataset, index, self._reward, returns_to_go).astype(np.float32),
             "actions": episode.actions.astype(np.int64),
         }
         if "slice_view" in seen:

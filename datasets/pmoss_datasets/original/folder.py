@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pmoss_datasets.folder import check_target
 from pmoss_datasets.original.knowledge_base import KnowledgeBase, read_knowledge_base
 from pmoss_datasets.original.machine_file import MachineFile, read_machine_file
 from pmoss_datasets.original.schedules import OriginalSchedule, read_schedule
@@ -27,11 +28,13 @@ class OriginalData:
     Attributes:
         machine: the machine file.
         schedules: training schedules of 256 slices, by id.
+        learned: what the learned scheduler wrote, by (workload's folder, id).
         snapshots: the recorded knowledge base.
     """
 
     machine: MachineFile
     schedules: dict[int, OriginalSchedule]
+    learned: dict[tuple[str, int], OriginalSchedule]
     snapshots: KnowledgeBase
 
     def on_their_cores_node(self) -> int:
@@ -60,6 +63,12 @@ class OriginalData:
             f"hottest slice: {found.slice_share.max():.2%} of the queries",
             f"slices whose counters were dropped: {int(found.dropped.any(axis=0).sum())}",
         ]
+        if self.learned:
+            agreement = np.mean([schedule.agreement for schedule in self.learned.values()])
+            lines[1] += (
+                f", learned: {len(self.learned)}, which put {agreement:.0%} of the slices on their "
+                "core's node"
+            )
         if int(found.config[0]) in self.schedules:
             lines.append(
                 f"slices on their core's node: {self.on_their_cores_node()} of "
@@ -87,6 +96,8 @@ def import_folder(
 ) -> OriginalData:
     """Reads ``machines/<machine>.cfg``, ``schedules/<machine without vendor>/`` and the snapshots.
 
+    Also ``learned/<machine>/<workload>/``, if it is there.
+
     Args:
         folder: a copy of the original's files.
         machine: name of the machine file.
@@ -100,29 +111,46 @@ def import_folder(
     described = read_machine_file(folder / "machines" / f"{machine}.cfg")
     places = [folder / "schedules" / name for name in (machine, machine.partition("_")[2])]
     paths = sorted({path for place in places for path in place.glob("c_*_256.txt")})
+    paths += (written := sorted((folder / "learned" / machine).glob("*/c_*_256.txt")))
     total = len(paths) + 1
-    schedules = {}
+    schedules, learned = {}, {}
     for done, path in enumerate(paths, start=1):
         schedule = read_schedule(path, described)
-        schedules[schedule.id] = schedule
+        if path in written:
+            learned[path.parent.name, schedule.id] = schedule
+        else:
+            schedules[schedule.id] = schedule
         progress(done, total)
     snapshots = read_knowledge_base(folder / knowledge_base, described)
     progress(total, total)
-    return OriginalData(described, schedules, snapshots)
+    return OriginalData(described, schedules, learned, snapshots)
 
 
-def save_snapshots(path: str | Path, data: OriginalData) -> None:
-    """Writes the corrected snapshots and the schedules as an npz archive, whole or not at all."""
+def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = False) -> None:
+    """Writes the corrected snapshots and the schedules as an npz archive, whole or not at all.
+
+    Args:
+        path: the file.
+        data: what to write.
+        overwrite: replace a file that is there.
+
+    Raises:
+        DatasetError: something is there, or nothing can be written there.
+    """
+    check_target(path, overwrite, what="")  # which finds the file itself
     found = data.snapshots
     arrays = {field.name: np.asarray(getattr(found, field.name)) for field in fields(found)}
     arrays["machine"] = np.array(data.machine.name)
-    ids = sorted(data.schedules)
-    arrays["schedule_ids"] = np.array(ids, dtype=np.int32)
-    for name in ("cores", "nodes"):
-        rows = [getattr(data.schedules[i].schedule, name) for i in ids]
-        arrays[f"schedule_{name}"] = np.array(rows, dtype=np.int32).reshape(len(ids), -1)
-    executed = [data.schedules[i].executed_nodes for i in ids]
-    arrays["schedule_executed_nodes"] = np.array(executed, dtype=np.int32).reshape(len(ids), -1)
+    arrays["learned_workloads"] = np.array([workload for workload, _ in sorted(data.learned)], str)
+    for kind, by_key in (("schedule", data.schedules), ("learned", data.learned)):
+        chosen = [schedule for _, schedule in sorted(by_key.items())]
+        for name, rows in {
+            "ids": [s.id for s in chosen],
+            "cores": [s.schedule.cores for s in chosen],
+            "nodes": [s.schedule.nodes for s in chosen],
+            "executed_nodes": [s.executed_nodes for s in chosen],
+        }.items():
+            arrays[f"{kind}_{name}"] = np.array(rows, dtype=np.int32)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     write_atomically(path, buffer.getvalue())

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pmoss_datasets.original.machine_file import MachineFile
-from pmoss_datasets.original.numbers import read_table
+from pmoss_datasets.original.numbers import read_table, whole
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import BoolArray, Float64Array, Int32Array
 
@@ -165,7 +165,15 @@ def read_knowledge_base(folder: str | Path, machine: MachineFile) -> KnowledgeBa
                 )
             if not np.array_equal(table[:, :_HEAD], views[0][:, :_HEAD]):
                 raise DatasetError(f"{place / name}: its runs and ticks are not those of the first")
-    head = views[0][:, :_HEAD].astype(np.int32)
+            counted = table[:, -SLICES:]  # the samples in the one file, the queries in the other
+            wrong = np.argwhere(~(np.isfinite(counted) & (counted >= 0)))
+            if wrong.size:
+                row, slice_ = wrong[0]
+                raise DatasetError(
+                    f"{place / name}: row {row + 1}: slice {slice_}: {counted[row, slice_]}: must "
+                    "be a count, finite and from 0 on"
+                )
+    head = np.array(whole(places[0] / "data_view.txt", list(views[0][:, :_HEAD])), dtype=np.int32)
     vendor = _vendor(machine.name, views[0].shape[1], places[0])
     events = EVENTS[vendor]
     width = len(events)

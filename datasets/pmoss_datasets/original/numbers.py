@@ -47,8 +47,8 @@ def read_table(path: Path, widths: tuple[int, ...]) -> Float64Array:
 
 
 def whole(path: Path, rows: list[Float64Array]) -> list[list[int]]:
-    """The same as whole numbers; DatasetError if one is not."""
+    """The same as whole numbers; DatasetError if one is not, or needs more than 32 bits."""
     for number, row in enumerate(rows, start=1):
-        if not (np.isfinite(row).all() and (row == np.floor(row)).all()):
-            raise DatasetError(f"{path}: row {number}: must hold whole numbers")
+        if not ((np.abs(row) < 2**31).all() and (row == np.floor(row)).all()):
+            raise DatasetError(f"{path}: row {number}: must hold whole numbers below 2^31")
     return [row.astype(np.int64).tolist() for row in rows]

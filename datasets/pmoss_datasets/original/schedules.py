@@ -13,9 +13,9 @@ from pmoss_datasets.original.numbers import read_table, whole
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import Int32Array, Schedule
 
-_NAME = re.compile(r"c_(\d+)(?:_\d+)?(?:_r)?")
-#: Ids from here on were written by the learned scheduler, whose node rows are wrong.
-FIRST_LEARNED = 200
+_NAME = re.compile(r"c_(\d{1,9})(?:_(\d{1,9}))?(?:_r)?")
+#: Slices of a file whose name does not say.
+_SLICES = 100
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,20 @@ def read_schedule(path: str | Path, machine: MachineFile) -> OriginalSchedule:
     """Reads a schedule file of a machine.
 
     Raises:
-        DatasetError: it is not two tables of the same shape, or names a CPU that is no worker, or
-            a node that the machine lacks.
+        DatasetError: it is not two tables of as many slices as its name says, or names a CPU that
+            is no worker, or a node that the machine lacks.
     """
     path = Path(path)
     if not (name := _NAME.fullmatch(path.stem)):
         raise DatasetError(f"{path}: its name must look like c_<id>_<slices>.txt")
     table = np.array(whole(path, list(read_table(path, (16, 10)))), dtype=np.int32)
-    if len(table) == 0 or len(table) % 2:
-        raise DatasetError(f"{path}: {len(table)} rows: must be as many of nodes as of CPUs")
-    nodes, cpus = table[: len(table) // 2].ravel(), table[len(table) // 2 :].ravel()
+    slices = int(name[2] or _SLICES)
+    if table.size != 2 * slices:
+        raise DatasetError(
+            f"{path}: {len(table)} rows, {table.size} numbers: must be {slices} nodes and as many "
+            "CPUs"
+        )
+    nodes, cpus = table.reshape(2, slices)
     if nodes.min() < 0 or nodes.max() >= machine.nodes:
         raise DatasetError(f"{path}: node {nodes.max()}: {machine.name} has {machine.nodes}")
     return OriginalSchedule(

@@ -12,7 +12,8 @@ import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.expansion import Expander, rewards
 from pmoss_datasets.formats.d3rlpy import score_buffer, to_d3rlpy
-from pmoss_env.errors import DatasetError
+from pmoss_datasets.formats.files import write_d3rlpy
+from pmoss_env.errors import DatasetError, DescriptionError
 
 TASK = {"machine": "toy", "slices": 8, "reward": "terminal"}
 root = Path(tempfile.mkdtemp(dir=sys.argv[1]))
@@ -73,4 +74,17 @@ except DatasetError as error:
     assert "buffer: episode 0: terminals: 9 steps" in str(error)
 else:
     raise AssertionError("episodes of another task were scored")
+try:
+    to_d3rlpy(dataset, episodes=[])
+except DescriptionError as error:
+    assert "episodes: none" in str(error)
+else:
+    raise AssertionError("a buffer of no episodes")
+
+# As a file: what d3rlpy reads back is what was written.
+write_d3rlpy(dataset, root / "new" / "buffer.h5")
+with open(root / "new" / "buffer.h5", "rb") as file:
+    loaded = d3rlpy.dataset.ReplayBuffer.load(file, d3rlpy.dataset.InfiniteBuffer())
+for one, other in zip(loaded.episodes, data.episodes, strict=True):
+    np.testing.assert_array_equal(one.observations, other.observations)
 print(d3rlpy.__version__, gymnasium.__version__)

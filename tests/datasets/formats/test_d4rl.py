@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 from pmoss_datasets.formats import D4RLView
+from pmoss_datasets.formats.d3rlpy import score_buffer
+from pmoss_datasets.formats.files import write_d4rl
 from pmoss_env.envs.spatial.env import REWARDS
+from pmoss_env.errors import DatasetError, UnknownNameError
 
 
 def test_every_step_is_the_live_one(dataset):
@@ -59,3 +62,39 @@ def test_scores_are_those_of_the_dataset(dataset, mode):
     low, high = dataset.reference_returns(mode)
     assert view.get_normalized_score(low) == 0 and view.get_normalized_score(high) == 1
     assert view.dictionary([0])["metadata/ref_max_score"] == high
+
+
+def test_other_modes_are_refused(dataset):
+    with pytest.raises(UnknownNameError, match="unknown reward 'bogus'"):
+        D4RLView(dataset, "bogus")
+    with pytest.raises(UnknownNameError, match="unknown reward 'x'"):
+        score_buffer(None, dataset, "x")
+
+
+def test_a_target_is_looked_at_before_the_work(dataset, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("kept")
+    monkeypatch.setattr("pmoss_datasets.formats.d4rl.Expander.observations", lambda *_, **__: 1 / 0)
+    for out, text in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "file", "exists already"),
+        (tmp_path / "file" / "x", "cannot be written: Not a directory"),
+    ]:
+        with pytest.raises(DatasetError, match=f"^{out}: {text}"):
+            write_d4rl(dataset, out, overwrite=text == "is a folder")
+    with pytest.raises(ZeroDivisionError):
+        write_d4rl(dataset, tmp_path / "file", overwrite=True)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_unmeasured_steps_name_file_and_episode(unmeasured, tmp_path):
+    where = f"{unmeasured.path}/data.hdf5: episode 0: throughput: not measured"
+    with pytest.raises(DatasetError, match=where):
+        write_d4rl(unmeasured, tmp_path / "new" / "x.hdf5", "improvement")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(converted_on_a_full_disk, tmp_path):
+    out = tmp_path / "new" / "x.hdf5"
+    told = f"error: {out}: cannot be written: File too large\n"
+    assert converted_on_a_full_disk(out, "d4rl") == (2, told)
+    assert list(tmp_path.iterdir()) == []

@@ -80,10 +80,27 @@ def test_what_is_there_is_kept_and_failures_leave_nothing(dataset, root, monkeyp
     to_minari(dataset, root, overwrite=True)
     target = root / dataset.metadata.id
     shutil.rmtree(target)
-    monkeypatch.setattr("pmoss_datasets.formats.minari._compress", lambda _: 1 / 0)
+    monkeypatch.setattr("pmoss_datasets.formats.minari._minari_metadata", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         to_minari(dataset, root)
     assert list(target.parent.iterdir()) == []
+    with pytest.raises(ZeroDivisionError):
+        to_minari(dataset, root / "new" / "root")
+    assert not (root / "new").exists()
+
+
+def test_unmeasured_steps_name_file_and_episode(unmeasured, root):
+    where = f"{unmeasured.path}/data.hdf5: episode 0: throughput: not measured"
+    with pytest.raises(DatasetError, match=where):
+        to_minari(unmeasured, root, "improvement")
+    assert not root.exists()
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(dataset, converted_on_a_full_disk, tmp_path):
+    target = tmp_path / "new" / dataset.metadata.id
+    told = f"error: {target}: cannot be written: File too large\n"
+    assert converted_on_a_full_disk(tmp_path / "new", "minari") == (2, told)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", REWARDS)
@@ -164,6 +181,57 @@ def test_their_damage_is_refused(collected, tmp_path, change, text):
     with pytest.raises(DatasetError, match=text):
         from_minari(collected, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+def replaced(name, change):
+    """Puts what ``change`` makes of an array in its place."""
+
+    def damage(file):
+        value = change(file[name][()])
+        del file[name]
+        file[name] = value
+
+    return damage
+
+
+@pytest.mark.filterwarnings("ignore:.*is set to None")
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda file: file.pop("episode_1"), "episode 1: .*'episode_1' doesn't exist"),
+        (lambda file: file.pop("episode_1/actions"), "episode 1: .*'actions' doesn't exist"),
+        (lambda file: file.pop("episode_1/observations/meta"), "1: observations/meta: is missing"),
+        (replaced("episode_1/rewards", lambda a: a[:2]), r"episode 1: rewards: \(2,\): must be"),
+        (replaced("episode_1/actions", lambda a: a[:2]), r"episode 1: .*: \(\d+,\): must be \(2,"),
+        (replaced("episode_1/actions", lambda a: a + 0.5), "actions: float64: must be whole"),
+        (replaced("episode_1/observations/meta", lambda a: a[:, :2]), r"meta: \(\d+, 2\): must be"),
+        (lambda file: file["episode_1"].attrs.update(seed=-4), "episode 1: seed: -4: must be"),
+        (lambda file: file["episode_1"].attrs.update(seed="x"), "episode 1: seed: .*'x'"),
+        (lambda file: file["episode_1"].attrs.pop("seed"), "episode 1: seed: is missing"),
+    ],
+)
+def test_damage_names_file_episode_and_field(collected, tmp_path, damage, text):
+    path = collected.storage.data_path / "main_data.hdf5"
+    with h5py.File(path, "a") as file:
+        damage(file)
+    with pytest.raises(DatasetError, match=text) as caught:
+        from_minari(collected, tmp_path / "mine")
+    assert str(caught.value).startswith(f"{path}: episode 1: ")
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*is set to None")
+def test_truncated_and_foreign_files_are_named(collected, dataset, tmp_path):
+    path = collected.storage.data_path / "main_data.hdf5"
+    path.write_bytes(path.read_bytes()[:-5000])
+    with pytest.raises(DatasetError, match=f"^{path}: episode 0: .*truncated"):
+        from_minari(collected, tmp_path / "mine")
+    about = path.with_name("metadata.json")
+    about.write_text(about.read_text().replace(r"\"toy\"", r"\"absent\""))
+    with pytest.raises(DatasetError, match=f"^{path.parent}: env_spec: .*absent"):
+        from_minari(path.parent, tmp_path / "mine")
+    with pytest.raises(DatasetError, match=f"^{dataset.path}: is a dataset of pmoss"):
+        from_minari(dataset.path, tmp_path / "mine")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,6 +6,7 @@ import pytest
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.expansion import Expander, returns_to_go
 from pmoss_env.envs.spatial.env import REWARDS
+from pmoss_env.errors import DatasetError, DescriptionError
 
 torch = pytest.importorskip("torch")
 
@@ -38,3 +39,11 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
             assert torch.equal(batch[key][0], value)
     with pytest.raises(IndexError):
         SequenceView(dataset)[4]
+    with pytest.raises(DescriptionError, match="indices: none"):
+        SequenceView(dataset).batch([])
+
+
+def test_unmeasured_steps_name_file_and_episode(unmeasured):
+    where = f"{unmeasured.path}/data.hdf5: episode 1: throughput: not measured"
+    with pytest.raises(DatasetError, match=where):
+        SequenceView(unmeasured, "improvement")[1]

@@ -35,7 +35,6 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.files import write_atomically
-from pmoss_env.registration import NAMESPACE
 from pmoss_env.types import Float64Array, Instance, Int8Array, Int32Array, Schedule
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
@@ -678,7 +677,8 @@ def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSched
         UnknownNameError: no such id.
         DescriptionError: an argument that the environment does not have.
     """
-    ids = [name for name in gymnasium.registry if name.startswith(f"{NAMESPACE}/Spatial")]
+    place = f"{SpatialSchedulingEnv.__module__}:{SpatialSchedulingEnv.__qualname__}"
+    ids = [name for name, spec in gymnasium.registry.items() if spec.entry_point == place]
     if env_id not in ids:
         raise UnknownNameError("environment", env_id, ids)
     known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)

@@ -43,8 +43,6 @@ _HEADER = "header"
 EXPORTED = ".pt"
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024
-#: What every task holds, see task_of().
-_TASK = ("grid", "slices", "counters", "order", "observation", "meta_names")
 #: What to do where an environment differs from the task.
 _WAYS_OUT = {
     "grid": "; padding (--pad) takes it to a smaller grid",
@@ -69,6 +67,15 @@ class Agent(ABC):
     name: ClassVar[str]
     learns: ClassVar[Literal["offline", "online"]] = "offline"
     Config: ClassVar[type[Any]]
+    #: What its task always holds, see task_of().
+    TASK: ClassVar[tuple[str, ...]] = (
+        "grid",
+        "slices",
+        "counters",
+        "order",
+        "observation",
+        "meta_names",
+    )
 
     def __init__(self, **config: Any) -> None:
         """Makes an agent that is not fitted yet.
@@ -185,7 +192,7 @@ class Agent(ABC):
                 raise CheckpointError(f"{name} is not finite")
             agent = cls(**header["config"])
             agent.task = dict(header["task"])
-            if missing := [key for key in _TASK if key not in agent.task]:
+            if missing := [key for key in cls.TASK if key not in agent.task]:
                 raise CheckpointError(f"task: {missing[0]}: is missing")
             agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
             agent.check_task({"counters": list(COUNTER_NAMES)}, "this version of pmoss_env")

@@ -45,6 +45,7 @@ class NoConfig:
 class ThreadAgent(Agent):
     """An agent that decides how many threads of a core to migrate."""
 
+    TASK: ClassVar[tuple[str, ...]] = ()
     Config: ClassVar[type[Any]] = NoConfig
 
     def fit(

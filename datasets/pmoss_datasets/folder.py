@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,31 +77,41 @@ def read_metadata(path: Path) -> tuple[str, Any]:
 
 
 @contextmanager
+def nothing_left(path: Path) -> Iterator[None]:
+    """Removes the folders made for ``path`` after an error; one of files becomes a DatasetError."""
+    made = [folder for folder in path.absolute().parents if not folder.exists()]
+    try:
+        yield
+    except BaseException as error:
+        for folder in made:
+            with suppress(OSError):  # never made, or someone else's by now
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise DatasetError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise
+
+
+@contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that takes the place of ``path`` at the end, or is gone after an error.
 
     Raises:
         DatasetError: what is written does not fit on the disk, for instance.
     """
-    try:
+    with nothing_left(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A sibling folder lies on the same file system, so that the rename is atomic.
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
-    try:
-        temporary.chmod(0o755)
-        yield temporary
-        for written in (*temporary.rglob("*"), temporary):
-            _sync(written)
-        _replace(temporary, path)
-        _sync(path.parent)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError):
-            why = error.strerror or error
-            raise DatasetError(f"{path}: cannot be written: {why}") from error
-        raise
+        try:
+            temporary.chmod(0o755)
+            yield temporary
+            for written in (*temporary.rglob("*"), temporary):
+                _sync(written)
+            _replace(temporary, path)
+            _sync(path.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def _replace(source: Path, target: Path) -> None:

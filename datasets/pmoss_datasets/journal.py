@@ -48,14 +48,21 @@ class Journal:
             self._read()
 
     def add(self, number: int, record: bytes) -> None:
-        """Keeps one record. It survives the process; not a power cut, which costs the latest."""
+        """Keeps one record. It survives the process; not a power cut, which costs the latest.
+
+        Raises:
+            DatasetError: the disk is full, for instance; the records before stay.
+        """
         head = f"{number} {len(record)} {zlib.crc32(record)}\n".encode()
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._open()
             head = self._header + head
-        self._file.write(head + record)
-        self._file.flush()
+        try:
+            self._file.write(head + record)
+            self._file.flush()
+        except OSError as error:
+            raise DatasetError(f"{self.path}: cannot be written: {error.strerror}") from error
         self.records[number] = record
 
     def remove(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.learning import EnvOption
@@ -171,18 +172,21 @@ def list_(root: Root = None) -> None:
     place = root or default_root()
     rows: list[tuple[object, ...]] = []
     found = set()
-    for folder in (path for top in (place, SHIPPED_ROOT) for path in dataset_folders(top)):
+    tops = {place: "built", SHIPPED_ROOT: "shipped"}
+    for folder, top in ((path, root_) for root_ in tops for path in dataset_folders(root_)):
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-        where = "shipped" if folder.is_relative_to(SHIPPED_ROOT) else str(place)
         try:
             dataset = open_dataset(folder)
             mean = f"{dataset.column('final_throughput').mean():.1f}"
         except PmossError:
-            rows.append((folder, "damaged", "", f"{size:.2f}", where))
+            rows.append((folder.relative_to(top), "damaged", "", f"{size:.2f}", tops[top]))
             continue
         found.add(dataset.metadata.id)
-        rows.append((dataset.metadata.id, len(dataset), mean, f"{size:.2f}", where))
-    console.print(table("Datasets", ["id", ">episodes", ">mean Mq/s", ">MB", "where"], rows))
+        rows.append((dataset.metadata.id, len(dataset), mean, f"{size:.2f}", tops[top]))
+    columns = ["id", ">episodes", ">mean Mq/s", ">MB", ""]
+    # Other programs get whole lines.
+    wide = console if console.is_terminal else Console(width=max(console.width, 160))
+    wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
     suite = suite_ids()
     built = found & set(suite)
     console.print(

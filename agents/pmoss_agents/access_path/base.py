@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,8 @@ class AccessPathAgent(Agent):
     ``fit`` takes an ``AccessPathDataset``. While it acts, ``observe`` may be told what each choice
     paid, minus milliseconds (the reward "time"): agents that refine themselves learn from it.
     """
+
+    TASK: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, **config: Any) -> None:
         """Makes an agent; see Agent."""

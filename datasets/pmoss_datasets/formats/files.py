@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from pmoss_datasets.folder import check_target, import_h5py
+from pmoss_datasets.folder import check_target, import_h5py, nothing_left
 from pmoss_datasets.formats.d3rlpy import to_d3rlpy
 from pmoss_datasets.formats.d4rl import D4RLView
 from pmoss_datasets.storage import Dataset
@@ -84,21 +84,6 @@ def write_d3rlpy(
     with _whole(Path(path), overwrite) as buffer:
         to_d3rlpy(dataset, reward, observation="flat").dump(buffer)
     progress(len(dataset), len(dataset))
-
-
-@contextmanager
-def nothing_left(path: Path) -> Iterator[None]:
-    """Removes the folders made for ``path`` after an error; one of files becomes a DatasetError."""
-    made = [folder for folder in path.absolute().parents if not folder.exists()]
-    try:
-        yield
-    except BaseException as error:
-        for folder in made:
-            with suppress(OSError):  # never made, or someone else's by now
-                folder.rmdir()
-        if isinstance(error, OSError):
-            raise DatasetError(f"{path}: cannot be written: {error.strerror or error}") from error
-        raise
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from pmoss_datasets.card import card
 from pmoss_datasets.expansion import Expander, rewards
 from pmoss_datasets.folder import DATA, check_target, import_h5py, whole_folder
 from pmoss_datasets.formats.episodes import worth
-from pmoss_datasets.formats.files import nothing_left
 from pmoss_datasets.playing import ENV_ID, Played, Player
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Metadata, machine_facts
@@ -66,7 +65,7 @@ def to_minari(
     spec = gymnasium.make(ENV_ID, **_env_kwargs(dataset, reward)).spec
     expander = Expander(dataset)
     packed = _packed(dataset, expander, reward)
-    with nothing_left(target), whole_folder(target) as temporary:
+    with whole_folder(target) as temporary:
         storage = storage_class.new(
             temporary / "data",
             observation_space=expander.space,

@@ -14,6 +14,11 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the C++ builds first: they take longest, and the other process does the rest."""
+    items.sort(key=lambda item: item.path.name != "test_cpp.py")
+
+
 @pytest.fixture(scope="session")
 def python_with_d3rlpy():
     """Runs Python with d3rlpy, which pins an old Gymnasium: only in a process of its own."""

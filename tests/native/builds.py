@@ -1,5 +1,6 @@
 """Builds the C++ tests, each kind in a folder of its own."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -30,13 +31,17 @@ def build_native(kind: str, *targets: str) -> Path:
     """Builds targets as one of SANITIZERS and returns the build's folder."""
     build = REPOSITORY / "build" / f"tests-{kind}"
     sanitizer = SANITIZERS[kind]
-    run(
-        *(CMAKE, "-G", "Ninja", "-S", REPOSITORY / "native", "-B", build),
-        *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_TESTS=ON", "-DPMOSS_WERROR=ON"),
-        f"-DPMOSS_SANITIZE={sanitizer}",
-        f"-DCMAKE_BUILD_TYPE={'RelWithDebInfo' if sanitizer else 'Release'}",
-        f"-DCMAKE_MAKE_PROGRAM={CMAKE.with_name('ninja')}",
-        timeout=120,
-    )
-    run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=1800)
+    build.mkdir(parents=True, exist_ok=True)
+    with (build / "lock").open("w") as lock:
+        # Another process of the tests may want the same build.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(
+            *(CMAKE, "-G", "Ninja", "-S", REPOSITORY / "native", "-B", build),
+            *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_TESTS=ON", "-DPMOSS_WERROR=ON"),
+            f"-DPMOSS_SANITIZE={sanitizer}",
+            f"-DCMAKE_BUILD_TYPE={'RelWithDebInfo' if sanitizer else 'Release'}",
+            f"-DCMAKE_MAKE_PROGRAM={CMAKE.with_name('ninja')}",
+            timeout=120,
+        )
+        run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=1800)
     return build

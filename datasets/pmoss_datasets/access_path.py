@@ -26,6 +26,7 @@ from pmoss_datasets.folder import (
     import_h5py,
     read_metadata,
     whole_folder,
+    whole_hdf5,
 )
 from pmoss_env import __version__
 from pmoss_env.access_path import (
@@ -191,7 +192,6 @@ def pairs_of(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[Float64Array, Flo
 def _write(
     path: Path, arrays: Mapping[str, npt.NDArray[Any]], recipe: AccessPathRecipe
 ) -> AccessPathDataset:
-    h5py = import_h5py()
     metadata = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -206,7 +206,7 @@ def _write(
     }
     text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"
     with whole_folder(path) as temporary:
-        with h5py.File(temporary / DATA, "w", libver="latest") as file:
+        with whole_hdf5(temporary / DATA) as file:
             file.attrs["format"] = FORMAT
             file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
             for name in FIELDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -10,12 +11,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.errors import DatasetError, MissingExtraError
+
+if TYPE_CHECKING:
+    import h5py
 
 DATA = "data.hdf5"
 METADATA = "metadata.json"
@@ -112,6 +116,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+@contextmanager
+def whole_hdf5(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file in memory that is written at the end.
+
+    Not straight to the disk: HDF5 takes the process with it when that gets full.
+    """
+    data = io.BytesIO()
+    with import_h5py().File(data, "w", libver="latest") as file:
+        yield file
+    path.write_bytes(data.getbuffer())
 
 
 def _replace(source: Path, target: Path) -> None:

@@ -7,7 +7,6 @@ refused with the file, the episode and the field named. Nothing is ever unpickle
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from pmoss_datasets.folder import (
     import_h5py,
     read_metadata,
     whole_folder,
+    whole_hdf5,
 )
 from pmoss_datasets.schema import (
     FIELD,
@@ -74,7 +74,6 @@ def write_dataset(
             left behind.
     """
     path = Path(path)
-    h5py = import_h5py()
     if not episodes:
         raise DatasetError(f"{path}: no episodes: a dataset must hold at least one")
     check_target(path, overwrite)
@@ -95,9 +94,7 @@ def write_dataset(
         raise DatasetError(f"{path}: metadata is not plain JSON: {error}") from error
 
     with whole_folder(path) as temporary:
-        # Not straight to the disk: HDF5 does not survive one that gets full.
-        data = io.BytesIO()
-        with h5py.File(data, "w", libver="latest") as file:
+        with whole_hdf5(temporary / DATA) as file:
             file.attrs["format"] = FORMAT
             file.attrs["schema_version"] = metadata.schema_version
             file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
@@ -105,7 +102,6 @@ def write_dataset(
                 _write_array(file, name, array)
             for name, array in arrays.items():
                 file.create_dataset(f"codes/{name}", data=_episode_codes(array))
-        (temporary / DATA).write_bytes(data.getbuffer())
         (temporary / METADATA).write_text(text)
     return open_dataset(path)
 

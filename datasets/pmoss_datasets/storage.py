@@ -167,7 +167,7 @@ def open_dataset(path: str | Path) -> Dataset:
     # h5py answers damage with whatever error the damaged bytes happen to look like.
     except Exception as error:
         raise DatasetError(
-            f"{where}: is truncated, damaged or no HDF5 file: {error or type(error).__name__}"
+            f"{where}: is truncated, damaged or no HDF5 file: {str(error) or type(error).__name__}"
         ) from error
     return Dataset(path, metadata, machine_of(metadata, path))
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from pmoss_agents.base import Array
 from pmoss_datasets import Dataset
-from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.expansion import Expander
+from pmoss_datasets.formats.episodes import worth
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
 
@@ -28,8 +29,9 @@ def check_learnable(dataset: Dataset, reward: Reward) -> None:
         reward: whose returns it will learn from.
 
     Raises:
-        DatasetError: all actions are the same; a step has no mask, or its action is not in it; a
-            reward is unknown or not finite. Names the episode.
+        DatasetError: all actions are the same; a value is impossible (a tile that is forbidden, a
+            counter or throughput that is not finite); a step has no mask; a reward is unknown.
+            Names the episode.
     """
     actions = dataset.column("actions")
     if (actions == actions.flat[0]).all():
@@ -38,25 +40,13 @@ def check_learnable(dataset: Dataset, reward: Reward) -> None:
             f"{len(dataset)} episodes: there is nothing to learn"
         )
     expander = Expander(dataset)
-    steps = np.arange(dataset.slices)
     for number, episode in enumerate(dataset):
-        where = f"{dataset.path}: episode {number}"
         masks = expander.masks(episode)
         if not masks.any(axis=1).all():
             step = int(np.flatnonzero(~masks.any(axis=1))[0])
-            raise DatasetError(f"{where}: position_mask: no tile is allowed at step {step}")
-        legal = masks[steps, episode.actions] > 0
-        if not legal.all():
-            step = int(np.flatnonzero(~legal)[0])
-            raise DatasetError(
-                f"{where}: actions: tile {episode.actions[step]} at step {step} is not in the mask"
-            )
-        try:
-            finite = np.isfinite(rewards(episode, reward)).all()
-        except DatasetError as error:
-            raise DatasetError(f"{where}: {error}") from error
-        if not finite:
-            raise DatasetError(f"{where}: rewards ({reward}): must be finite")
+            where = f"{dataset.path}: episode {number}: position_mask"
+            raise DatasetError(f"{where}: no tile is allowed at step {step}")
+        worth(dataset, number, reward)  # refuses rewards that the episode does not know
 
 
 def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -> Array:

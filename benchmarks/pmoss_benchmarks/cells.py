@@ -187,9 +187,9 @@ def finish_cells(
         DescriptionError: no cell, or less than one process.
         DatasetError: results of another run are in the way.
     """
-    if processes < (0 if executor == "ray" else 1) or not cells:
-        raise DescriptionError(f"{processes} processes for {len(cells)} cells: at least 1 of each")
     check_executor(executor, processes)
+    if not cells:
+        raise DescriptionError("no cells: there is nothing to do")
     store = _Kept(kept, settings)
     store.results = {**(known or {}), **store.results}
     left = [cell for cell in cells if cell.name not in store.results]

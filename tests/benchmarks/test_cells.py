@@ -73,7 +73,7 @@ def test_results_under_other_settings_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_nothing_to_do_is_refused() -> None:
-    with pytest.raises(DescriptionError, match="0 processes"):
+    with pytest.raises(DescriptionError, match="processes = 0"):
         run(length, None, processes=0)
 
 

@@ -65,6 +65,23 @@ def test_readme_shows_the_committed_scores_of_the_core() -> None:
         assert f"| {track} | {' | '.join(cells)} |" in section
 
 
+def test_readme_shows_the_committed_scores_of_the_standard_suite() -> None:
+    pytest.importorskip("torch")
+    from pmoss_benchmarks.offline.report import SIMPLE
+
+    summary = json.loads((RESULTS / "offline" / "standard" / "summary.json").read_text())
+    tasks = summary["tracks"]["same-task"]["tasks"]
+    assert len(tasks) == 17
+    for task, found in tasks.items():
+        learned = [found[name] for name in ("decision-transformer", "percentile-bc")]
+        scores = [f"{policy['score']:.1f}" for policy in (*learned, found["best-fit"])]
+        name = max(SIMPLE, key=lambda name: found[name]["score"])
+        best = max(learned, key=lambda policy: policy["score"])
+        ratio = best["throughput"] / found[name]["throughput"]
+        simple = f"{name} {found[name]['score']:.1f} | {ratio:.2f}"
+        assert f"| {task} | {' | '.join(scores)} | {simple} |" in README
+
+
 def test_readme_shows_the_committed_ratios_on_the_papers_servers() -> None:
     table = (RESULTS / "offline" / "machines" / "README.md").read_text()
     wanted = (

@@ -1,6 +1,8 @@
 """Builds and runs the C++ tests: as they ship, under ThreadSanitizer, and under ASan and UBSan."""
 
+import re
 import shutil
+import warnings
 
 import pytest
 
@@ -21,16 +23,34 @@ FILTERS = {
 @pytest.mark.parametrize("name", SANITIZERS)
 def test_native_tests_pass(name: str) -> None:
     build = build_native(name, "pmoss_tests")
-    # ThreadSanitizer needs the classic address layout.
-    layout = ("setarch", "-R") if name == "thread" else ()
-    output = run(
-        *layout,
-        build / "tests" / "pmoss_tests",
-        f"--gtest_filter={FILTERS[name]}",
-        timeout=600,
-        TSAN_OPTIONS="halt_on_error=1",
-        UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
-    )
+
+    def run_tests(chosen: str, *more: str) -> str:
+        return run(
+            # ThreadSanitizer needs the classic address layout.
+            *(("setarch", "-R") if name == "thread" else ()),
+            *(
+                build / "tests" / "pmoss_tests",
+                f"--gtest_filter={chosen}",
+                "--gtest_brief=1",
+                *more,
+            ),
+            timeout=600,
+            TSAN_OPTIONS="halt_on_error=1",
+            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
+        )
+
+    try:
+        output = run_tests(FILTERS[name])
+    except AssertionError as error:
+        # A host that stands still for a third of a second costs a measurement its queries. What a
+        # sanitizer finds ends the process, without a list of what failed.
+        text = str(error)
+        if "Sanitizer" in text or "listed below" not in text:
+            raise
+        failed = re.findall(r"^\[  FAILED  \] (\S+\.[^\s,]+)(?:, where .*)?$", text, re.M)
+        assert len(failed) <= 2, text
+        output = run_tests(":".join(failed), "--gtest_repeat=5")
+        warnings.warn(f"failed once, and passed five times after that:\n{text}", stacklevel=1)
     assert "[  PASSED  ]" in output
     assert "[  FAILED  ]" not in output
 

@@ -200,9 +200,10 @@ class Agent(ABC):
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
         # What an altered header makes of shapes and numbers is any kind of error.
-        except (DescriptionError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-            raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
-        except (AttributeError, RuntimeError) as error:
+        except (
+            *(ArithmeticError, AttributeError, LookupError),
+            *(RuntimeError, TypeError, ValueError),
+        ) as error:
             raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
         return agent
 

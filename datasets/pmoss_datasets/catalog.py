@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pmoss_datasets.folder import DATA, METADATA
+from pmoss_datasets.formats.minari import MAIN
 from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
@@ -15,7 +16,6 @@ from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
 
 #: Environment variable that names the folder of datasets.
 VARIABLE = "PMOSS_DATASETS_PATH"
-_MINARI = "main_data.hdf5"
 
 
 def default_root() -> Path:
@@ -27,14 +27,14 @@ def dataset_folders(root: Path) -> Iterator[Path]:
     """The folders of datasets anywhere under a root, by name; damaged ones may lack a file."""
     for folder in sorted({path.parent for name in (DATA, METADATA) for path in root.rglob(name)}):
         # Minari's folders hold metadata, too. And a dot begins what is being written.
-        if not (folder / _MINARI).exists() and not folder.name.startswith("."):
+        if not (folder / MAIN).exists() and not folder.name.startswith("."):
             yield folder
 
 
-def installed(roots: Sequence[Path] | None = None) -> list[Dataset]:
-    """The datasets under the roots that can be opened; the default root and what ships if None."""
+def installed() -> list[Dataset]:
+    """The datasets under the default root, and what ships, that can be opened."""
     found = []
-    for root in (default_root(), SHIPPED_ROOT) if roots is None else roots:
+    for root in (default_root(), SHIPPED_ROOT):
         for folder in dataset_folders(root):
             try:
                 found.append(open_dataset(folder))

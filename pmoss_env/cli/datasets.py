@@ -100,10 +100,12 @@ def collect(
     On Ray, a server to be measured declares itself with
     ray start --resources='{"pmoss_server": 1}'.
 
-    Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
     A measured host has no model that a search could ask: such a dataset has no reference scores.
 
+    Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
+
     Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
+
     Example: pmoss collect runs/host --backend hardware --tier random --episodes 20 -e slices=16
     """
     from pmoss_datasets import Behaviour, Recipe

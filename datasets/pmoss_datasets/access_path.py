@@ -29,7 +29,7 @@ from pmoss_datasets.folder import (
     whole_hdf5,
 )
 from pmoss_env import __version__
-from pmoss_env.access_path import (
+from pmoss_env.envs.access_path import (
     FEATURES,
     PATHS,
     ScanDistribution,

@@ -51,7 +51,7 @@ def calibrate(
     from pmoss_benchmarks.access_path.calibration import calibrate as run
     from pmoss_benchmarks.report import describe_machine
     from pmoss_env import __version__
-    from pmoss_env.access_path.real import ENGINES
+    from pmoss_env.envs.access_path.real import ENGINES
     from pmoss_env.errors import UnknownNameError
     from pmoss_env.evaluation import command_line
     from pmoss_env.files import write_atomically

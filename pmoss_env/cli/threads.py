@@ -51,7 +51,7 @@ def threads(
     import pmoss_agents
     from pmoss_env.cli.output import check_output
     from pmoss_env.envs.threads import ThreadSchedulingEnv
-    from pmoss_env.envs.threads.process import ProcessServer
+    from pmoss_env.envs.threads.live.process import ProcessServer
 
     if (pid is None) == (not command):
         raise typer.BadParameter("give --pid, or a command after --, and not both")
@@ -177,7 +177,7 @@ def load(
 
     Example: pmoss load readrandom --threads 8 --seconds 10
     """
-    from pmoss_env.envs.threads.load import run_load
+    from pmoss_env.envs.threads.live.load import run_load
 
     with _ends_on_signals():
         result = run_load(

@@ -20,9 +20,9 @@ import numpy as np
 import pmoss_agents
 from pmoss_env.cli.threads import threads
 from pmoss_env.envs.threads import ThreadSchedulingEnv
-from pmoss_env.envs.threads.affinity import Affinity, threads_of
-from pmoss_env.envs.threads.load import run_load
-from pmoss_env.envs.threads.process import ProcessServer
+from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
+from pmoss_env.envs.threads.live.load import run_load
+from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.envs.threads.server import Sample
 from pmoss_env.errors import ProcessError
 

@@ -23,8 +23,8 @@ def results() -> dict[str, dict[str, Any]]:
         "numpy.ma",
         "pmoss_agents.thread_agents",
         "pmoss_env.cli.threads",
-        "pmoss_env.envs.threads.load",
-        "pmoss_env.envs.threads.process",
+        "pmoss_env.envs.threads.live.load",
+        "pmoss_env.envs.threads.live.process",
     )
     outcome = run_in_guest(
         build_native("plain", "guest_init") / "tests" / "guest_init",

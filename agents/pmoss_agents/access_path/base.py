@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pmoss_agents.base import Agent, Array, Observation, Progress
 from pmoss_datasets.access_path import AccessPathDataset
-from pmoss_env.access_path import FEATURES, PATHS
+from pmoss_env.envs.access_path import FEATURES, PATHS
 from pmoss_env.errors import CheckpointError
 
 Floats = npt.NDArray[np.float64]

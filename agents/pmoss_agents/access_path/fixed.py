@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
 from pmoss_agents.base import Array, Observation
-from pmoss_env.access_path import PATHS
+from pmoss_env.envs.access_path import PATHS
 from pmoss_env.errors import DescriptionError
 
 

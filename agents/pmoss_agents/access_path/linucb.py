@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
 from pmoss_agents.base import Array
 from pmoss_agents.ridge import RidgeArms
-from pmoss_env.access_path import FEATURES
+from pmoss_env.envs.access_path import FEATURES
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 #: About the largest value of each feature, so that one ridge suits all.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pmoss_benchmarks.access_path.models import ModelScores, compare
 from pmoss_env import _native
-from pmoss_env.access_path.real import ENGINES, engine_absence, make_engine
+from pmoss_env.envs.access_path.real import ENGINES, engine_absence, make_engine
 from pmoss_env.errors import BackendError, DescriptionError
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
-from pmoss_env.access_path import PATHS, Background, Scans
+from pmoss_env.envs.access_path import PATHS, Background, Scans
 from pmoss_env.envs.access_path.viewer import STYLES
 from pmoss_env.pictures import new_figure, write_png
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pmoss_agents
 from pmoss_agents.access_path.base import AccessPathAgent
 from pmoss_agents.access_path.linear_cost import LinearCost
-from pmoss_env.access_path import PATHS
+from pmoss_env.envs.access_path import PATHS
 
 Floats = npt.NDArray[np.float64]
 

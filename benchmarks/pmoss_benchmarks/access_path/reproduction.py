@@ -15,7 +15,7 @@ import numpy as np
 
 from pmoss_benchmarks.access_path.models import ModelScores, compare
 from pmoss_datasets.access_path import AccessPathDataset
-from pmoss_env.access_path import Background, Scans, SimulatedScans
+from pmoss_env.envs.access_path import Background, Scans, SimulatedScans
 
 CPU, OFFLOAD, RELAXED = range(3)
 #: Where the column is, for a core on node 0 of the UV 300H.

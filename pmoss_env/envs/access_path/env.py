@@ -11,7 +11,8 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.access_path import PATHS, Background, ScanDistribution, Scans, SimulatedScans
+from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
+from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.noise import Noise
@@ -48,7 +49,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
     into two local buffers, one of which it scans meanwhile. The engine keeps more lines under way
     but has to be set up; it copies at one pace from every distance, even from the own node, and
     others use it too. Run times come from a discrete-event simulation of the machine
-    (``pmoss_env.access_path.SimulatedScans``).
+    (``pmoss_env.envs.access_path.SimulatedScans``).
 
     This is the decision of Dreseler et al., Adaptive Access Path Selection for
     Hardware-Accelerated DRAM Loads (sections 4 to 6; mission rows E1, E11, E19).
@@ -62,7 +63,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
     | `features` | (5,) float32 | of the next scan, see below; 0 at the end |
     | `action_mask` | (A,) int8 | 1 = the path may be taken |
 
-    The features are those of the paper, ``pmoss_env.access_path.FEATURES``: data size (10^6
+    The features are those of the paper, ``pmoss_env.envs.access_path.FEATURES``: data size (10^6
     bytes), idle latency between the nodes (ns), result size (million positions), and the
     background's traffic on the links and by the engine (GB/s), read right before the scan.
 
@@ -117,7 +118,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
     - ``noise``: strength of the measurement noise (``pmoss_env.noise``) on run times; 1 is as on
       hardware.
     - ``on_illegal``: "remap", "terminate" or "raise".
-    - ``distribution``: None, or fields of ``pmoss_env.access_path.ScanDistribution``.
+    - ``distribution``: None, or fields of ``pmoss_env.envs.access_path.ScanDistribution``.
     - ``render_mode``: "ansi" or "rgb_array".
 
     Raises ``UnknownNameError`` for a name in no catalogue, ``UnsupportedError`` for a machine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.access_path import PATHS, Scans
+from pmoss_env.envs.access_path.scans import PATHS, Scans
 from pmoss_env.pictures import new_figure, pixels_of
 
 if TYPE_CHECKING:

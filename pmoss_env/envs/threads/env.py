@@ -152,7 +152,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``render_mode``: "ansi" or "rgb_array".
 
     ``ThreadSchedulingEnv.on(server)`` makes the same environment over any ``ThreadServer``, such as
-    the threads of a live process (``pmoss_env.envs.threads.process``).
+    the threads of a live process (``pmoss_env.envs.threads.live.process``).
 
     Raises ``UnknownNameError`` for a name in no catalogue and ``DescriptionError`` for any other
     impossible value.

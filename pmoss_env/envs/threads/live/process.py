@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.envs.threads.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.inputs import INPUT_NAMES
+from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.server import Outcome, Sample
 from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import Machine, load_machine

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pmoss_env.access_path import Background, ScanDistribution, Scans, SimulatedScans
-from pmoss_env.access_path.scans import WORKER_GB_PER_S
+from pmoss_env.envs.access_path import Background, ScanDistribution, Scans, SimulatedScans
+from pmoss_env.envs.access_path.scans import WORKER_GB_PER_S
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 

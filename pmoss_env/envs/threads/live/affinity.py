@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pmoss_env.envs.threads import guardian
+from pmoss_env.envs.threads.live import guardian
 from pmoss_env.errors import ProcessError
 
 

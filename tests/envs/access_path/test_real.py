@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmoss_env.access_path.real import ENGINES, engine_absence, make_engine, scan
+from pmoss_env.envs.access_path.real import ENGINES, engine_absence, make_engine, scan
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
 THREAD = make_engine("thread")

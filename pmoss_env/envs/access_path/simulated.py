@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.access_path.scans import PATHS, Scans, feature_matrix
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.envs.access_path.scans import PATHS, Scans, feature_matrix
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array

@@ -14,16 +14,18 @@ import pytest
 
 import pmoss_agents
 from pmoss_env.envs.threads import ThreadSchedulingEnv
-from pmoss_env.envs.threads.affinity import Affinity, threads_of
-from pmoss_env.envs.threads.guardian import Record, mask_of, restore, start_of
-from pmoss_env.envs.threads.load import run_load
-from pmoss_env.envs.threads.process import ProcessServer
+from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
+from pmoss_env.envs.threads.live.guardian import Record, mask_of, restore, start_of
+from pmoss_env.envs.threads.live.load import run_load
+from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.errors import BackendError, DescriptionError, ProcessError, UnknownNameError
 from pmoss_env.machines import load_machine
 
 CPUS = sorted(os.sched_getaffinity(0))
-TARGET = "from pmoss_env.envs.threads.load import run_load; run_load({!r}, threads={}, keys=20, \
+TARGET = (
+    "from pmoss_env.envs.threads.live.load import run_load; run_load({!r}, threads={}, keys=20, \
 value_bytes=200000, seconds=60, on_start=lambda: print('ready', flush=True))"
+)
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 
 
@@ -121,7 +123,7 @@ def test_the_rate_limit_holds():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_affinity_comes_back_when_the_tool_is_killed(number):
     program = (
-        "import sys, time; from pmoss_env.envs.threads.affinity import Affinity, threads_of\n"
+        "import sys, time; from pmoss_env.envs.threads.live.affinity import Affinity, threads_of\n"
         "pid = int(sys.argv[1]); affinity = Affinity(pid)\n"
         f"assert all(affinity.pin(t, {CPUS[0]}) is None for t in threads_of(pid))\n"
         "print('pinned', flush=True); time.sleep(60)"
@@ -332,7 +334,7 @@ def test_threads_that_come_and_go_meanwhile():
 def test_another_users_process_is_refused():
     with target() as child:
         program = (
-            "import os, sys; from pmoss_env.envs.threads.affinity import Affinity\n"
+            "import os, sys; from pmoss_env.envs.threads.live.affinity import Affinity\n"
             "from pmoss_env.errors import ProcessError\n"
             "os.setgid(65534); os.setuid(65534)\n"
             "try: Affinity(int(sys.argv[1]))\n"

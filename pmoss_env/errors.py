@@ -61,6 +61,10 @@ class CheckpointError(PmossError, ValueError):
     """An agent's checkpoint that is damaged or made for another task."""
 
 
+class PluginError(PmossError, ImportError):
+    """Something of another package that cannot be loaded: an entry point, or ``module:name``."""
+
+
 class MissingExtraError(PmossError, ImportError):
     """An optional dependency that is not installed."""
 

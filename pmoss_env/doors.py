@@ -1,0 +1,90 @@
+"""What packages of others add: entry points by group, and objects by ``module:name``.
+
+A package adds a backend, an agent or a command by an entry point in its ``pyproject.toml``::
+
+    [project.entry-points."pmoss.backends"]
+    mine = "my_package.backend:MyBackend"
+
+Names come from the metadata of installed packages and from the command line, never from a file
+of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from pmoss_env.errors import PluginError, PmossError, UnknownNameError
+
+
+def entries(group: str, own: Iterable[str] = ()) -> dict[str, EntryPoint]:
+    """The entry points of a group by name, sorted; nothing is imported.
+
+    Args:
+        group: e.g. "pmoss.backends".
+        own: names that are taken already.
+
+    Raises:
+        PluginError: two packages give the same name different meanings, or a name is taken.
+    """
+    taken = set(own)
+    found: dict[str, EntryPoint] = {}
+    for entry in metadata.entry_points(group=group):
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise PluginError(
+                f"entry point {entry.name!r} of {group!r} is both {_source(other)} and "
+                f"{_source(entry)}: uninstall one of the two"
+            )
+        if entry.name in taken:
+            raise PluginError(
+                f"entry point {entry.name!r} of {group!r}: {_source(entry)} takes a name that "
+                "pmoss_env has itself; its author must choose another, or uninstall it"
+            )
+    return dict(sorted(found.items()))
+
+
+def load(entry: EntryPoint) -> Any:
+    """The object that an entry point names; its module is imported now.
+
+    Raises:
+        PluginError: the module cannot be imported, or lacks the object.
+        PmossError: what the module itself raises of our errors, e.g. MissingExtraError.
+    """
+    try:
+        return entry.load()
+    except PmossError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"{entry.name!r} of {entry.group!r}: {_source(entry)} cannot be loaded: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable[str] = ()) -> Any:
+    """The object behind a name of ``known`` or behind ``module:name``.
+
+    Args:
+        kind: what it is, for the error, e.g. "agent".
+        name: a key of ``known``, or the path of any importable object, e.g. "my_agent:Mine".
+        known: as entries() gives them.
+        others: further names, for the error.
+
+    Raises:
+        UnknownNameError: neither.
+        PluginError: it cannot be loaded.
+    """
+    if name in known:
+        return load(known[name])
+    module, colon, attribute = name.partition(":")
+    if colon and module and attribute:
+        return load(EntryPoint(name=name, value=name, group=kind))
+    raise UnknownNameError(kind, name, (*known, *others, "<module>:<name>"))
+
+
+def _source(entry: EntryPoint) -> str:
+    package = f" of the package {entry.dist.name}" if entry.dist else ""
+    return f"{entry.value!r}{package}"

@@ -1,0 +1,70 @@
+import pytest
+
+from pmoss_env import doors
+from pmoss_env.errors import MissingExtraError, PluginError, UnknownNameError
+
+GROUP = "pmoss.tests"
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Puts a package with entry points on the path, as pip would."""
+
+    def put(package, entries, code=""):
+        folder = tmp_path / package
+        info = folder / f"{package}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = [f"{name} = {value}" for name, value in entries.items()]
+        (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines]) + "\n")
+        (folder / f"{package}.py").write_text(code)
+        monkeypatch.syspath_prepend(folder)
+
+    return put
+
+
+def test_entries_are_found_and_loaded_only_when_asked(install):
+    install("doors_good", {"b": "doors_good:SEVEN", "a": "doors_good:nothing"}, "SEVEN = 7")
+    found = doors.entries(GROUP)
+    assert list(found) == ["a", "b"]
+    assert doors.load(found["b"]) == 7
+    with pytest.raises(
+        PluginError, match=r"'a' of 'pmoss.tests': 'doors_good:nothing' of the pack"
+    ):
+        doors.load(found["a"])
+    assert doors.entries("pmoss.none") == {}
+
+
+def test_a_broken_package_is_named(install):
+    install("doors_broken", {"x": "doors_broken:X"}, "1 / 0")
+    with pytest.raises(PluginError, match=r"package doors_broken .*ZeroDivisionError"):
+        doors.load(doors.entries(GROUP)["x"])
+
+
+def test_our_own_errors_stay(install):
+    code = (
+        "from pmoss_env.errors import MissingExtraError\nraise MissingExtraError('torch', 'agents')"
+    )
+    install("doors_extra", {"x": "doors_extra:X"}, code)
+    with pytest.raises(MissingExtraError, match="torch"):
+        doors.load(doors.entries(GROUP)["x"])
+
+
+def test_one_name_has_one_meaning(install):
+    install("doors_one", {"x": "doors_one:X"})
+    with pytest.raises(PluginError, match=r"'x' .* has itself"):
+        doors.entries(GROUP, own=["x"])
+    install("doors_two", {"x": "doors_two:X"})
+    with pytest.raises(PluginError, match=r"is both 'doors_.*uninstall one"):
+        doors.entries(GROUP)
+
+
+def test_find_takes_names_and_paths(install):
+    install("doors_found", {"seven": "doors_found:SEVEN"}, "SEVEN = 7\nEIGHT = 8")
+    known = doors.entries(GROUP)
+    assert doors.find("agent", "seven", known) == 7
+    assert doors.find("agent", "doors_found:EIGHT", known) == 8
+    with pytest.raises(PluginError, match="'doors_found:NINE' cannot be loaded"):
+        doors.find("agent", "doors_found:NINE", known)
+    with pytest.raises(UnknownNameError, match=r"unknown agent 'sevn'. Did you mean 'seven'"):
+        doors.find("agent", "sevn", known, others=["cql"])

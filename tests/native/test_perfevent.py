@@ -99,5 +99,7 @@ def test_counters_go_through_the_wrapper_whose_header_is_given(tmp_path: Path) -
 
 @pytest.mark.native
 def test_a_folder_without_the_header_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"it must\s+hold\s+PerfEvent\.hpp"):
+    with pytest.raises(AssertionError) as error:
         configure(tmp_path / "build", tmp_path)
+    # CMake breaks the line where the folder's name makes it too long.
+    assert "it must hold PerfEvent.hpp" in " ".join(str(error.value).split())

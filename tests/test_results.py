@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pmoss_env.evaluation import aggregate, read_results, replay
+from pmoss_benchmarks.evaluation import aggregate, read_results, replay
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results"

@@ -39,20 +39,6 @@ def folder_of(package: str) -> Path:
     return REPOSITORY / package if package == "pmoss_env" else REPOSITORY / outer / package
 
 
-@pytest.mark.parametrize("package", FLOORS)
-def test_no_import_points_to_a_higher_floor(package: str) -> None:
-    above = FLOORS[FLOORS.index(package) + 1 :]
-    for path in folder_of(package).rglob("*.py"):
-        top = path.is_relative_to(REPOSITORY / "pmoss_env" / "cli")
-        forbidden = [] if top else above
-        if not top and path != REPOSITORY / "pmoss_env" / "__main__.py":
-            forbidden = [*forbidden, "pmoss_env.cli"]
-        for line in path.read_text().splitlines():
-            found = re.match(r"\s*(?:from|import)\s+([\w.]+)", line)
-            for name in forbidden:
-                assert not (found and (found[1] + ".").startswith(name + ".")), f"{path}: {line}"
-
-
 def test_outer_folders_are_no_packages() -> None:
     for name in ("agents", "datasets", "benchmarks"):
         assert not (REPOSITORY / name / "__init__.py").exists()

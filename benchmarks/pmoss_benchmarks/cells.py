@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from pmoss_benchmarks.report import describe_machine
+from pmoss_datasets.executors import Work, check_executor, run_tasks
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
-from pmoss_env.executors import Work, check_executor, run_tasks
 from pmoss_env.files import write_atomically
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
@@ -173,7 +173,7 @@ def finish_cells(
     """Does the cells that are not done yet and returns the results of all by name.
 
     Args:
-        make_work: see ``pmoss_env.executors.run_tasks``; the same bits whatever the process.
+        make_work: see ``pmoss_datasets.executors.run_tasks``; the same bits whatever the process.
         cells: what to do.
         settings: what the results depend on; results kept under other settings are refused.
         kept: file that results go to as soon as they are there; the same call goes on from it.

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.evaluation import bootstrap_interval
 from pmoss_env.backends import make_backend
-from pmoss_env.evaluation import bootstrap_interval
 from pmoss_env.interference import possible_targets
 from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import Instance, Neighbour

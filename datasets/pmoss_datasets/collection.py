@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.executors import run_tasks
 from pmoss_datasets.folder import check_target
 from pmoss_datasets.journal import Journal
 from pmoss_datasets.playing import Played, RecipeWork
@@ -21,7 +22,6 @@ from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, machine_facts
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
-from pmoss_env.executors import run_tasks
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES
 
@@ -50,7 +50,7 @@ def collect(
         path: the folder to write.
         progress: called with (done, total) at the beginning and after every episode.
         processes: worker processes; 1 works in this one. The bits are the same for any number.
-        executor: "processes", or "ray" for a cluster; see ``pmoss_env.executors``.
+        executor: "processes", or "ray" for a cluster; see ``pmoss_datasets.executors``.
         address: of the Ray cluster.
         overwrite: replace a dataset that is there already.
         headroom: of the task, for the metadata.

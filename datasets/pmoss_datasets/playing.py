@@ -17,7 +17,7 @@ from pmoss_datasets.schema import FIELDS, Array, Episode, snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.baselines import SEARCHES, make_baseline
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
-from pmoss_env.evaluation import Policy
+from pmoss_env.policies import Policy
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Float32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"

@@ -51,7 +51,7 @@ class Behaviour:
 
     Attributes:
         policy: a baseline of ``pmoss_env.baselines``, or "module:function" of what is importable
-            and gives a ``pmoss_env.evaluation.Policy``, such as "pmoss_agents:load".
+            and gives a ``pmoss_env.policies.Policy``, such as "pmoss_agents:load".
         weight: its share of the episodes is weight / sum of the weights.
         epsilon: probability that a slice goes to a random worker core in place of the policy's.
         budget: backend evaluations of a policy that searches; None: the baseline's own.

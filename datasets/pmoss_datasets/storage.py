@@ -304,7 +304,7 @@ class Dataset:
         """Returns in Mq/s on the dataset's scale: 0 = random schedules, 100 = searched ones.
 
         One scale for the whole dataset, from the means of its reference episodes: good for the
-        mean over many episodes. It is not the score of ``pmoss_env.evaluation.evaluate``, which
+        mean over many episodes. It is not the score of an evaluation, which
         takes each episode's own random schedules and search, and must not be compared with it.
         A hundred times what Minari and D4RL call the normalised score, to the last bit.
 

@@ -1,4 +1,4 @@
-"""The `pmoss` command: the top floor. It imports the rest lazily, and nothing imports it."""
+"""The `pmoss` command. Each floor brings its own commands; see app.py."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def main() -> None:
 
     try:
         try:
-            from pmoss_env.cli.app import app
+            from pmoss_env.cli.app import make_app
         except ModuleNotFoundError as error:
             if error.name in ("typer", "rich"):
                 raise MissingExtraError(error.name, "cli") from error
             raise
-        app(standalone_mode=True)
+        make_app()(standalone_mode=True)
     except PmossError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,31 +1,36 @@
-"""The commands of `pmoss`."""
+"""The `pmoss` command, made of what the installed packages offer.
+
+A package offers commands through the entry-point group ``pmoss.commands``. Each entry point names a
+``typer.Typer``. Its commands and groups appear beside those of all others; ``rich_help_panel``
+says in which panel of the help.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from pmoss_env import __version__
-from pmoss_env.cli import (
-    access_path,
-    benchmark,
-    catalogs,
-    datasets,
-    doctor,
-    explain,
-    learning,
-    measure,
-    rollout,
-    threads,
-)
+from pmoss_env.doors import entries
+from pmoss_env.doors import load as load_entry
+from pmoss_env.errors import PmossError
 
-app = typer.Typer(
-    name="pmoss",
-    help="Learn, share and measure placement: which core serves which part of an index.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
+GROUP = "pmoss.commands"
+#: The panels of the help, in their order. Panels of others follow.
+PANELS = ("Start", "Environments", "Datasets", "Agents", "Benchmarks", "This host")
+
+
+class _InPanels(TyperGroup):
+    """Lists the commands panel by panel."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        def panel(name: str) -> int:
+            told = getattr(self.commands[name], "rich_help_panel", None)
+            return PANELS.index(told) if told in PANELS else len(PANELS)
+
+        return sorted(self.commands, key=panel)
 
 
 def _version(asked: bool) -> None:
@@ -34,31 +39,38 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
-def options(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version."
-    ),
-) -> None:
-    """Learn, share and measure placement: which core serves which part of an index."""
+def make_app() -> typer.Typer:
+    """The command with the commands of every installed package.
 
+    A package whose commands cannot be imported is named on standard error. The rest works without.
+    """
+    app = typer.Typer(
+        name="pmoss",
+        cls=_InPanels,
+        help="Learn, share and measure placement: which core serves which part of an index.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
-app.command()(learning.demo)
-app.command()(doctor.doctor)
-app.add_typer(catalogs.machines, name="machines")
-app.command()(catalogs.workloads)
-app.command()(catalogs.envs)
-app.command()(measure.measure)
-app.command()(rollout.rollout)
-app.command()(threads.threads)
-app.command()(threads.load)
-app.command()(datasets.collect)
-app.command("import-original")(datasets.import_original)
-app.add_typer(datasets.datasets, name="datasets")
-app.command()(learning.train)
-app.command()(learning.export)
-app.command()(learning.evaluate)
-app.command()(learning.validate)
-app.command()(explain.explain)
-app.add_typer(access_path.app, name="access-path")
-app.add_typer(benchmark.app, name="benchmark")
+    @app.callback()
+    def options(
+        version: bool = typer.Option(
+            False, "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ) -> None:
+        """Learn, share and measure placement: which core serves which part of an index."""
+
+    for name, entry in entries(GROUP).items():
+        try:
+            commands = load_entry(entry)
+        except PmossError as error:
+            typer.echo(f"warning: {error}", err=True)
+            continue
+        if not isinstance(commands, typer.Typer):
+            typer.echo(f"warning: {GROUP}: {name}: {entry.value} is no typer.Typer", err=True)
+            continue
+        app.add_typer(commands)
+    return app

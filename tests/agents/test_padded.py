@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from pmoss_agents.padded import PaddedAgent
+from pmoss_benchmarks.evaluation import evaluate
 from pmoss_datasets import Recipe, collect
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, meta_names
 from pmoss_env.errors import CheckpointError
-from pmoss_env.evaluation import evaluate
 from pmoss_env.machines import load_machine
 
 pytest.importorskip("torch")

@@ -141,8 +141,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
 
 
 def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pmoss_benchmarks.cli.learning import evaluate
+
     from pmoss_env.baselines import search as searches
-    from pmoss_env.cli.learning import evaluate
 
     asked = []
 

@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 
 from pmoss_datasets import catalog, open_dataset, suite
 from pmoss_datasets.recipes import tier
-from pmoss_env.cli.app import app
+from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError
 
 ID = f"pmoss/{suite.TOY}/heuristic-v0"
 
 
 def run(*words: object, code: int = 0) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(make_app(), [str(word) for word in words], env={"COLUMNS": "200"})
     assert done.exit_code == code, (done.output, done.exception)
     return done.output
 
@@ -51,7 +51,7 @@ def test_list_show_and_verify(root: Path) -> None:
     for command in ("list", "verify"):
         words = ["datasets", command, "--root", str(root / "nowhere")]
         with pytest.raises(DatasetError, match="nowhere: is no folder"):
-            CliRunner().invoke(app, words, catch_exceptions=False)
+            CliRunner().invoke(make_app(), words, catch_exceptions=False)
 
 
 def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_contradicts_is_refused_before_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
-    done = CliRunner().invoke(app, [str(word) for word in words])
+    done = CliRunner().invoke(make_app(), [str(word) for word in words])
     assert isinstance(done.exception, DescriptionError)
     assert complaint in str(done.exception)
     assert list(tmp_path.iterdir()) == []

@@ -3,8 +3,8 @@
 import pytest
 
 from pmoss_datasets import Recipe, collect
+from pmoss_datasets.executors import SERVER
 from pmoss_env.errors import BackendError, MissingExtraError, UnknownNameError
-from pmoss_env.executors import SERVER
 
 TOY = {"machine": "toy", "slices": 8}
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import pmoss_agents
-from pmoss_env.cli.threads import threads
+from pmoss_agents.cli.threads import threads
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.live.load import run_load

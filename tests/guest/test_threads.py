@@ -22,7 +22,7 @@ def results() -> dict[str, dict[str, Any]]:
     python = guest_python(
         "numpy.ma",
         "pmoss_agents.thread_agents",
-        "pmoss_env.cli.threads",
+        "pmoss_agents.cli.threads",
         "pmoss_env.envs.threads.live.load",
         "pmoss_env.envs.threads.live.process",
     )

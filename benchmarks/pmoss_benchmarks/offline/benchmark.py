@@ -48,7 +48,7 @@ def run_offline(
         out: folder of the results. Trained agents are kept in ``out/agents``.
         data: folder that datasets are kept in.
         agents: names, or None for all that can be used here.
-        executor: see ``pmoss_env.executors.run_tasks``.
+        executor: see ``pmoss_datasets.executors.run_tasks``.
         processes: likewise.
         address: likewise.
         progress: called often.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.evaluation import EpisodeResult, aggregate, command_line
 from pmoss_benchmarks.offline.curves import draw_curves
 from pmoss_benchmarks.offline.plan import BASELINE_NAMES, OPPONENTS, Plan
 from pmoss_benchmarks.offline.scores import (
@@ -25,7 +26,6 @@ from pmoss_benchmarks.offline.work import best_name, to_rows
 from pmoss_benchmarks.report import describe_machine, markdown_row
 from pmoss_env import __version__
 from pmoss_env.baselines import SEARCHES, SHARED_BASELINES, STATIC_BASELINES
-from pmoss_env.evaluation import EpisodeResult, aggregate, command_line
 from pmoss_env.files import write_atomically
 
 #: Schedules without an idea, learned or not: what a learned agent has to beat.

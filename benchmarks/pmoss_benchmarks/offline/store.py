@@ -8,12 +8,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.evaluation import (
+    DEFAULT_ENV,
+    EpisodeResult,
+    Evaluation,
+    read_results,
+    write_results,
+)
 from pmoss_benchmarks.offline.plan import EVALUATION_SEED
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_datasets.suite import load_task
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError
-from pmoss_env.evaluation import DEFAULT_ENV, EpisodeResult, Evaluation, read_results, write_results
 
 #: Cells that are done, until all are.
 PARTIAL = "cells.partial"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.padded import PaddedAgent
+from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,
     OPPONENTS,
@@ -24,7 +25,7 @@ from pmoss_env.baselines import SEARCHES, SHARED_BASELINES, make_baseline
 from pmoss_env.baselines.exact import MOST_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
-from pmoss_env.evaluation import EpisodeResult, SchedulePolicy, episode_seed, evaluate
+from pmoss_env.policies import SchedulePolicy
 
 
 def best_name(agent: str) -> str:

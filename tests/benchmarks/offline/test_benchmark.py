@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
 from pmoss_benchmarks.offline.plan import OPPONENTS, cells_of, is_current
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
-from pmoss_env.evaluation import read_results, replay
 from pmoss_env.machines.catalog import PRESETS
 
 pytest.importorskip("torch")

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pmoss_benchmarks.evaluation import EpisodeResult
 from pmoss_benchmarks.offline.scores import (
     STATISTICS,
     interquartile_mean,
@@ -12,7 +13,6 @@ from pmoss_benchmarks.offline.scores import (
     stratified_bootstrap,
 )
 from pmoss_env.errors import DescriptionError
-from pmoss_env.evaluation import EpisodeResult
 
 
 def row(policy: str, seed: int, score: float | None, episode: int = 0) -> EpisodeResult:

@@ -1,0 +1,12 @@
+"""The commands of this floor: agents that learn, and act on a live process."""
+
+from __future__ import annotations
+
+import typer
+
+from pmoss_agents.cli import threads, training
+
+commands = typer.Typer()
+commands.command(rich_help_panel="Agents")(training.train)
+commands.command(rich_help_panel="Agents")(training.export)
+commands.command(rich_help_panel="This host")(threads.threads)

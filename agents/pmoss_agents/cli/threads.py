@@ -1,0 +1,143 @@
+"""`pmoss threads`: a live process whose threads are scheduled."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pmoss_env.cli.console import console
+from pmoss_env.cli.signals import ends_on_signals
+
+
+def threads(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="A command to start and schedule, after --.")
+    ] = None,
+    pid: Annotated[int | None, typer.Option(help="A process that runs already.")] = None,
+    slow_node: Annotated[
+        int, typer.Option(help="The node with the slow memory: CXL, Optane, or a far node.")
+    ] = 0,
+    agent: Annotated[
+        str, typer.Option(help="linucb, rule, scheduling-domain, random or hybrid.")
+    ] = "hybrid",
+    load_agent: Annotated[
+        Path | None, typer.Option("--load", help="Start from this agent's checkpoint.")
+    ] = None,
+    save_agent: Annotated[
+        Path | None, typer.Option("--save", help="Write what the agent has learned here.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so long.")] = None,
+    epoch: Annotated[float, typer.Option(help="Seconds between decisions.")] = 1.0,
+    moves_per_second: Annotated[float, typer.Option(help="Rate limit.")] = 10.0,
+    dry_run: Annotated[bool, typer.Option(help="Decide everything, change nothing.")] = False,
+    log: Annotated[Path | None, typer.Option(help="Write one JSON object per epoch here.")] = None,
+) -> None:
+    """Migrate the threads of a live process towards its slow memory, by affinity only.
+
+    Every thread gets its affinity back at the end: on Ctrl-C, on SIGTERM or SIGHUP, and when this
+    program is killed, too; a small guardian process sees to that.
+
+    Example: pmoss threads --slow-node 1 -- pmoss load fillrandom --node 1 --seconds 30
+    Example: pmoss threads --pid 4711 --slow-node 2 --dry-run
+    """
+    import pmoss_agents
+    from pmoss_env.cli.output import check_output
+    from pmoss_env.envs.threads import ThreadSchedulingEnv
+    from pmoss_env.envs.threads.live.process import ProcessServer
+
+    if (pid is None) == (not command):
+        raise typer.BadParameter("give --pid, or a command after --, and not both")
+    for path in (save_agent, log):
+        if path is not None:
+            check_output(path)
+    if load_agent is not None:
+        chosen = pmoss_agents.load(load_agent)
+    else:
+        chosen = pmoss_agents.make(f"threads-{agent}")
+    with _started(command) as child:
+        target = pid if child is None else child.pid
+        assert target is not None
+        server = ProcessServer(
+            target,
+            slow_node=slow_node,
+            dry_run=dry_run,
+            moves_per_second=moves_per_second,
+        )
+        with contextlib.closing(server), ends_on_signals():
+            lines: list[str] = []
+            try:
+                env = ThreadSchedulingEnv.on(
+                    server, most_threads=64, epoch_seconds=epoch, reward="normalised"
+                )
+                _schedule(env, chosen, seconds, lines)
+            except KeyboardInterrupt:
+                console.print("interrupted")
+            report, outcome = server.report, server.outcome()
+    if log is not None:
+        from pmoss_env.files import write_atomically
+
+        write_atomically(log, "".join(lines))
+        console.print(f"written to {log}")
+    if save_agent is not None:
+        chosen.save(save_agent)
+        console.print(f"written to {save_agent}")
+    for note in report.notes:
+        console.print(f"note: {note}")
+    moved = f"{report.intended} moves intended, none made" if dry_run else f"{report.moves} moves"
+    share = report.monitoring_seconds / max(outcome.seconds, 1e-9)
+    console.print(
+        f"{outcome.seconds:.1f} s observed: {moved}; the target used {outcome.user_seconds:.2f} s "
+        f"in user mode and {outcome.kernel_seconds:.2f} s in the kernel; monitoring took "
+        f"{share:.2%} of one CPU"
+    )
+    for reason, times in sorted(report.refused.items()):
+        console.print(f"not moved, {times} times: {reason}")
+
+
+def _schedule(env: Any, agent: Any, seconds: float | None, lines: list[str]) -> None:
+    import numpy as np
+
+    end = None if seconds is None else time.monotonic() + seconds
+    observation, info = env.reset()
+    ended = env.server.ended
+    while not ended and (end is None or time.monotonic() < end):
+        action = int(agent.act(observation, info["action_mask"]))
+        core = info["core"]
+        observation, reward, ended, _, info = env.step(np.int64(action))
+        agent.observe(reward)
+        entry = {
+            "epoch": info["epoch"],
+            "core": core,
+            "action": action,
+            "moved": info["moved"],
+            "reward": round(reward, 6),
+            "unbalanced_cores": info["unbalanced_cores"],
+            "threads": int(env.sample.threads.size),
+        }
+        lines.append(json.dumps(entry) + "\n")
+
+
+@contextlib.contextmanager
+def _started(command: list[str] | None) -> Iterator[subprocess.Popen[bytes] | None]:
+    """The command as a child that ends with the context."""
+    if not command:
+        yield None
+        return
+    child = subprocess.Popen(command)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+        child.wait()

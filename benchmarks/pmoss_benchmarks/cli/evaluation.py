@@ -1,0 +1,86 @@
+"""`pmoss evaluate | validate`: policies in the same episodes, and their results again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pmoss_benchmarks.cli.policies import PadOption, named_policies
+from pmoss_benchmarks.cli.summaries import print_summaries
+from pmoss_env.cli.console import console, progress_bar
+from pmoss_env.cli.options import EnvOption
+from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
+
+
+def evaluate(
+    checkpoint: Annotated[
+        list[Path] | None, typer.Argument(help="Checkpoints of agents to compare.")
+    ] = None,
+    baseline: Annotated[
+        list[str], typer.Option("--baseline", "-b", help="Baselines beside them; repeatable.")
+    ] = ["random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search"],  # noqa: B006
+    env: EnvOption = None,
+    seeds: Annotated[int, typer.Option(help="Evaluation seeds, from 101 on.")] = 5,
+    episodes: Annotated[int, typer.Option(help="Incumbents per seed.")] = 4,
+    budget: Annotated[
+        int, typer.Option(help="Evaluations of local search, also of score 100.")
+    ] = 2000,
+    schedules: Annotated[int, typer.Option(help="Random schedules of score 0, per episode.")] = 100,
+    pad: PadOption = False,
+    out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
+) -> None:
+    """Compare agents and baselines on incumbents that no dataset holds.
+
+    Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
+    """
+    from pmoss_benchmarks.evaluation import aggregate, write_results
+    from pmoss_benchmarks.evaluation import evaluate as run
+
+    kwargs = pairs(env)
+    if out:
+        check_output(out)
+    # Local search as an opponent gets what the search of score 100 gets.
+    policies = named_policies(baseline, checkpoint, budget, pad=pad)
+    with progress_bar("evaluating") as progress:
+        evaluation = run(
+            kwargs,
+            policies,
+            range(101, 101 + seeds),
+            episodes_per_seed=episodes,
+            search_budget=budget,
+            random_schedules=schedules,
+            progress=progress,
+        )
+    print_summaries(aggregate(evaluation.rows), f"{seeds} seeds x {episodes} incumbents")
+    if out:
+        write_results(out, evaluation)
+        console.print(f"written to {out}; replay it with: pmoss validate {out}")
+
+
+def validate(
+    results: Annotated[list[Path], typer.Argument(help="Result files (.jsonl).")],
+    episodes: Annotated[
+        int | None,
+        typer.Option(help="Replay only so many episodes of each file, with all their policies."),
+    ] = None,
+) -> None:
+    """Replay result files: every throughput and score must come out again, to the last bit.
+
+    Example: pmoss validate runs/demo/results.jsonl
+    """
+    from pmoss_benchmarks.evaluation import replay
+
+    failed = False
+    for path in results:
+        with progress_bar(f"replaying {path.name}") as progress:
+            found = replay(path, progress, episodes=episodes)
+        for line in found.mismatches:
+            console.print(f"{path}: {line}", highlight=False)
+        failed |= bool(found.mismatches)
+        verdict = f"{len(found.mismatches)} mismatches" if found.mismatches else "all bits equal"
+        console.print(f"{path}: {found.episodes} episodes replayed, {verdict}")
+    if failed:
+        raise typer.Exit(1)

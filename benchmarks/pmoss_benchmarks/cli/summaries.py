@@ -1,0 +1,33 @@
+"""How a comparison of policies is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from pmoss_benchmarks.evaluation import Summary
+from pmoss_env.cli.console import console, table
+
+
+def print_summaries(summaries: Sequence[Summary], title: str, emphasised: str = "") -> None:
+    """Prints a row per policy, the slowest first; the emphasised one is bold."""
+
+    def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+        if mean is None:
+            return ""
+        return f"{mean:.1f}" if low is None else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
+
+    rows = []
+    for s in sorted(summaries, key=lambda s: s.throughput):
+        cells = (
+            s.policy,
+            with_interval(s.throughput, s.throughput_low, s.throughput_high),
+            with_interval(s.score, s.score_low, s.score_high),
+            f"{1e3 * s.seconds_per_decision:.2f}",
+        )
+        rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
+    columns = ["schedule", ">Mq/s [95 %]", ">score [95 %]", ">ms"]
+    console.print(table(title, columns, rows))
+    illegal = sum(s.illegal_actions for s in summaries)
+    console.print(f"ms: per decision. Illegal actions: {illegal}.")

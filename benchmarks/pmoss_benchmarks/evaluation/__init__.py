@@ -1,0 +1,42 @@
+"""Policies in the same episodes: played, scored, summarised, kept in files and replayed."""
+
+from pmoss_benchmarks.evaluation.episodes import (
+    DEFAULT_ENV,
+    episode_seed,
+    evaluate,
+    make_environment,
+    rollout,
+)
+from pmoss_benchmarks.evaluation.replay import Replay, replay
+from pmoss_benchmarks.evaluation.results import (
+    EpisodeResult,
+    Evaluation,
+    command_line,
+    read_results,
+    write_results,
+)
+from pmoss_benchmarks.evaluation.statistics import (
+    INTERVAL,
+    Summary,
+    aggregate,
+    bootstrap_interval,
+)
+
+__all__ = [
+    "DEFAULT_ENV",
+    "INTERVAL",
+    "EpisodeResult",
+    "Evaluation",
+    "Replay",
+    "Summary",
+    "aggregate",
+    "bootstrap_interval",
+    "command_line",
+    "episode_seed",
+    "evaluate",
+    "make_environment",
+    "read_results",
+    "replay",
+    "rollout",
+    "write_results",
+]

@@ -1,0 +1,138 @@
+"""Running the episodes of a result file again, and comparing every bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gymnasium.error import ResetNeeded
+
+from pmoss_benchmarks.evaluation.episodes import Progress, episode_seed, make_environment
+from pmoss_benchmarks.evaluation.results import EpisodeResult, read_results
+from pmoss_benchmarks.evaluation.scoring import Judge, score_of
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay found.
+
+    Attributes:
+        episodes: how many were run again.
+        mismatches: one line for each value that came out different.
+    """
+
+    episodes: int
+    mismatches: tuple[str, ...]
+
+
+def replay(path: Path, progress: Progress | None = None, *, episodes: int | None = None) -> Replay:
+    """Runs a result file's episodes again and compares every bit of what they recorded.
+
+    That is all but ``policy`` and ``seconds_per_decision``: who chose the actions, and how fast,
+    no file can prove. The random schedules and the search behind the scores are run again too.
+
+    Args:
+        path: of a result file.
+        progress: called with (episodes done, episodes in all) after each.
+        episodes: run only so many of the (seed, episode) pairs again, evenly spread over the file,
+            with every policy that played them; None: all.
+
+    Raises:
+        DatasetError: the file is damaged.
+        DescriptionError: no episode is asked for.
+        UnknownNameError: it names an environment that is not there.
+        DescriptionError: it names an argument that the environment does not have.
+        UnsupportedError: a backend whose measurements do not repeat.
+    """
+    header, rows = read_results(path)
+    chosen = _spread_over(list(dict.fromkeys((row.seed, row.episode) for row in rows)), episodes)
+    lines = [n for n, row in enumerate(rows) if (row.seed, row.episode) in chosen]
+    env = make_environment(header["env_id"], header["env_kwargs"])
+    judge: Judge | None = None
+    references: dict[int, tuple[float, float]] = {}
+    mismatches = _unequal_episodes(rows)
+    try:
+        for number, index in enumerate(lines, 1):
+            row = rows[index]
+            env_seed = episode_seed(row.seed, row.episode)
+            _, info = env.reset(seed=env_seed)
+            if judge is None:
+                _must_repeat(env)
+                judge = Judge(env)
+            judge.set_instance(env.instance)
+            if env_seed not in references:
+                references[env_seed] = judge.reference(
+                    env, env_seed, header["search_budget"], header["random_schedules"]
+                )
+            low, high = references[env_seed]
+            now: dict[str, Any] = {
+                "env_seed": env_seed,
+                "incumbent_throughput": info["incumbent_throughput"],
+                "random_throughput": low,
+                "search_throughput": high,
+            }
+            where = f"line {index + 2}: {row.policy}, seed {row.seed}, episode {row.episode}"
+            try:
+                done = False
+                for action in row.actions:
+                    _, _, done, _, info = env.step(action)
+            except (IllegalActionError, ResetNeeded) as error:
+                mismatches.append(f"{where}: the actions cannot be run again: {error}")
+            else:
+                if not done:
+                    mismatches.append(f"{where}: {len(row.actions)} actions do not end the episode")
+                now["throughput"] = info["throughput"]
+                now["illegal_actions"] = info["illegal_actions"]
+                now["score"] = score_of(judge.throughput(env.schedule), low, high)
+            mismatches += [
+                f"{where}: {name}: recorded {getattr(row, name)!r}, now {value!r}"
+                for name, value in now.items()
+                if value != getattr(row, name)
+            ]
+            if progress is not None:
+                progress(number, len(lines))
+    finally:
+        env.close()
+        if judge is not None:
+            judge.close()
+    return Replay(len(lines), tuple(mismatches))
+
+
+def _spread_over(pairs: Sequence[tuple[int, int]], count: int | None) -> set[tuple[int, int]]:
+    """So many of the pairs, evenly spread; all if there are no more or None is asked for."""
+    if count is None or count >= len(pairs):
+        return set(pairs)
+    if count < 1:
+        raise DescriptionError(f"episodes = {count}: must be at least 1")
+    return {pairs[i * len(pairs) // count] for i in range(count)}
+
+
+def _unequal_episodes(rows: Sequence[EpisodeResult]) -> list[str]:
+    """One line for each row that occurs twice, and for each episode that a policy did not play."""
+    found = []
+    played: dict[tuple[str, int, int], int] = {}
+    for number, row in enumerate(rows, 2):
+        first = played.setdefault((row.policy, row.seed, row.episode), number)
+        if first != number:
+            found.append(f"line {number}: the same policy and episode as line {first}")
+    episodes = dict.fromkeys((row.seed, row.episode) for row in rows)
+    for policy in dict.fromkeys(row.policy for row in rows):
+        found += [
+            f"{policy}, seed {seed}, episode {episode}: is missing"
+            for seed, episode in episodes
+            if (policy, seed, episode) not in played
+        ]
+    return found
+
+
+def _must_repeat(env: SpatialSchedulingEnv) -> None:
+    backend = env.incumbent_snapshot.provenance.get("backend")
+    if backend == "hardware":
+        raise UnsupportedError(
+            f"results of the backend {backend!r} cannot be replayed: it measures, and never twice "
+            "the same"
+        )

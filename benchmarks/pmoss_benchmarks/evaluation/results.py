@@ -1,0 +1,204 @@
+"""Result files: JSON lines with all that it takes to run the episodes again."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from pmoss_env import __version__
+from pmoss_env.errors import DatasetError
+from pmoss_env.files import write_atomically
+
+FORMAT = "pmoss-evaluation"
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One policy in one episode.
+
+    Attributes:
+        policy: its name.
+        seed: the evaluation seed; for a trained agent also the seed of its training.
+        episode: number within the seed.
+        env_seed: seed of the environment's reset.
+        incumbent_throughput: Mq/s, as the environment reports it.
+        throughput: X(final), Mq/s, as the environment reports it.
+        score: 0 = mean of random legal schedules, 100 = the best that the search found, both by
+            the noise-free backend; None where search finds nothing above random.
+        random_throughput: mean of the random legal schedules, Mq/s.
+        search_throughput: what the search found, Mq/s.
+        illegal_actions: actions on masked tiles.
+        actions: what the policy chose at each step.
+        seconds_per_decision: wall time of the policy, mean over the steps.
+    """
+
+    policy: str
+    seed: int
+    episode: int
+    env_seed: int
+    incumbent_throughput: float
+    throughput: float
+    score: float | None
+    random_throughput: float
+    search_throughput: float
+    illegal_actions: int
+    actions: tuple[int, ...]
+    seconds_per_decision: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What evaluate() found, and the settings that it takes to find it again.
+
+    Attributes:
+        env_id: as given to evaluate().
+        env_kwargs: likewise.
+        search_budget: likewise.
+        random_schedules: likewise.
+        rows: one per policy and episode.
+    """
+
+    env_id: str
+    env_kwargs: Mapping[str, Any]
+    search_budget: int
+    random_schedules: int
+    rows: list[EpisodeResult]
+
+
+def command_line() -> str:
+    """The command that this process runs, without the folder of the program."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def write_results(path: Path, evaluation: Evaluation, **notes: Any) -> None:
+    """Writes a result file: JSON lines, the header first. Whole or not at all.
+
+    Args:
+        path: of the file.
+        evaluation: of evaluate().
+        **notes: further plain-JSON facts for the header, e.g. how the agents were trained.
+    """
+    lines = [json.dumps(_header(evaluation, notes), allow_nan=False)]
+    lines += [json.dumps(asdict(row), allow_nan=False) for row in evaluation.rows]
+    write_atomically(path, "\n".join(lines) + "\n")
+
+
+def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The first line of a result file: all that is needed to run the episodes again."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "env_id": evaluation.env_id,
+        "env_kwargs": dict(evaluation.env_kwargs),
+        "search_budget": evaluation.search_budget,
+        "random_schedules": evaluation.random_schedules,
+        "rows": len(evaluation.rows),
+        "notes": dict(notes),
+        "command": command_line(),
+        "versions": {
+            "pmoss_env": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "gymnasium": gymnasium.__version__,
+        },
+        "host": {
+            "cpu": _cpu_model(),
+            "architecture": platform.machine(),
+            "logical_cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.release()}",
+        },
+    }
+
+
+def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
+    """The header and the rows of a result file.
+
+    Raises:
+        DatasetError: no such file, another format or version, a damaged line, or another number
+            of rows than the header says; names the line and the field.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path}: cannot be read: {error}") from error
+    values = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+    header = values[0] if values else {}
+    if header.get("format") != FORMAT:
+        raise DatasetError(f"{path}: line 1: is not the header of a {FORMAT} file")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise DatasetError(
+            f"{path}: line 1: format_version = {header.get('format_version')!r}: this version "
+            f"reads {FORMAT_VERSION}"
+        )
+    for key, kind in (("env_id", str), ("env_kwargs", dict)):
+        if not isinstance(header.get(key), kind):
+            raise DatasetError(f"{path}: line 1: {key} = {header.get(key)!r}: must be a {kind}")
+    for key in ("search_budget", "random_schedules", "rows"):
+        value = header.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise DatasetError(f"{path}: line 1: {key} = {value!r}: must be a whole number from 1")
+    rows = [_row(path, number, value) for number, value in enumerate(values[1:], 2)]
+    if len(rows) != header["rows"]:
+        raise DatasetError(
+            f"{path}: line 1: rows = {header['rows']}, but {len(rows)} follow: the file was cut "
+            "or added to"
+        )
+    return header, rows
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DatasetError(f"{path}: line {number}: is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise DatasetError(f"{path}: line {number}: is not a JSON object")
+    return value
+
+
+def _row(path: Path, number: int, value: dict[str, Any]) -> EpisodeResult:
+    kinds: dict[str, tuple[type, ...]] = {
+        "str": (str,),
+        "int": (int,),
+        "float": (float, int),
+        "float | None": (float, int, type(None)),
+        "tuple[int, ...]": (list,),
+    }
+    names = [field.name for field in fields(EpisodeResult)]
+    wrong = sorted(set(value) ^ set(names))
+    if wrong:
+        what = "is missing" if wrong[0] in names else "is not known"
+        raise DatasetError(f"{path}: line {number}: field {wrong[0]!r} {what}")
+    for field in fields(EpisodeResult):
+        entry = value[field.name]
+        if not isinstance(entry, kinds[str(field.type)]) or isinstance(entry, bool):
+            raise DatasetError(
+                f"{path}: line {number}: field {field.name!r} = {entry!r}: must be {field.type}"
+            )
+    for name in ("seed", "episode"):
+        if value[name] < 0:
+            raise DatasetError(f"{path}: line {number}: field {name!r} = {value[name]}: below 0")
+    if not all(isinstance(action, int) for action in value["actions"]):
+        raise DatasetError(f"{path}: line {number}: field 'actions': must be whole numbers")
+    return EpisodeResult(**{**value, "actions": tuple(value["actions"])})
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "Model", "cpu model")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

@@ -1,0 +1,130 @@
+"""Means over seeds and episodes, with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmoss_benchmarks.evaluation.results import EpisodeResult
+from pmoss_env.types import Float64Array
+
+#: Repetitions of the bootstrap, and the interval it gives.
+BOOTSTRAPS = 10_000
+INTERVAL = (2.5, 97.5)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One policy over all seeds.
+
+    Attributes:
+        policy: its name.
+        seeds: how many, n.
+        episodes: how many in all.
+        score: mean over the seeds of the mean score of their episodes; None without scores.
+        score_low: lower end of the 95 % interval, see bootstrap_interval(); None below two seeds.
+        score_high: its upper end.
+        score_std: standard deviation over seeds; None below two seeds.
+        throughput: mean in the same way, Mq/s.
+        throughput_low: lower end of the interval; None below two seeds.
+        throughput_high: its upper end.
+        illegal_actions: in all episodes together.
+        seconds_per_decision: mean wall time of the policy.
+    """
+
+    policy: str
+    seeds: int
+    episodes: int
+    score: float | None
+    score_low: float | None
+    score_high: float | None
+    score_std: float | None
+    throughput: float
+    throughput_low: float | None
+    throughput_high: float | None
+    illegal_actions: int
+    seconds_per_decision: float
+
+
+def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Summary]:
+    """Summarises each policy, in order of appearance.
+
+    Episodes are averaged per seed first. The intervals hold the chance of both: seeds and episodes.
+
+    Args:
+        rows: of evaluate() or read_results().
+        bootstrap_seed: of the resampling, so that a table can be made again to the digit.
+    """
+    of_policy: dict[str, list[EpisodeResult]] = {}
+    for row in rows:
+        of_policy.setdefault(row.policy, []).append(row)
+    summaries = []
+    for policy, mine in of_policy.items():
+        score_groups = _by_seed([(r.seed, r.score) for r in mine if r.score is not None])
+        throughput_groups = _by_seed([(r.seed, r.throughput) for r in mine])
+        score_low, score_high = bootstrap_interval(score_groups, bootstrap_seed)
+        low, high = bootstrap_interval(throughput_groups, bootstrap_seed)
+        scores = np.array([group.mean() for group in score_groups])
+        throughputs = np.array([group.mean() for group in throughput_groups])
+        summaries.append(
+            Summary(
+                policy=policy,
+                seeds=throughputs.size,
+                episodes=len(mine),
+                score=float(scores.mean()) if scores.size else None,
+                score_low=score_low,
+                score_high=score_high,
+                score_std=float(scores.std(ddof=1)) if scores.size > 1 else None,
+                throughput=float(throughputs.mean()),
+                throughput_low=low,
+                throughput_high=high,
+                illegal_actions=sum(r.illegal_actions for r in mine),
+                seconds_per_decision=float(np.mean([r.seconds_per_decision for r in mine])),
+            )
+        )
+    return summaries
+
+
+def bootstrap_interval(
+    groups: Sequence[Float64Array], seed: int = 0
+) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % interval of the mean over seeds of the mean over episodes: a two-level bootstrap.
+
+    Each repetition draws as many seeds as there are, with replacement, then within each drawn seed
+    as many episodes as it has; the interval is the 2.5th to the 97.5th percentile of the means.
+
+    To draw seeds alone covers too little: the variance of n seed means comes out a factor
+    (n - 1) / n too small. The second level makes up for it only as far as episodes differ.
+    Simulated with five seeds of four normal episodes, the interval covers the true mean in about
+    97 % of cases where seeds do not differ at all, in 94 % where they spread half as far as the
+    episodes of one seed, in 87 % where twice as far, and in 85 % where only seeds differ. So with
+    five agents that differ much, read it as an interval of less than 95 %.
+
+    Args:
+        groups: the values of the episodes of each seed; none of them empty.
+        seed: of the resampling.
+
+    Returns:
+        The lower and the upper end; None below two seeds.
+    """
+    count = len(groups)
+    if count < 2:
+        return None, None
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(count, size=(BOOTSTRAPS, count))
+    means = np.empty(picks.shape)
+    for number, values in enumerate(groups):
+        drawn = picks == number
+        episodes = rng.integers(values.size, size=(np.count_nonzero(drawn), values.size))
+        means[drawn] = values[episodes].mean(axis=1)
+    low, high = np.percentile(means.mean(axis=1), INTERVAL)
+    return float(low), float(high)
+
+
+def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:
+    of_seed: dict[int, list[float]] = {}
+    for seed, value in pairs:
+        of_seed.setdefault(seed, []).append(value)
+    return [np.array(values, dtype=np.float64) for values in of_seed.values()]

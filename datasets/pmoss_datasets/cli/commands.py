@@ -1,0 +1,12 @@
+"""The commands of this floor: data to learn from."""
+
+from __future__ import annotations
+
+import typer
+
+from pmoss_datasets.cli import datasets
+
+commands = typer.Typer()
+commands.command(rich_help_panel="Datasets")(datasets.collect)
+commands.command("import-original", rich_help_panel="Datasets")(datasets.import_original)
+commands.add_typer(datasets.datasets, name="datasets", rich_help_panel="Datasets")

@@ -1,0 +1,412 @@
+"""`pmoss collect | import-original | datasets`: data to learn from, and their care."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pmoss_env.cli.console import console, progress_bar, table
+from pmoss_env.cli.options import EnvOption
+from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
+from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.errors import DatasetError, DescriptionError, PmossError
+
+datasets = typer.Typer(
+    help="Offline datasets: find, build, check and convert them.", no_args_is_help=True
+)
+
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
+]
+Processes = Annotated[int, typer.Option(help="The bits are the same for any number.")]
+Executor = Annotated[str, typer.Option(help="processes, or ray for a cluster.")]
+RayAddress = Annotated[str | None, typer.Option(help="Of the Ray cluster; none: start one here.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace a dataset that is there.")]
+RewardOption = Annotated[Reward, typer.Option(help="Mode of the rewards.")]
+
+
+def _check_root(root: Path | None) -> None:
+    if root is not None and not root.is_dir():
+        raise DatasetError(f"--root {root}: is no folder")
+
+
+class Format(StrEnum):
+    """What ``pmoss datasets convert`` writes."""
+
+    minari = "minari"
+    d4rl = "d4rl"
+    d3rlpy = "d3rlpy"
+    pmoss = "pmoss"
+
+
+def _refuse(ctx: typer.Context, what: str, names: Iterable[str], why: str) -> None:
+    """Raises DescriptionError if any of the named options is given; ``what`` rules them out."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise DescriptionError(f"{', '.join(given)} {what}: {why}")
+
+
+def collect(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
+    recipe: Annotated[
+        Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
+    ] = None,
+    env: EnvOption = None,
+    tier: Annotated[
+        str, typer.Option(help="random, heuristic, medium, replay, expert or mixed.")
+    ] = "mixed",
+    policy: Annotated[
+        str | None,
+        typer.Option(help="One baseline, or module:function, in place of the tier's mixture."),
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(help="Of the policy's function, such as a checkpoint; repeatable."),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="With --policy: share of slices that go anywhere.")
+    ] = 0.0,
+    episodes: Annotated[int, typer.Option(help="How many.")] = 300,
+    seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
+    counterfactuals: Annotated[
+        bool, typer.Option(help="Also what every other core would have given at each step.")
+    ] = False,
+    processes: Processes = 1,
+    executor: Executor = "processes",
+    ray_address: RayAddress = None,
+    overwrite: Overwrite = False,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="As -e backend=...; hardware measures this host."),
+    ] = None,
+) -> None:
+    """Collect an offline dataset with a mixture of behaviour policies.
+
+    Interrupted or killed, the same command goes on where it stopped: finished episodes wait in
+    OUT.partial. A trained agent collects with --policy pmoss_agents:load --argument CHECKPOINT.
+    On Ray, a server to be measured declares itself with
+    ray start --resources='{"pmoss_server": 1}'.
+
+    A measured host has no model that a search could ask: such a dataset has no reference scores.
+
+    Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
+
+    Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
+
+    Example: pmoss collect runs/host --backend hardware --tier random --episodes 20 -e slices=16
+    """
+    from pmoss_datasets import Behaviour, Recipe
+    from pmoss_datasets import collect as run
+    from pmoss_datasets.recipes import slug
+
+    of_policy = ("argument", "epsilon")
+    if recipe:
+        others = ("env", "tier", "policy", "episodes", "seed", "counterfactuals", "backend")
+        why = "the file decides all of it; leave out one or the other"
+        _refuse(ctx, "with --recipe", (*others, *of_policy), why)
+        chosen = Recipe.from_toml(recipe)
+    else:
+        behaviours: tuple[Behaviour, ...] = ()
+        if policy is None:
+            _refuse(ctx, "without --policy", of_policy, "of that one policy; give both, or neither")
+        else:
+            why = "one policy is in place of a tier's mixture; leave out one or the other"
+            _refuse(ctx, "with --policy", ["tier"], why)
+            behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
+            tier = slug(policy.partition(":")[0].replace("_", "-"))
+        task = pairs(env)
+        if backend is not None:
+            task = {"backend": backend, **task}
+        measured = task.get("backend") == "hardware"
+        if measured:
+            task = {"machine": "host", **task}
+        chosen = Recipe(
+            env=task,
+            tier=tier,
+            episodes=episodes,
+            seed=seed,
+            behaviours=behaviours,
+            counterfactuals=counterfactuals,
+            **({"reference_episodes": 0} if measured else {}),
+        )
+    check_output(out, folder=True)
+    with progress_bar("collecting") as progress:
+        dataset = run(
+            chosen,
+            out,
+            progress,
+            processes,
+            executor=executor,
+            address=ray_address,
+            overwrite=overwrite,
+        )
+    finals = dataset.column("final_throughput")
+    console.print(
+        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} Mq/s on average "
+        f"({finals.min():.1f} to {finals.max():.1f}), in {out}"
+    )
+
+
+@datasets.command("list")
+def list_(root: Root = None) -> None:
+    """List the datasets that are here, and how much of the standard suite is built.
+
+    Example: pmoss datasets list
+    """
+    from pmoss_datasets.catalog import dataset_folders, default_root
+    from pmoss_datasets.storage import open_dataset
+    from pmoss_datasets.suite import SHIPPED_ROOT, suite_ids
+
+    _check_root(root)
+    place = root or default_root()
+    rows: list[tuple[object, ...]] = []
+    found = set()
+    tops = {place: "built", SHIPPED_ROOT: "shipped"}
+    for folder, top in ((path, root_) for root_ in tops for path in dataset_folders(root_)):
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+        try:
+            dataset = open_dataset(folder)
+            mean = f"{dataset.column('final_throughput').mean():.1f}"
+        except PmossError:
+            rows.append((folder.relative_to(top), "damaged", "", f"{size:.2f}", tops[top]))
+            continue
+        found.add(dataset.metadata.id)
+        rows.append((dataset.metadata.id, len(dataset), mean, f"{size:.2f}", tops[top]))
+    columns = ["id", ">episodes", ">mean Mq/s", ">MB", ""]
+    # Other programs get whole lines.
+    wide = console if console.is_terminal else Console(width=max(console.width, 160))
+    wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
+    suite = suite_ids()
+    built = found & set(suite)
+    console.print(
+        f"{len(built)} of the {len(suite)} of the standard suite are built; "
+        "pmoss datasets build makes the others."
+    )
+
+
+@datasets.command()
+def show(
+    dataset: Annotated[str, typer.Argument(help="Its id, or its folder.")], root: Root = None
+) -> None:
+    """Show a dataset's card: what it holds, how it was measured, returns, known limits.
+
+    Example: pmoss datasets show pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
+    """
+    from pmoss_datasets.card import card
+    from pmoss_datasets.catalog import load
+
+    typer.echo(card(load(dataset, root)), nl=False)
+
+
+@datasets.command()
+def build(
+    ctx: typer.Context,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids of the suite; the whole suite if none.")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; repeatable.")] = None,
+    tier: Annotated[list[str] | None, typer.Option(help="Only this tier; repeatable.")] = None,
+    shipped: Annotated[
+        bool, typer.Option(help="Those that are part of the package, in its own folder.")
+    ] = False,
+    root: Root = None,
+    processes: Processes = 2,
+    executor: Executor = "processes",
+    ray_address: RayAddress = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Build the standard suite, or a part of it, from its committed recipes.
+
+    What is built already is kept, and an interrupted build goes on where it stopped.
+
+    Example: pmoss datasets build --task milan-nps4-btree-ycsb-a-all --tier expert
+    """
+    from pmoss_datasets import suite
+    from pmoss_datasets.catalog import default_root
+
+    if ids:
+        why = "they choose what else to build; leave out one or the other"
+        _refuse(ctx, f"with {ids[0]}", ("task", "tier", "shipped"), why)
+    if shipped:
+        why = "what ships, and where, is fixed; leave out one or the other"
+        _refuse(ctx, "with --shipped", ("task", "tier", "root"), why)
+        chosen, place = list(suite.SHIPPED), suite.SHIPPED_ROOT
+    else:
+        chosen = list(ids or suite.suite_ids(task or (), tier or ()))
+        place = root or default_root()
+    for id_ in chosen:
+        suite.recipe_of(id_)
+    for number, id_ in enumerate(chosen, start=1):
+        with progress_bar(f"{number}/{len(chosen)} {id_.removeprefix('pmoss/')}") as progress:
+            dataset = suite.build(
+                id_,
+                place,
+                progress,
+                overwrite=overwrite,
+                processes=processes,
+                executor=executor,
+                address=ray_address,
+            )
+        size = sum(path.stat().st_size for path in dataset.path.iterdir()) / 1e6
+        console.print(f"{id_}: {len(dataset)} episodes, {size:.2f} MB, {dataset.checksum[:12]}")
+    console.print(f"{len(chosen)} datasets in {place}")
+
+
+@datasets.command()
+def verify(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids, datasets or folders of datasets; all that are here if none."),
+    ] = None,
+    rebuild: Annotated[
+        bool, typer.Option(help="Also collect each again from its recipe and compare the bits.")
+    ] = False,
+    root: Root = None,
+) -> None:
+    """Read every byte and list all that is wrong: file, episode, field.
+
+    Example: pmoss datasets verify runs/data
+    """
+    from pmoss_datasets import suite
+    from pmoss_datasets.catalog import dataset_folders, default_root, load
+    from pmoss_datasets.catalog import verify as find
+    from pmoss_datasets.storage import open_dataset
+
+    _check_root(root)
+    folders = [
+        Path(path) if Path(path).exists() else load(path, root).path
+        for path in paths or [str(root or default_root()), str(suite.SHIPPED_ROOT)]
+        if paths or Path(path).exists()
+    ]
+    problems = list(find(folders))
+    if rebuild and not problems:
+        every = [folder for place in folders for folder in dataset_folders(place)]
+        with tempfile.TemporaryDirectory() as scratch, progress_bar("rebuilding") as progress:
+            for number, folder in enumerate(every):
+                progress(number, len(every))
+                try:
+                    dataset = open_dataset(folder)
+                    again = suite.rebuild(dataset, Path(scratch) / str(number))
+                    problems += suite.check_rebuild(dataset, again)
+                except PmossError as error:
+                    problems.append(f"{folder}: cannot be rebuilt: {error}")
+            progress(len(every), len(every))
+    for problem in problems:
+        typer.echo(problem)
+    if problems:
+        raise typer.Exit(1)
+    count = sum(len(list(dataset_folders(folder))) for folder in folders)
+    console.print(f"{count} datasets, nothing wrong")
+
+
+@datasets.command()
+def convert(
+    source: Annotated[str, typer.Argument(help="A dataset's id or folder; for pmoss, Minari's.")],
+    out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl, d3rlpy).")],
+    to: Annotated[Format, typer.Option(help="What to write.")] = Format.minari,
+    reward: RewardOption = "terminal",
+    root: Root = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Convert a dataset for Minari, D4RL or d3rlpy, or one of Minari's for us.
+
+    minari writes OUT/ID, which stock Minari opens (MINARI_DATASETS_PATH=OUT); d4rl one HDF5 file
+    of flat arrays; d3rlpy a buffer that ReplayBuffer.load reads; pmoss plays every episode of a
+    Minari dataset again and keeps it compactly. Expanded observations are large: 4 MB an episode.
+
+    Example: pmoss datasets convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
+    """
+    from pmoss_datasets.catalog import load
+
+    if to is Format.pmoss:
+        from pmoss_datasets.formats.minari import from_minari
+
+        made = from_minari(source, out, overwrite=overwrite)
+        console.print(f"{made.metadata.id}: {len(made)} episodes in {out}")
+        return
+    dataset = load(source, root)
+    if to is Format.minari:
+        from pmoss_datasets.formats.minari import to_minari
+
+        to_minari(dataset, out, reward, overwrite=overwrite)
+        console.print(f"{out / dataset.metadata.id}: MINARI_DATASETS_PATH={out}")
+        return
+    from pmoss_datasets.formats.files import write_d3rlpy, write_d4rl
+
+    write = write_d4rl if to is Format.d4rl else write_d3rlpy
+    with progress_bar("writing") as progress:
+        write(dataset, out, reward, progress, overwrite=overwrite)
+    console.print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+
+@datasets.command()
+def merge(
+    sources: Annotated[list[str], typer.Argument(help="Ids or folders, two or more.")],
+    out: Annotated[Path, typer.Option(help="Folder of the merged dataset.")],
+    tier: Annotated[str, typer.Option(help="Of the new id.")] = "merged",
+    root: Root = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Merge datasets of one task; an episode that two of them hold is refused.
+
+    Example: pmoss datasets merge runs/a runs/b --out runs/both --tier both
+    """
+    from pmoss_datasets.catalog import load
+    from pmoss_datasets.merging import merge as run
+
+    made = run([load(source, root) for source in sources], out, tier, overwrite=overwrite)
+    console.print(f"{made.metadata.id}: {len(made)} episodes in {out}")
+
+
+def import_original(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Your copy; $PMOSS_ORIGINAL_DATA or shared/data/original if none."),
+    ] = None,
+    machine: Annotated[
+        str, typer.Option(help="Name of the machine file below machines/, without .cfg.")
+    ] = "intel_skx_4s_8n",
+    knowledge_base: Annotated[
+        str, typer.Option(help="Folder of the recorded snapshots, below FOLDER.")
+    ] = "kb_b__",
+    out: Annotated[
+        Path | None, typer.Option(help="Write the corrected snapshots here (.npz).")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
+) -> None:
+    """Read the original P-MOSS schedules and snapshots, and correct what is wrong in them.
+
+    The copy holds machines/, schedules/ and kb_b__/ as the original's repositories have them. Those
+    have no licence: nothing of them is part of this project.
+
+    Example: pmoss import-original ../shared/data/original --out runs/original.npz
+    """
+    from pmoss_datasets.folder import check_target
+    from pmoss_datasets.original import find_original, import_folder, save_snapshots
+    from pmoss_env.errors import DatasetError
+
+    folder = folder or find_original()
+    if folder is None:
+        raise DatasetError("no folder given, and $PMOSS_ORIGINAL_DATA names none")
+    if out:
+        check_output(out)
+        check_target(out, overwrite, what="")
+    with progress_bar("reading") as progress:
+        found = import_folder(folder, machine, knowledge_base, progress)
+    console.print(found.summary(), highlight=False)
+    if out:
+        save_snapshots(out, found, overwrite=overwrite)
+        console.print(f"written to {out}")

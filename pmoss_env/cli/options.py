@@ -1,0 +1,12 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", help="key=value of the environment; repeatable, value as JSON."),
+]

@@ -20,7 +20,6 @@ void* SliceArena::allocate(std::size_t bytes) {
   if (padded > chunk_bytes) throw std::bad_alloc();
   const std::lock_guard lock(mutex_);
   if (used_in_last_ + padded > chunk_bytes) {
-    chunks_.reserve(chunks_.size() + 1);  // so that push_back cannot lose the new chunk
     chunks_.push_back(pool_->take(placement_));
     used_in_last_ = 0;
   }

@@ -8,7 +8,7 @@
 namespace pmoss::runtime {
 
 Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
-                   std::vector<const Turns*> readers)
+                   std::vector<const ReaderEpoch*> readers)
     : index_(index), homes_(homes), settings_(settings), readers_(std::move(readers)) {}
 
 void Enforcer::want(const Schedule& schedule) {
@@ -78,11 +78,11 @@ bool Enforcer::copy_part(const Goal& goal) {
   report_.leaves += migration_->leaves_moved() - leaves;
   report_.bytes += migration_->bytes_moved() - bytes;
   if (more) return true;
-  Retired left;
-  left.arenas = migration_->take_retired();
-  left.turns.reserve(readers_.size());
-  for (const Turns* reader : readers_) left.turns.push_back(reader->now());
-  retired_.push_back(std::move(left));
+  Retired retired;
+  retired.arenas = migration_->take_retired();
+  retired.epochs.reserve(readers_.size());
+  for (const ReaderEpoch* reader : readers_) retired.epochs.push_back(reader->now());
+  retired_.push_back(std::move(retired));
   migration_.reset();
   return false;
 }
@@ -92,9 +92,9 @@ void Enforcer::arrive(const Goal& goal) {
 }
 
 void Enforcer::reclaim() {
-  std::erase_if(retired_, [&](const Retired& left) {
+  std::erase_if(retired_, [&](const Retired& retired) {
     for (std::size_t i = 0; i < readers_.size(); ++i) {
-      if (!readers_[i]->passed(left.turns[i])) return false;
+      if (!readers_[i]->has_passed(retired.epochs[i])) return false;
     }
     return true;
   });

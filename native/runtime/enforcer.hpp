@@ -19,7 +19,7 @@ enum class MigrationStrategy : std::uint8_t {
   move_pages,  ///< the kernel moves the pages that hold them
 };
 
-/// How soon (mission row A14).
+/// How soon (P-MOSS, section 5).
 enum class MigrationPace : std::uint8_t {
   aggressive,  ///< one range scan per slice, slice after slice
   lazy,        ///< scans over parts of slices, with pauses between them
@@ -37,27 +37,32 @@ struct MigrationReport {
   double busy_seconds = 0.0;       ///< spent on moving, without pauses
 };
 
-/// Counts the turns of a thread that reads the index, so that others learn when it holds no pointer
-/// into it any longer.
-class Turns {
+/// A reader's side of epoch-based reclamation, as in LeanStore (Leis et al., ICDE 2018): memory
+/// that a migration has unlinked is freed once every reader has begun a later epoch, for a pointer
+/// into the index lives no longer than the epoch in which it was read.
+///
+/// Example: the enforcer unlinks the old copy of slice 3 while worker 0 is in epoch 7 and worker 1
+/// in epoch 12. It retires the old arena with the epochs (7, 12). At (9, 13) worker 1 may still be
+/// in the operation of its epoch 12. At (9, 14) the arena is freed.
+class ReaderEpoch {
  public:
-  /// Between two operations; only by that thread.
-  void next() noexcept {
-    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  /// Between two operations; only by the reader.
+  void advance() noexcept {
+    epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  /// It reads the index no more.
-  void finish() noexcept { turns_.store(finished, std::memory_order_release); }
+  /// The reader uses the index no more.
+  void finish() noexcept { epoch_.store(finished, std::memory_order_release); }
 
-  std::uint64_t now() const noexcept { return turns_.load(std::memory_order_acquire); }
-  /// Whether no operation that had begun at `then` is still running. Two turns: the first of them
-  /// may become visible late, after the operation behind it has begun.
-  bool passed(std::uint64_t then) const noexcept {
-    return then == finished || now() == finished || now() >= then + 2;
+  std::uint64_t now() const noexcept { return epoch_.load(std::memory_order_acquire); }
+  /// Whether no operation that had begun when now() was `retired` is still running. Two epochs: the
+  /// first of them may become visible late, after the operation that follows it has begun.
+  bool has_passed(std::uint64_t retired) const noexcept {
+    return retired == finished || now() == finished || now() >= retired + 2;
   }
 
  private:
   static constexpr std::uint64_t finished = ~std::uint64_t{0};
-  alignas(128) std::atomic<std::uint64_t> turns_{0};
+  alignas(128) std::atomic<std::uint64_t> epoch_{0};
 };
 
 /// Where the data of each slice have been brought so far; belongs to the index, outlives enforcers.
@@ -73,11 +78,12 @@ class Enforcer {
     bool always = false;            ///< move a slice even if its data are there already
   };
 
-  /// `readers`: the turns of all threads that use the index meanwhile.
+  /// `readers`: the epochs of all threads that use the index meanwhile.
   Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
-           std::vector<const Turns*> readers);
+           std::vector<const ReaderEpoch*> readers);
 
-  /// From now on the data are to lie there; what is under way to elsewhere is given up.
+  /// From now on the data are to lie there. A slice on its way to somewhere else is left in two
+  /// places, which is correct but not local, until it has been moved again.
   void want(const Schedule& schedule);
 
   /// Moves one part: a slice, or less of it if lazy. False if there is nothing to move.
@@ -96,7 +102,7 @@ class Enforcer {
   };
   struct Retired {
     std::vector<std::unique_ptr<SliceArena>> arenas;
-    std::vector<std::uint64_t> turns;
+    std::vector<std::uint64_t> epochs;  ///< [readers] when the arenas were unlinked
   };
 
   void move_pages(const Goal& goal);
@@ -106,7 +112,7 @@ class Enforcer {
   ServedIndex& index_;
   Homes& homes_;
   Settings settings_;
-  std::vector<const Turns*> readers_;
+  std::vector<const ReaderEpoch*> readers_;
   std::vector<Goal> wanted_;  ///< the last one is next
   std::unique_ptr<SliceMigration> migration_;
   std::vector<Retired> retired_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/control.hpp"
-#include "runtime/runner.hpp"
+#include "runtime/measure_options.hpp"
 #include "runtime/schedule.hpp"
 #include "runtime/served_index.hpp"
 #include "runtime/worker.hpp"
@@ -26,7 +26,7 @@ class Router {
     LoadKind load = LoadKind::closed;
     std::uint64_t tokens = 0;          ///< closed: this router's part of the queries in flight
     double ticks_per_arrival = 0.0;    ///< open: of this router
-    double first_arrival_ticks = 0.0;  ///< open: after the start, so that routers take turns
+    double first_arrival_ticks = 0.0;  ///< open: after the start; routers send one after another
     std::uint64_t origin = 0;
     bool shares_core = false;
   };
@@ -42,7 +42,8 @@ class Router {
     int cpu = -1;
   };
 
-  /// `first_insert_record`: of all routers, which take turns.
+  /// `first_insert_record`: of all routers. Router i of n inserts every n-th record from the i-th
+  /// on.
   Router(const Settings& settings, const ServedIndex& index, std::uint64_t seed,
          std::uint64_t first_insert_record, const RouteBoard& board);
 

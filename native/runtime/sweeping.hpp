@@ -1,4 +1,4 @@
-// Sweeping rounds (mission rows A5 to A7, A12): a sweeper per node collects what its workers have
+// Sweeping rounds (P-MOSS, section 5): a sweeper per node collects what its workers have
 // queued, one more reads the counters outside of the cores, and the stitcher joins their partial
 // snapshots to one per round. Workers only push to a queue of their own, and never wait.
 #pragma once

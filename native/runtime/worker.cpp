@@ -38,7 +38,7 @@ void Worker::calibrate() {
   constexpr std::size_t rounds = 33;
   std::vector<std::array<double, rounds>> costs(counters_.events().size());
   std::array<std::uint64_t, rounds> durations;
-  for (std::size_t turn = 0; turn < counters_.turns(); ++turn, counters_.rotate()) {
+  for (std::size_t rotation = 0; rotation < counters_.turns(); ++rotation, counters_.rotate()) {
     for (std::size_t round = 0; round < rounds; ++round) {
       if (!counters_.read(window_begin_)) return;
       const std::uint64_t begin = Clock::ticks();
@@ -64,8 +64,8 @@ void Worker::calibrate() {
 
 bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_running) {
   bool sent = false;
-  for (std::size_t i = 0; i < aboard_.size();) {
-    switch (aboard_[i]->step(control)) {
+  for (std::size_t i = 0; i < hosted_.size();) {
+    switch (hosted_[i]->step(control)) {
       case Router::Step::sent:
         sent = true;
         ++i;
@@ -74,7 +74,7 @@ bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_run
         ++i;
         break;
       case Router::Step::finished:
-        aboard_.erase(aboard_.begin() + static_cast<std::ptrdiff_t>(i));
+        hosted_.erase(hosted_.begin() + static_cast<std::ptrdiff_t>(i));
         routers_running.fetch_sub(1, std::memory_order_release);
         break;
     }
@@ -83,11 +83,11 @@ bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_run
 }
 
 void Worker::run(const Control& control, std::atomic<std::size_t>& routers_running,
-                 std::vector<Router*> aboard) {
-  aboard_ = std::move(aboard);
-  // Of one router, before the next router's queue has its turn. Fewer where routing waits for it.
-  const std::size_t turn = std::max<std::size_t>(aboard_.empty() ? 64 : 16, settings_.batch);
-  // A router on this CPU is aboard: there is nobody to give the core to.
+                 std::vector<Router*> hosted) {
+  hosted_ = std::move(hosted);
+  // Queries of one router before the next router's queue is looked at. Fewer where routing waits.
+  const std::size_t burst = std::max<std::size_t>(hosted_.empty() ? 64 : 16, settings_.batch);
+  // Routers on this CPU are hosted: there is nobody to give the core to.
   Backoff backoff = backoff_of_role(false);
   totals_.cpu = numa::current_cpu();
   last_ = Clock::ticks();
@@ -95,18 +95,18 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
   struct Finish {
-    Turns& turns;
-    ~Finish() { turns.finish(); }
-  } const finish{turns_};
+    ReaderEpoch& epoch;
+    ~Finish() { epoch.finish(); }
+  } const finish{epoch_};
   for (;;) {
-    turns_.next();
+    epoch_.advance();
     bool executed = false;
     bool sent = false;
     // Read before the queues are: when it is 0 here, what the queues show now is all there will be.
     const bool last_round =
         phase_ == Phase::drain && routers_running.load(std::memory_order_acquire) == 0;
     for (const auto& ring : rings_) {
-      const std::size_t waiting = ring->readable(turn);
+      const std::size_t waiting = ring->readable(burst);
       if (waiting == 0) continue;
       executed = true;
       if (idle) {
@@ -148,9 +148,9 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         if (window_open_ && window_.full()) close_window();
       }
     }
-    if (!aboard_.empty()) {
+    if (!hosted_.empty()) {
       // Routing belongs to no slice.
-      if (!idle) end_turn();
+      if (!idle) suspend_service();
       sent = route(control, routers_running);
       if (!idle) last_ = Clock::ticks();
     }
@@ -159,7 +159,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
     if (!idle) {
       idle = true;
       // Waiting belongs to no slice either.
-      end_turn();
+      suspend_service();
     }
     if (const Phase phase = control.phase(); phase != phase_) {
       if (phase_ == Phase::measuring) totals_.idle_ticks += Clock::ticks() - last_;
@@ -167,7 +167,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
       if (phase == Phase::abort) return;
     }
     if (sent) {
-      // Soon there is an answer: who gives the core to a stranger now waits for his whole turn.
+      // The answer comes soon. A core given away now comes back after a whole time slice.
       backoff.reset();
     } else {
       backoff.pause();
@@ -188,23 +188,23 @@ void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_
   if (queries_until_window_ > 0) --queries_until_window_;
 }
 
-void Worker::settle() noexcept {
+void Worker::charge_last_query() noexcept {
   const std::uint64_t now = Clock::ticks();
   if (last_slice_ != nullptr) {
     last_slice_->service_ticks += now - last_;
-    // Not empty: since the window was opened, which settled the query before, one was completed.
+    // Not empty: a query was completed since the window was opened.
     if (window_open_) window_.extend(now - last_);
     last_slice_ = nullptr;
   }
   last_ = now;
 }
 
-void Worker::end_turn() noexcept {
+void Worker::suspend_service() noexcept {
   if (window_open_) {
     close_window();
     window_open_ = false;
   } else {
-    settle();
+    charge_last_query();
   }
 }
 
@@ -241,7 +241,7 @@ std::vector<pmu::Availability> Worker::availability() const {
 }
 
 void Worker::open_window() noexcept {
-  settle();
+  charge_last_query();
   window_.clear();
   window_open_ = read_counters(window_begin_);
   queries_until_window_ = settings_.window;
@@ -259,14 +259,14 @@ bool Worker::read_counters(pmu::Snapshot& snapshot) noexcept {
 }
 
 void Worker::close_window() noexcept {
-  settle();
+  charge_last_query();
   window_open_ = false;
   if (window_.size() == 0) return;
   if (!read_counters(window_end_)) return;
   book_window();
-  if (counters_.turns() > 1 && ++windows_of_turn_ == windows_per_turn) {
+  if (counters_.turns() > 1 && ++windows_since_rotation_ == windows_per_rotation) {
     // The next window begins with a reading of its own.
-    windows_of_turn_ = 0;
+    windows_since_rotation_ = 0;
     counters_.rotate();
     last_ = Clock::ticks();
     return;

@@ -19,8 +19,13 @@ namespace pmoss::runtime {
 
 class Router;
 
-/// Built and run on its own thread, once that is bound to its CPU: all of its memory, its queues
-/// included, is then touched first where it is used. run() allocates nothing.
+/// Built and run on its own thread, once that is bound to its CPU, so that its memory and its
+/// queues are first touched there. run() allocates nothing.
+///
+/// Service time, by example: query A is taken at 100 ticks and completed at 180, B completed at
+/// 300, and the queues are found empty at 320. A's slice is charged with 80 ticks and B's with 120.
+/// The last 20, in which the worker kept its books and looked for more, are B's too. What follows
+/// is idle time until the next query is taken.
 class Worker {
  public:
   struct Settings {
@@ -37,10 +42,9 @@ class Worker {
   struct Totals {
     struct Slice {
       std::uint64_t queries = 0;
-      /// From the completion of one query to that of the next, while there is one, and at the end
-      /// of a busy time until the worker finds nothing to do. So the index, taking the query from
-      /// its queue and keeping these books are in it, as they are in the windows of counters.
-      /// Waiting, routing, reading the counters and booking a window are in neither.
+      /// The time in the index, of taking the query from its queue and of accounting for it; the
+      /// windows of counters cover the same time. Waiting, routing, reading the counters and
+      /// booking a window are in neither.
       std::uint64_t service_ticks = 0;
     };
     std::vector<Slice> slices;
@@ -60,35 +64,35 @@ class Worker {
   Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters);
 
   static constexpr std::uint32_t max_batch = 64;
-  /// Windows after which the next group of events has its turn.
-  static constexpr std::uint32_t windows_per_turn = 16;
+  /// Windows after which the next group of events is counted.
+  static constexpr std::uint32_t windows_per_rotation = 16;
 
   Ring& ring(std::size_t router) noexcept { return *rings_[router]; }
   const Totals& totals() const noexcept { return totals_; }
   /// Of the whole run.
   const QueryExecutor::Totals& executed() const noexcept { return executor_->totals(); }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
-  const Turns& turns() const noexcept { return turns_; }
+  const ReaderEpoch& epoch() const noexcept { return epoch_; }
   StatsQueue& stats() noexcept { return stats_; }
   /// After run(): per event, whether it was counted over the whole measuring phase.
   std::vector<pmu::Availability> availability() const;
 
   /// Executes queries until the drain is over, that is until `routers_running` is 0 and the queues
-  /// are empty. Between queries it does the work of the routers `aboard`, which have no thread of
-  /// their own, and takes each off `routers_running` when it has finished.
+  /// are empty. Between queries it runs the `hosted` routers, which are on its CPU and have no
+  /// thread of their own. It takes each off `routers_running` when that has finished.
   void run(const Control& control, std::atomic<std::size_t>& routers_running,
-           std::vector<Router*> aboard);
+           std::vector<Router*> hosted);
 
  private:
-  /// True if a router aboard had something to send.
+  /// True if a hosted router had something to send.
   bool route(const Control& control, std::atomic<std::size_t>& routers_running);
   /// `service_ticks` since the query before was completed.
   void account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept;
-  /// Gives what has passed since its completion to the last query, if there is one: its turn is
-  /// over, and no other query's begins here.
-  void settle() noexcept;
-  /// Before something that belongs to no slice: settles, and ends the window if one is open.
-  void end_turn() noexcept;
+  /// Charges the time since its completion to the last query, if there is one. The time that
+  /// follows is charged to nobody until the next query is taken.
+  void charge_last_query() noexcept;
+  /// Before work that belongs to no slice: charges the last query, and closes an open window.
+  void suspend_service() noexcept;
   void enter(Phase phase) noexcept;
   /// From last_ on, and sets it; what the reading takes longer than at rest is no query's time.
   bool read_counters(pmu::Snapshot& snapshot) noexcept;
@@ -103,12 +107,12 @@ class Worker {
   pmu::ThreadCounters counters_;
   std::vector<std::unique_ptr<Ring>> rings_;
   Totals totals_;
-  Turns turns_;
+  ReaderEpoch epoch_;
   StatsQueue stats_;
 
   Phase phase_ = Phase::warmup;
-  std::vector<Router*> aboard_;  ///< those that have not finished
-  std::uint64_t last_ = 0;  ///< ticks: up to here, all time is given to a slice, waiting or nobody
+  std::vector<Router*> hosted_;  ///< those that have not finished
+  std::uint64_t last_ = 0;       ///< ticks: all time before is charged to a slice, idle or nobody
   Totals::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
 
   // The current window of counters. A window ends after `window` queries, or before that when the
@@ -120,11 +124,11 @@ class Worker {
   Window window_;
   pmu::Snapshot window_begin_;
   pmu::Snapshot window_end_;
-  std::vector<double> empty_window_;   ///< what reading costs at rest, per open event
-  std::uint64_t reading_ticks_ = 0;    ///< how long it takes at rest
-  std::uint32_t windows_of_turn_ = 0;  ///< since the event groups last changed
-  std::uint64_t late_ticks_ = 0;       ///< half of what the last reading took longer
-  std::vector<double> counts_;         ///< of the window that is being booked
+  std::vector<double> empty_window_;  ///< what reading costs at rest, per open event
+  std::uint64_t reading_ticks_ = 0;   ///< how long it takes at rest
+  std::uint32_t windows_since_rotation_ = 0;
+  std::uint64_t late_ticks_ = 0;  ///< half of what the last reading took longer than at rest
+  std::vector<double> counts_;    ///< of the window that is being booked
   std::vector<double> weights_;
 };
 

@@ -1,0 +1,211 @@
+#include "runtime/collect.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/clock.hpp"
+#include "workload/histogram.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+double seconds_of(std::uint64_t ticks) {
+  return static_cast<double>(ticks) * (Clock::ns_per_tick() * 1e-9);
+}
+
+/// Adds up what the workers counted.
+class WorkerSums {
+ public:
+  WorkerSums(const Plan& plan, const Crew& crew, Measurement& result)
+      : slices_(plan.slices), workers_(plan.workers()), result_(result) {
+    result.slice_queries.resize(slices_);
+    result.slice_service_seconds.resize(slices_);
+    result.slice_counters.resize(slices_ * pmu::event_count);
+    result.slice_counted.resize(slices_ * pmu::event_count);
+    result.availability = crew.probed();
+    result.running_ratio.resize(pmu::event_count);
+    result.worker_queries.resize(workers_);
+    result.worker_slice_queries.resize(workers_ * slices_);
+    result.worker_counters.resize(workers_ * pmu::event_count);
+    result.worker_seconds.resize(workers_);
+    result.worker_idle_seconds.resize(workers_);
+    result.worker_cpus.resize(workers_);
+  }
+
+  void add(const Worker& worker, std::size_t number) {
+    const Worker::Totals& totals = worker.totals();
+    const QueryExecutor::Totals& executed = worker.executed();
+    result_.completed += totals.queries;
+    result_.executed += executed.executed;
+    result_.inserted += executed.inserted;
+    result_.not_found += executed.not_found;
+    result_.checksum ^= executed.checksum;
+    result_.windows += totals.windows;
+    result_.worker_queries[number] = totals.queries;
+    result_.worker_seconds[number] = seconds_of(totals.end_ticks - totals.begin_ticks);
+    result_.worker_idle_seconds[number] = seconds_of(totals.idle_ticks);
+    result_.worker_cpus[number] = totals.cpu;
+    latency_.merge(totals.latency);
+    add_slices(worker, number);
+    add_events(worker, number);
+  }
+
+  /// After all workers.
+  void finish() {
+    for (std::size_t event = 0; event < pmu::event_count; ++event) {
+      if (!result_.availability[event].available()) {
+        clear_column(event);
+      } else if (enabled_ns_[event] > 0.0) {
+        result_.running_ratio[event] = std::min(1.0, running_ns_[event] / enabled_ns_[event]);
+      }
+    }
+    result_.latency_p50_us = latency_.quantile(0.50) * Clock::ns_per_tick() * 1e-3;
+    result_.latency_p99_us = latency_.quantile(0.99) * Clock::ns_per_tick() * 1e-3;
+  }
+
+ private:
+  void add_slices(const Worker& worker, std::size_t number) {
+    const Worker::Totals& totals = worker.totals();
+    const auto& events = worker.counters().events();
+    const auto& group_of = worker.counters().group_of();
+    const std::size_t groups = worker.counters().group_count();
+    for (std::size_t slice = 0; slice < slices_; ++slice) {
+      const auto& counted = totals.slices[slice];
+      result_.slice_queries[slice] += counted.queries;
+      result_.slice_service_seconds[slice] += seconds_of(counted.service_ticks);
+      result_.worker_slice_queries[number * slices_ + slice] = counted.queries;
+      for (std::size_t i = 0; i < events.size(); ++i) {
+        const std::size_t cell = slice * pmu::event_count + pmu::index_of(events[i]);
+        result_.slice_counters[cell] += totals.counters[slice * events.size() + i];
+        result_.slice_counted[cell] += totals.counted[slice * groups + group_of[i]];
+      }
+    }
+  }
+
+  void add_events(const Worker& worker, std::size_t number) {
+    const Worker::Totals& totals = worker.totals();
+    const auto& events = worker.counters().events();
+    const auto& group_of = worker.counters().group_of();
+    const std::vector<pmu::Availability> available = worker.availability();
+    // Groups that rotate are enabled in turn. The longest enabled time is that of the whole phase.
+    std::uint64_t whole_ns = 0;
+    for (std::size_t group = 0; group < worker.counters().group_count(); ++group) {
+      whole_ns = std::max(
+          whole_ns, totals.end.groups[group].enabled_ns - totals.begin.groups[group].enabled_ns);
+    }
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const std::size_t event = pmu::index_of(events[i]);
+      if (!available[event].available()) continue;
+      result_.worker_counters[number * pmu::event_count + event] =
+          static_cast<double>(totals.end.values[event] - totals.begin.values[event]);
+      const auto& begin = totals.begin.groups[group_of[i]];
+      const auto& end = totals.end.groups[group_of[i]];
+      enabled_ns_[event] += static_cast<double>(whole_ns);
+      running_ns_[event] += static_cast<double>(end.running_ns - begin.running_ns);
+    }
+    // An event counts for the measurement if every worker could open and read it.
+    for (std::size_t event = 0; event < pmu::event_count; ++event) {
+      if (result_.availability[event].available() && !available[event].available()) {
+        result_.availability[event] = available[event];
+      }
+    }
+  }
+
+  /// Part of a column would be taken for all of it.
+  void clear_column(std::size_t event) {
+    for (std::size_t slice = 0; slice < slices_; ++slice) {
+      result_.slice_counters[slice * pmu::event_count + event] = 0.0;
+      result_.slice_counted[slice * pmu::event_count + event] = 0.0;
+    }
+    for (std::size_t i = 0; i < workers_; ++i) {
+      result_.worker_counters[i * pmu::event_count + event] = 0.0;
+    }
+  }
+
+  std::size_t slices_;
+  std::size_t workers_;
+  Measurement& result_;
+  Histogram latency_;
+  std::vector<double> enabled_ns_ = std::vector<double>(pmu::event_count);
+  std::vector<double> running_ns_ = std::vector<double>(pmu::event_count);
+};
+
+void add_workers(const Plan& plan, const Crew& crew, Measurement& result) {
+  WorkerSums sums(plan, crew, result);
+  const auto& workers = crew.workers();
+  for (std::size_t i = 0; i < workers.size(); ++i) sums.add(*workers[i], i);
+  sums.finish();
+  result.counter_groups = workers.front()->counters().group_count();
+  result.user_read_groups = result.counter_groups;
+  for (const auto& worker : workers) {
+    result.user_read_groups =
+        std::min(result.user_read_groups, worker->counters().user_read_groups());
+  }
+}
+
+void add_router(const Router& router, Measurement& result) {
+  const Router::Totals& totals = router.totals();
+  result.issued += totals.issued;
+  result.backpressure += totals.backpressure;
+  result.skipped += totals.skipped;
+  result.max_outstanding += totals.max_outstanding;
+  result.max_lag_us = std::max(
+      result.max_lag_us, static_cast<double>(totals.max_lag_ticks) * Clock::ns_per_tick() * 1e-3);
+  result.router_cpus.push_back(totals.cpu);
+}
+
+void add_offcore(const Crew& crew, Measurement& result) {
+  result.offcore = crew.offcore();
+  for (const double bytes : crew.offcore_bytes()) {
+    result.offcore_gb_per_s.push_back(bytes / result.seconds / 1e9);
+  }
+}
+
+/// Asks the kernel where the pages lie: what was asked of it says nothing about that.
+void add_pages(const Schedule& schedule, const ServedIndex& index, Measurement& result) {
+  const std::uint32_t slices = index.slices();
+  result.slice_pages.resize(slices);
+  result.slice_pages_home.resize(slices);
+  if (schedule.data == DataPlacement::keep) return;
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    const numa::ResidentPages pages = index.resident_pages(slice);
+    result.pages += pages;
+    if (pages.error_number != 0) return;
+    result.slice_pages[slice] = pages.total();
+    result.slice_pages_home[slice] = schedule.data == DataPlacement::interleaved
+                                         ? pages.total()
+                                         : pages.on(schedule.nodes[slice]);
+  }
+}
+
+}  // namespace
+
+Measurement collect(const Plan& plan, const Crew& crew, const ServedIndex& index) {
+  Measurement result;
+  result.seconds = crew.seconds();
+  result.placing_seconds = crew.placing_seconds();
+  result.rounds = crew.rounds();
+  result.antagonist_bytes = crew.streamed_bytes();
+  add_offcore(crew, result);
+  add_workers(plan, crew, result);
+  for (const auto& router : crew.routers()) add_router(*router, result);
+  for (const Antagonist& antagonist : plan.options.antagonists) {
+    result.antagonist_cpus.push_back(antagonist.cpu);
+  }
+  const SweeperCpus& sweepers = plan.sweepers;
+  result.sweeper_cpus = sweepers.of_node;
+  result.sweeper_cpus.insert(result.sweeper_cpus.end(), {sweepers.offcore, sweepers.stitcher});
+  result.roles_share_cores = plan.roles_share_cores;
+  const Enforcement* const enforcement = crew.enforcement();
+  if (enforcement != nullptr) {
+    result.migration = enforcement->report();
+    result.in_place = enforcement->in_place();
+    result.schedules = enforcement->schedules();
+  }
+  add_pages(enforcement != nullptr ? enforcement->current() : plan.options.schedule, index, result);
+  return result;
+}
+
+}  // namespace pmoss::runtime

@@ -1,0 +1,224 @@
+#include "runtime/crew.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "numa/affinity.hpp"
+#include "runtime/antagonist.hpp"
+#include "runtime/clock.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+std::string role(const char* kind, std::size_t number, int cpu) {
+  return std::string(kind) + " " + std::to_string(number) + " on CPU " + std::to_string(cpu);
+}
+
+/// The clock's calibration, which the first question for its rate brings, is no query's time.
+std::uint64_t ticks_once_calibrated() {
+  Clock::ns_per_tick();
+  return Clock::ticks();
+}
+
+}  // namespace
+
+Crew::AdvanceRecords::~AdvanceRecords() {
+  std::uint64_t most = 0;
+  for (const auto& router : routers) most = std::max(most, router->totals().insert_draws);
+  next += most * routers.size();
+}
+
+Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record)
+    : plan_(plan),
+      index_(index),
+      homes_(homes),
+      origin_(ticks_once_calibrated()),
+      probed_(pmu::probe(plan.options.opener)),
+      board_(plan.routes(plan.options.schedule)),
+      advance_{next_insert_record, routers_},
+      workers_(plan.workers()),
+      routers_running_(plan.routers()),
+      rounds_(plan.options.seconds, plan.options.sweep_seconds),
+      stitcher_(plan.nodes) {
+  for (std::size_t i = 0; i < plan.routers(); ++i) make_router(i, next_insert_record);
+}
+
+void Crew::make_router(std::size_t number, std::uint64_t first_insert_record) {
+  const MeasureOptions& options = plan_.options;
+  Router::Settings settings;
+  settings.number = number;
+  settings.routers = plan_.routers();
+  settings.load = options.load;
+  settings.tokens = plan_.tokens(number);
+  if (options.load == LoadKind::open) {
+    const double ticks_per_query = 1e3 / options.rate_mqs / Clock::ns_per_tick();
+    settings.ticks_per_arrival = ticks_per_query * static_cast<double>(plan_.routers());
+    settings.first_arrival_ticks = ticks_per_query * static_cast<double>(number);
+  }
+  settings.origin = origin_;
+  settings.shares_core = plan_.roles_on_router_cpu[number] > 1;
+  routers_.push_back(
+      std::make_unique<Router>(settings, index_, options.seed, first_insert_record, board_));
+}
+
+/// Once all workers have built their queues.
+Router* Crew::connect(std::size_t router) {
+  std::vector<Ring*> rings;
+  for (const auto& worker : workers_) rings.push_back(&worker->ring(router));
+  routers_[router]->connect(std::move(rings));
+  return routers_[router].get();
+}
+
+void Crew::start(const Poll& poll) {
+  for (std::size_t i = 0; i < plan_.workers(); ++i) start_worker(i);
+  for (std::size_t i = 0; i < plan_.routers(); ++i) {
+    if (!plan_.hosted(i)) start_router(i);
+  }
+  for (std::size_t i = 0; i < plan_.options.antagonists.size(); ++i) start_antagonist(i);
+  threads_.wait_ready(poll);
+  // Only now do the workers exist whose queues are swept and whose epochs the enforcer watches.
+  if (plan_.enforces()) make_enforcement();
+  start_sweepers();
+  threads_.wait_ready(poll);
+}
+
+void Crew::start_worker(std::size_t number) {
+  const MeasureOptions& options = plan_.options;
+  const int cpu = options.worker_cpus[number];
+  Worker::Settings settings;
+  settings.routers = plan_.routers();
+  settings.queue_items = options.queue_items;
+  settings.slices = plan_.slices;
+  settings.window = options.window;
+  settings.batch = options.batch;
+  settings.origin = origin_;
+  settings.sweeping = rounds_.count() > 0;
+  threads_.start(role("worker", number, cpu), [this, number, cpu, settings] {
+    const MeasureOptions& asked = plan_.options;
+    numa::pin_thread(cpu);
+    if (asked.on_worker_start) asked.on_worker_start(number);
+    workers_[number] = std::make_unique<Worker>(
+        settings, index_, pmu::ThreadCounters(probed_, asked.counters, asked.opener));
+    if (control_.wait_for_start() == Phase::abort) return;
+    std::vector<Router*> hosted;
+    for (const std::size_t router : plan_.hosted_routers[number]) {
+      hosted.push_back(connect(router));
+    }
+    workers_[number]->run(control_, routers_running_, std::move(hosted));
+  });
+}
+
+void Crew::start_router(std::size_t number) {
+  const int cpu = plan_.router_cpus[number];
+  threads_.start(role("router", number, cpu), [this, number, cpu] {
+    numa::pin_thread(cpu);
+    if (control_.wait_for_start() == Phase::abort) return;
+    connect(number)->run(control_);
+    routers_running_.fetch_sub(1, std::memory_order_release);
+  });
+}
+
+void Crew::start_antagonist(std::size_t number) {
+  const Antagonist& antagonist = plan_.options.antagonists[number];
+  for (unsigned copy = 0; copy < threads_of(antagonist); ++copy) {
+    threads_.start(role("antagonist", number, antagonist.cpu), [this, &antagonist] {
+      numa::pin_thread(antagonist.cpu);
+      Disturbance disturbance(antagonist);
+      if (control_.wait_for_start() == Phase::abort) return;
+      streamed_bytes_.fetch_add(disturbance.run(control_));
+    });
+  }
+}
+
+void Crew::make_enforcement() {
+  std::vector<const ReaderEpoch*> readers;
+  for (const auto& worker : workers_) readers.push_back(&worker->epoch());
+  enforcement_.emplace(Enforcer(index_, homes_, plan_.options.migration, std::move(readers)),
+                       board_, plan_);
+}
+
+template <typename Body>
+void Crew::start_helper(std::string name, int cpu, Body body) {
+  threads_.start(std::move(name), [this, cpu, body] {
+    if (cpu >= 0) numa::pin_thread(cpu);
+    if (control_.wait_for_start() != Phase::abort) body();
+  });
+}
+
+void Crew::start_sweepers() {
+  const SweeperCpus& cpus = plan_.sweepers;
+  if (rounds_.count() > 0) {
+    for (std::size_t node = 0; node < plan_.nodes.size(); ++node) {
+      std::vector<StatsQueue*> queues;
+      for (std::size_t i = 0; i < plan_.workers(); ++i) {
+        if (plan_.node_of.at(plan_.options.worker_cpus[i]) == plan_.nodes[node]) {
+          queues.push_back(&workers_[i]->stats());
+        }
+      }
+      start_helper("sweeper of node " + std::to_string(plan_.nodes[node]), cpus.of_node[node],
+                   [this, node, queues] {
+                     sweep_cores(control_, rounds_, node, queues, stitcher_.cores());
+                   });
+    }
+    start_helper("sweeper off the cores", cpus.offcore,
+                 [this] { sweep_offcore(control_, rounds_, offcore_, stitcher_.offcore()); });
+  }
+  if (rounds_.count() > 0 || enforcement_) {
+    start_helper("stitcher", cpus.stitcher, [this] {
+      run_stitcher(control_, stitcher_, enforcement_ ? &*enforcement_ : nullptr,
+                   plan_.options.migration.pace);
+    });
+  }
+}
+
+void Crew::warm_up(const Poll& poll) {
+  control_.enter(Phase::warmup);
+  threads_.wait_for(std::chrono::duration<double>(plan_.options.warmup_seconds), poll);
+  // Aggressively moved data arrive before anything counts; lazily moved ones while it does.
+  const auto warm = std::chrono::steady_clock::now();
+  if (enforcement_ && plan_.options.migration.pace == MigrationPace::aggressive) {
+    while (!enforcement_->in_place()) threads_.wait_for(std::chrono::milliseconds(1), poll);
+  }
+  placing_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
+}
+
+void Crew::measure(const Poll& poll) {
+  offcore_begin_ = offcore_.read_bytes();
+  rounds_.begin();
+  const std::uint64_t begin = Clock::ticks();
+  control_.enter(Phase::measuring);
+  const Poll poll_and_report = [&] {
+    report_rounds();
+    return poll && poll();
+  };
+  threads_.wait_for(std::chrono::duration<double>(plan_.options.seconds), poll_and_report);
+  const std::uint64_t end = Clock::ticks();
+  offcore_end_ = offcore_.read_bytes();
+  seconds_ = static_cast<double>(end - begin) * Clock::ns_per_tick() * 1e-9;
+}
+
+void Crew::drain(const Poll& poll) {
+  control_.enter(Phase::drain);
+  threads_.join(poll);
+  stitcher_.stitch();
+  report_rounds();
+}
+
+void Crew::report_rounds() {
+  if (!plan_.options.on_rounds) return;
+  const StitchedRounds fresh = stitcher_.since(rounds_reported_);
+  rounds_reported_ += fresh.seconds.size();
+  if (!fresh.seconds.empty()) plan_.options.on_rounds(fresh);
+}
+
+std::vector<double> Crew::offcore_bytes() const {
+  std::vector<double> bytes;
+  for (std::size_t i = 0; i < offcore_end_.size(); ++i) {
+    bytes.push_back(offcore_end_[i] - offcore_begin_[i]);
+  }
+  return bytes;
+}
+
+}  // namespace pmoss::runtime

@@ -1,0 +1,103 @@
+// The threads of one measurement, and what they share.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pmu/counters.hpp"
+#include "pmu/offcore.hpp"
+#include "runtime/control.hpp"
+#include "runtime/enforcement.hpp"
+#include "runtime/plan.hpp"
+#include "runtime/router.hpp"
+#include "runtime/schedule.hpp"
+#include "runtime/served_index.hpp"
+#include "runtime/sweeping.hpp"
+#include "runtime/threads.hpp"
+#include "runtime/worker.hpp"
+
+namespace pmoss::runtime {
+
+/// start(), warm_up(), measure() and drain(), in this order, each once. They throw RunnerError for
+/// a thread that failed, Cancelled, and what `poll` or the plan's on_rounds throw. The threads end
+/// with the crew, whatever happens.
+class Crew {
+ public:
+  /// Takes the inserts' records from `next_insert_record` on, and moves it past them when it dies.
+  Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record);
+
+  /// Starts all threads and waits until they are bound to their CPUs and have touched their memory.
+  void start(const Poll& poll);
+  /// Lets queries flow, and waits for data that move aggressively.
+  void warm_up(const Poll& poll);
+  /// The measuring phase.
+  void measure(const Poll& poll);
+  /// Lets the workers empty their queues, and joins all threads.
+  void drain(const Poll& poll);
+
+  // What collect() reads, after drain().
+  const std::vector<std::unique_ptr<Worker>>& workers() const noexcept { return workers_; }
+  const std::vector<std::unique_ptr<Router>>& routers() const noexcept { return routers_; }
+  const std::vector<pmu::Availability>& probed() const noexcept { return probed_; }
+  const std::vector<pmu::OffcoreQuantity>& offcore() const noexcept {
+    return offcore_.quantities();
+  }
+  /// [quantities] bytes of the measuring phase.
+  std::vector<double> offcore_bytes() const;
+  const StitchedRounds& rounds() const noexcept { return stitcher_.rounds(); }
+  /// Null if nothing had to be enforced.
+  const Enforcement* enforcement() const noexcept {
+    return enforcement_ ? &*enforcement_ : nullptr;
+  }
+  std::uint64_t streamed_bytes() const noexcept { return streamed_bytes_.load(); }
+  double seconds() const noexcept { return seconds_; }
+  double placing_seconds() const noexcept { return placing_seconds_; }
+
+ private:
+  // Whatever happens, no record that a router may have drawn is drawn again.
+  struct AdvanceRecords {
+    std::uint64_t& next;
+    const std::vector<std::unique_ptr<Router>>& routers;
+    ~AdvanceRecords();
+  };
+
+  void make_router(std::size_t number, std::uint64_t first_insert_record);
+  Router* connect(std::size_t router);
+  void start_worker(std::size_t number);
+  void start_router(std::size_t number);
+  void start_antagonist(std::size_t number);
+  void make_enforcement();
+  void start_sweepers();
+  /// Bound to the CPU unless that is negative.
+  template <typename Body>
+  void start_helper(std::string name, int cpu, Body body);
+  void report_rounds();
+
+  const Plan& plan_;
+  ServedIndex& index_;
+  Homes& homes_;
+  const std::uint64_t origin_;  ///< clock ticks that stamps count from
+  const std::vector<pmu::Availability> probed_;
+  RouteBoard board_;
+  std::vector<std::unique_ptr<Router>> routers_;
+  AdvanceRecords advance_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<std::size_t> routers_running_;
+  const pmu::OffcoreCounters offcore_;
+  Rounds rounds_;
+  Stitcher stitcher_;
+  std::size_t rounds_reported_ = 0;
+  std::optional<Enforcement> enforcement_;
+  std::atomic<std::uint64_t> streamed_bytes_{0};
+  std::vector<double> offcore_begin_, offcore_end_;
+  double seconds_ = 0.0;
+  double placing_seconds_ = 0.0;
+  Control control_;
+  Threads threads_{control_};  ///< after all that its threads use
+};
+
+}  // namespace pmoss::runtime

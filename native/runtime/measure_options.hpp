@@ -1,0 +1,61 @@
+// What a caller asks a measurement for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "pmu/counters.hpp"
+#include "runtime/antagonist.hpp"
+#include "runtime/enforcer.hpp"
+#include "runtime/schedule.hpp"
+#include "runtime/sweeping.hpp"
+
+namespace pmoss::runtime {
+
+/// How queries are offered (the three regimes of the environment).
+enum class LoadKind : std::uint8_t {
+  closed,     ///< a fixed number in flight; each completion is followed by a new draw
+  saturated,  ///< every worker always has a backlog: the sum of what the workers can do
+  open,       ///< arrivals at a fixed rate, whatever the workers can do
+};
+
+/// A schedule that takes effect while queries run: at once for cores, as the pace has it for data.
+struct ScheduleChange {
+  double after_seconds = 0.0;  ///< of the measuring phase
+  Schedule schedule;
+};
+
+struct MeasureOptions {
+  Schedule schedule;
+  std::vector<ScheduleChange> changes;  ///< in the order of their times
+  Enforcer::Settings migration;         ///< how data come to where a schedule wants them
+  int enforcer_cpu = -1;  ///< of the stitcher, who enforces; -1: the last of the sweepers' CPUs
+  /// Of the sweepers. Each core sweeper takes one of its own node, the off-core sweeper takes the
+  /// first. A sweeper without a CPU here runs wherever the kernel puts it.
+  std::vector<int> sweeper_cpus;
+  double sweep_seconds = 0.1;    ///< length of a sweeping round; 0: no sweeping
+  std::vector<int> worker_cpus;  ///< one worker each, distinct; those without a slice stay idle
+  std::vector<int> router_cpus;  ///< one router each; empty: one, on a CPU without a worker if any
+  std::vector<Antagonist> antagonists;  ///< co-tenants
+
+  LoadKind load = LoadKind::closed;
+  std::uint32_t outstanding_per_worker = 32;  ///< closed: queries in flight = this x workers
+  double rate_mqs = 0.0;                      ///< open: arrivals in million queries per second
+  double seconds = 1.0;
+  double warmup_seconds = 0.2;
+  std::uint64_t seed = 0;
+  std::uint32_t batch = 1;           ///< queries that a worker executes together, at most 64
+  std::uint32_t window = 100;        ///< queries per counter window; 0 = no counters per slice
+  std::uint32_t queue_items = 4096;  ///< room of the queue from one router to one worker
+
+  pmu::ThreadCounters::Options counters{};
+  pmu::Opener opener = pmu::system_opener();
+  /// Called with the sweeping rounds that are new, while measuring, on the caller's thread.
+  std::function<void(const StitchedRounds&)> on_rounds;
+  /// Called on each worker's thread, with its number, once the thread is bound to its CPU.
+  std::function<void(std::size_t)> on_worker_start;
+};
+
+}  // namespace pmoss::runtime

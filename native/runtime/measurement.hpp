@@ -1,0 +1,89 @@
+// What a measurement found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "numa/memory.hpp"
+#include "pmu/counters.hpp"
+#include "pmu/offcore.hpp"
+#include "runtime/enforcer.hpp"
+#include "runtime/sweeping.hpp"
+
+namespace pmoss::runtime {
+
+/// Counter matrices are row-major with one column per pmu::Event; columns of events that this host
+/// does not count are 0 and marked in `availability`. Nothing is divided or scaled.
+struct Measurement {
+  std::uint64_t completed = 0;  ///< queries completed within `seconds`
+  double seconds = 0.0;
+
+  // Per slice.
+  std::vector<std::uint64_t> slice_queries;
+  /// Wall time that the workers spent on the slice's queries: in the index, taking them from the
+  /// queue and accounting for them. Without waiting, routing and the reading of counters.
+  std::vector<double> slice_service_seconds;
+  /// Counted in windows of consecutive queries, over the same time as slice_service_seconds, so
+  /// that task_clock per query is at most the service time per query but for the clocks' noise. A
+  /// window's counts are shared out over its queries in proportion to their service times: exact
+  /// for events that follow time, a proxy for misses (see runtime::Window).
+  std::vector<double> slice_counters;
+  /// The queries behind each entry of slice_counters, weighted with the part of the window in which
+  /// the event really counted. counters / counted = per query; x queries = the slice's total.
+  std::vector<double> slice_counted;
+  std::uint64_t windows = 0;
+
+  // Per event.
+  std::vector<pmu::Availability> availability;
+  std::vector<double> running_ratio;  ///< part of the time in which the event really counted
+
+  std::size_t counter_groups = 0;    ///< of every worker
+  std::size_t user_read_groups = 0;  ///< of these, read without system calls by every worker
+
+  /// The sweeping rounds of the measuring phase.
+  StitchedRounds rounds;
+
+  // Outside of the cores.
+  std::vector<pmu::OffcoreQuantity> offcore;
+  std::vector<double> offcore_gb_per_s;  ///< 0 where not available
+
+  // Per worker, in the order of MeasureOptions::worker_cpus.
+  std::vector<std::uint64_t> worker_queries;
+  std::vector<std::uint64_t> worker_slice_queries;  ///< [workers x slices]
+  std::vector<double> worker_counters;  ///< [workers x events], totals with waiting and all
+  std::vector<double> worker_seconds;
+  std::vector<double> worker_idle_seconds;  ///< of these, without a query to work on
+
+  double latency_p50_us = 0.0;  ///< from arrival (open), or from being drawn, to completion
+  double latency_p99_us = 0.0;
+
+  std::uint64_t issued = 0;     ///< queries sent to workers, warm-up and end included
+  std::uint64_t executed = 0;   ///< queries executed, likewise
+  std::uint64_t inserted = 0;   ///< new keys, likewise
+  std::uint64_t not_found = 0;  ///< lookups and updates without their key: 0 unless keys are lost
+  std::uint64_t checksum = 0;   ///< of all values read, so that no read can be left out
+  std::uint64_t backpressure = 0;     ///< times that a router had to wait for room in a queue
+  std::uint64_t skipped = 0;          ///< saturated: draws dropped because their worker had enough
+  std::uint64_t max_outstanding = 0;  ///< closed: most queries in flight at once
+  double max_lag_us = 0.0;            ///< open: how far a router fell behind its plan
+
+  // The data.
+  MigrationReport migration;
+  double placing_seconds = 0.0;  ///< that the measuring phase waited for the data to arrive
+  bool in_place = true;          ///< all data were where the last schedule wants them at the end
+  std::uint64_t schedules = 0;   ///< changes that were enforced
+  std::vector<std::uint64_t> slice_pages;  ///< of 4 KiB that are there; 0 if the kernel is silent
+  std::vector<std::uint64_t> slice_pages_home;  ///< of these, on the node that was asked for
+  numa::ResidentPages pages;                    ///< of all slices, as the kernel answers
+
+  // Where the roles really ran.
+  std::vector<int> worker_cpus;
+  std::vector<int> router_cpus;
+  std::vector<int> sweeper_cpus;  ///< of each node's, the one off the cores, the stitcher; or -1
+  std::vector<int> antagonist_cpus;
+  std::uint64_t antagonist_bytes = 0;  ///< that they streamed
+  bool roles_share_cores = false;      ///< some CPU carries more than one worker or router
+};
+
+}  // namespace pmoss::runtime

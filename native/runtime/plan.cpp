@@ -1,0 +1,261 @@
+#include "runtime/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "numa/affinity.hpp"
+#include "numa/memory.hpp"
+#include "numa/topology.hpp"
+#include "runtime/worker.hpp"
+
+namespace pmoss::runtime {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
+
+std::string text(double value) {
+  std::array<char, 32> digits;  // the shortest form of any double has at most 24
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return std::string(digits.data(), end);
+}
+std::string text(std::uint32_t value) { return std::to_string(value); }
+
+template <typename Value>
+[[noreturn]] void refuse(const char* name, Value value, const std::string& right) {
+  refuse(std::string(name) + " is " + text(value) + "; it must " + right);
+}
+
+void require_distinct(const std::vector<int>& worker_cpus) {
+  std::set<int> seen;
+  for (const int cpu : worker_cpus) {
+    if (!seen.insert(cpu).second) {
+      refuse("worker_cpus names CPU " + std::to_string(cpu) +
+             " twice; it must name each CPU at most once");
+    }
+  }
+}
+
+void require_allowed(const std::vector<int>& cpus, const std::set<int>& allowed,
+                     const char* role_name) {
+  for (const int cpu : cpus) {
+    if (!allowed.contains(cpu)) {
+      refuse(std::string(role_name) + ": CPU " + std::to_string(cpu) +
+             " is not one that this process may use");
+    }
+  }
+}
+
+bool needs_nodes(const Schedule& schedule) {
+  return schedule.routing == Routing::node || schedule.data == DataPlacement::slice ||
+         schedule.data == DataPlacement::first_touch;
+}
+
+void validate_cores(const Schedule& schedule, std::uint32_t slices, const std::set<int>& workers) {
+  if (schedule.cores.size() != slices) {
+    refuse("cores has " + std::to_string(schedule.cores.size()) + " entries for " +
+           std::to_string(slices) + " slices");
+  }
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    if (!workers.contains(schedule.cores[slice])) {
+      refuse("slice " + std::to_string(slice) + " is on CPU " +
+             std::to_string(schedule.cores[slice]) + ", which has no worker");
+    }
+  }
+}
+
+void validate_nodes(const Schedule& schedule, std::uint32_t slices, const std::set<int>& workers,
+                    const std::map<int, int>& node_of) {
+  if (schedule.nodes.size() != slices) {
+    refuse("nodes has " + std::to_string(schedule.nodes.size()) + " entries for " +
+           std::to_string(slices) + " slices");
+  }
+  const std::vector<int> memory = numa::memory_nodes();
+  std::set<int> with_workers;
+  for (const int cpu : workers) with_workers.insert(node_of.at(cpu));
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    const int node = schedule.nodes[slice];
+    if (schedule.data != DataPlacement::keep &&
+        !std::binary_search(memory.begin(), memory.end(), node)) {
+      refuse("slice " + std::to_string(slice) + " has its data on node " + std::to_string(node) +
+             ", which has no memory that this process may use");
+    }
+    if (schedule.routing == Routing::node && !with_workers.contains(node)) {
+      refuse("slice " + std::to_string(slice) + " is routed to the workers of node " +
+             std::to_string(node) + ", which has none");
+    }
+  }
+}
+
+void validate_schedules(const MeasureOptions& options, std::uint32_t slices,
+                        const std::map<int, int>& node_of) {
+  const std::set<int> workers(options.worker_cpus.begin(), options.worker_cpus.end());
+  const auto validate = [&](const Schedule& schedule) {
+    if (schedule.routing == Routing::core) validate_cores(schedule, slices, workers);
+    if (needs_nodes(schedule)) validate_nodes(schedule, slices, workers, node_of);
+  };
+  validate(options.schedule);
+  for (const ScheduleChange& change : options.changes) validate(change.schedule);
+}
+
+void validate_cpus(const MeasureOptions& options, const std::set<int>& allowed) {
+  if (options.worker_cpus.empty()) refuse("worker_cpus is empty; it must name at least one CPU");
+  require_distinct(options.worker_cpus);
+  require_allowed(options.worker_cpus, allowed, "worker_cpus");
+  require_allowed(options.router_cpus, allowed, "router_cpus");
+  for (const Antagonist& antagonist : options.antagonists) {
+    require_allowed({antagonist.cpu}, allowed, "antagonists");
+    if (!(antagonist.strength > 0.0 && antagonist.strength < 1.0)) {
+      refuse("an antagonist's strength", antagonist.strength, "lie between 0 and 1");
+    }
+  }
+  if (options.enforcer_cpu >= 0) require_allowed({options.enforcer_cpu}, allowed, "enforcer_cpu");
+  require_allowed(options.sweeper_cpus, allowed, "sweeper_cpus");
+}
+
+void validate_numbers(const MeasureOptions& options) {
+  if (options.batch == 0 || options.batch > Worker::max_batch) {
+    refuse("batch", options.batch, "lie in 1 .. " + std::to_string(Worker::max_batch));
+  }
+  if (!(options.seconds > 0.0 && options.seconds <= 3600.0)) {
+    // The upper end keeps stamps within their 46 bits.
+    refuse("seconds", options.seconds, "be above 0 and at most 3600");
+  }
+  if (!(options.warmup_seconds >= 0.0 && options.warmup_seconds <= 3600.0)) {
+    refuse("warmup_seconds", options.warmup_seconds, "be at least 0 and at most 3600");
+  }
+  constexpr std::uint32_t most = 1U << 24;
+  if (options.queue_items == 0 || options.queue_items > most) {
+    refuse("queue_items", options.queue_items, "lie in 1 .. " + std::to_string(most));
+  }
+  if (options.window > most) {
+    refuse("window", options.window, "be at most " + std::to_string(most));
+  }
+  if (options.load == LoadKind::closed && options.outstanding_per_worker == 0) {
+    refuse("outstanding_per_worker", options.outstanding_per_worker,
+           "be at least 1 for a closed load");
+  }
+  if (options.load == LoadKind::open && !(options.rate_mqs > 0.0 && options.rate_mqs <= 1e6)) {
+    refuse("rate_mqs", options.rate_mqs,
+           "be above 0 and at most 1000000 (million queries per second) for an open load");
+  }
+}
+
+std::map<int, int> nodes_of_cpus() {
+  std::map<int, int> node_of;
+  for (const numa::Cpu& cpu : numa::read_topology().cpus) node_of[cpu.id] = cpu.node;
+  return node_of;
+}
+
+std::vector<int> choose_router(const MeasureOptions& options, const std::set<int>& allowed) {
+  std::set<int> free = allowed;
+  for (const int cpu : options.worker_cpus) free.erase(cpu);
+  for (const Antagonist& antagonist : options.antagonists) free.erase(antagonist.cpu);
+  return {free.empty() ? options.worker_cpus.back() : *free.begin()};
+}
+
+SweeperCpus choose_sweepers(const Plan& plan) {
+  SweeperCpus chosen;
+  const std::vector<int>& cpus = plan.options.sweeper_cpus;
+  for (const int node : plan.nodes) {
+    const auto own = std::find_if(cpus.begin(), cpus.end(),
+                                  [&](int cpu) { return plan.node_of.at(cpu) == node; });
+    chosen.of_node.push_back(own == cpus.end() ? -1 : *own);
+  }
+  if (!cpus.empty()) {
+    chosen.offcore = cpus.front();
+    chosen.stitcher = cpus.back();
+  }
+  if (plan.options.enforcer_cpu >= 0) chosen.stitcher = plan.options.enforcer_cpu;
+  return chosen;
+}
+
+/// Who shares a CPU with whom.
+void assign_routers(Plan& plan) {
+  const std::vector<int>& worker_cpus = plan.options.worker_cpus;
+  std::map<int, int> roles_on;
+  for (const int cpu : worker_cpus) ++roles_on[cpu];
+  for (const int cpu : plan.router_cpus) ++roles_on[cpu];
+  plan.hosted_routers.resize(worker_cpus.size());
+  for (std::size_t router = 0; router < plan.routers(); ++router) {
+    const int cpu = plan.router_cpus[router];
+    plan.roles_on_router_cpu.push_back(roles_on.at(cpu));
+    const auto host = std::find(worker_cpus.begin(), worker_cpus.end(), cpu);
+    if (host == worker_cpus.end()) continue;
+    plan.hosted_routers[static_cast<std::size_t>(host - worker_cpus.begin())].push_back(router);
+  }
+  plan.roles_share_cores = std::any_of(roles_on.begin(), roles_on.end(),
+                                       [](const auto& item) { return item.second > 1; });
+}
+
+void require_token_for_each(const Plan& plan) {
+  const MeasureOptions& options = plan.options;
+  const std::uint64_t tokens = std::uint64_t{options.outstanding_per_worker} * plan.workers();
+  if (options.load != LoadKind::closed || tokens >= plan.routers()) return;
+  refuse(std::to_string(plan.routers()) + " routers for " + std::to_string(tokens) +
+         " queries in flight (outstanding_per_worker is " +
+         std::to_string(options.outstanding_per_worker) + ", with " +
+         std::to_string(plan.workers()) + (plan.workers() == 1 ? " worker" : " workers") +
+         "); each router must have at least one: raise outstanding_per_worker or name fewer "
+         "router_cpus");
+}
+
+}  // namespace
+
+bool Plan::hosted(std::size_t router) const {
+  return std::find(options.worker_cpus.begin(), options.worker_cpus.end(), router_cpus[router]) !=
+         options.worker_cpus.end();
+}
+
+std::uint64_t Plan::tokens(std::size_t router) const noexcept {
+  const std::uint64_t all = std::uint64_t{options.outstanding_per_worker} * workers();
+  return all * (router + 1) / routers() - all * router / routers();
+}
+
+bool Plan::enforces() const noexcept {
+  return options.schedule.data != DataPlacement::keep || !options.changes.empty();
+}
+
+Routes Plan::routes(const Schedule& schedule) const {
+  Routes routes;
+  routes.first.reserve(slices + 1);
+  routes.first.push_back(0);
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    for (std::uint32_t worker = 0; worker < workers(); ++worker) {
+      const int cpu = options.worker_cpus[worker];
+      const bool serves =
+          schedule.routing == Routing::any ||
+          (schedule.routing == Routing::node ? node_of.at(cpu) == schedule.nodes[slice]
+                                             : cpu == schedule.cores[slice]);
+      if (serves) routes.workers.push_back(worker);
+    }
+    routes.first.push_back(static_cast<std::uint32_t>(routes.workers.size()));
+  }
+  return routes;
+}
+
+Plan make_plan(const MeasureOptions& options, std::uint32_t slices) {
+  const std::vector<int> allowed_list = numa::allowed_cpus();
+  const std::set<int> allowed(allowed_list.begin(), allowed_list.end());
+  Plan plan{options, slices, nodes_of_cpus(), {}, {}, {}, false, {}, {}};
+  validate_cpus(options, allowed);
+  if (!(options.sweep_seconds >= 0.0)) {
+    refuse("sweep_seconds", options.sweep_seconds, "be at least 0; 0 is no sweeping");
+  }
+  validate_schedules(options, slices, plan.node_of);
+  validate_numbers(options);
+  plan.router_cpus =
+      options.router_cpus.empty() ? choose_router(options, allowed) : options.router_cpus;
+  require_token_for_each(plan);
+  assign_routers(plan);
+  std::set<int> nodes;
+  for (const int cpu : options.worker_cpus) nodes.insert(plan.node_of.at(cpu));
+  plan.nodes.assign(nodes.begin(), nodes.end());
+  plan.sweepers = choose_sweepers(plan);
+  return plan;
+}
+
+}  // namespace pmoss::runtime

@@ -11,6 +11,24 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 TOOLS = Path(sys.executable).parent
 FLOORS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
 
+# Each folder of native/, and the others that its sources may include. A folder stands below all
+# that may include it. The bindings stand on top and may include everything.
+NATIVE_FLOORS = {
+    "workload": set(),
+    "numa": set(),
+    "environment": set(),
+    "machine": {"workload"},
+    "pmu": {"numa"},
+    "threads": {"machine", "workload"},
+    "index": {"numa", "workload"},
+    "recording": {"index", "numa", "workload"},
+    "scan": {"index", "numa", "workload"},
+    "simulator": {"machine", "recording", "workload"},
+    "analytic": {"index", "machine", "recording", "workload"},
+    "runtime": {"index", "machine", "numa", "pmu", "workload"},
+    "bindings": None,
+}
+
 
 def check(*command: str) -> None:
     done = subprocess.run(
@@ -37,6 +55,21 @@ def test_clang_format() -> None:
 def folder_of(package: str) -> Path:
     outer = {"pmoss_datasets": "datasets", "pmoss_agents": "agents"}.get(package, "benchmarks")
     return REPOSITORY / package if package == "pmoss_env" else REPOSITORY / outer / package
+
+
+def test_native_folders_include_only_the_floors_below() -> None:
+    native = REPOSITORY / "native"
+    folders = {path.name for path in native.iterdir() if path.is_dir()} - {"bench", "tests"}
+    assert folders == set(NATIVE_FLOORS), "list every folder of native/ in NATIVE_FLOORS"
+    below: set[str] = set()
+    for folder, allowed in NATIVE_FLOORS.items():
+        assert allowed is None or allowed <= below, f"{folder} includes a folder above it"
+        below.add(folder)
+        if allowed is None:
+            continue
+        for path in (native / folder).rglob("*.[chi]*"):
+            for found in re.finditer(r'#include "(\w+)/', path.read_text()):
+                assert found[1] in allowed | {folder}, f"{path}: {found[0]}: not in NATIVE_FLOORS"
 
 
 def test_outer_folders_are_no_packages() -> None:

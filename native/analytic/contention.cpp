@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analytic/queueing.hpp"
-#include "simulator/server.hpp"
+#include "machine/numa_balancing.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -46,20 +46,10 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
       load_(load),
       dram_latency_(machine.dram_curve),
       link_latency_(machine.link_curve),
+      routes_(machine),
       router_ns_(dispatched ? machine.dispatch_ns / machine.routers : 0.0) {
   const auto cores = static_cast<std::size_t>(machine.cores());
   const auto nodes = static_cast<std::size_t>(machine.nodes());
-  const auto sockets = static_cast<std::size_t>(machine.sockets());
-  route_.resize(sockets * sockets);
-  for (std::size_t from = 0; from < sockets; ++from) {
-    for (std::size_t to = 0; to < sockets; ++to) {
-      for (std::size_t at = from; at != to;) {
-        const auto next = static_cast<std::size_t>(machine.next_socket[at * sockets + to]);
-        route_[from * sockets + to].push_back(nodes + at * sockets + next);
-        at = next;
-      }
-    }
-  }
   sibling_.resize(cores);
   for (std::size_t a = 0; a < cores; ++a) {
     for (std::size_t b = 0; b < cores; ++b) {
@@ -71,7 +61,7 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
       any_sibling_ = true;
     }
   }
-  const std::size_t resources = nodes + sockets * sockets;
+  const std::size_t resources = nodes + routes_.links();
   for (auto* values :
        {&neighbour_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
     values->assign(resources, 0.0);
@@ -105,29 +95,24 @@ void Contention::set_neighbours(const Neighbours& neighbours) {
 }
 
 void Contention::set_hint_faults(bool there_are) {
-  const simulator::ServerOptions options;
-  const double share =
-      std::min(0.5, options.hint_faults_per_us * options.hint_fault_ns * 1e-3 / machine_.workers());
+  const double share = NumaBalancing{}.fault_share(machine_.workers());
   fault_slowdown_ = there_are ? 1.0 / (1.0 - share) : 1.0;
 }
 
 void Contention::add_use(std::size_t core, std::size_t node, double read, double written) {
   const std::size_t nodes = machine_.socket_of_node.size();
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
   const auto add = [&](std::size_t resource, double use) {
     total_use_[resource] += use;
     uses_.push_back({core, resource, use});
   };
   // 1 byte per nanosecond is 1 GB/s.
   add(node, read / machine_.dram_gb_per_s[node] + written / machine_.dram_write_gb_per_s[node]);
-  const auto here = static_cast<std::size_t>(
-      machine_.socket_of_node[static_cast<std::size_t>(machine_.node_of_core[core])]);
-  const auto there = static_cast<std::size_t>(machine_.socket_of_node[node]);
-  for (const std::size_t link : route_[there * sockets + here]) {
-    add(link, read / machine_.link_gb_per_s[link - nodes]);
+  const auto here = static_cast<std::size_t>(machine_.node_of_core[core]);
+  for (const std::uint32_t link : routes_.between_nodes(node, here)) {
+    add(nodes + link, read / machine_.link_gb_per_s[link]);
   }
-  for (const std::size_t link : route_[here * sockets + there]) {
-    add(link, written / machine_.link_gb_per_s[link - nodes]);
+  for (const std::uint32_t link : routes_.between_nodes(here, node)) {
+    add(nodes + link, written / machine_.link_gb_per_s[link]);
   }
 }
 
@@ -171,15 +156,15 @@ void Contention::load_memory(const std::vector<double>& use) {
     latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
   }
   // Only the ways from a core's node to memory that anybody goes.
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
   std::size_t last = multiplier_.size();
   for (const Stall& stall : stalls_) {
     if (stall.path == last) continue;
     last = stall.path;
-    const auto here = static_cast<std::size_t>(machine_.socket_of_node[stall.path / nodes]);
-    const auto there = static_cast<std::size_t>(machine_.socket_of_node[stall.path % nodes]);
-    double latency = latency_[stall.path % nodes];
-    for (const std::size_t link : route_[there * sockets + here]) latency *= latency_[link];
+    const std::size_t here = stall.path / nodes, there = stall.path % nodes;
+    double latency = latency_[there];
+    for (const std::uint32_t link : routes_.between_nodes(there, here)) {
+      latency *= latency_[nodes + link];
+    }
     multiplier_[stall.path] = latency;
   }
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "machine/link_routes.hpp"
 #include "machine/load.hpp"
 #include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
@@ -48,6 +49,7 @@ class Contention {
   /// Loaded / idle latency, [core's node][memory's node].
   const std::vector<double>& multiplier() const { return multiplier_; }
   const std::vector<double>& burst() const { return burst_; }
+  const LinkRoutes& routes() const { return routes_; }
   /// How much longer a core's queries take because of co-tenants and siblings.
   double slowdown(std::size_t core) const { return slowdown_[core]; }
   int steps() const { return steps_; }
@@ -75,12 +77,12 @@ class Contention {
   const Machine& machine_;
   Load load_;
   LoadedLatency dram_latency_, link_latency_;
+  LinkRoutes routes_;
   double router_ns_;  // of one router, per query of the workload; 0 where dispatch is ideal
-  std::vector<std::vector<std::size_t>> route_;  // [from socket][to socket]: links on the way
   std::vector<std::vector<std::size_t>>
       sibling_;  // per core: workers that share its execution units
   bool any_sibling_ = false;
-  // Of nodes, then of links [from socket][to socket].
+  // A resource is a node's memory or, numbered behind the nodes, a link of LinkRoutes.
   std::vector<double> neighbour_use_;
   std::vector<double> busy_slowdown_;      // per core: 1 / (1 - busy share)
   double fault_slowdown_ = 1;              // likewise of hint faults

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "analytic/fast_exp.hpp"
-#include "simulator/server.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -302,8 +301,7 @@ std::vector<double> Model::homes_of(std::size_t slice) const {
     parts[own] = 1.0;
     return parts;
   }
-  const double stays =
-      options_.numa_balancing ? simulator::ServerOptions{}.balancing_stay_share : 1.0;
+  const double stays = options_.numa_balancing ? NumaBalancing{}.stay_share : 1.0;
   parts[0] = stays;
   if (routing_ == Routing::node) {
     parts[own] += 1.0 - stays;

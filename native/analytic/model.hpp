@@ -15,6 +15,7 @@
 #include "machine/load.hpp"
 #include "machine/machine.hpp"
 #include "machine/neighbours.hpp"
+#include "machine/numa_balancing.hpp"
 #include "machine/placement.hpp"
 #include "machine/snapshot.hpp"
 
@@ -22,8 +23,7 @@ namespace pmoss::analytic {
 
 struct ModelOptions {
   bool dispatched = false;  ///< queries pass the machine's routers, which take dispatch_ns for each
-  /// The operating system has moved the pages that it placed itself, as in
-  /// simulator::ServerOptions, whose figures are used.
+  /// The operating system has moved the pages that it placed itself; see NumaBalancing.
   bool numa_balancing = false;
 };
 

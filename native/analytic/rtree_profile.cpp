@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "analytic/trace_profile.hpp"
-#include "simulator/record_rtree.hpp"
+#include "recording/record_rtree.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -26,7 +26,7 @@ WorkloadSpec evenly(WorkloadSpec workload) {
 }
 
 /// Share of the touches of recorded lines that inserts make, which follow the points' density.
-double inserting_share(const simulator::Trace& trace) {
+double inserting_share(const recording::Trace& trace) {
   std::size_t touches = 0;
   for (std::size_t q = 0; q < trace.size(); ++q) {
     if (trace.queries[q].kind == static_cast<std::uint8_t>(Operation::Kind::insert)) {
@@ -96,10 +96,10 @@ std::vector<SharedTouches> reweighted(const SliceProfiles& base, const std::vect
 }  // namespace
 
 RTreeProfiler::RTreeProfiler(const WorkloadSpec& workload, std::uint32_t slices,
-                             const simulator::TraceOptions& options)
+                             const recording::TraceOptions& options)
     : workload_(workload), sample_(workload.space.kind, workload.records, grid_of(slices)) {
   validate_points(workload);
-  const auto trace = simulator::record_rtree(evenly(workload), slices, options);
+  const auto trace = recording::record_rtree(evenly(workload), slices, options);
   inserting_ = inserting_share(*trace);
   base_ = profile_trace(*trace);
 }

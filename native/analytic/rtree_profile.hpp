@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analytic/profile.hpp"
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 #include "workload/generator.hpp"
 #include "workload/points.hpp"
 
@@ -24,7 +24,7 @@ class RTreeProfiler {
   /// std::invalid_argument like record_rtree(), and if the records are drawn by Zipf, for then each
   /// instance has hot points of its own.
   RTreeProfiler(const WorkloadSpec& workload, std::uint32_t slices,
-                const simulator::TraceOptions& options);
+                const recording::TraceOptions& options);
 
   /// The profiles of the instance `seed`, which decides where the hot region lies.
   SliceProfiles profiles(std::uint64_t seed) const;

@@ -19,7 +19,6 @@ Snapshot Model::snapshot() const {
   const auto n = static_cast<std::size_t>(profiles_.slices);
   const auto cores = static_cast<std::size_t>(machine_.cores());
   const auto nodes = static_cast<std::size_t>(machine_.nodes());
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
   if (streams_.empty()) throw std::invalid_argument("no schedule: call place() first");
   const std::vector<double>& core_rate = contention_.core_rate();
   const std::vector<double>& service_ns = contention_.service_ns();
@@ -28,12 +27,10 @@ Snapshot Model::snapshot() const {
   result.slices.assign(n, SliceRates{});
   result.read_gb_per_s.assign(nodes, 0.0);
   result.write_gb_per_s.assign(nodes, 0.0);
-  result.link_gb_per_s.assign(sockets * sockets, 0.0);
-  const auto carry = [&](std::size_t from, std::size_t to, double gb_per_s) {
-    while (from != to) {
-      const auto next = static_cast<std::size_t>(machine_.next_socket[from * sockets + to]);
-      result.link_gb_per_s[from * sockets + next] += gb_per_s;
-      from = next;
+  result.link_gb_per_s.assign(contention_.routes().links(), 0.0);
+  const auto carry = [&](std::size_t from_node, std::size_t to_node, double gb_per_s) {
+    for (const std::uint32_t link : contention_.routes().between_nodes(from_node, to_node)) {
+      result.link_gb_per_s[link] += gb_per_s;
     }
   };
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -91,10 +88,8 @@ Snapshot Model::snapshot() const {
     const double written = demand.written_bytes * rate * 1e-3;
     result.read_gb_per_s[m] += read;
     result.write_gb_per_s[m] += written;
-    const auto here = static_cast<std::size_t>(machine_.socket_of_node[a]);
-    const auto there = static_cast<std::size_t>(machine_.socket_of_node[m]);
-    carry(there, here, read);
-    carry(here, there, written);
+    carry(m, a, read);
+    carry(a, m, written);
   }
   // A preempted thread waits a time slice for every one it runs against its neighbour.
   for (SliceRates& r : result.slices) {

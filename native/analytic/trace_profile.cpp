@@ -129,7 +129,7 @@ std::array<Class, popularities + 1> classify(const std::vector<Touched>& touched
 
 }  // namespace
 
-SliceProfiles profile_trace(const simulator::Trace& trace) {
+SliceProfiles profile_trace(const recording::Trace& trace) {
   const std::size_t queries = trace.size();
   if (queries == 0) throw std::invalid_argument("a trace of 0 queries: must have at least 1");
   const std::size_t n = trace.slices;
@@ -144,7 +144,7 @@ SliceProfiles profile_trace(const simulator::Trace& trace) {
   std::vector<Touched> lines(trace.lines()), pages(trace.pages());
   std::vector<std::map<std::uint16_t, double>> executed(n);  // [touched][executing]
   for (std::size_t q = 0; q < queries; ++q) {
-    const simulator::TracedQuery& query = trace.queries[q];
+    const recording::TracedQuery& query = trace.queries[q];
     Moments& m = moments[query.slice];
     m.queries += 1.0;
     m.instructions += query.instructions;
@@ -155,7 +155,7 @@ SliceProfiles profile_trace(const simulator::Trace& trace) {
         query_work(query.instructions, query.branch_misses, query.dependent, query.streaming);
     m.work += work;
     m.square += work * work;
-    for (const simulator::Touch touch : trace.touches_of(q)) {
+    for (const recording::Touch touch : trace.touches_of(q)) {
       Touched& line = lines[touch.line()];
       if (touch.writes() && line.last_writer != q) {
         line.last_writer = q;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analytic/profile.hpp"
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
 namespace pmoss::analytic {
 
@@ -10,6 +10,6 @@ namespace pmoss::analytic {
 /// about its popularity, so the classes are those of a mixture of Poisson distributions that
 /// explains the numbers of touches best, untouched lines included. Throws std::invalid_argument
 /// for a trace without queries.
-SliceProfiles profile_trace(const simulator::Trace& trace);
+SliceProfiles profile_trace(const recording::Trace& trace);
 
 }  // namespace pmoss::analytic

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "index/btree.hpp"
-#include "simulator/record.hpp"
-#include "simulator/sort_keys.hpp"
+#include "recording/record.hpp"
+#include "recording/sort_keys.hpp"
 #include "workload/keyspace.hpp"
 
 namespace {
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   spec.lookup = spec.insert = 0.5;
   spec.distribution = pmoss::Distribution::zipf;
   spec.records = argument(1, spec.records);
-  pmoss::simulator::TraceOptions options;
+  pmoss::recording::TraceOptions options;
   options.queries = argument(2, options.queries);
   options.line_sampling = static_cast<std::uint32_t>(argument(3, options.line_sampling));
   const auto slices = static_cast<std::uint32_t>(argument(4, 256));
@@ -56,14 +56,14 @@ int main(int argc, char** argv) {
     }
     {
       const Stopwatch watch("sort keys");
-      pmoss::simulator::sort_keys(keys);
+      pmoss::recording::sort_keys(keys);
     }
     pmoss::BTree tree({.slices = slices, .huge_pages = true});
     const Stopwatch watch("load tree");
     tree.bulk_load(keys, keys, spec.seed);
   }
   const Stopwatch watch("record, all together");
-  const auto trace = pmoss::simulator::record_btree(spec, slices, options);
+  const auto trace = pmoss::recording::record_btree(spec, slices, options);
   double touches = 0.0;
   for (std::size_t i = 0; i < trace->size(); ++i) {
     touches += trace->queries[i].dependent + trace->queries[i].streaming;

@@ -40,7 +40,7 @@ void bind_analytic(py::module_& module) {
              const py::gil_scoped_release release;
              return std::make_unique<analytic::RTreeProfiler>(
                  workload, slices,
-                 simulator::TraceOptions{queries, line_sampling, page_sampling, 0});
+                 recording::TraceOptions{queries, line_sampling, page_sampling, 0});
            }),
            py::arg("workload"), py::arg("slices"), py::kw_only(), py::arg("queries"),
            py::arg("line_sampling"), py::arg("page_sampling"))

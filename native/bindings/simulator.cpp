@@ -9,9 +9,9 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
-#include "simulator/micro_trace.hpp"
-#include "simulator/record.hpp"
-#include "simulator/record_rtree.hpp"
+#include "recording/micro_trace.hpp"
+#include "recording/record.hpp"
+#include "recording/record_rtree.hpp"
 #include "simulator/server.hpp"
 
 namespace py = pybind11;
@@ -19,9 +19,9 @@ namespace py = pybind11;
 namespace pmoss::bindings {
 namespace {
 
-using simulator::Trace;
-using simulator::TracedQuery;
-using simulator::TraceOptions;
+using recording::Trace;
+using recording::TracedQuery;
+using recording::TraceOptions;
 
 double mean(const Trace& trace, std::uint16_t TracedQuery::* count) {
   double sum = 0.0;
@@ -123,19 +123,19 @@ void def_record(py::module_& module, const char* name, Record record, const char
 void bind_micro_traces(py::module_& module) {
   const auto released = py::call_guard<py::gil_scoped_release>();
   module.def(
-      "pointer_chase", &simulator::pointer_chase, py::arg("slices"), py::arg("lines_per_slice"),
+      "pointer_chase", &recording::pointer_chase, py::arg("slices"), py::arg("lines_per_slice"),
       py::arg("queries"), released,
       "Queries of one dependent touch each, over the shuffled lines of their slice. Time per "
       "query = latency / mlp_dependent.");
-  module.def("streaming", &simulator::streaming, py::arg("slices"), py::arg("lines_per_slice"),
+  module.def("streaming", &recording::streaming, py::arg("slices"), py::arg("lines_per_slice"),
              py::arg("lines_per_query"), py::arg("queries"), py::arg("written_share") = 0.0,
              released,
              "Queries that stream the next lines of their slice, a share of which is written.");
   module.def(
-      "modified_lines", &simulator::modified_lines, py::arg("lines"), py::arg("queries"), released,
+      "modified_lines", &recording::modified_lines, py::arg("lines"), py::arg("queries"), released,
       "Queries of two slices write the lines of slice 0 in turn, so that each finds its line "
       "modified by the other's core. Time per query = latency / mlp_dependent.");
-  module.def("page_chase", &simulator::page_chase, py::arg("slices"), py::arg("pages_per_slice"),
+  module.def("page_chase", &recording::page_chase, py::arg("slices"), py::arg("pages_per_slice"),
              py::arg("queries"), released,
              "Queries of one touch of a page each, over the shuffled pages of their slice, and of "
              "no line: what translation takes.");
@@ -172,10 +172,10 @@ void bind_simulator(py::module_& module) {
       .def("shares", &shares, "Share of the queries that the core of each slice runs.");
 
   def_record(
-      module, "record_btree", &simulator::record_btree,
+      module, "record_btree", &recording::record_btree,
       "Builds the B+-tree of the workload's instance, runs queries on it and tells what they "
       "touched.");
-  def_record(module, "record_rtree", &simulator::record_rtree,
+  def_record(module, "record_rtree", &recording::record_rtree,
              "Packs the R-tree of the workload's points, runs the instance's queries on it and "
              "tells what they touched. The slices are the cells of a grid.");
 

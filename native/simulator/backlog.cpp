@@ -5,7 +5,8 @@
 namespace pmoss::simulator {
 
 // The queries of each stream in the order of the trace: a counting sort.
-void Backlog::prepare(const Trace& trace, const Machine& machine, const Placement& placement) {
+void Backlog::prepare(const recording::Trace& trace, const Machine& machine,
+                      const Placement& placement) {
   const auto stream_of_slice = [&](std::size_t slice) -> std::size_t {
     if (placement.routing == Routing::any) return 0;
     return static_cast<std::size_t>(placement.routing == Routing::node ? placement.nodes[slice]
@@ -35,7 +36,7 @@ void Backlog::prepare(const Trace& trace, const Machine& machine, const Placemen
   for (Stream& stream : streams_) stream.at = stream.begin;
 }
 
-std::uint32_t Backlog::next(const Trace& trace, std::size_t core) noexcept {
+std::uint32_t Backlog::next(const recording::Trace& trace, std::size_t core) noexcept {
   Stream& stream = streams_[stream_of_core_[core]];
   if (stream.begin == stream.end) return nothing;
   const std::uint32_t query = queries_[stream.at];
@@ -44,7 +45,7 @@ std::uint32_t Backlog::next(const Trace& trace, std::size_t core) noexcept {
   constexpr std::size_t ahead = 2;
   if (stream.at + ahead < stream.end) {
     __builtin_prefetch(&trace.queries[queries_[stream.at + ahead]]);
-    const TracedQuery& next = trace.queries[queries_[stream.at]];
+    const recording::TracedQuery& next = trace.queries[queries_[stream.at]];
     __builtin_prefetch(trace.touches.data() + next.first_touch);
     __builtin_prefetch(trace.page_touches.data() + next.first_page);
   }

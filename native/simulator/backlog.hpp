@@ -7,7 +7,7 @@
 
 #include "machine/machine.hpp"
 #include "machine/placement.hpp"
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
 namespace pmoss::simulator {
 
@@ -18,10 +18,10 @@ class Backlog {
  public:
   static constexpr std::uint32_t nothing = ~std::uint32_t{0};
 
-  void prepare(const Trace& trace, const Machine& machine, const Placement& placement);
+  void prepare(const recording::Trace& trace, const Machine& machine, const Placement& placement);
 
   /// The next query of a worker of that trace, or `nothing` if none is ever routed to it.
-  std::uint32_t next(const Trace& trace, std::size_t core) noexcept;
+  std::uint32_t next(const recording::Trace& trace, std::size_t core) noexcept;
 
  private:
   struct Stream {

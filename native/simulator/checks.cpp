@@ -47,19 +47,19 @@ bool has_workers(const Machine& machine, std::int32_t node) {
 
 void check(const ServerOptions& options) {
   require_share("warmup_share", options.warmup_share);
-  require_share("balancing_stay_share", options.balancing_stay_share);
+  require_share("stay_share", options.balancing.stay_share);
   if (!(options.epoch_us > 0.0) || !std::isfinite(options.epoch_us)) {
     refuse("epoch_us", options.epoch_us, "positive");
   }
-  if (!(options.hint_faults_per_us >= 0.0)) {
-    refuse("hint_faults_per_us", options.hint_faults_per_us, "at least 0");
+  if (!(options.balancing.hint_faults_per_us >= 0.0)) {
+    refuse("hint_faults_per_us", options.balancing.hint_faults_per_us, "at least 0");
   }
-  if (!(options.hint_fault_ns >= 0.0)) {
-    refuse("hint_fault_ns", options.hint_fault_ns, "at least 0");
+  if (!(options.balancing.hint_fault_ns >= 0.0)) {
+    refuse("hint_fault_ns", options.balancing.hint_fault_ns, "at least 0");
   }
 }
 
-void check(const Trace& trace) {
+void check(const recording::Trace& trace) {
   constexpr std::size_t most_queries = std::numeric_limits<std::uint32_t>::max() - 1;
   if (trace.size() == 0) refuse("queries of the trace", 0, "at least 1");
   if (trace.size() > most_queries) {
@@ -74,7 +74,7 @@ void check(const Trace& trace) {
              "below " + std::to_string(trace.slices));
     }
   }
-  for (const Touch& touch : trace.touches) {
+  for (const recording::Touch& touch : trace.touches) {
     if (touch.line() >= trace.lines()) {
       refuse("a touched line", touch.line(), "below " + std::to_string(trace.lines()));
     }
@@ -102,7 +102,7 @@ void check(const Neighbours& neighbours, const Machine& machine) {
   }
 }
 
-void check(const Placement& placement, const Trace& trace, const Machine& machine) {
+void check(const Placement& placement, const recording::Trace& trace, const Machine& machine) {
   if (placement.nodes.size() != trace.slices) {
     refuse("length of nodes", placement.nodes.size(), std::to_string(trace.slices));
   }

@@ -4,8 +4,8 @@
 #include "machine/machine.hpp"
 #include "machine/neighbours.hpp"
 #include "machine/placement.hpp"
+#include "recording/trace.hpp"
 #include "simulator/server.hpp"
-#include "simulator/trace.hpp"
 
 namespace pmoss::simulator {
 
@@ -14,11 +14,11 @@ namespace pmoss::simulator {
 void check(const ServerOptions& options);
 
 /// Whether the trace has queries, and names only slices, lines and pages that it has.
-void check(const Trace& trace);
+void check(const recording::Trace& trace);
 
 void check(const Neighbours& neighbours, const Machine& machine);
 
 /// Whether the machine's workers can run every slice of the trace.
-void check(const Placement& placement, const Trace& trace, const Machine& machine);
+void check(const Placement& placement, const recording::Trace& trace, const Machine& machine);
 
 }  // namespace pmoss::simulator

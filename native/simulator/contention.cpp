@@ -36,6 +36,7 @@ Contention::Contention(const Machine& machine)
       machine_(machine),
       dram_curve_(machine.dram_curve),
       link_curve_(machine.link_curve),
+      routes_(machine),
       socket_of_node_(machine.socket_of_node.begin(), machine.socket_of_node.end()),
       memories_(nodes_),
       links_(sockets_ * sockets_),
@@ -93,10 +94,8 @@ void Contention::route(const std::vector<double>& flow, std::vector<double>& cro
   crossed.assign(sockets_ * sockets_, 0.0);
   for (std::size_t from = 0; from < sockets_; ++from) {
     for (std::size_t to = 0; to < sockets_; ++to) {
-      for (std::size_t at = from; at != to;) {
-        const auto next = static_cast<std::size_t>(machine_.next_socket[at * sockets_ + to]);
-        crossed[at * sockets_ + next] += flow[from * sockets_ + to];
-        at = next;
+      for (const std::uint32_t link : routes_.between(from, to)) {
+        crossed[link] += flow[from * sockets_ + to];
       }
     }
   }
@@ -106,11 +105,7 @@ void Contention::update_multipliers() {
   for (std::size_t from = 0; from < sockets_; ++from) {
     for (std::size_t to = 0; to < sockets_; ++to) {
       double factor = 1.0;
-      for (std::size_t at = from; at != to;) {
-        const auto next = static_cast<std::size_t>(machine_.next_socket[at * sockets_ + to]);
-        factor *= link_latency_[at * sockets_ + next];
-        at = next;
-      }
+      for (const std::uint32_t link : routes_.between(from, to)) factor *= link_latency_[link];
       route_latency_[from * sockets_ + to] = factor;
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "machine/link_routes.hpp"
 #include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
 #include "machine/neighbours.hpp"
@@ -72,6 +73,7 @@ class Contention {
   std::size_t nodes_, sockets_;
   Machine machine_;
   LoadedLatency dram_curve_, link_curve_;
+  LinkRoutes routes_;
   std::vector<std::size_t> socket_of_node_;
   std::vector<Resource> memories_, links_;
   std::vector<double> memory_latency_, link_latency_;  // multipliers

@@ -15,7 +15,8 @@ constexpr double mean_over_queries = 512.0;
 constexpr std::uint32_t longest_hold_ns = 1U << 20;
 
 // What counters show of a touch that the core's own L2 did not serve.
-void count(Touch touch, const Served& served, bool remote, double mlp, SliceCounts& counts) {
+void count(recording::Touch touch, const Served& served, bool remote, double mlp,
+           SliceCounts& counts) {
   const bool from_memory = served.by == Served::By::memory;
   if (from_memory) {
     counts.local_loads += remote ? 0 : 1;
@@ -37,7 +38,7 @@ void count(Touch touch, const Served& served, bool remote, double mlp, SliceCoun
 
 }  // namespace
 
-Execution::Execution(const Machine& machine, std::shared_ptr<const Trace> trace,
+Execution::Execution(const Machine& machine, std::shared_ptr<const recording::Trace> trace,
                      Neighbours neighbours)
     : machine_(machine),
       nodes_(static_cast<std::size_t>(machine.nodes())),
@@ -64,8 +65,8 @@ void Execution::reset(const PageHomes& homes) {
 
 Execution::Work Execution::begin(std::size_t c, std::uint32_t query_index, double now_ns,
                                  double speed, SliceCounts& counts) {
-  const TracedQuery& query = trace_->queries[query_index];
-  const std::span<const Touch> touches = trace_->touches_of(query_index);
+  const recording::TracedQuery& query = trace_->queries[query_index];
+  const std::span<const recording::Touch> touches = trace_->touches_of(query_index);
   MeanWait& mean = mean_[c];
   const double cpu_ns =
       (query.instructions / machine_.instructions_per_cycle +
@@ -85,7 +86,7 @@ Execution::Work Execution::begin(std::size_t c, std::uint32_t query_index, doubl
   double line_ns = 0.0, dram_ns = 0.0;  // waits of this query for recorded lines
   std::uint32_t locked[8];
   std::size_t locks = 0, n = 0;
-  for (const Touch touch : touches) {
+  for (const recording::Touch touch : touches) {
     const std::uint32_t line = touch.line();
     LineState& state = memory_.state(line);
     ++n;

@@ -8,11 +8,11 @@
 
 #include "machine/machine.hpp"
 #include "machine/neighbours.hpp"
+#include "recording/trace.hpp"
 #include "simulator/memory_system.hpp"
 #include "simulator/page_homes.hpp"
 #include "simulator/slice_counts.hpp"
 #include "simulator/tlb.hpp"
-#include "simulator/trace.hpp"
 
 namespace pmoss::simulator {
 
@@ -37,7 +37,8 @@ class Execution {
   };
 
   /// `machine` must outlive it. Throws std::invalid_argument for what the directory cannot hold.
-  Execution(const Machine& machine, std::shared_ptr<const Trace> trace, Neighbours neighbours);
+  Execution(const Machine& machine, std::shared_ptr<const recording::Trace> trace,
+            Neighbours neighbours);
 
   /// Empties everything for a run in which pages lie where `homes` says.
   void reset(const PageHomes& homes);
@@ -50,7 +51,7 @@ class Execution {
   /// Latencies follow the traffic of the epoch of `ns` that ends here.
   void close_epoch(double ns);
 
-  const Trace& trace() const { return *trace_; }
+  const recording::Trace& trace() const { return *trace_; }
   const Neighbours& neighbours() const { return neighbours_; }
   const MemorySystem& memory() const { return memory_; }
 
@@ -72,7 +73,7 @@ class Execution {
 
   const Machine& machine_;
   std::size_t nodes_;
-  std::shared_ptr<const Trace> trace_;
+  std::shared_ptr<const recording::Trace> trace_;
   Neighbours neighbours_;
   MemorySystem memory_;
   Tlb tlb_;

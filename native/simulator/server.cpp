@@ -58,7 +58,7 @@ class Server::State {
     }
   }
 
-  void set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours);
+  void set_instance(std::shared_ptr<const recording::Trace> trace, Neighbours neighbours);
   Snapshot run(const Placement& placement, std::uint64_t seed);
 
  private:
@@ -95,7 +95,7 @@ class Server::State {
   ServerOptions options_;
   std::vector<std::uint32_t> workers_;
   std::unique_ptr<Execution> execution_;
-  const Trace* trace_ = nullptr;  // of the execution
+  const recording::Trace* trace_ = nullptr;  // of the execution
 
   // One run.
   Placement placement_;
@@ -119,7 +119,8 @@ class Server::State {
   Histogram responses_;
 };
 
-void Server::State::set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours) {
+void Server::State::set_instance(std::shared_ptr<const recording::Trace> trace,
+                                 Neighbours neighbours) {
   if (!trace) throw std::invalid_argument("no trace");
   check(*trace);
   check(neighbours, machine_);
@@ -146,8 +147,7 @@ void Server::State::prepare_cores(const Placement& placement) {
         neighbours.sibling_busy_share.empty() ? 0.0 : neighbours.sibling_busy_share[c];
     double faults = 0.0;
     if (options_.numa_balancing && placement.data == DataPlacement::first_touch) {
-      faults = std::min(0.5, options_.hint_faults_per_us * options_.hint_fault_ns * 1e-3 /
-                                 static_cast<double>(workers_.size()));
+      faults = options_.balancing.fault_share(static_cast<double>(workers_.size()));
     }
     core.task_share = 1.0 - busy;
     const double speed = (1.0 - busy) * (1.0 - faults);
@@ -324,7 +324,7 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
   arrivals_ = Random(mix64(seed) + 1);
   prepare_cores(placement);
   execution_->reset(PageHomes(machine_, workers_, placement, options_.numa_balancing,
-                              options_.balancing_stay_share));
+                              options_.balancing.stay_share));
   if (has_backlog()) {
     backlog_.prepare(*trace_, machine_, placement);
     left_.assign(cores() * static_cast<std::size_t>(load_.outstanding_per_worker), 0.0);
@@ -405,7 +405,7 @@ Server::~Server() = default;
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 
-void Server::set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours) {
+void Server::set_instance(std::shared_ptr<const recording::Trace> trace, Neighbours neighbours) {
   state_->set_instance(std::move(trace), std::move(neighbours));
 }
 

@@ -7,9 +7,10 @@
 #include "machine/load.hpp"
 #include "machine/machine.hpp"
 #include "machine/neighbours.hpp"
+#include "machine/numa_balancing.hpp"
 #include "machine/placement.hpp"
 #include "machine/snapshot.hpp"
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
 namespace pmoss::simulator {
 
@@ -23,13 +24,8 @@ struct ServerOptions {
   double epoch_us = 25.0;     ///< simulated time after which latencies follow the traffic
   Dispatch dispatch = Dispatch::ideal;
 
-  /// Linux's automatic NUMA balancing. Where pages were placed by first touch, each has moved to
-  /// the node of one of those that access it, by a hash, except a share that stays; and hint faults
-  /// take time of the workers. Interleaved pages and pages bound to their slice's node are exempt.
-  bool numa_balancing = false;
-  double balancing_stay_share = 0.25;
-  double hint_faults_per_us = 0.065;  ///< of the whole process: 256 MB/s of 4 KiB pages
-  double hint_fault_ns = 2000.0;
+  bool numa_balancing = false;  ///< a hash decides to which node a page has moved
+  NumaBalancing balancing;
 };
 
 /// Executes a trace once from beginning to end and measures what follows the warm-up. The result of
@@ -47,7 +43,7 @@ class Server {
   Server& operator=(Server&&) noexcept;
 
   /// Throws std::invalid_argument for a trace without queries or neighbours of a wrong shape.
-  void set_instance(std::shared_ptr<const Trace> trace, Neighbours neighbours = {});
+  void set_instance(std::shared_ptr<const recording::Trace> trace, Neighbours neighbours = {});
 
   /// `placement.nodes` is for every slice; so is `placement.cores` where the routing is by core.
   /// Throws std::invalid_argument, and std::logic_error before set_instance().

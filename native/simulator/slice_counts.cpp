@@ -8,7 +8,8 @@ constexpr double time_slice_us = 3000.0;
 
 }  // namespace
 
-SliceRates SliceCounts::rates(double per_us, const Trace& trace, const Machine& machine) const {
+SliceRates SliceCounts::rates(double per_us, const recording::Trace& trace,
+                              const Machine& machine) const {
   const double lines = trace.line_sampling;
   const double pages = trace.page_sampling;
   const auto rate = [per_us](auto count) { return static_cast<double>(count) * per_us; };

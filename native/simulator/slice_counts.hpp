@@ -5,7 +5,7 @@
 
 #include "machine/machine.hpp"
 #include "machine/snapshot.hpp"
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
 namespace pmoss::simulator {
 
@@ -16,7 +16,7 @@ struct SliceCounts {
   double branch_misses, beyond_domain_ns, domain_ns, walk_ns, task_ns, elapsed_ns;
 
   /// Per microsecond, of all lines and pages.
-  SliceRates rates(double per_us, const Trace& trace, const Machine& machine) const;
+  SliceRates rates(double per_us, const recording::Trace& trace, const Machine& machine) const;
 };
 
 }  // namespace pmoss::simulator

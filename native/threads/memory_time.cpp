@@ -41,7 +41,8 @@ MemoryTime::MemoryTime(const Machine& machine, const SlowMemory& slow, const Pro
       program_(program),
       kernel_(kernel),
       memory_curve_(machine.dram_curve),
-      link_curve_(machine.link_curve) {
+      link_curve_(machine.link_curve),
+      routes_(machine) {
   const auto nodes = static_cast<std::size_t>(machine_.nodes());
   slow_node_.assign(nodes, true);
   for (const int node : machine_.node_of_core) slow_node_[static_cast<std::size_t>(node)] = false;
@@ -59,22 +60,7 @@ MemoryTime::MemoryTime(const Machine& machine, const SlowMemory& slow, const Pro
   memories_.assign(nodes, {});
   paths_.assign(nodes, {});
   remote_writers_.assign(nodes, 0.0);
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  links_.assign(sockets * sockets, {});
-}
-
-template <typename Act>
-void MemoryTime::along(int from_node, int to_node, Act&& act) const {
-  const auto socket = [this](int node) {
-    return static_cast<std::size_t>(machine_.socket_of_node[static_cast<std::size_t>(node)]);
-  };
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  const std::size_t to = socket(to_node);
-  for (std::size_t at = socket(from_node); at != to;) {
-    const auto next = static_cast<std::size_t>(machine_.next_socket[at * sockets + to]);
-    act(at * sockets + next);
-    at = next;
-  }
+  links_.assign(routes_.links(), {});
 }
 
 double MemoryTime::blocks(double bytes, int home) const noexcept {
@@ -97,7 +83,9 @@ void MemoryTime::fill(Kind& kind) const {
   const bool slow = slow_node_[home];
   double load = memories_[home].latency;
   if (remote) {
-    along(kind.home, kind.cpu_node, [&](std::size_t link) { load *= links_[link].latency; });
+    for (const std::uint32_t link : links_between(kind.home, kind.cpu_node)) {
+      load *= links_[link].latency;
+    }
   }
   const double idle = machine_.dram_latency(kind.cpu_node, kind.home);
   const double read_line = slow ? slow_.read_ns * (remote ? slow_.remote_read_ratio : 1.0) : idle;
@@ -146,11 +134,12 @@ void MemoryTime::add_demand(const Kind& kind) {
   memories_[home].demand += read / machine_.dram_gb_per_s[home] +
                             written * occupancy / machine_.dram_write_gb_per_s[home];
   if (!remote) return;
-  const auto add = [&](std::size_t link, double bytes) {
-    links_[link].demand += bytes / machine_.link_gb_per_s[link];
-  };
-  along(kind.home, kind.cpu_node, [&](std::size_t link) { add(link, read); });
-  along(kind.cpu_node, kind.home, [&](std::size_t link) { add(link, written); });
+  for (const std::uint32_t link : links_between(kind.home, kind.cpu_node)) {
+    links_[link].demand += read / machine_.link_gb_per_s[link];
+  }
+  for (const std::uint32_t link : links_between(kind.cpu_node, kind.home)) {
+    links_[link].demand += written / machine_.link_gb_per_s[link];
+  }
 }
 
 void MemoryTime::solve(std::vector<Kind>& kinds) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
+#include "machine/link_routes.hpp"
 #include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
 #include "threads/program.hpp"
@@ -35,7 +38,7 @@ struct Kind {
 
 /// Finds the state in which every thread waits as long as the traffic of all makes it wait: the
 /// measured curves below saturation; beyond it a memory's latency rises until its traffic fits
-/// (Little's law), as in simulator::Contention.
+/// (Little's law).
 class MemoryTime {
  public:
   MemoryTime(const Machine& machine, const SlowMemory& slow, const Program& program,
@@ -68,15 +71,18 @@ class MemoryTime {
   void fill(Kind& kind) const;
   void add_demand(const Kind& kind);
   double blocks(double bytes, int home) const noexcept;
-  /// Calls `act` with the index of every link from one node's socket to another's.
-  template <typename Act>
-  void along(int from_node, int to_node, Act&& act) const;
+  /// The links from one node's socket to another's.
+  std::span<const std::uint32_t> links_between(int from_node, int to_node) const noexcept {
+    return routes_.between_nodes(static_cast<std::size_t>(from_node),
+                                 static_cast<std::size_t>(to_node));
+  }
 
   Machine machine_;
   SlowMemory slow_;
   Program program_;
   Kernel kernel_;
   LoadedLatency memory_curve_, link_curve_;
+  LinkRoutes routes_;
   std::vector<bool> slow_node_;
   std::vector<int> near_;
   std::vector<Resource> memories_, paths_, links_;  // paths: remote reads of a slow memory

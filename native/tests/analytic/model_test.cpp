@@ -10,7 +10,7 @@
 
 #include "analytic/btree_profile.hpp"
 #include "analytic/exhaustive.hpp"
-#include "tests/analytic/small_machine.hpp"
+#include "tests/machine/small_machine.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::analytic {

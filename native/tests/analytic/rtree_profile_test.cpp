@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "analytic/trace_profile.hpp"
-#include "simulator/record_rtree.hpp"
+#include "recording/record_rtree.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -28,8 +28,8 @@ WorkloadSpec ranges(Distribution distribution, double insert) {
   return spec;
 }
 
-simulator::TraceOptions options() {
-  simulator::TraceOptions o;
+recording::TraceOptions options() {
+  recording::TraceOptions o;
   o.queries = 200'000;
   o.line_sampling = 1;
   o.page_sampling = 1;
@@ -76,7 +76,7 @@ TEST(RTreeProfile, AHotRegionIsFittedToTheInstance) {
   for (const std::uint64_t seed : {3, 4}) {
     spec.seed = seed;
     expect_alike(profiler.profiles(seed),
-                 profile_trace(*simulator::record_rtree(spec, slices, options())), 0.10, 0.05);
+                 profile_trace(*recording::record_rtree(spec, slices, options())), 0.10, 0.05);
   }
 }
 
@@ -84,7 +84,7 @@ TEST(RTreeProfile, InsertsFollowTheDensityOfThePoints) {
   WorkloadSpec spec = ranges(Distribution::hot_range, 0.2);
   const SliceProfiles fitted = RTreeProfiler(spec, slices, options()).profiles(5);
   spec.seed = 5;
-  const SliceProfiles own = profile_trace(*simulator::record_rtree(spec, slices, options()));
+  const SliceProfiles own = profile_trace(*recording::record_rtree(spec, slices, options()));
   expect_alike(fitted, own, 0.10, 0.20);
   EXPECT_NEAR(written(fitted) / written(own), 1.0, 0.10);
 }
@@ -95,7 +95,7 @@ TEST(RTreeProfile, WithoutAHotRegionAllInstancesAreAlike) {
   EXPECT_EQ(profiler.profiles(1).share, profiler.profiles(2).share);
   spec.seed = 9;
   expect_alike(profiler.profiles(9),
-               profile_trace(*simulator::record_rtree(spec, slices, options())), 0.01, 0.02);
+               profile_trace(*recording::record_rtree(spec, slices, options())), 0.01, 0.02);
 }
 
 TEST(RTreeProfile, RefusesZipf) {

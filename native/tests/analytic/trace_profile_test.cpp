@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "analytic/btree_profile.hpp"
-#include "simulator/record.hpp"
+#include "recording/record.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -25,8 +25,8 @@ WorkloadSpec workload(double lookup, double insert, double scan, Distribution di
   return w;
 }
 
-simulator::TraceOptions options() {
-  simulator::TraceOptions o;
+recording::TraceOptions options() {
+  recording::TraceOptions o;
   o.queries = 200'000;
   o.line_sampling = 1;
   o.page_sampling = 1;
@@ -78,7 +78,7 @@ TEST_P(FormulaAgainstTrace, AgreeWithinAFewPercent) {
   const Case& c = GetParam();
   const WorkloadSpec spec = workload(c.lookup, c.insert, c.scan, c.distribution);
   const SliceProfiles formula = BTreeProfiler(spec, slices).profiles(spec.seed);
-  const SliceProfiles traced = profile_trace(*simulator::record_btree(spec, slices, options()));
+  const SliceProfiles traced = profile_trace(*recording::record_btree(spec, slices, options()));
   const Totals f = totals(formula), t = totals(traced);
   EXPECT_NEAR(f.dependent / t.dependent, 1.0, 0.01);
   EXPECT_NEAR(f.streaming / t.streaming, 1.0, 0.04);
@@ -111,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Workloads, FormulaAgainstTrace,
 
 /// A trace of one line per slice; each query of slice s touches lines s and, if that is another
 /// one's, s + 1.
-simulator::Trace two_slices(int queries) {
-  simulator::Trace trace;
+recording::Trace two_slices(int queries) {
+  recording::Trace trace;
   trace.slices = 2;
   trace.slice_of_line = {0, 1};
   trace.address_page_of_line = {0, 1};
@@ -120,7 +120,7 @@ simulator::Trace two_slices(int queries) {
   trace.address_page_of_page = {0, 1};
   trace.bytes_of_slice = {4096, 4096};
   for (int q = 0; q <= queries; ++q) {
-    simulator::TracedQuery query{};
+    recording::TracedQuery query{};
     query.first_touch = trace.touches.size();
     query.first_page = trace.page_touches.size();
     query.slice = static_cast<std::uint16_t>(q % 2);
@@ -155,7 +155,7 @@ TEST(TraceProfile, KnowsWhoTouchesWhoseLines) {
 }
 
 TEST(TraceProfile, RefusesAnEmptyTrace) {
-  EXPECT_THROW(profile_trace(simulator::Trace{}), std::invalid_argument);
+  EXPECT_THROW(profile_trace(recording::Trace{}), std::invalid_argument);
 }
 
 }  // namespace

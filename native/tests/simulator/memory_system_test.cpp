@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/analytic/small_machine.hpp"
+#include "tests/machine/small_machine.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::simulator {

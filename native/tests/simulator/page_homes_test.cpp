@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/analytic/small_machine.hpp"
+#include "tests/machine/small_machine.hpp"
 
 namespace pmoss::simulator {
 namespace {

@@ -8,11 +8,20 @@
 #include <stdexcept>
 #include <vector>
 
-#include "simulator/micro_trace.hpp"
-#include "tests/analytic/small_machine.hpp"
+#include "recording/micro_trace.hpp"
+#include "tests/machine/small_machine.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::simulator {
+
+using recording::modified_lines;
+using recording::page_chase;
+using recording::pointer_chase;
+using recording::streaming;
+using recording::Touch;
+using recording::Trace;
+using recording::TracedQuery;
+
 namespace {
 
 constexpr double line_bytes = 64.0;
@@ -448,7 +457,7 @@ TEST(Server, NumaBalancingBringsPagesToTheirUsersButFaultsTakeTime) {
   const auto chase_ns = [&](bool balancing, double fault_ns, DataPlacement data) {
     ServerOptions options;
     options.numa_balancing = balancing;
-    options.hint_fault_ns = fault_ns;
+    options.balancing.hint_fault_ns = fault_ns;
     Server server(flat_machine(), {}, options);
     server.set_instance(trace);
     const std::vector<std::int32_t> core{6}, node{0};

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tests/analytic/small_machine.hpp"
+#include "tests/machine/small_machine.hpp"
 
 namespace pmoss::threads {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 #include "workload/points.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 
 /// Packs the R-tree of the workload's records (which are the same for all instances, see
 /// point_of_record()), its nodes as full as inserts leave them, runs `options.queries` operations
@@ -21,4 +21,4 @@ namespace pmoss::simulator {
 std::shared_ptr<const Trace> record_rtree(const WorkloadSpec& spec, std::uint32_t slices,
                                           const TraceOptions& options);
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

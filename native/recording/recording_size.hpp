@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 
 struct RecordingSize {
   double index_bytes;     ///< of the nodes, once all queries have run
@@ -22,4 +22,4 @@ bool suits_huge_pages(double index_bytes, std::uint32_t slices);
 void check(const RecordingSize& size, std::uint64_t records, std::uint32_t slices,
            const TraceOptions& options);
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

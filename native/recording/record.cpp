@@ -1,4 +1,4 @@
-#include "simulator/record.hpp"
+#include "recording/record.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,12 +6,12 @@
 
 #include "index/btree.hpp"
 #include "index/operation_cost.hpp"
-#include "simulator/recording_size.hpp"
-#include "simulator/sort_keys.hpp"
-#include "simulator/trace_builder.hpp"
+#include "recording/recording_size.hpp"
+#include "recording/sort_keys.hpp"
+#include "recording/trace_builder.hpp"
 #include "workload/keyspace.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 constexpr double mean_fill = 0.6931471805599453;
@@ -147,4 +147,4 @@ std::shared_ptr<const Trace> record_btree(const WorkloadSpec& spec, std::uint32_
       Recorder(spec, slices, options, tree).record(options.queries));
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,4 +1,4 @@
-#include "simulator/recording_size.hpp"
+#include "recording/recording_size.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "index/arena.hpp"
 #include "numa/available_memory.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 constexpr double page_bytes = 4096.0;
@@ -46,4 +46,4 @@ void check(const RecordingSize& size, std::uint64_t records, std::uint32_t slice
                        "lower records or queries, or raise line_sampling");
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

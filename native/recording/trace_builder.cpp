@@ -1,4 +1,4 @@
-#include "simulator/trace_builder.hpp"
+#include "recording/trace_builder.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "workload/random.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 constexpr std::size_t roots_per_line = 8;
@@ -199,4 +199,4 @@ Trace TraceBuilder::finish() {
   return std::move(trace_);
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,4 +1,4 @@
-#include "simulator/micro_trace.hpp"
+#include "recording/micro_trace.hpp"
 
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@
 #include "numa/available_memory.hpp"
 #include "workload/random.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 constexpr std::uint32_t lines_per_page = 64;
@@ -154,4 +154,4 @@ std::shared_ptr<Trace> page_chase(std::uint32_t slices, std::uint32_t pages_per_
   return trace;
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,10 +1,10 @@
-#include "simulator/sort_keys.hpp"
+#include "recording/sort_keys.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 constexpr std::size_t few = 96;  // comparing is faster than counting digits
@@ -57,4 +57,4 @@ void sort_keys(std::vector<std::uint64_t>& keys) {
   sort_digits(keys.data(), other.data(), keys.size(), 64, false);
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,4 +1,4 @@
-#include "simulator/record_rtree.hpp"
+#include "recording/record_rtree.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -6,10 +6,10 @@
 #include "index/operation_cost.hpp"
 #include "index/rtree.hpp"
 #include "index/rtree_node.hpp"
-#include "simulator/recording_size.hpp"
-#include "simulator/trace_builder.hpp"
+#include "recording/recording_size.hpp"
+#include "recording/trace_builder.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 using index_detail::RTreeNode;
@@ -118,4 +118,4 @@ std::shared_ptr<const Trace> record_rtree(const WorkloadSpec& spec, std::uint32_
   return std::make_shared<const Trace>(Recorder(spec, options, tree).record(options.queries));
 }
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

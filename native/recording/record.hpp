@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 #include "workload/generator.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 
 /// Builds the B+-tree of the instance `spec.seed`, as full as random inserts leave it, runs
 /// `options.queries` operations on it and frees it. A query runs on the core of its key's slice; a
@@ -20,4 +20,4 @@ namespace pmoss::simulator {
 std::shared_ptr<const Trace> record_btree(const WorkloadSpec& spec, std::uint32_t slices,
                                           const TraceOptions& options);
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,4 +1,4 @@
-#include "simulator/sort_keys.hpp"
+#include "recording/sort_keys.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "workload/random.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 TEST(SortKeys, SortsLikeTheStandardLibrary) {
@@ -34,4 +34,4 @@ TEST(SortKeys, SortsLikeTheStandardLibrary) {
 }
 
 }  // namespace
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,5 +1,5 @@
 // Traces of the B+-tree: the touches that the node layout calls for, sampling, exact counts.
-#include "simulator/record.hpp"
+#include "recording/record.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 #include "index/operation_cost.hpp"
 #include "workload/keyspace.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 using Kind = Operation::Kind;
@@ -338,4 +338,4 @@ TEST(RecordBTree, RefusesBeforeItAllocates) {
 }
 
 }  // namespace
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

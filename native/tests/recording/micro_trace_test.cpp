@@ -1,4 +1,4 @@
-#include "simulator/micro_trace.hpp"
+#include "recording/micro_trace.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 TEST(MicroTrace, AChaseGoesThroughAllLinesOfEachSlice) {
@@ -96,4 +96,4 @@ TEST(MicroTrace, RefusesWhatNoTraceCanHold) {
 }
 
 }  // namespace
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 
 // Every line is recorded, queries take no instructions, query i is of slice i mod slices, and no
 // page is touched unless that is said: translation then costs nothing, as with huge pages. The
@@ -35,4 +35,4 @@ std::shared_ptr<Trace> modified_lines(std::uint32_t lines, std::uint64_t queries
 std::shared_ptr<Trace> page_chase(std::uint32_t slices, std::uint32_t pages_per_slice,
                                   std::uint64_t queries);
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -9,9 +9,9 @@
 
 #include "index/arena.hpp"
 #include "index/tracer.hpp"
-#include "simulator/trace.hpp"
+#include "recording/trace.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 
 /// Throws std::invalid_argument, naming the value and what is right.
 void validate(const TraceOptions& options, std::uint32_t slices);
@@ -76,4 +76,4 @@ class TraceBuilder {
   Trace trace_;
 };
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -1,5 +1,5 @@
 // Traces of the R-tree: the touches that its nodes call for, where queries run, sizes.
-#include "simulator/record_rtree.hpp"
+#include "recording/record_rtree.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "index/operation_cost.hpp"
 #include "index/rtree_node.hpp"
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 namespace {
 
 using Kind = Operation::Kind;
@@ -152,4 +152,4 @@ TEST(RecordRTree, RefusesBeforeItAllocates) {
 }
 
 }  // namespace
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace pmoss::simulator {
+namespace pmoss::recording {
 
 /// How much is recorded. A line or page is either recorded at every touch or never, by a hash of
 /// its number; the simulator shrinks its caches by the same factor.
@@ -85,4 +85,4 @@ struct Trace {
   }
 };
 
-}  // namespace pmoss::simulator
+}  // namespace pmoss::recording

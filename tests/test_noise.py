@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from pmoss_env.backends.base import make_backend
+from pmoss_env.backends import make_backend
 from pmoss_env.errors import DescriptionError
 from pmoss_env.noise import THROUGHPUT_NOISE, Noise
 from pmoss_env.types import COUNTERS

@@ -14,7 +14,7 @@ import numpy as np
 
 from pmoss_benchmarks.evaluation import DEFAULT_ENV, episode_seed, make_environment, rollout
 from pmoss_env import __version__
-from pmoss_env.backends.base import Backend
+from pmoss_env.backends import Backend, backend_options
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -130,7 +130,7 @@ class _Stage:
         policies: Mapping[str, Policy],
         on_round: Callable[[dict[str, Any]], None] | None,
     ) -> None:
-        if env_kwargs.get("backend") == "hardware":
+        if "max_growth" in backend_options(env_kwargs.get("backend", "analytic")):
             # The index that runs is the one to be placed, and put back: it stays as it grows.
             options = {"max_growth": _GROWTH, **(env_kwargs.get("backend_options") or {})}
             env_kwargs = {**env_kwargs, "backend_options": options}
@@ -177,7 +177,7 @@ def restore(env: SpatialSchedulingEnv) -> Restored:
     """Puts the incumbent of the environment's episode back and looks whether all is as it was."""
     before = env.incumbent_snapshot
     after = env.restore()
-    if after.provenance.get("backend") == "hardware":
+    if env.backend.measures_host:
         differs = _differs_on_hardware(before, after)
     else:
         differs = [

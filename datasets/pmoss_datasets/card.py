@@ -8,6 +8,8 @@ import numpy as np
 
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
+from pmoss_env.backends import backend_class
+from pmoss_env.errors import PmossError
 
 _BINS = 10
 _BAR = 30
@@ -49,12 +51,13 @@ def card(dataset: Dataset) -> str:
 def _measurement(dataset: Dataset) -> str:
     provenance = dataset.metadata.provenance
     backend = str(provenance.get("backend", dataset.metadata.env_kwargs.get("backend")))
-    how = {
-        "analytic": "By the analytic model: no server ran. The same recipe gives the same bits.",
-        "simulated": "By execution-driven simulation of the server: the same recipe gives the same "
-        "bits.",
-        "hardware": "On a real server: it cannot be measured again to the bit.",
-    }.get(backend, f"By {backend}.")
+    try:
+        kind = backend_class(backend)
+    except PmossError:  # of a package that is not installed here
+        how = f"By {backend}."
+    else:
+        again = "The same recipe gives the same bits."
+        how = f"{kind.method}. {again if kind.repeatable else 'It cannot be measured again.'}"
     told = json.dumps(provenance, sort_keys=True)
     units = "Counters in million counts per second per slice, off-core values in GB/s, latencies "
     return f"{how} Provenance: `{told}`. {units}in microseconds, throughputs in Mq/s."

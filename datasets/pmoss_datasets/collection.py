@@ -22,6 +22,7 @@ from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, machine_facts
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
+from pmoss_env.backends import backend_class
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES
 
@@ -72,7 +73,7 @@ def collect(
             executor=executor,
             processes=processes,
             address=address,
-            on_servers=recipe.kwargs["backend"] == "hardware",
+            on_servers=backend_class(recipe.kwargs["backend"]).measures_host,
         )
         if progress is not None and len(tasks) < total:
             progress(total - len(tasks), total)

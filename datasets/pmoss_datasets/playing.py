@@ -21,8 +21,6 @@ from pmoss_env.policies import Policy
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Float32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
-#: Backends whose episodes know the throughput after every step.
-STEP_MEASURING = ("analytic",)
 #: Baselines that decide by what they see alone: the chance of what they choose is known.
 _DETERMINISTIC = frozenset({"grouped", "spread", "mixed", "incumbent", "lpt", "lpt-capacity"})
 # Independent streams of chance under one recipe seed.
@@ -85,7 +83,7 @@ class Player:
         self._what_if: IncrementalBackend | None = None
         self._policies: dict[Behaviour, Policy] = {}
         backend = self._env.unwrapped.backend  # type: ignore[attr-defined]
-        if recipe.counterfactuals and not isinstance(backend, IncrementalBackend):
+        if recipe.counterfactuals and not backend.incremental:
             raise UnsupportedError(
                 f"counterfactuals: the backend {backend.name!r} cannot be asked for each core at "
                 "each step; 'analytic' can"
@@ -175,7 +173,7 @@ class Player:
             observation, _, _, _, info = self._env.step(tile)
             actions[t], throughput[t] = tile, info["throughput"]
         kwargs = self._recipe.kwargs
-        if kwargs["backend"] not in STEP_MEASURING or kwargs.get("measure_every") not in (None, 1):
+        if not env.backend.incremental or kwargs.get("measure_every") not in (None, 1):
             throughput[:-1] = np.nan  # info holds the latest measurement, which is an older step's
         if info["illegal_actions"]:
             raise DatasetError(f"seed {seed}: {who} chose a tile that is not allowed")

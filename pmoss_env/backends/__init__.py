@@ -1,5 +1,20 @@
 """Backends: the analytic model and the real machine behind one protocol."""
 
-from pmoss_env.backends.base import Backend, IncrementalBackend, backend_names, make_backend
+from pmoss_env.backends.base import Backend, IncrementalBackend, Subject, incremental
+from pmoss_env.backends.catalog import (
+    backend_class,
+    backend_names,
+    backend_options,
+    make_backend,
+)
 
-__all__ = ["Backend", "IncrementalBackend", "backend_names", "make_backend"]
+__all__ = [
+    "Backend",
+    "IncrementalBackend",
+    "Subject",
+    "backend_class",
+    "backend_names",
+    "backend_options",
+    "incremental",
+    "make_backend",
+]

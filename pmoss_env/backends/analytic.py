@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pmoss_env import __version__, _native
-from pmoss_env.backends.base import check_dispatch
+from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import (
     native_machine,
@@ -20,19 +20,16 @@ from pmoss_env.backends.native_forms import (
 )
 from pmoss_env.backends.profilers import Profiler, make_profiler
 from pmoss_env.interference import check_neighbours
-from pmoss_env.machines import Machine
 from pmoss_env.types import (
     NEIGHBOUR_FAMILIES,
     Float64Array,
     HardwareSnapshot,
     Instance,
-    LoadRegime,
     Schedule,
 )
-from pmoss_env.workloads import Workload, resized
 
 
-class AnalyticBackend:
+class AnalyticBackend(SubjectBackend):
     """Implements IncrementalBackend (pmoss_env.backends.base); has no state but its schedule.
 
     The profile of a B+-tree comes from formulas. An R-tree is built and run once per process,
@@ -40,10 +37,7 @@ class AnalyticBackend:
     serves all instances. Making a backend is cheap: profiles are made when first needed.
 
     Args:
-        machine: what is modelled.
-        workload: what the index gets.
-        slices: number of key ranges or cells.
-        load: how queries are offered.
+        subject: what is modelled.
         records: records in the index, instead of the workload's.
         dispatch: one of DISPATCH.
         overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
@@ -56,14 +50,16 @@ class AnalyticBackend:
     """
 
     name = "analytic"
+    method = "By the analytic model"
+    repeatable = True
+    measures_host = False
+    step_cost = 1e-5
+    incremental = True
     neighbour_families: tuple[str, ...] = tuple(NEIGHBOUR_FAMILIES)
 
     def __init__(
         self,
-        machine: Machine,
-        workload: Workload,
-        slices: int,
-        load: LoadRegime,
+        subject: Subject,
         *,
         records: int | None = None,
         dispatch: str = "ideal",
@@ -71,10 +67,8 @@ class AnalyticBackend:
         numa_balancing: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
-        self.machine = machine
-        self.workload = resized(workload, records)
-        self.slices = slices
-        self.load = load
+        super().__init__(subject, records)
+        machine, load = self.machine, self.load
         check_dispatch(dispatch)
         self._native_machine = native_machine(machine, overhead_cycles)
         self._model = _native.AnalyticModel(

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from pmoss_env import __version__, _native
+from pmoss_env.backends.base import Subject, SubjectBackend
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_neighbours
-from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTERS,
@@ -26,11 +26,9 @@ from pmoss_env.types import (
     Float64Array,
     HardwareSnapshot,
     Instance,
-    LoadRegime,
     Neighbour,
     Schedule,
 )
-from pmoss_env.workloads import Workload, resized
 
 #: How data move to another node: nodes of the index are copied, or the kernel moves their pages.
 STRATEGIES = ("copy", "move_pages")
@@ -52,7 +50,7 @@ _STREAM_BYTES = 512 << 20
 _IN_MICROSECONDS = {"task_clock": ("task_clock_us", 1e-3)}
 
 
-class HardwareBackend:
+class HardwareBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
 
     The index is loaded at the first measurement, again when the instance changes, because other
@@ -60,10 +58,7 @@ class HardwareBackend:
     schedules are only compared on indexes of about the same size.
 
     Args:
-        machine: this host, ``load_machine("host")``.
-        workload: what the index gets.
-        slices: number of key ranges, or of cells of the grid over an R-tree's points.
-        load: how queries are offered.
+        subject: what is measured; its machine is this host, ``load_machine("host")``.
         records: records in the index, instead of the workload's.
         seconds: length of one measurement.
         warmup_seconds: time before it that does not count.
@@ -87,14 +82,15 @@ class HardwareBackend:
     """
 
     name = "hardware"
+    method = "On a real server"
+    repeatable = False
+    measures_host = True
+    incremental = False
     neighbour_families: tuple[str, ...] = tuple(_ANTAGONISTS)
 
     def __init__(
         self,
-        machine: Machine,
-        workload: Workload,
-        slices: int,
-        load: LoadRegime,
+        subject: Subject,
         *,
         records: int | None = None,
         seconds: float = 1.0,
@@ -111,6 +107,7 @@ class HardwareBackend:
         progress: Callable[[int], None] | None = None,
         on_round: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
+        machine = subject.machine
         if machine.name != "host":
             raise UnsupportedError(
                 f"machine {machine.name!r} is not this host: the hardware backend measures "
@@ -132,10 +129,8 @@ class HardwareBackend:
         }
         check_settings(self.settings)
         self.sweep_seconds = sweep_seconds
-        self.machine = machine
-        self.workload = resized(workload, records)
-        self.slices = slices
-        self.load = load
+        super().__init__(subject, records)
+        self.step_cost = seconds + warmup_seconds
         self.seconds = seconds
         self.warmup_seconds = warmup_seconds
         self.window = window

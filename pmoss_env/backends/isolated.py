@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import IO, Any, BinaryIO, cast
 
 from pmoss_env import errors
+from pmoss_env.backends.base import Subject, SubjectBackend
 from pmoss_env.backends.frames import (
     length_of_frame,
     pack_instance,
@@ -31,21 +32,16 @@ from pmoss_env.backends.frames import (
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.errors import BackendError
-from pmoss_env.machines import Machine
-from pmoss_env.types import HardwareSnapshot, Instance, LoadRegime, Schedule
-from pmoss_env.workloads import Workload
+from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 _LOG_LINES = 20
 
 
-class IsolatedBackend:
+class IsolatedBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) by a HardwareBackend in a child process.
 
     Args:
-        machine: this host, ``load_machine("host")``.
-        workload: what the index gets.
-        slices: number of key ranges.
-        load: how queries are offered.
+        subject: what is measured; its machine is this host, ``load_machine("host")``.
         silence_seconds: a child that gives no sign of life for so long, beyond the length of the
             measurement itself, is killed. Loading the index gives signs of life.
         progress: called with the number of records loaded so far.
@@ -53,15 +49,17 @@ class IsolatedBackend:
         **options: of HardwareBackend.
     """
 
+    wraps = HardwareBackend
     name = HardwareBackend.name
+    method = HardwareBackend.method
+    repeatable = HardwareBackend.repeatable
+    measures_host = HardwareBackend.measures_host
+    incremental = HardwareBackend.incremental
     neighbour_families = HardwareBackend.neighbour_families
 
     def __init__(
         self,
-        machine: Machine,
-        workload: Workload,
-        slices: int,
-        load: LoadRegime,
+        subject: Subject,
         *,
         silence_seconds: float = 60.0,
         progress: Callable[[int], None] | None = None,
@@ -69,19 +67,17 @@ class IsolatedBackend:
         **options: Any,
     ) -> None:
         # Measures nothing here, but checks all that can be checked before a child exists.
-        self._checked = HardwareBackend(machine, workload, slices, load, **options)
-        self.machine = machine
-        self.workload = self._checked.workload
-        self.slices = slices
-        self.load = load
+        self._checked = HardwareBackend(subject, **options)
+        super().__init__(dataclasses.replace(subject, workload=self._checked.workload))
+        self.step_cost = self._checked.step_cost
         self._silence_seconds = silence_seconds
         self._progress = progress
         self.on_round = on_round
         self._child: _Child | None = None
         self._start = {
             "workload": dataclasses.asdict(self.workload),
-            "slices": slices,
-            "load": dataclasses.asdict(load),
+            "slices": self.slices,
+            "load": dataclasses.asdict(self.load),
             "options": options,
         }
         self._instance = Instance()
@@ -113,12 +109,11 @@ class IsolatedBackend:
             "seed": int(seed),
             "rounds": self.on_round is not None,
         }
-        own = self._checked.seconds + self._checked.warmup_seconds
         try:
             # Here too, so that they are put back when the child is killed.
             with switched(self._checked.settings):
                 told = {"records": self._progress, "round": self.on_round}
-                reply = self._child.ask(request, self._silence_seconds, own, told)
+                reply = self._child.ask(request, self._silence_seconds, self.step_cost, told)
         except BaseException:
             # Also on Ctrl-C: a child whose reply nobody waits for is of no use.
             self.close()

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Any, BinaryIO
 
+from pmoss_env.backends.base import Subject
 from pmoss_env.backends.frames import (
     pack_snapshot,
     read_frame,
@@ -42,10 +43,12 @@ def main(parent: int, ties: str) -> None:
     if start is None:
         return
     backend = HardwareBackend(
-        load_machine("host"),
-        Workload(**start["workload"]),
-        start["slices"],
-        LoadRegime(**start["load"]),
+        Subject(
+            load_machine("host"),
+            Workload(**start["workload"]),
+            start["slices"],
+            LoadRegime(**start["load"]),
+        ),
         progress=lambda records: write_frame(replies, {"records": records}),
         **start["options"],
     )

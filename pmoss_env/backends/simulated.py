@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from pmoss_env import __version__, _native
-from pmoss_env.backends.base import check_dispatch
+from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
 from pmoss_env.backends.recordings import RTREES, RecordingOptions, Recordings
@@ -22,8 +22,8 @@ from pmoss_env.backends.reporting import reported
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
-from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, LoadRegime, Schedule
-from pmoss_env.workloads import Workload, resized
+from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, Schedule
+from pmoss_env.workloads import Workload
 
 T = TypeVar("T")
 
@@ -51,17 +51,14 @@ def enough_queries(machine: Machine, workload: Workload) -> int:
     return max(2, math.ceil(queries / 1e6)) * 1_000_000
 
 
-class SimulatedBackend:
+class SimulatedBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) for machines that have parameters.
 
     The accesses are recorded at the first measurement of an instance. The same arguments and seed
     give the same bits.
 
     Args:
-        machine: what is simulated.
-        workload: what the index gets.
-        slices: number of key ranges.
-        load: how queries are offered.
+        subject: what is simulated.
         records: records in the index, instead of the workload's.
         queries: queries recorded per instance and executed by each measurement; the first half
             warms the caches. None: enough for that, by the machine and the workload.
@@ -82,14 +79,16 @@ class SimulatedBackend:
     """
 
     name = "simulated"
+    method = "By execution-driven simulation of the server"
+    repeatable = True
+    measures_host = False
+    step_cost = 1.0
+    incremental = False
     neighbour_families: tuple[str, ...] = tuple(NEIGHBOUR_FAMILIES)
 
     def __init__(
         self,
-        machine: Machine,
-        workload: Workload,
-        slices: int,
-        load: LoadRegime,
+        subject: Subject,
         *,
         records: int | None = None,
         queries: int | None = None,
@@ -104,21 +103,18 @@ class SimulatedBackend:
         check_dispatch(dispatch)
         if not isinstance(numa_balancing, bool):
             raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
-        self.machine = machine
-        self.workload = resized(workload, records)
-        self.slices = slices
-        self.load = load
+        super().__init__(subject, records)
         if queries is None:
-            queries = enough_queries(machine, self.workload)
+            queries = enough_queries(self.machine, self.workload)
         self.recorded = RecordingOptions(
-            self.workload, slices, queries, line_sampling, page_sampling
+            self.workload, self.slices, queries, line_sampling, page_sampling
         )
         self.dispatch = dispatch
         self.numa_balancing = numa_balancing
         self._progress = progress
-        self._native_machine = native_machine(machine, overhead_cycles)
+        self._native_machine = native_machine(self.machine, overhead_cycles)
         self._server: _native.SimulatedServer | None = None
-        if recordings is None and workload.index == "rtree":
+        if recordings is None and self.workload.index == "rtree":
             recordings = RTREES
         self._shared = recordings is not None
         self._recordings = recordings or Recordings()

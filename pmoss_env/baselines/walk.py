@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pmoss_env.backends.base import IncrementalBackend
+from pmoss_env.backends.base import IncrementalBackend, incremental
 from pmoss_env.baselines.context import Context
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.types import HardwareSnapshot, Schedule
@@ -36,13 +36,14 @@ def searchable(context: Context, budget: int, what: str) -> IncrementalBackend:
         UnsupportedError: there is none, or it is not incremental.
         DescriptionError: a budget below 1.
     """
-    if not isinstance(context.backend, IncrementalBackend):
+    backend = incremental(context.backend) if context.backend else None
+    if backend is None:
         raise UnsupportedError(
             f"{what} needs a backend that can be asked after every move, such as 'analytic'"
         )
     if budget < 1:
         raise DescriptionError(f"budget = {budget}: must be at least 1")
-    return context.backend
+    return backend
 
 
 class Walk:

@@ -79,7 +79,7 @@ def measure(
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
-    from pmoss_env.backends import make_backend
+    from pmoss_env.backends import backend_class, make_backend
     from pmoss_env.backends.native_forms import record_shares
     from pmoss_env.measuring import measure_rounds, measure_schedules
 
@@ -90,7 +90,7 @@ def measure(
     if records is not None:
         arguments["records"] = records
     with Stages() as progress:
-        if backend == "hardware":
+        if backend_class(backend).measures_host:
             size = arguments.setdefault("records", 1_000_000)
             arguments.setdefault("seconds", seconds)
             arguments["progress"] = lambda done: progress("loading the index", done, size)

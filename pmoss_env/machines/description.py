@@ -195,7 +195,7 @@ class Machine:
             raise DescriptionError(
                 f"machine {self.name!r} has no parameters: it can be measured, not modelled"
             )
-        return Distances(self)
+        return Distances(self, self.parameters)
 
     @classmethod
     def from_toml(cls, path: Path) -> Machine:

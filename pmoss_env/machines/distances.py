@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from pmoss_env.errors import DescriptionError
+from pmoss_env.machines.parameters import Parameter
 from pmoss_env.types import Float64Array, Int32Array
-
-if TYPE_CHECKING:
-    from pmoss_env.machines.description import Machine
 
 #: What every machine needs, whatever its topology.
 _ALWAYS = (
@@ -50,24 +49,49 @@ _LINKS = (
 LINE_BYTES = 64
 
 
+class Places(Protocol):
+    """What of a topology decides distances: a Topology or a Machine."""
+
+    @property
+    def node_of_core(self) -> Int32Array:
+        """(C,) the node of each core."""
+
+    @property
+    def llc_of_core(self) -> Int32Array:
+        """(C,) the last-level domain of each core."""
+
+    @property
+    def physical_of_core(self) -> Int32Array:
+        """(C,) the physical core of each core; hardware threads of one have the same number."""
+
+    @property
+    def socket_of_node(self) -> Int32Array:
+        """(N,) the socket of each node."""
+
+
 class Distances:
-    """The matrices that a machine's topology and parameters mean, for D last-level domains.
+    """The matrices that a topology and parameters mean, for D last-level domains.
+
+    Args:
+        topology: which cores, caches, nodes and sockets there are.
+        parameters: performance parameters by name.
 
     Raises:
         DescriptionError: a parameter is missing, or does not fit the topology or another one.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self._parameters = machine.parameters
-        self._socket_of_node = machine.socket_of_node
-        self.nodes = machine.nodes
-        self.sockets = machine.sockets
-        self._socket_of_domain = np.zeros(int(machine.llc_of_core.max()) + 1, dtype=np.int32)
-        self._socket_of_domain[machine.llc_of_core] = machine.socket_of_node[machine.node_of_core]
+    def __init__(self, topology: Places, parameters: Mapping[str, Parameter]) -> None:
+        self._parameters = parameters
+        self._socket_of_node = topology.socket_of_node
+        self.nodes = int(topology.socket_of_node.size)
+        self.sockets = int(topology.socket_of_node.max()) + 1
+        domain = topology.llc_of_core
+        self._socket_of_domain = np.zeros(int(domain.max()) + 1, dtype=np.int32)
+        self._socket_of_domain[domain] = topology.socket_of_node[topology.node_of_core]
         self._require(_ALWAYS)
         if self.sockets > 1:
             self._require(_LINKS)
-        if np.unique(machine.physical_of_core).size < machine.cores:
+        if np.unique(topology.physical_of_core).size < topology.node_of_core.size:
             self._require(("smt_share",))
         self._check_caches()
         # Looking at each of them finds what is missing or does not fit.

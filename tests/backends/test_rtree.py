@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from pmoss_env import _native
-from pmoss_env.backends import make_backend
+from pmoss_env.backends import Subject, make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
 from pmoss_env.backends.profilers import make_profiler
 from pmoss_env.backends.reporting import LoggedProgress
@@ -141,10 +141,7 @@ def test_instances_that_are_alike_share_one_recording() -> None:
         found: list[object] = []
         for _ in range(2):  # backends of one process share them
             backend = SimulatedBackend(
-                load_machine("toy"),
-                small(name, 20_000),
-                16,
-                LoadRegime.parse("closed"),
+                Subject(load_machine("toy"), small(name, 20_000), 16, LoadRegime.parse("closed")),
                 queries=2_000,
                 line_sampling=1,
             )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmoss_env.backends.base import make_backend
+from pmoss_env.backends import Backend, make_backend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.interference import draw_neighbours
 from pmoss_env.machines import load_machine
@@ -36,7 +36,7 @@ class Counting:
     def __init__(self, backend):
         self._backend = backend
         self.calls = 0
-        for name in ("name", "machine", "workload", "slices", "load", "neighbour_families"):
+        for name in Backend.__annotations__:
             setattr(self, name, getattr(backend, name))
 
     def _counted(self, method, *args, **kwargs):

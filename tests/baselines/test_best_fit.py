@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_env.backends.base import make_backend
+from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, foretold_times, make_baseline, slice_load
 from pmoss_env.baselines.best_fit import SLACK
 from pmoss_env.errors import UnsupportedError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmoss_env.backends.base import make_backend
+from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, core_speed, longest_first, make_baseline, slice_load
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine

@@ -399,7 +399,7 @@ def test_measured_results_cannot_be_replayed(tmp_path, evaluation, monkeypatch):
     path = written(tmp_path / "r.jsonl", evaluation)
     from pmoss_env.backends.analytic import AnalyticBackend
 
-    monkeypatch.setattr(AnalyticBackend, "name", "hardware")
+    monkeypatch.setattr(AnalyticBackend, "repeatable", False)
     with pytest.raises(UnsupportedError, match="cannot be replayed"):
         replay(path)
 

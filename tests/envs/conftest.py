@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from pmoss_env.backends.base import make_backend
+from pmoss_env.backends import make_backend
 
 
 class MeasuringBackend:
     """The analytic backend with nothing but measure(): what a real machine can do."""
+
+    method = "By measuring"
+    repeatable = True
+    measures_host = False
+    step_cost = 1.0
+    incremental = False
 
     def __init__(self, **arguments):
         self._model = make_backend(**arguments)

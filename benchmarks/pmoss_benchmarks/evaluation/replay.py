@@ -130,9 +130,9 @@ def _unequal_episodes(rows: Sequence[EpisodeResult]) -> list[str]:
 
 
 def _must_repeat(env: SpatialSchedulingEnv) -> None:
-    backend = env.incumbent_snapshot.provenance.get("backend")
-    if backend == "hardware":
+    backend = env.backend
+    if not backend.repeatable:
         raise UnsupportedError(
-            f"results of the backend {backend!r} cannot be replayed: it measures, and never twice "
-            "the same"
+            f"results of the backend {backend.name!r} cannot be replayed: it measures, and "
+            "never twice the same"
         )

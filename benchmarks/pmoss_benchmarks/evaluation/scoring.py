@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_env.backends.base import IncrementalBackend
+from pmoss_env.backends import incremental
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.types import Instance, Schedule
@@ -15,11 +15,7 @@ class Judge:
 
     def __init__(self, env: SpatialSchedulingEnv) -> None:
         self._backend = env.new_backend()
-        self.searchable = (
-            self._backend
-            if isinstance(self._backend, IncrementalBackend)
-            else env.new_searchable_backend()
-        )
+        self.searchable = incremental(self._backend) or env.new_searchable_backend()
 
     def set_instance(self, instance: Instance) -> None:
         """Takes the workload instance and the co-tenants of an episode."""

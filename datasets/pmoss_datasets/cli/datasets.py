@@ -111,6 +111,7 @@ def collect(
     from pmoss_datasets import Behaviour, Recipe
     from pmoss_datasets import collect as run
     from pmoss_datasets.recipes import slug
+    from pmoss_env.backends import backend_class
 
     of_policy = ("argument", "epsilon")
     if recipe:
@@ -130,7 +131,7 @@ def collect(
         task = pairs(env)
         if backend is not None:
             task = {"backend": backend, **task}
-        measured = task.get("backend") == "hardware"
+        measured = backend_class(task.get("backend", "analytic")).measures_host
         if measured:
             task = {"machine": "host", **task}
         chosen = Recipe(

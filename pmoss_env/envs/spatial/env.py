@@ -14,7 +14,16 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env import _native
-from pmoss_env.backends.base import Backend, IncrementalBackend, make_backend
+from pmoss_env.backends import (
+    Backend,
+    IncrementalBackend,
+    backend_class,
+    incremental,
+    make_backend,
+)
+from pmoss_env.backends import (
+    backend_options as options_of,
+)
 from pmoss_env.backends.reporting import LoggedProgress
 from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline, slice_load
 from pmoss_env.envs.actions import whole_action
@@ -263,9 +272,10 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         Noise(noise, (0,))
         _check_object("constraints", constraints)
         _check_object("backend_options", backend_options)
-        if backend == "hardware" and reward == "improvement" and measure_every is None:
+        measures_host = backend_class(backend).measures_host
+        if measures_host and reward == "improvement" and measure_every is None:
             raise UnsupportedError(
-                f"reward='improvement' on hardware would measure {slices} times per episode: say "
+                f"reward='improvement' on {backend} would measure {slices} times per episode: say "
                 "how often with measure_every=<steps>, or use reward='terminal'"
             )
 
@@ -290,7 +300,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             "load": load,
             **(backend_options or {}),
         }
-        if backend != "hardware":
+        if not measures_host and "progress" in options_of(backend):
             self._backend_arguments.setdefault("progress", LoggedProgress())
         self._backend = make_backend(**self._backend_arguments)
         for draw in possible_draws(interference, self._machine):
@@ -299,7 +309,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
                     f"interference {interference!r} has neighbours {draw.family!r}: the backend "
                     f"{backend!r} runs only {', '.join(self._backend.neighbour_families)}"
                 )
-        self._incremental = self._backend if isinstance(self._backend, IncrementalBackend) else None
+        self._incremental = incremental(self._backend)
         if reward is None:
             reward = "terminal" if self._incremental is None else "improvement"
         if measure_every is None and (self._incremental is not None or reward == "improvement"):

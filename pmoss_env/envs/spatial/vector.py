@@ -13,8 +13,8 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from pmoss_env import _native
+from pmoss_env.backends import backend_names
 from pmoss_env.backends.analytic import AnalyticBackend
-from pmoss_env.backends.base import backend_names
 from pmoss_env.envs.spatial.env import INFO_KEYS, Observation, SpatialSchedulingEnv
 from pmoss_env.errors import (
     DescriptionError,

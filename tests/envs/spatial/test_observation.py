@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_env.backends.base import make_backend
+from pmoss_env.backends import make_backend
 from pmoss_env.envs.spatial import ObservationBuilder, PositionMask, meta_names, placement_order
 from pmoss_env.errors import ScheduleError, UnknownNameError
 from pmoss_env.machines import load_machine

@@ -1,0 +1,141 @@
+"""The catalogue of backends: ours, and those of other packages."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from functools import lru_cache
+from importlib.metadata import EntryPoint
+from typing import Any, cast
+
+from pmoss_env.backends.base import Backend, Subject
+from pmoss_env.backends.native_forms import record_shares
+from pmoss_env.doors import entries
+from pmoss_env.doors import load as load_entry
+from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.types import LoadRegime
+from pmoss_env.workloads import INDEXES, Workload, load_workload
+
+_log = logging.getLogger(__name__)
+
+#: The entry points by which other packages add backends: a name and the class behind it. Its
+#: constructor takes a Subject and keyword-only options.
+GROUP = "pmoss.backends"
+_OWN = {
+    name: EntryPoint(name, f"pmoss_env.backends.{place}", GROUP)
+    for name, place in {
+        "analytic": "analytic:AnalyticBackend",
+        "simulated": "simulated:SimulatedBackend",
+        "hardware": "isolated:IsolatedBackend",
+    }.items()
+}
+
+
+def backend_names() -> list[str]:
+    """Names that make_backend() knows: ours, then those of other packages."""
+    return [*_OWN, *entries(GROUP, own=_OWN)]
+
+
+def backend_class(name: str) -> type[Backend]:
+    """The class of a backend, whose attributes say what it can do.
+
+    Raises:
+        UnknownNameError: no such backend.
+        PluginError: a backend of another package that cannot be loaded.
+    """
+    if not isinstance(name, str):
+        raise UnknownNameError("backend", name, backend_names())
+    entry = _OWN.get(name) or entries(GROUP, own=_OWN).get(name)
+    if entry is None:
+        raise UnknownNameError("backend", name, backend_names())
+    return cast(type[Backend], load_entry(entry))
+
+
+def backend_options(name: str) -> list[str]:
+    """The options that a backend takes, by name.
+
+    Raises:
+        UnknownNameError: no such backend.
+        PluginError: a backend of another package that cannot be loaded.
+    """
+    kind: type[Any] = backend_class(name)
+    wrapped = getattr(kind, "wraps", None)
+    return [*_options(kind), *(_options(wrapped) if wrapped else ())]
+
+
+def make_backend(
+    name: str,
+    *,
+    machine: str | Machine,
+    workload: str | Workload,
+    index: str = "btree",
+    slices: int = 256,
+    load: str = "closed",
+    **options: Any,
+) -> Backend:
+    """Makes a backend.
+
+    Args:
+        name: "analytic", "simulated", "hardware" or a backend of another package.
+        machine: a catalogue name, a path, or a description.
+        workload: a catalogue name, a path, or a description.
+        index: "btree", or "rtree", as the workload has it.
+        slices: number of key ranges, 1 to 65536.
+        load: "closed", "saturated" or "open:<Mq/s>".
+        **options: of the backend's class, e.g. ``seconds`` of a hardware measurement. The hardware
+            backend measures in a process of its own unless ``own_process`` is False.
+
+    Raises:
+        UnknownNameError: a name that is in no catalogue.
+        UnsupportedError: an option that the backend does not take, or a workload for the
+            other index.
+        PluginError: a backend of another package that cannot be loaded.
+    """
+    takes = backend_options(name)
+    if index not in INDEXES:
+        raise UnknownNameError("index", index, list(INDEXES))
+    if isinstance(machine, str):
+        machine = load_machine(machine)
+    if isinstance(workload, str):
+        workload = load_workload(workload)
+    if workload.index != index:
+        raise UnsupportedError(
+            f"index = {index!r}: the workload {workload.name!r} is for index={workload.index!r}"
+        )
+    if not 1 <= slices <= 65536:
+        raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")
+    regime = LoadRegime.parse(load)
+    # A backend in a process of its own passes options on to the one that it wraps.
+    kind: type[Any] = backend_class(name)
+    wrapped: type[Any] | None = getattr(kind, "wraps", None)
+    if wrapped and not options.pop("own_process", True):
+        kind, takes = wrapped, _options(wrapped)
+    for option in options:
+        if option not in takes:
+            raise UnsupportedError(
+                f"the {name} backend takes no option {option!r}; "
+                f"it takes {', '.join(takes) or 'none'}"
+            )
+    backend: Backend = kind(Subject(machine, workload, slices, regime), **options)
+    if index == "btree":  # of a plane's cells many are empty as a matter of course
+        _tell_of_empty_slices(workload, slices)
+    return backend
+
+
+def _options(kind: type[Any]) -> list[str]:
+    parameters = inspect.signature(kind).parameters.values()
+    return [option.name for option in parameters if option.kind is option.KEYWORD_ONLY]
+
+
+@lru_cache(maxsize=32)
+def _tell_of_empty_slices(workload: Workload, slices: int) -> None:
+    """Says, once for each workload, how many slices no query will come to."""
+    empty = record_shares(workload, slices).count(0.0)
+    if empty:
+        _log.warning(
+            "workload %r leaves %d of %d slices empty: wherever they go, nothing changes",
+            workload.name,
+            empty,
+            slices,
+        )

@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from pmoss_env.backends import (
+    Backend,
+    IncrementalBackend,
+    backend_class,
+    backend_names,
+    backend_options,
+    incremental,
+    make_backend,
+)
+from pmoss_env.errors import UnknownNameError, UnsupportedError
+
+MINE = """
+from pmoss_env.backends.analytic import AnalyticBackend
+
+class Slow(AnalyticBackend):
+    name = "slow"
+    incremental = False
+
+    def __init__(self, subject, *, patience=1):
+        super().__init__(subject)
+        self.patience = patience
+"""
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package that brings a backend."""
+    info = tmp_path / "slow_backend-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-backend\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pmoss.backends]\nslow = slow_backend:Slow\n")
+    (tmp_path / "slow_backend.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_backend_says_what_it_can_do() -> None:
+    said = {
+        name: (kind.repeatable, kind.measures_host, kind.incremental)
+        for name in ("analytic", "simulated", "hardware")
+        for kind in [backend_class(name)]
+    }
+    assert said == {
+        "analytic": (True, False, True),
+        "simulated": (True, False, False),
+        "hardware": (False, True, False),
+    }
+
+
+def test_a_backend_of_another_package_is_used_by_its_name(slow: None) -> None:
+    assert backend_names() == ["analytic", "simulated", "hardware", "slow"]
+    assert backend_options("slow") == ["patience"]
+    backend = make_backend("slow", machine="toy", workload="ycsb-a", slices=8, patience=3)
+    assert isinstance(backend, Backend)
+    assert incremental(backend) is None
+    with pytest.raises(UnsupportedError, match="takes no option 'x'; it takes patience"):
+        make_backend("slow", machine="toy", workload="ycsb-a", x=1)
+    env = gymnasium.make("pmoss/toy-v0", backend="slow", incumbent="grouped")
+    _, info = env.reset(seed=1)
+    fast = gymnasium.make("pmoss/toy-v0", incumbent="grouped").reset(seed=1)[1]
+    assert info["throughput"] == fast["throughput"]
+    # It cannot be asked after every move, so that the end is what it pays.
+    assert env.unwrapped.reward == "terminal"  # type: ignore[attr-defined]
+
+
+def test_what_no_package_has_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown backend 'slow'"):
+        make_backend("slow", machine="toy", workload="ycsb-a")
+    with pytest.raises(UnknownNameError, match="unknown backend 7"):
+        backend_class(7)  # type: ignore[arg-type]
+
+
+def test_incremental_backends_have_what_they_say() -> None:
+    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=8)
+    assert isinstance(incremental(backend), IncrementalBackend)

@@ -15,14 +15,17 @@ __all__ = ["Agent", "OnlineAgent", "agent_names", "load", "make"]
 #: because some need torch.
 _BY_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
     "spatial": {
-        "bc": ("pmoss_agents.bc", "BehaviourCloning"),
-        "bcq": ("pmoss_agents.bcq", "BCQ"),
-        "cql": ("pmoss_agents.cql", "CQL"),
-        "decision-transformer": ("pmoss_agents.decision_transformer", "DecisionTransformer"),
-        "dqn": ("pmoss_agents.dqn", "MaskedDQNAgent"),
-        "iql": ("pmoss_agents.iql", "IQL"),
-        "maskable-ppo": ("pmoss_agents.maskable_ppo", "MaskablePPOAgent"),
-        "percentile-bc": ("pmoss_agents.percentile_bc", "PercentileBC"),
+        "bc": ("pmoss_agents.spatial.bc", "BehaviourCloning"),
+        "bcq": ("pmoss_agents.spatial.bcq", "BCQ"),
+        "cql": ("pmoss_agents.spatial.cql", "CQL"),
+        "decision-transformer": (
+            "pmoss_agents.spatial.decision_transformer",
+            "DecisionTransformer",
+        ),
+        "dqn": ("pmoss_agents.spatial.dqn", "MaskedDQNAgent"),
+        "iql": ("pmoss_agents.spatial.iql", "IQL"),
+        "maskable-ppo": ("pmoss_agents.spatial.maskable_ppo", "MaskablePPOAgent"),
+        "percentile-bc": ("pmoss_agents.spatial.percentile_bc", "PercentileBC"),
     },
     "access-path": {
         "always-cpu": ("pmoss_agents.access_path.fixed", "AlwaysCpu"),
@@ -33,11 +36,11 @@ _BY_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
         "oracle": ("pmoss_agents.access_path.fixed", "Oracle"),
     },
     "threads": {
-        "threads-hybrid": ("pmoss_agents.thread_agents", "Hybrid"),
-        "threads-linucb": ("pmoss_agents.thread_agents", "ThreadLinUCB"),
-        "threads-random": ("pmoss_agents.thread_agents", "ThreadRandom"),
-        "threads-rule": ("pmoss_agents.thread_agents", "ThreadRule"),
-        "threads-scheduling-domain": ("pmoss_agents.thread_agents", "SchedulingDomain"),
+        "threads-hybrid": ("pmoss_agents.threads.agents", "Hybrid"),
+        "threads-linucb": ("pmoss_agents.threads.agents", "ThreadLinUCB"),
+        "threads-random": ("pmoss_agents.threads.agents", "ThreadRandom"),
+        "threads-rule": ("pmoss_agents.threads.agents", "ThreadRule"),
+        "threads-scheduling-domain": ("pmoss_agents.threads.agents", "SchedulingDomain"),
     },
 }
 _AGENTS = {name: where for agents in _BY_ENVIRONMENT.values() for name, where in agents.items()}
@@ -92,7 +95,7 @@ def load(path: str | Path) -> Agent:
         MissingExtraError: the agent needs a package that is not installed.
     """
     if Path(path).suffix == EXPORTED:
-        from pmoss_agents.export import load_policy
+        from pmoss_agents.spatial.export import load_policy
 
         return load_policy(path)
     header, arrays = read_checkpoint(path)

@@ -21,7 +21,7 @@ def results() -> dict[str, dict[str, Any]]:
     need_guest()
     python = guest_python(
         "numpy.ma",
-        "pmoss_agents.thread_agents",
+        "pmoss_agents.threads.agents",
         "pmoss_agents.cli.threads",
         "pmoss_env.envs.threads.live.load",
         "pmoss_env.envs.threads.live.process",

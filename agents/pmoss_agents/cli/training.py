@@ -127,8 +127,8 @@ def export(
     agent = pmoss_agents.load(checkpoint)
     if agent.name != "decision-transformer":
         raise UnsupportedError(f"{checkpoint}: {agent.name}: only decision-transformer is exported")
-    from pmoss_agents.decision_transformer import DecisionTransformer
-    from pmoss_agents.export import export_policy
+    from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+    from pmoss_agents.spatial.export import export_policy
 
     assert isinstance(agent, DecisionTransformer)
     export_policy(agent, out)

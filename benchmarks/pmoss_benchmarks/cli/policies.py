@@ -53,7 +53,7 @@ def named_policies(
     }
     if checkpoints:
         import pmoss_agents
-        from pmoss_agents.padded import PaddedAgent
+        from pmoss_agents.spatial.padded import PaddedAgent
 
         for path in checkpoints:
             agent = pmoss_agents.load(path)

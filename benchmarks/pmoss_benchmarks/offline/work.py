@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_agents.padded import PaddedAgent
+from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,

@@ -1,0 +1,108 @@
+"""d3rlpy's DiscreteBCQ with masked Q-functions and a masked imitator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from pmoss_agents.spatial.d3rlpy_masked.discrete_bc import imitation_loss
+from pmoss_agents.spatial.d3rlpy_masked.networks import MaskedPolicy, create_q_functions
+from pmoss_agents.spatial.tile_networks import constrained
+from pmoss_datasets.formats.d3rlpy import import_d3rlpy
+
+import_d3rlpy()
+from d3rlpy.algos.qlearning.bcq import DiscreteBCQ, DiscreteBCQConfig  # noqa: E402
+from d3rlpy.algos.qlearning.torch.bcq_impl import (  # noqa: E402
+    DiscreteBCQImpl,
+    DiscreteBCQLoss,
+    DiscreteBCQModules,
+)
+from d3rlpy.algos.qlearning.torch.dqn_impl import DoubleDQNImpl  # noqa: E402
+from d3rlpy.base import register_learnable  # noqa: E402
+
+
+@dataclass
+class MaskedDiscreteBCQConfig(DiscreteBCQConfig):
+    """The fields of DiscreteBCQConfig.
+
+    ``encoder_factory`` must be a TileEncoderFactory and ``q_func_factory`` a
+    MaskedQFunctionFactory.
+    """
+
+    def create(self, device: Any = False, enable_ddp: bool = False) -> MaskedDiscreteBCQ:
+        """The learnable."""
+        return MaskedDiscreteBCQ(self, device, enable_ddp)
+
+    @staticmethod
+    def get_type() -> str:
+        """The name in d3rlpy's registry."""
+        return "pmoss_discrete_bcq"
+
+
+class MaskedDiscreteBCQ(DiscreteBCQ):
+    """Q-learning restricted to tiles that the data's policy might have chosen."""
+
+    def inner_create_impl(self, observation_shape: Any, action_size: int) -> None:
+        """Builds Q-functions, imitator and optimiser."""
+        config = self._config
+        q_funcs, forwarder = create_q_functions(
+            observation_shape, action_size, config, self._device
+        )
+        targ_q_funcs, targ_forwarder = create_q_functions(
+            observation_shape, action_size, config, self._device
+        )
+        encoder = (
+            q_funcs[0].encoder
+            if config.share_encoder
+            else config.encoder_factory.create(observation_shape)
+        )
+        imitator = MaskedPolicy(encoder).to(self._device)
+        optim = config.optim_factory.create(
+            [*q_funcs.named_modules(), *imitator.named_modules()],
+            lr=config.learning_rate,
+            compiled=False,
+        )
+        self._impl = MaskedDiscreteBCQImpl(
+            observation_shape=observation_shape,
+            action_size=action_size,
+            modules=DiscreteBCQModules(
+                q_funcs=q_funcs, targ_q_funcs=targ_q_funcs, imitator=imitator, optim=optim
+            ),
+            q_func_forwarder=forwarder,
+            targ_q_func_forwarder=targ_forwarder,
+            target_update_interval=config.target_update_interval,
+            gamma=config.gamma,
+            action_flexibility=config.action_flexibility,
+            beta=config.beta,
+            compiled=False,
+            device=self._device,
+        )
+
+
+class MaskedDiscreteBCQImpl(DiscreteBCQImpl):
+    """The loss and the policy of MaskedDiscreteBCQ."""
+
+    def compute_loss(self, batch: Any, q_tpn: Tensor) -> Any:
+        """Double-DQN error plus imitation_loss()."""
+        td_loss = DoubleDQNImpl.compute_loss(self, batch, q_tpn).loss
+        imitation = imitation_loss(
+            self._modules.imitator, batch.observations, batch.actions, self._beta
+        ).loss
+        return DiscreteBCQLoss(loss=td_loss + imitation, td_loss=td_loss, imitator_loss=imitation)
+
+    def inner_predict_best_action(self, x: Sequence[Tensor]) -> Tensor:
+        """See constrained().
+
+        d3rlpy lifts all values by the least one before it multiplies them by its own mask. The
+        least one would be FORBIDDEN, beside which no float32 can tell two values apart.
+        """
+        scores = self._modules.imitator.scores(x)
+        values = self._q_func_forwarder.compute_expected_q(x)
+        return constrained(values, scores, math.log(self._action_flexibility)).argmax(dim=1)
+
+
+register_learnable(MaskedDiscreteBCQConfig)

@@ -1,0 +1,310 @@
+"""The Decision Transformer's network: tokens in, scores of core tiles out.
+
+A batch of whole episodes at once (Model), or step by step with a cache of keys and values (Step),
+which is also the form that is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pmoss_agents.spatial.state_encoder import DERIVED, Standardise, StateEncoder
+from pmoss_env.errors import MissingExtraError
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtraError("torch", "agents") from error
+
+if TYPE_CHECKING:
+    from pmoss_agents.spatial.decision_transformer import Config
+
+#: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
+FORBIDDEN = -1e9
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block with causal attention and an optional key-value cache."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.norm_1 = nn.LayerNorm(config.width)
+        self.norm_2 = nn.LayerNorm(config.width)
+        self.qkv = nn.Linear(config.width, 3 * config.width)
+        self.out = nn.Linear(config.width, config.width)
+        self.up = nn.Linear(config.width, 4 * config.width)
+        self.down = nn.Linear(4 * config.width, config.width)
+        self.dropout = config.dropout
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        cache: Tensor | None = None,
+        places: Tensor | None = None,
+        end: Tensor | None = None,
+    ) -> Tensor:
+        """Maps (B, n, width) to the same shape.
+
+        Args:
+            x: embeddings of n tokens.
+            mask: (n, end) bool, what each token may attend to; None: ``x`` is the whole sequence,
+                and each token attends to all before it.
+            cache: (2, heads, L, width / heads) keys and values of one episode; those of ``x`` are
+                written into it. None: ``x`` is the whole sequence.
+            places: (n,) int64, where in the cache the tokens of ``x`` belong.
+            end: () int64, how much of the cache is attended to.
+        """
+        batch, n, width = x.shape
+        qkv = self.qkv(self.norm_1(x)).view(batch, n, 3, self.heads, width // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        if cache is not None:
+            assert places is not None and end is not None
+            cache[0].index_copy_(1, places, key[0])
+            cache[1].index_copy_(1, places, value[0])
+            key, value = cache[:, None, :, :end]
+        y = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None
+        )
+        y = self.out(y.transpose(1, 2).reshape(batch, n, width))
+        x = x + F.dropout(y, self.dropout, self.training)
+        y = self.down(F.gelu(self.up(self.norm_2(x))))
+        return x + F.dropout(y, self.dropout, self.training)
+
+
+class Model(nn.Module):
+    """The network: tokens in, one score per core tile and step out."""
+
+    returns_mean: Tensor
+    returns_std: Tensor
+    sight: Tensor
+
+    def __init__(
+        self, config: Config, grid: tuple[int, int], counters: int, meta: int, slices: int
+    ) -> None:
+        super().__init__()
+        tiles = grid[0] * grid[1]
+        self.slices = slices
+        self.meta_at = 0 if config.meta_position == "first" else 3 * (slices - 1)
+        self.whole = config.context >= slices
+        self.register_buffer("sight", self._sight(config.context), persistent=False)
+        self.states = StateEncoder(
+            grid,
+            counters,
+            channels=config.channels,
+            width=config.width,
+            derived=config.derived,
+        )
+        self.meta_standard = Standardise(meta)
+        self.meta = nn.Linear(meta, config.width)
+        # Statistics of the returns-to-go: without them good and bad episodes look nearly alike.
+        self.register_buffer("returns_mean", torch.zeros(()))
+        self.register_buffer("returns_std", torch.ones(()))
+        self.returns = nn.Linear(1, config.width)
+        self.actions = nn.Embedding(tiles, config.width)
+        # The paper's slice embedding: one vector per place in the order, for all of its tokens.
+        self.places = nn.Embedding(slices, config.width)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.pointer = nn.Linear(config.width, config.channels + DERIVED * config.derived)
+        self.plain = nn.Linear(config.width, tiles)
+        self.apply(_initialise)
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Scores of all tiles at all steps of whole episodes.
+
+        Args:
+            batch: a state's arrays (see StateEncoder), ``meta`` (B, M), ``returns`` (B, T) and
+                ``actions`` (B, T).
+
+        Returns:
+            (B, T, tiles), FORBIDDEN where the position mask is 0.
+        """
+        features, tokens = self.states(batch)
+        size, steps, width = tokens.shape
+        place = self.places.weight[None, :steps, None]
+        triples = torch.stack(
+            [self.wanted(batch["returns"]), tokens, self.actions(batch["actions"])],
+            dim=2,
+        )
+        sequence = (triples + place).reshape(size, 3 * steps, width)
+        at = self.meta_at
+        meta = self.meta(self.meta_standard(batch["meta"])).unsqueeze(1)
+        x = torch.cat([sequence[:, :at], meta, sequence[:, at:]], dim=1)
+        for block in self.blocks:
+            x = block(x, mask=None if self.whole else self.sight)
+        where = torch.arange(steps, device=x.device) * 3 + 1
+        where = where + (where >= at)
+        return self.scores(self.norm(x[:, where]), features, batch["position_mask"])
+
+    def _sight(self, context: int) -> Tensor:
+        """(3 T + 1, 3 T + 1) bool: which tokens each token may attend to."""
+        step = torch.arange(3 * self.slices) // 3
+        step = torch.cat([step[: self.meta_at], step[self.meta_at :][:1], step[self.meta_at :]])
+        near = step[:, None] - step[None, :] < context
+        near[:, self.meta_at] = True
+        return near.tril()
+
+    def wanted(self, returns: Tensor) -> Tensor:
+        """(..., width) tokens of returns-to-go (...)."""
+        standard = (returns - self.returns_mean) / self.returns_std
+        token: Tensor = self.returns(standard.unsqueeze(-1))
+        return token
+
+    def scores(self, hidden: Tensor, features: Tensor, position_mask: Tensor) -> Tensor:
+        """(B, n, tiles) scores from (B, n, width) and (B, n, tiles, features)."""
+        pointed = (features @ self.pointer(hidden).unsqueeze(-1)).squeeze(-1)
+        scores: Tensor = pointed + self.plain(hidden)
+        return scores.masked_fill(position_mask == 0, FORBIDDEN)
+
+
+def _initialise(module: nn.Module) -> None:
+    """GPT-2's initialisation; the convolutions keep PyTorch's own."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
+class Step(nn.Module):
+    """One decision from tensors alone: the form of a Model that acts, and that can be exported.
+
+    Every step does the same, whatever its number, so that it can be traced.
+    """
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+        block = model.blocks[0]
+        assert isinstance(block, Block)
+        width = model.norm.normalized_shape[0]
+        length = 3 * model.slices + 1
+        #: Of the cache that forward() wants, zeros to begin with.
+        self.cache_shape = (len(model.blocks), 2, block.heads, length + 1, width // block.heads)
+        hidden = torch.zeros(length, 1, dtype=torch.bool)
+        self.register_buffer("sight", torch.cat([model.sight, hidden], dim=1), persistent=False)
+
+    sight: Tensor
+
+    def forward(
+        self,
+        view_mask: Tensor,
+        position_mask: Tensor,
+        machine_view: Tensor,
+        incumbent_view: Tensor,
+        slice_view: Tensor,
+        meta: Tensor,
+        return_to_go: Tensor,
+        action: Tensor,
+        step: Tensor,
+        cache: Tensor,
+    ) -> Tensor:
+        """(tiles,) scores of the next step, equal to Model.forward's up to rounding.
+
+        Args:
+            view_mask: (tiles,) float32.
+            position_mask: (tiles,) float32, 1 = allowed.
+            machine_view: (tiles, H) float32.
+            incumbent_view: (tiles, H) float32.
+            slice_view: (H,) float32.
+            meta: (M,) float32.
+            return_to_go: () float32, in units of the best throughput in the training data.
+            action: () int64, the tile chosen at the step before; ignored at the first.
+            step: () int64, from 0.
+            cache: of ``cache_shape``; changed in place.
+        """
+        model = self.model
+        state = {
+            "view_mask": view_mask[None, None],
+            "position_mask": position_mask[None, None],
+            "machine_view": machine_view[None, None],
+            "incumbent_view": incumbent_view[None, None],
+            "slice_view": slice_view[None, None],
+        }
+        features, token = model.states(state)
+        here = model.places(step)
+        before = model.actions(action) + model.places((step - 1).clamp(min=0))
+        first = model.meta(model.meta_standard(meta))
+        wanted, now = model.wanted(return_to_go) + here, token[0, 0] + here
+        number = 3 * step
+        if model.meta_at == 0:
+            # Three tokens a step: meta takes the place of the action that the first step lacks.
+            tokens = [torch.where(step > 0, before, first), wanted, now]
+            places = torch.stack([number, number + 1, number + 2])
+        else:
+            tokens = [before, first, wanted, now]
+            places = self._places(number)
+        # Nothing behind this step's tokens is looked at.
+        end = number + 3
+        mask = self.sight[places.clamp(max=self.sight.shape[0] - 1), :end]
+        x = torch.stack(tokens).unsqueeze(0)
+        for layer, block in enumerate(model.blocks):
+            x = block(x, mask, cache[layer], places, end)
+        hidden = model.norm(x[:, -1:])
+        scores: Tensor = model.scores(hidden, features, state["position_mask"])
+        return scores[0, 0]
+
+    def _places(self, number: Tensor) -> Tensor:
+        """Of the action before, meta, return-to-go and state, with meta in front of the last step.
+
+        What is not due (no action came before the first step, meta comes once) goes to a place
+        behind the cache's last, which no token sees.
+        """
+        at, unseen = self.model.meta_at, self.sight.shape[0]
+        numbers = torch.stack([number - 1, torch.full_like(number, at), number, number + 1])
+        # Behind the meta token all others are one further on.
+        others = torch.tensor([True, False, True, True])
+        due = torch.stack([number > 0, number == at, number >= 0, number >= 0])
+        return torch.where(due, numbers + ((numbers >= at) & others), unseen)
+
+
+class Decoder:
+    """Plays episodes with a Step, keeping keys and values of the tokens seen so far."""
+
+    def __init__(self, step: nn.Module, cache_shape: tuple[int, ...]) -> None:
+        self._forward = step
+        self._cache = torch.zeros(cache_shape)
+        self.start()
+
+    @classmethod
+    def of(cls, model: Model) -> Decoder:
+        """The decoder of a network."""
+        step = Step(model)
+        return cls(step, step.cache_shape)
+
+    def start(self) -> None:
+        """Forgets the episode: what is left in the cache is overwritten before it is seen."""
+        self.step = 0
+
+    def scores(self, state: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
+        """(tiles,) scores at the next step.
+
+        Args:
+            state: the state's arrays and ``meta``, as of Step.forward().
+            return_to_go: as in training.
+            action: the tile chosen at the step before; ignored at the first.
+        """
+        scores: Tensor = self._forward(
+            *(state[name] for name in STATE),
+            torch.tensor(return_to_go),
+            torch.tensor(action),
+            torch.tensor(self.step),
+            self._cache,
+        )
+        self.step += 1
+        return scores
+
+
+#: What a state is made of, in the order of Step.forward().
+STATE = (
+    "view_mask",
+    "position_mask",
+    "machine_view",
+    "incumbent_view",
+    "slice_view",
+    "meta",
+)

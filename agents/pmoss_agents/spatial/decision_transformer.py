@@ -1,0 +1,530 @@
+"""Decision Transformer: placement as sequence modelling, conditioned on the wanted throughput.
+
+Chen et al., Decision Transformer, NeurIPS 2021; as P-MOSS uses it (sections 6.3 and 7.1, mission
+rows B7 to B15). One token sequence per episode, 3 T + 1 long:
+
+    meta, R_1, s_1, a_1, R_2, s_2, a_2, ..., R_T, s_T, a_T
+
+with returns-to-go R, states s and actions a; the action is read off at its state's token. A small
+convolutional network turns each state's grid of core tiles into one feature vector per tile; all
+of them together make the state's token, and each of them alone is what the action head points at,
+so where things are on the chip is never squeezed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pmoss_agents.base import Agent, Array, Observation, Progress, checker, task_of
+from pmoss_agents.spatial.decision_network import Decoder, Model
+from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_samples
+from pmoss_agents.spatial.observations import FullSequenceView, in_full
+from pmoss_agents.spatial.state_encoder import StateEncoder
+from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_datasets import Dataset
+from pmoss_env.envs.spatial.env import REWARDS
+from pmoss_env.errors import CheckpointError, DatasetError, MissingExtraError
+from pmoss_env.machines import Machine
+from pmoss_env.types import COUNTER_INDEX
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtraError("torch", "agents") from error
+
+_QUERIES = COUNTER_INDEX["queries"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a Decision Transformer; the defaults are the paper's model (row B9).
+
+    Attributes:
+        layers: transformer blocks.
+        heads: attention heads.
+        width: embedding size.
+        channels: features per core tile in the state encoder.
+        context: steps that a token may look back on, its own included; 256 is all of an episode
+            with 256 slices. The meta token is always in sight.
+        dropout: probability, on residual branches.
+        meta_position: "first", or "last": just before the last step, as the paper shows it.
+        derived: per-tile channels computed from the counters, see derived_channels().
+        reward: the return-to-go. "terminal": the wanted throughput, the same at each step.
+            "slice": the paper's; what each placed slice is expected to serve is taken off.
+            "improvement": what is still to be gained; needs observe(reward) after each step.
+        target_return: wanted throughput at use, in multiples of the best in the dataset.
+        shuffle_cores: give cores that are alike (of one node and last-level cache) other places in
+            every batch, so that a tie among them is learned as a tie and not as the place that a
+            rule happened to prefer.
+        doubt: q of the generalised cross-entropy (1 - p^q) / q, below 1; 0 is the plain one. An
+            action that the model finds unlikely, as those of searches are, then teaches by p^q
+            less, and a mixture of behaviours is learned by its sharpest part.
+        held_out: share of the episodes that are not trained on but tell which checkpoint is best.
+        keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
+        updates: gradient steps.
+        batch_size: whole episodes per update.
+        learning_rate: of AdamW, after warm-up; then a cosine down to a tenth.
+        warmup: updates of linear warm-up.
+        weight_decay: of matrices; biases, norms and embeddings have none.
+        clip: largest norm of the gradient.
+        decoding: "greedy" or "sample".
+        temperature: of sampling.
+        seed: of weights, order of episodes, dropout and sampling.
+        threads: of torch in fit(); act() uses one, because its steps are too small to share.
+        save_every: updates between checkpoints, if fit() is given a place for them.
+    """
+
+    layers: int = 6
+    heads: int = 8
+    width: int = 128
+    channels: int = 32
+    context: int = 256
+    dropout: float = 0.1
+    meta_position: Literal["first", "last"] = "first"
+    derived: bool = True
+    reward: Literal["improvement", "slice", "terminal"] = "terminal"
+    target_return: float = 1.1
+    shuffle_cores: bool = False
+    doubt: float = 0.0
+    held_out: float = 0.0
+    keep_best: float = 1.0
+    updates: int = 1000
+    batch_size: int = 4
+    learning_rate: float = 6e-4
+    warmup: int = 50
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    decoding: Literal["greedy", "sample"] = "greedy"
+    temperature: float = 1.0
+    seed: int = 0
+    threads: int = 1
+    save_every: int = 100
+
+    def __post_init__(self) -> None:
+        check = checker("decision-transformer", self)
+        counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
+        for name in (*counts, "save_every"):
+            check(name, getattr(self, name) >= 1, "be at least 1")
+        check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
+        for name in ("warmup", "weight_decay"):
+            check(name, getattr(self, name) >= 0, "not be negative")
+        check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
+        check("doubt", 0 <= self.doubt < 1, "lie in [0, 1)")
+        check("held_out", 0 <= self.held_out < 1, "lie in [0, 1)")
+        check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
+        check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
+        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
+        check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
+        for name in ("target_return", "learning_rate", "clip", "temperature"):
+            check(name, getattr(self, name) > 0, "be above 0")
+
+
+# --------------------------------------------------------------------------------- the agent
+
+
+class DecisionTransformer(Agent):
+    """The agent; see the module's docstring."""
+
+    name = "decision-transformer"
+    Config = Config
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.config: Config
+        self.model: Model | None = None
+        self._optimiser: torch.optim.AdamW | None = None
+        self._updates = 0
+        self._best_loss = math.inf
+        self._decoder: Decoder | None = None
+        self._chance = np.random.default_rng(self.config.seed)
+        self._wanted: float | None = None
+        self._static: dict[str, Tensor] = {}
+        self.reset()
+
+    # ---- learning
+
+    def fit(
+        self,
+        dataset: Dataset,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+        allow_other_dataset: bool = False,
+    ) -> dict[str, float]:
+        """See Agent.fit. Metrics: ``loss``, ``accuracy`` (agreement with the logged actions).
+
+        With ``held_out`` also ``held_out_loss``, asked at every ``save_every`` updates and at the
+        end; whenever it is the lowest so far, a second checkpoint is written, best_path().
+
+        Update u of a run depends on the seed and u alone, so a run that is resumed from a
+        checkpoint ends with the same weights as one that was never stopped.
+
+        Raises:
+            CheckpointError: the agent was fitted for another task, or to another dataset, or is an
+                export; or training diverged, and the last checkpoint stays.
+            DatasetError: see check_learnable(); or returns of "improvement" in data that do not
+                tell the incumbent's throughput.
+        """
+        config = self.config
+        if self.task and self.model is None:
+            raise CheckpointError(f"{self.name}: an exported policy cannot learn")
+        task = task_of(dataset)
+        self.check_task(task, f"the dataset {dataset.metadata.id}")
+        origin = self.check_dataset(dataset, allow_other_dataset)
+        check_learnable(dataset, config.reward)
+        if config.reward == "improvement" and task["observation"] == "paper":
+            raise DatasetError(
+                f"{dataset.path}: was collected with observation='paper', which does not tell the "
+                "incumbent's throughput that reward='improvement' starts from"
+            )
+        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+            source = _Episodes(dataset, config)
+            if self.model is None:
+                best = float(dataset.column("final_throughput").max())
+                self.task = {**task, "meta": source.meta_size, "best_throughput": best}
+                torch.manual_seed(config.seed)
+                self.model = self._new_model()
+                source.set_up(self.model, best)
+            self.dataset = origin
+            if self._optimiser is None:
+                self._optimiser = _optimiser(self.model, config)
+            model, optimiser = self.model, self._optimiser
+            metrics: dict[str, float] = {}
+            model.train()
+            torn = False
+            try:
+                while self._updates < config.updates:
+                    update = self._updates
+                    torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
+                    batch = source.batch(update, self.task["best_throughput"])
+                    for group in optimiser.param_groups:
+                        group["lr"] = config.learning_rate * _schedule(update, config)
+                    scores = model(batch)
+                    actions = batch["actions"]
+                    loss = imitation_loss(scores, actions, config.doubt)
+                    if not bool(loss.isfinite()):
+                        raise CheckpointError(
+                            f"{self.name}: the loss of update {update} is not finite: training "
+                            "diverged; try a lower learning_rate"
+                        )
+                    optimiser.zero_grad(set_to_none=True)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+                    torn = True
+                    optimiser.step()
+                    self._updates += 1
+                    torn = False
+                    metrics = {
+                        "loss": float(loss.detach()),
+                        "accuracy": float((scores.argmax(-1) == actions).double().mean()),
+                    }
+                    due = self._updates % config.save_every == 0
+                    if due or self._updates == config.updates:
+                        metrics |= self._judge(source, checkpoint)
+                    if progress is not None:
+                        progress(self._updates, config.updates, metrics)
+                    if checkpoint is not None and due:
+                        self.save(checkpoint)
+                if checkpoint is not None:
+                    self.save(checkpoint)
+            except KeyboardInterrupt:
+                # Weights change in the optimiser's step alone: anywhere else they are those of a
+                # whole update. After a cut step the last checkpoint stays.
+                if checkpoint is not None and not torn:
+                    self.save(checkpoint)
+                raise
+            finally:
+                model.eval()
+        self._decoder = None
+        self.reset()
+        return metrics
+
+    def _judge(self, source: _Episodes, checkpoint: str | Path | None) -> dict[str, float]:
+        """Asks the episodes held out, and keeps the agent if it never did better."""
+        assert self.model is not None
+        if source.held.size == 0:
+            return {}
+        losses = []
+        self.model.eval()
+        with torch.no_grad():
+            for row in source.held:
+                batch = source.whole([int(row)], self.task["best_throughput"])
+                scores = self.model(batch)
+                losses.append(float(imitation_loss(scores, batch["actions"], self.config.doubt)))
+        self.model.train()
+        loss = float(np.mean(losses))
+        if loss < self._best_loss:
+            self._best_loss = loss
+            if checkpoint is not None:
+                self.save(best_path(checkpoint))
+        return {"held_out_loss": loss}
+
+    def _new_model(self) -> Model:
+        rows, cols = self.task["grid"]
+        return Model(
+            self.config,
+            (rows, cols),
+            len(self.task["counters"]),
+            self.task["meta"],
+            self.task["slices"],
+        )
+
+    def encoders(self) -> list[StateEncoder]:
+        """See Agent.encoders."""
+        return [] if self.model is None else [self.model.states]
+
+    # ---- acting
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        if self._decoder is not None:
+            self._decoder.start()
+        self._last_action = 0
+        self._earned = 0.0
+        self._target = 0.0
+
+    def use(self, decoder: Decoder) -> None:
+        """Acts by a decoder that was made elsewhere, such as an exported one."""
+        self._decoder = decoder
+
+    def set_target(self, throughput: float | None) -> None:
+        """Sets the wanted throughput in Mq/s; None: target_return times the dataset's best."""
+        self._wanted = throughput
+
+    def observe(self, reward: float) -> None:
+        """Takes the last step's reward (Mq/s) off the return-to-go if that is how it was fitted."""
+        if self.config.reward == "improvement":
+            self._earned += float(reward)
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """See Agent.act."""
+        if self._decoder is None and self.model is None:
+            raise CheckpointError("decision-transformer: call fit() or load a checkpoint first")
+        with torch_threads(1), torch.inference_mode():
+            if self._decoder is None:
+                assert self.model is not None
+                self._decoder = Decoder.of(self.model)
+            decoder = self._decoder
+            if self.task.get("observation") == "paper":
+                observation = in_full(observation)
+            if decoder.step >= self.task["slices"]:
+                raise CheckpointError(
+                    f"decision-transformer: all {self.task['slices']} slices are placed: call "
+                    "reset() before the next episode"
+                )
+            if decoder.step == 0:
+                self._start(observation)
+            mask = observation["position_mask"] if action_mask is None else action_mask
+            state = {
+                **self._static,
+                "view_mask": _tiles(observation["view_mask"]),
+                "position_mask": _tiles(mask),
+                "machine_view": torch.from_numpy(
+                    observation["machine_view"].reshape(-1, len(self.task["counters"]))
+                ),
+                "slice_view": torch.from_numpy(observation["slice_view"]),
+            }
+            scale = self.task["best_throughput"]
+            wanted = (self._target - self._earned) / scale
+            scores = decoder.scores(state, wanted, self._last_action)
+            if self.config.decoding == "greedy":
+                action = int(scores.argmax())
+            else:
+                odds = torch.softmax(scores.double() / self.config.temperature, -1).numpy()
+                action = int(self._chance.choice(odds.size, p=odds / odds.sum()))
+        if self.config.reward == "slice":
+            # The share of the wanted throughput that this slice had of the incumbent's; the mean
+            # where the observation does not tell.
+            share = 1 / self.task["slices"]
+            if self._queries > 0:
+                share = float(observation["slice_view"][_QUERIES]) / self._queries
+            self._earned += self._target * share
+        self._last_action = action
+        return action
+
+    def _start(self, observation: Observation) -> None:
+        """Reads what stays the same for a whole episode."""
+        grid = list(np.shape(observation["position_mask"]))
+        view = np.shape(observation.get("incumbent_view", ()))
+        facts = {"grid": grid, "meta": int(np.size(observation["meta"]))}
+        self.check_task(facts, "the observation")
+        if len(view) != 3 or view[-1] != len(self.task["counters"]):
+            raise CheckpointError(
+                f"decision-transformer: incumbent_view has shape {view}: must be "
+                f"({grid[0]}, {grid[1]}, {len(self.task['counters'])}); use observation='full'"
+            )
+        self._static = {
+            "incumbent_view": torch.from_numpy(observation["incumbent_view"].reshape(-1, view[-1])),
+            "meta": torch.from_numpy(observation["meta"]),
+        }
+        self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
+        wanted = self._wanted
+        if wanted is None:
+            wanted = self.config.target_return * self.task["best_throughput"]
+        # The incumbent's throughput is what its slices serve together.
+        self._target = wanted - (self._queries if self.config.reward == "improvement" else 0.0)
+
+    # ---- keeping
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        if self.model is None:
+            raise CheckpointError(f"{self.name}: an exported policy is no checkpoint to save")
+        arrays = weights_of(self.model, "model/")
+        if self._optimiser is not None:
+            arrays |= moments_of(self._optimiser, "optimiser/")
+        return arrays, {
+            "updates": self._updates,
+            "best_loss": None if math.isinf(self._best_loss) else self._best_loss,
+            "sampling": self._chance.bit_generator.state,
+        }
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self.model = self._new_model()
+        best = self.task["best_throughput"]
+        if not (isinstance(best, float) and math.isfinite(best) and best > 0):
+            raise CheckpointError(f"task: best_throughput = {best!r}: must be above 0")
+        load_weights(self.model, arrays, "model/")
+        self.model.eval()
+        self._updates = int(values["updates"])
+        best = values.get("best_loss")
+        self._best_loss = math.inf if best is None else float(best)
+        self._chance.bit_generator.state = values["sampling"]
+        self._optimiser = _optimiser(self.model, self.config)
+        load_moments(self._optimiser, arrays, "optimiser/")
+
+
+def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
+    """The mean over all steps of the cross-entropy, or of its generalised form.
+
+    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy
+    Labels, NeurIPS 2018: (1 - p^q) / q, whose gradient is p^q times that of the plain one.
+
+    Args:
+        scores: (B, T, tiles).
+        actions: (B, T) the tiles chosen.
+        doubt: q, 0 for the plain one.
+    """
+    scores, actions = scores.flatten(0, 1), actions.flatten()
+    if doubt == 0:
+        return F.cross_entropy(scores, actions)
+    plain = F.cross_entropy(scores, actions, reduction="none")
+    return (-torch.expm1(-doubt * plain) / doubt).mean()
+
+
+def best_path(checkpoint: str | Path) -> Path:
+    """Where fit() keeps the best checkpoint beside the last one."""
+    path = Path(checkpoint)
+    return path.with_name(f"{path.stem}.best{path.suffix}")
+
+
+def _tiles(mask: Array) -> Tensor:
+    return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(-1))
+
+
+def _optimiser(model: Model, config: Config) -> torch.optim.AdamW:
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        plain = parameter.ndim < 2 or name.startswith(("actions", "places"))
+        (others if plain else matrices).append(parameter)
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
+
+
+def _schedule(update: int, config: Config) -> float:
+    """Linear warm-up, then a cosine from 1 to 0.1."""
+    if update < config.warmup:
+        return (update + 1) / config.warmup
+    done = (update - config.warmup) / max(1, config.updates - config.warmup)
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def _alike_tiles(machine: Machine) -> list[Array]:
+    """Tiles of workers that may trade places: of one domain, no sibling's time to share."""
+    workers = machine.workers
+    alone = np.bincount(machine.physical_of_core[workers])[machine.physical_of_core[workers]] == 1
+    workers = workers[alone]
+    domain = machine.domain_of_core[workers]
+    groups = [machine.tile_of_core[workers[domain == each]] for each in np.unique(domain)]
+    return [tiles for tiles in groups if tiles.size > 1]
+
+
+class _Episodes:
+    """Batches of whole episodes in an order that depends on the seed and the update alone."""
+
+    def __init__(self, dataset: Dataset, config: Config) -> None:
+        kept = best_episodes(dataset, config.keep_best)
+        # Every so many of them, by final throughput: the good and the bad alike.
+        count = min(round(config.held_out * kept.size), kept.size - 1)
+        ranked = kept[np.argsort(-dataset.column("final_throughput")[kept], kind="stable")]
+        self.held = np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)])
+        self._kept = np.setdiff1d(kept, self.held)
+        self._dataset = dataset
+        self._alike = _alike_tiles(dataset.machine) if config.shuffle_cores else []
+        self._config = config
+        self._view = FullSequenceView(dataset, config.reward)
+        self.meta_size = int(self._view[0]["meta"].numel())
+
+    def batch(self, update: int, best: float) -> dict[str, Tensor]:
+        """The training batch of an update, its returns in units of ``best`` Mq/s."""
+        batch = self.whole(self._rows(update), best)
+        if self._alike:
+            rng = np.random.default_rng([self._config.seed, update, 1])
+            for i in range(len(batch["actions"])):
+                self._shuffle(batch, i, rng)
+        return batch
+
+    def whole(self, rows: list[int], best: float) -> dict[str, Tensor]:
+        """Whole episodes as they are, their returns in units of ``best`` Mq/s."""
+        batch = self._view.batch(rows)
+        batch["returns"] /= best
+        return batch
+
+    def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
+        """Gives the tiles that are alike other places in one episode of a batch."""
+        source = np.arange(batch["position_mask"].shape[-1])
+        for tiles in self._alike:
+            source[tiles] = rng.permutation(tiles)
+        target = torch.from_numpy(np.argsort(source))
+        order = torch.from_numpy(source)
+        for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
+            batch[key][i] = batch[key][i][:, order]
+        batch["actions"][i] = target[batch["actions"][i]]
+
+    def _rows(self, update: int) -> list[int]:
+        """Goes through the episodes again and again, each time in another order."""
+        size = self._config.batch_size
+        rows = []
+        for position in range(update * size, (update + 1) * size):
+            lap, place = divmod(position, self._kept.size)
+            order = np.random.default_rng([self._config.seed, lap]).permutation(self._kept)
+            rows.append(int(order[place]))
+        return rows
+
+    def set_up(self, model: Model, best: float) -> None:
+        """Tells the model the machine, and statistics of its inputs from some episodes."""
+        samples = input_samples(self._dataset, self._view, self._kept)
+        for key, part in {
+            "machine_view": model.states.machine,
+            "incumbent_view": model.states.incumbent,
+            "slice_view": model.states.slice,
+            "meta": model.meta_standard,
+        }.items():
+            part.set(samples[key])
+        model.states.set_domains(self._dataset.machine.domain_of_tile)
+        returns = torch.from_numpy(samples["returns"]).double() / best
+        model.returns_mean.copy_(returns.mean())
+        # Where all episodes end alike there is no scale to standardise to.
+        model.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))

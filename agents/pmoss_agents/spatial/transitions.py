@@ -1,0 +1,143 @@
+"""Single steps of stored episodes for agents that learn from (state, action, reward, state).
+
+An expanded episode takes megabytes, nearly all of them repetitions: a step changes the counters of
+one tile. Here that tile's new counters are kept of each step, and states are put together when a
+batch asks for them, bit for bit as the environment showed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmoss_agents.base import Array
+from pmoss_agents.spatial.observations import KEYS, full_shapes, in_full
+from pmoss_datasets import Dataset
+from pmoss_datasets.expansion import Expander, rewards
+from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.types import Float32Array
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B transitions, all float32.
+
+    Attributes:
+        observations: (B, ...) arrays in the order of KEYS.
+        actions: (B, 1) tiles.
+        rewards: (B, 1) discounted sums over the steps of the transition.
+        next_observations: as ``observations``; zeros, masks included, after the last step.
+        terminals: (B, 1) 1 = the episode ended in this transition.
+        intervals: (B, 1) steps of the transition.
+    """
+
+    observations: tuple[Float32Array, ...]
+    actions: Float32Array
+    rewards: Float32Array
+    next_observations: tuple[Float32Array, ...]
+    terminals: Float32Array
+    intervals: Float32Array
+
+
+class Transitions:
+    """All steps of some episodes, in an order that depends on the seed and the lap alone."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        episodes: Array,
+        *,
+        reward: Reward | None,
+        n_steps: int = 1,
+        gamma: float = 1.0,
+        scale: float = 1.0,
+    ) -> None:
+        """Reads the episodes.
+
+        Args:
+            dataset: of the episodes.
+            episodes: their numbers.
+            reward: its mode; None: no rewards and no next states, for imitation.
+            n_steps: steps of a transition, fewer where the episode ends.
+            gamma: discount per step.
+            scale: what rewards are divided by, Mq/s.
+        """
+        expander = Expander(dataset)
+        self._grid = (dataset.machine.rows, dataset.machine.cols)
+        self._steps = dataset.slices
+        self._episodes = [dataset[int(i)] for i in episodes]
+        self._masks = [expander.masks(episode) for episode in self._episodes]
+        self._looks_ahead = reward is not None
+        self._added, self._counters, self._incumbents = [], [], []
+        self._meta, self._next_slice = [], []
+        for episode in self._episodes:
+            seen = expander.observations(episode, last=True, copies=False)
+            if "slice_view" not in seen:
+                seen = in_full(seen)
+            after = seen["machine_view"][1:].reshape(self._steps, dataset.machine.tiles, -1)
+            self._added.append(after[np.arange(self._steps), episode.actions])
+            self._counters.append(seen["slice_view"])
+            self._incumbents.append(seen["incumbent_view"][0].copy())
+            self._meta.append(seen["meta"][0].copy())
+            self._next_slice.append(seen["slice"])
+        self.shapes = tuple(full_shapes(expander.space))
+        time = np.arange(self._steps)
+        self._ends = np.minimum(time + n_steps, self._steps)
+        self._rewards = np.zeros((len(self._episodes), self._steps))
+        if reward is not None:
+            for row, episode in zip(self._rewards, self._episodes, strict=True):
+                paid = rewards(episode, reward) / scale
+                for t, end in enumerate(self._ends):
+                    row[t] = paid[t:end] @ gamma ** np.arange(end - t)
+        self._order: tuple[tuple[int, int], Array] | None = None
+
+    def __len__(self) -> int:
+        return len(self._episodes) * self._steps
+
+    def batch(self, update: int, size: int, seed: int) -> Batch:
+        """The transitions of an update: lap after lap through all of them, each lap shuffled."""
+        rows = []
+        for position in range(update * size, (update + 1) * size):
+            lap, place = divmod(position, len(self))
+            if self._order is None or self._order[0] != (seed, lap):
+                shuffled = np.random.default_rng([seed, lap]).permutation(len(self))
+                self._order = (seed, lap), shuffled
+            rows.append(int(self._order[1][place]))
+        return self.at(rows)
+
+    def at(self, rows: Sequence[int]) -> Batch:
+        """Transitions by number: episode by episode, step by step."""
+        size = len(rows)
+        now = [np.zeros((size, *shape), dtype=np.float32) for shape in self.shapes]
+        then = [np.zeros((size, *shape), dtype=np.float32) for shape in self.shapes]
+        actions = np.empty((size, 1), dtype=np.float32)
+        paid = np.empty((size, 1), dtype=np.float32)
+        terminals = np.zeros((size, 1), dtype=np.float32)
+        intervals = np.ones((size, 1), dtype=np.float32)
+        for i, row in enumerate(rows):
+            number, step = divmod(int(row), self._steps)
+            self._state(number, step, [array[i] for array in now])
+            actions[i] = self._episodes[number].actions[step]
+            paid[i] = self._rewards[number, step]
+            end = int(self._ends[step])
+            intervals[i] = end - step
+            terminals[i] = end == self._steps
+            if self._looks_ahead and end < self._steps:
+                self._state(number, end, [array[i] for array in then])
+        return Batch(tuple(now), actions, paid, tuple(then), terminals, intervals)
+
+    def _state(self, number: int, step: int, out: Sequence[Array]) -> None:
+        """Writes what the environment showed before a step."""
+        part = dict(zip(KEYS, out, strict=True))
+        placed = self._episodes[number].actions[:step]
+        machine = part["machine_view"].reshape(-1, part["machine_view"].shape[-1])
+        # Of equal tiles the last one is written last, and stays.
+        machine[placed] = self._added[number][:step]
+        part["view_mask"].reshape(-1)[placed] = 1
+        part["position_mask"].reshape(-1)[:] = self._masks[number][step]
+        part["incumbent_view"][:] = self._incumbents[number]
+        part["meta"][:] = self._meta[number]
+        part["slice"][:] = self._next_slice[number][step]
+        part["slice_view"][:] = self._counters[number][step]

@@ -1,0 +1,653 @@
+"""The Decision Transformer: its network, its decoding, its learning and its checkpoints."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+
+import pmoss_agents
+import pmoss_env  # noqa: F401 (registers the environments)
+from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.machines import load_machine
+
+torch = pytest.importorskip("torch")
+
+from pmoss_agents.spatial.decision_network import FORBIDDEN, STATE, Decoder, Model  # noqa: E402
+from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
+    Config,
+    DecisionTransformer,
+    _alike_tiles,
+    _Episodes,
+    best_path,
+    imitation_loss,
+)
+
+TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
+SMALL = {
+    "layers": 2,
+    "heads": 2,
+    "width": 16,
+    "channels": 8,
+    "batch_size": 8,
+    "updates": 6,
+    "warmup": 2,
+    "learning_rate": 3e-3,
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    recipe = Recipe(
+        env=TOY,
+        episodes=60,
+        seed=1,
+        behaviours=(
+            Behaviour("random", 1),
+            Behaviour("lpt", 1),
+            Behaviour("local-search", 2, budget=100),
+        ),
+        reference_episodes=0,
+    )
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture(scope="module")
+def fitted(dataset):
+    agent = pmoss_agents.make("decision-transformer", **SMALL)
+    agent.fit(dataset)
+    return agent
+
+
+def play(agent, kwargs=TOY, seed=0, options=None):
+    """Actions and final throughput of one episode."""
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **kwargs)
+    observation, info = env.reset(seed=seed)
+    agent.reset()
+    actions, done = [], False
+    while not done:
+        actions.append(agent.act(observation, info["action_mask"]))
+        observation, reward, done, _, info = env.step(actions[-1])
+        agent.observe(reward)
+    return actions, info["throughput"]
+
+
+def weights(agent):
+    return {name: value.numpy().copy() for name, value in agent.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("meta_position", ["first", "last"])
+def test_every_parameter_gets_a_gradient(dataset, meta_position):
+    agent = DecisionTransformer(**{**SMALL, "meta_position": meta_position, "updates": 1})
+    agent.fit(dataset)
+    batch = _Episodes(dataset, agent.config).batch(0, 1.0)
+    agent.model.zero_grad()
+    scores = agent.model(batch)
+    torch.nn.functional.cross_entropy(scores.flatten(0, 1), batch["actions"].flatten()).backward()
+    for name, parameter in agent.model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("context", [1, 3, 256])
+@pytest.mark.parametrize("meta_position", ["first", "last"])
+@pytest.mark.parametrize("reward", ["terminal", "slice", "improvement"])
+def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, reward, context):
+    choice = {"meta_position": meta_position, "reward": reward, "context": context}
+    agent = DecisionTransformer(**{**SMALL, **choice, "updates": 2})
+    agent.fit(dataset)
+    batch = _Episodes(dataset, agent.config).batch(0, agent.task["best_throughput"])
+    with torch.inference_mode():
+        whole = agent.model(batch)[0]
+        decoder = Decoder.of(agent.model)
+        action = 0
+        for t in range(dataset.slices):
+            state = {name: batch[name][0] for name in STATE}
+            state |= {
+                name: batch[name][0, t]
+                for name in ("view_mask", "position_mask", "machine_view", "slice_view")
+            }
+            state["incumbent_view"] = state["incumbent_view"][0]
+            scores = decoder.scores(state, float(batch["returns"][0, t]), action)
+            action = int(batch["actions"][0, t])
+            torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)
+            assert scores.argmax() == whole[t].argmax()
+
+
+def test_no_step_sees_what_comes_later(fitted, dataset):
+    batch = _Episodes(dataset, fitted.config).batch(0, 1.0)
+    with torch.inference_mode():
+        before = fitted.model(batch)
+        batch["actions"][:, 5:] = 1
+        batch["machine_view"][:, 6:] = 0
+        batch["returns"][:, 6:] = 9
+        after = fitted.model(batch)
+    torch.testing.assert_close(before[:, :6], after[:, :6])
+    assert not torch.equal(before[:, 6:], after[:, 6:])
+
+
+def test_a_short_context_sees_no_further_back(dataset):
+    agent = DecisionTransformer(**{**SMALL, "layers": 1, "context": 2, "updates": 1})
+    agent.fit(dataset)
+    batch = _Episodes(dataset, agent.config).batch(0, 1.0)
+    with torch.inference_mode():
+        before = agent.model(batch)
+        batch["actions"][:, 3] = 1 + batch["actions"][:, 3] % 3
+        after = agent.model(batch)
+    torch.testing.assert_close(before[:, :4], after[:, :4])
+    assert not torch.equal(before[:, 4], after[:, 4])
+    torch.testing.assert_close(before[:, 5:], after[:, 5:])
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sample"])
+def test_forbidden_tiles_are_never_chosen(dataset, decoding):
+    agent = DecisionTransformer(**{**SMALL, "decoding": decoding, "temperature": 100.0})
+    agent.fit(dataset)
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        observation, info = env.reset(seed=seed)
+        agent.reset()
+        done = False
+        while not done:
+            mask = info["action_mask"] * (rng.random(info["action_mask"].size) < 0.4)
+            if not mask.any():
+                mask = info["action_mask"]
+            action = agent.act(observation, mask)
+            assert mask[action]
+            observation, _, done, _, info = env.step(action)
+    batch = _Episodes(dataset, agent.config).batch(0, 1.0)
+    scores = agent.model(batch)
+    assert (scores[batch["position_mask"] == 0] == FORBIDDEN).all()
+
+
+def test_constraints_hold_without_remapping(tmp_path):
+    kwargs = {**TOY, "slices": 12, "constraints": {"max_slices_per_core": 2}}
+    dataset = collect(
+        Recipe(env=kwargs, episodes=12, tier="heuristic", reference_episodes=0), tmp_path / "d"
+    )
+    agent = DecisionTransformer(**SMALL)
+    agent.fit(dataset)
+    actions, _ = play(agent, kwargs)
+    assert np.bincount(actions).max() == 2
+
+
+def test_same_seed_same_weights_and_actions(dataset, fitted):
+    again, other = DecisionTransformer(**SMALL), DecisionTransformer(**{**SMALL, "seed": 1})
+    torch.manual_seed(99)  # nobody else's chance matters
+    again.fit(dataset)
+    other.fit(dataset)
+    for name, value in weights(fitted).items():
+        np.testing.assert_array_equal(value, weights(again)[name], err_msg=name)
+    assert play(fitted) == play(again)
+    assert any(not np.array_equal(v, weights(other)[n]) for n, v in weights(fitted).items())
+
+
+def test_sampling_has_its_own_generator(dataset):
+    agents = []
+    for _ in range(2):
+        agent = DecisionTransformer(**{**SMALL, "decoding": "sample"})
+        agent.fit(dataset)
+        np.random.seed(len(agents))  # noqa: NPY002 (the point is that it does not matter)
+        agents.append([play(agent, seed=s)[0] for s in range(3)])
+    assert agents[0] == agents[1]
+
+
+def test_fitting_leaves_the_global_state_alone(dataset):
+    torch.manual_seed(5)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    DecisionTransformer(**{**SMALL, "threads": 2}).fit(dataset)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+
+
+def test_saved_and_loaded_acts_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "agent.npz")
+    loaded = pmoss_agents.load(tmp_path / "agent.npz")
+    assert isinstance(loaded, DecisionTransformer)
+    assert loaded.config == fitted.config
+    for seed in range(3):
+        assert play(loaded, seed=seed) == play(fitted, seed=seed)
+    assert [path.name for path in tmp_path.iterdir()] == ["agent.npz"]
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_resumed_training_equals_uninterrupted(dataset, fitted, tmp_path, at):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total, metrics):
+        if done == at:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "agent.npz"
+    agent = DecisionTransformer(**SMALL)
+    with pytest.raises(KeyboardInterrupt):
+        agent.fit(dataset, progress=stop, checkpoint=path)
+    resumed = pmoss_agents.load(path)
+    done = []
+    resumed.fit(dataset, progress=lambda d, t, m: done.append(d))
+    assert done == list(range(at + 1, SMALL["updates"] + 1))
+    for name, value in weights(fitted).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], err_msg=name)
+
+
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("where", ["loading", "forward", "backward"])
+def test_an_interrupt_inside_an_update_saves_the_updates_before_it(
+    dataset, fitted, tmp_path, monkeypatch, where, at
+):
+    owner, name = {
+        "loading": (_Episodes, "batch"),
+        "forward": (Model, "forward"),
+        "backward": (torch.nn.utils, "clip_grad_norm_"),
+    }[where]
+    original, calls = getattr(owner, name), []
+
+    def cut(*args):
+        calls.append(1)
+        if len(calls) > at:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    path = tmp_path / "agent.npz"
+    monkeypatch.setattr(owner, name, cut)
+    with pytest.raises(KeyboardInterrupt):
+        DecisionTransformer(**SMALL).fit(dataset, checkpoint=path)
+    monkeypatch.undo()
+    resumed, done = pmoss_agents.load(path), []
+    resumed.fit(dataset, progress=lambda d, t, m: done.append(d))
+    assert done == list(range(at + 1, SMALL["updates"] + 1))
+    for name, value in weights(fitted).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], err_msg=name)
+
+
+def test_a_cut_optimiser_step_is_not_saved(dataset, tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    steps, original = [], torch.optim.AdamW.step
+
+    def cut(self, *args):
+        original(self, *args)
+        steps.append(1)
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", cut)
+    with pytest.raises(KeyboardInterrupt):
+        DecisionTransformer(**SMALL, save_every=2).fit(dataset, checkpoint=path)
+    assert pmoss_agents.load(path)._updates == 2
+
+
+def test_damaged_checkpoints_are_refused(fitted, tmp_path):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    clean = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for length in (0, 10, len(clean) // 2, len(clean) - 1):
+        path.write_bytes(clean[:length])
+        with pytest.raises(CheckpointError, match=r"agent\.npz"):
+            pmoss_agents.load(path)
+    refused = 0
+    for position in rng.integers(len(clean), size=40):
+        data = bytearray(clean)
+        data[position] ^= 0x10
+        path.write_bytes(bytes(data))
+        try:
+            loaded = pmoss_agents.load(path)
+        except CheckpointError:
+            refused += 1
+        else:  # the byte was not content, e.g. a time stamp of the container
+            for name, value in weights(fitted).items():
+                np.testing.assert_array_equal(value, weights(loaded)[name])
+    assert refused > 20
+    with pytest.raises(CheckpointError, match="does not exist"):
+        pmoss_agents.load(tmp_path / "absent.npz")
+    np.savez(path, weights=np.zeros(3))
+    with pytest.raises(CheckpointError, match="no header"):
+        pmoss_agents.load(path)
+
+
+def test_other_versions_and_other_weights_are_refused(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    monkeypatch.setattr("pmoss_agents.base.CHECKPOINT_VERSION", 1)
+    fitted.save(path)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"version = 1: this version reads 2"):
+        pmoss_agents.load(path)
+    arrays, values = fitted._state()
+    arrays["model/norm.weight"] = np.zeros(3, dtype=np.float32)
+    monkeypatch.setattr(fitted, "_state", lambda: (arrays, values))
+    fitted.save(path)
+    with pytest.raises(CheckpointError, match=r"norm\.weight: \(3,\) in the file, \(16,\)"):
+        pmoss_agents.load(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("agent",), []),
+        (("agent",), {}),
+        (("config", "context"), 10**30),
+        (("task", "grid"), [-1, 4]),
+        (("task", "slices"), -1),
+        (("task", "slices"), float("nan")),
+        (("task", "best_throughput"), None),
+        (("task", "best_throughput"), float("nan")),
+        (("task", "best_throughput"), -1.0),
+        (("task", "order"), ...),
+        (("task", "counters"), ...),
+        (("values", "sampling", "state", "state"), -1),
+    ],
+)
+def test_altered_headers_are_refused(fitted, tmp_path, where, value):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    header, arrays = pmoss_agents.read_checkpoint(path)
+    inner = header
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = value
+    if value is ...:
+        del inner[where[-1]]
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, header=text, **arrays)
+    with pytest.raises(CheckpointError, match=r"agent\.npz: "):
+        pmoss_agents.load(path)
+
+
+def test_training_that_diverges_stops_and_keeps_the_last_checkpoint(dataset, tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = DecisionTransformer(**{**SMALL, "learning_rate": 1e9, "clip": 1e9, "save_every": 1})
+    with pytest.raises(CheckpointError, match="not finite: training diverged"):
+        agent.fit(dataset, checkpoint=path)
+    if path.exists():  # from before it diverged
+        assert all(np.isfinite(array).all() for array in weights(pmoss_agents.load(path)).values())
+
+
+def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(fitted, tmp_path, monkeypatch):
+    arrays, values = fitted._state()
+    arrays["model/norm.weight"] = np.full(16, np.nan, dtype=np.float32)
+    monkeypatch.setattr(fitted, "_state", lambda: (arrays, values))
+    with pytest.raises(CheckpointError, match=r"model/norm\.weight is not finite: training div"):
+        fitted.save(tmp_path / "agent.npz")
+    monkeypatch.setattr("pmoss_agents.base._not_finite", lambda arrays: None)
+    fitted.save(tmp_path / "agent.npz")
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"agent\.npz: model/norm\.weight is not finite"):
+        pmoss_agents.load(tmp_path / "agent.npz")
+
+
+def test_another_task_is_refused(fitted, dataset, tmp_path):
+    for change, text in (
+        ({"machine": "skylake-x-8n"}, r"grid = \[2, 4\], but the observation has grid = \[8, 12\]"),
+        ({"observation": "paper"}, "observation='full'"),
+    ):
+        with pytest.raises(CheckpointError, match=text):
+            play(fitted, {**TOY, **change})
+    with pytest.raises(CheckpointError, match="all 8 slices are placed"):
+        play(fitted, {**TOY, "slices": 9})
+    recipe = Recipe(env={**TOY, "slices": 9}, episodes=2, reference_episodes=0)
+    with pytest.raises(CheckpointError, match=r"slices = 8, but the dataset .* has slices = 9"):
+        fitted.fit(collect(recipe, tmp_path / "other"))
+
+
+@pytest.mark.parametrize("reward", ["terminal", "slice"])
+def test_the_papers_observation_is_learned_from_and_nothing_else_is_seen(reward, tmp_path):
+    recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=6, reference_episodes=0)
+    data = collect(recipe, tmp_path / "paper")
+    agent = DecisionTransformer(**SMALL, reward=reward)
+    agent.fit(data)
+    actions = play(agent, {**TOY, "observation": "paper"})
+    assert play(agent, TOY) == actions
+    with pytest.raises(CheckpointError, match="observation = paper, but the environment has"):
+        agent.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **TOY))
+    with pytest.raises(DatasetError, match="does not tell the incumbent's throughput"):
+        DecisionTransformer(**SMALL, reward="improvement").fit(data)
+
+
+class AnEnvironment:
+    """What check_env() reads, as the environment will have it."""
+
+    def __init__(self, **change):
+        self.machine = SimpleNamespace(rows=2, cols=4)
+        self.slices, self.order_kind, self.observation_mode = 8, "load", "full"
+        vars(self).update(change)
+
+
+def test_an_environment_of_another_task_is_refused(fitted):
+    fitted.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **TOY))
+    fitted.check_env(AnEnvironment())
+    fitted.check_env(AnEnvironment(order_kind=None, observation_mode=None))
+    fitted.check_env(SimpleNamespace())  # tells nothing
+    for change, text in (
+        ({"slices": 9}, "slices = 8, but the environment has slices = 9"),
+        ({"order_kind": "index"}, "order = load, but the environment has order = index"),
+        ({"observation_mode": "paper"}, "observation = full, but the environment has"),
+        ({"counters_kind": "software"}, "readable = software; see -e counters"),
+        ({"machine": SimpleNamespace(rows=8, cols=12)}, r"grid = \[2, 4\], but the environment"),
+    ):
+        with pytest.raises(CheckpointError, match=text):
+            fitted.check_env(AnEnvironment(**change))
+    with pytest.raises(CheckpointError, match="the environment has slices = 9"):
+        fitted.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **{**TOY, "slices": 9}))
+
+
+def test_part_of_a_task_can_be_checked(fitted):
+    fitted.check_task({"slices": 8, "order": "load", "grid": (2, 4), "load": "closed"})
+    fitted.check_task({})
+    with pytest.raises(CheckpointError, match="order = load, but my set-up has order = index"):
+        fitted.check_task({"slices": 8, "order": "index"}, "my set-up")
+
+
+def test_going_on_with_another_dataset_must_be_asked_for(dataset, fitted, tmp_path):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    recipe = Recipe(env=TOY, episodes=10, seed=2, reference_episodes=0)
+    other = collect(recipe, tmp_path / "other")
+    assert other.metadata.id == dataset.metadata.id
+    agent = pmoss_agents.load(path)
+    with pytest.raises(CheckpointError, match=r"checksum .* pass allow_other_dataset=True"):
+        agent.fit(other)
+    agent.fit(open_dataset(dataset.path))
+    agent.fit(other, allow_other_dataset=True)
+    agent.save(path)
+    agent = pmoss_agents.load(path)
+    agent.fit(other)
+    with pytest.raises(CheckpointError, match="allow_other_dataset"):
+        agent.fit(dataset)
+
+
+def test_checkpoints_that_name_no_dataset_go_on(fitted, dataset, tmp_path):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    header, arrays = pmoss_agents.read_checkpoint(path)
+    del header["dataset"]
+    agent = DecisionTransformer.from_checkpoint(path, header, arrays)
+    agent.fit(dataset)
+    assert agent.dataset == fitted.dataset
+
+
+def test_another_counter_vocabulary_is_refused(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    fitted.save(path)
+    monkeypatch.setattr("pmoss_agents.base.COUNTER_NAMES", ("queries",))
+    with pytest.raises(CheckpointError, match=r"counters = .* this version of pmoss_env has"):
+        pmoss_agents.load(path)
+
+
+def test_without_torch_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import pmoss_agents, pmoss_datasets, pmoss_datasets.formats\n"
+        "from pmoss_env.errors import MissingExtraError\n"
+        "try: pmoss_agents.make('decision-transformer')\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "pmoss-env[agents]" in done.stdout
+
+
+def test_an_agent_that_knows_nothing_says_so(tmp_path):
+    agent = DecisionTransformer()
+    with pytest.raises(CheckpointError, match="nothing to save"):
+        agent.save(tmp_path / "agent.npz")
+    with pytest.raises(CheckpointError, match="call fit"):
+        play(agent)
+
+
+def test_learns_the_toy(dataset):
+    agent = DecisionTransformer(**{**SMALL, "updates": 150, "dropout": 0.0})
+    agent.fit(open_dataset(dataset.path))
+    seeds = range(1000, 1012)
+    reached = np.mean([play(agent, seed=seed)[1] for seed in seeds])
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)
+    rng = np.random.default_rng(0)
+    random = []
+    for seed in seeds:
+        _, info = env.reset(seed=seed)
+        done = False
+        while not done:
+            action = rng.choice(np.flatnonzero(info["action_mask"]))
+            _, _, done, _, info = env.step(action)
+        random.append(info["throughput"])
+    assert reached > 1.15 * np.mean(random)
+
+
+def test_the_wanted_return_reaches_the_model(fitted):
+    fitted.set_target(0.0)
+    nothing = play(fitted)
+    fitted.set_target(None)
+    assert fitted._target == 0.0 or nothing is not None
+    play(fitted)
+    best = fitted.task["best_throughput"]
+    assert fitted._target == pytest.approx(fitted.config.target_return * best)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"width": 10, "heads": 4}, "width = 10: must be a multiple of heads"),
+        ({"layers": 0}, "layers = 0"),
+        ({"target_return": float("nan")}, "target_return = nan"),
+        ({"meta_position": "middle"}, "meta_position = 'middle'"),
+        ({"keep_best": 0}, "keep_best = 0"),
+        ({"depth": 3}, "config 'depth': unknown"),
+        ({"learning_rate": "abc"}, "learning_rate = 'abc': must be a finite number"),
+        ({"save_every": "abc"}, "save_every = 'abc': must be a whole number"),
+        ({"save_every": 2.5}, r"save_every = 2\.5"),
+        ({"warmup": 1.5}, r"warmup = 1\.5"),
+        ({"dropout": None}, "dropout = None"),
+        ({"weight_decay": float("inf")}, "weight_decay = inf"),
+        ({"keep_best": [1]}, r"keep_best = \[1\]"),
+        ({"layers": True}, "layers = True"),
+        ({"derived": "no"}, "derived = 'no': must be true or false"),
+        ({"reward": ["terminal"]}, r"reward = \['terminal'\]"),
+        ({"seed": -1}, "seed = -1"),
+        ({"seed": 2**32}, r"seed = 4294967296: must lie in \[0, 2\^32\)"),
+        ({"threads": 100_000}, "threads = 100000: must lie between 1 and 1024"),
+    ],
+)
+def test_wrong_configs_are_named(config, text):
+    with pytest.raises(DescriptionError, match=text):
+        DecisionTransformer(**config)
+
+
+@pytest.mark.parametrize("field", fields(Config), ids=lambda field: field.name)
+def test_every_field_of_the_wrong_type_is_named(field):
+    for value in ("abc", None, [1], {}):
+        with pytest.raises(DescriptionError, match=re.escape(f"{field.name} = {value!r}: must")):
+            DecisionTransformer(**{field.name: value})
+
+
+def test_the_registry(tmp_path):
+    assert "decision-transformer" in pmoss_agents.agent_names()
+    with pytest.raises(UnknownNameError, match="Did you mean 'decision-transformer'"):
+        pmoss_agents.make("decision-transfromer")
+    with pytest.raises(DescriptionError, match="known are"):
+        pmoss_agents.make("decision-transformer", config_file="absent")
+    path = tmp_path / "config.toml"
+    path.write_text('agent = "decision-transformer"\nlayers = 3\nwidth = 64\n')
+    agent = pmoss_agents.make("decision-transformer", config_file=path, layers=1)
+    for text, reason in (
+        (b'agent = ["a"]', "agent = .*: must be a text"),
+        (b"\xff\xfe", "is not valid TOML"),
+    ):
+        (tmp_path / "wrong.toml").write_bytes(text)
+        with pytest.raises(DescriptionError, match=rf"wrong\.toml: {reason}"):
+            pmoss_agents.make("decision-transformer", config_file=tmp_path / "wrong.toml")
+    assert (agent.config.layers, agent.config.width) == (1, 64)
+    for committed in pmoss_agents.base.CONFIGS.glob("*.toml"):
+        name = pmoss_agents.read_config(committed.stem)["agent"]
+        pmoss_agents.make(name, config_file=committed.stem)
+
+
+def test_the_best_checkpoint_is_kept_beside_the_last(dataset, tmp_path):
+    path = tmp_path / "agent.npz"
+    config = {**SMALL, "updates": 8, "save_every": 2, "held_out": 0.1}
+    agent, seen = DecisionTransformer(**config), []
+    agent.fit(dataset, checkpoint=path, progress=lambda d, t, m: seen.append((d, m)))
+    losses = {done: m["held_out_loss"] for done, m in seen if "held_out_loss" in m}
+    assert sorted(losses) == [2, 4, 6, 8]
+    best = pmoss_agents.load(best_path(path))
+    assert best._updates == min(losses, key=losses.get)
+    assert pmoss_agents.load(path)._updates == 8
+    source = _Episodes(dataset, agent.config)
+    assert source.held.size == 6
+    trained = {row for update in range(20) for row in source._rows(update)}
+    assert trained == set(range(60)) - set(source.held.tolist())
+    # A resumed run remembers how good the best was.
+    assert pmoss_agents.load(path)._best_loss == min(losses.values())
+
+
+def test_shuffled_cores_are_the_same_episode_elsewhere(dataset):
+    config = Config(**{**SMALL, "shuffle_cores": True})
+    source, plain = _Episodes(dataset, config), _Episodes(dataset, Config(**SMALL))
+    moved = 0
+    for update in range(4):
+        new, old = source.batch(update, 1.0), plain.batch(update, 1.0)
+        again = source.batch(update, 1.0)
+        assert all(torch.equal(new[key], again[key]) for key in new)
+        moved += int((new["actions"] != old["actions"]).sum())
+        for i, t in np.ndindex(*new["actions"].shape):
+            at, was = int(new["actions"][i, t]), int(old["actions"][i, t])
+            assert dataset.machine.node_of_core[at] == dataset.machine.node_of_core[was]
+            for key in ("view_mask", "position_mask", "machine_view"):
+                assert torch.equal(new[key][i, t, at], old[key][i, t, was])
+            assert torch.equal(new["incumbent_view"][i, 0, at], old["incumbent_view"][i, 0, was])
+        assert torch.equal(new["slice_view"], old["slice_view"])
+    assert moved > 0
+
+
+@pytest.mark.parametrize("machine", ["toy", "skylake-x-8n", "milan-nps4", "xeon-6240m-optane"])
+def test_only_cores_that_are_alike_trade_places(machine):
+    described = load_machine(machine)
+    seen = []
+    for tiles in _alike_tiles(described):
+        cores = described.core_of_tile[tiles]
+        assert described.worker_mask[cores].all()
+        assert np.unique(described.node_of_core[cores]).size == 1
+        assert np.unique(described.llc_of_core[cores]).size == 1
+        seen += tiles.tolist()
+    assert len(seen) == len(set(seen))
+
+
+def test_doubt_weighs_what_is_unlikely_less():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 3, 5, generator=generator).requires_grad_()
+    actions = torch.tensor([[0, 1, 2], [3, 4, 0]])
+    plain, tiny = (imitation_loss(scores, actions, q) for q in (0.0, 1e-4))
+    assert float(tiny) == pytest.approx(float(plain), rel=1e-3)
+    odds = torch.softmax(scores, -1).gather(-1, actions[..., None])
+    (of_plain,) = torch.autograd.grad(plain, scores)
+    (of_doubt,) = torch.autograd.grad(imitation_loss(scores, actions, 0.6), scores)
+    torch.testing.assert_close(of_doubt, of_plain * odds.detach() ** 0.6)

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+import pmoss_agents
+from pmoss_agents.threads.agents import run_episode, thread_agent_names
+from pmoss_env.envs.threads import ThreadSchedulingEnv
+from pmoss_env.errors import CheckpointError, DescriptionError
+
+NAMES = sorted(thread_agent_names())
+
+
+def short(program="fillrandom", requests=1_500_000):
+    return ThreadSchedulingEnv(program=program, requests=requests, on_illegal="raise")
+
+
+def test_they_are_registered():
+    assert set(NAMES) <= set(pmoss_agents.agent_names())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_agents_act_legally_and_come_back_from_files(name, tmp_path):
+    agent = pmoss_agents.make(name)
+    agent.fit(short("mixed50"), episodes=1, checkpoint=tmp_path / "agent.npz")
+    again = pmoss_agents.load(tmp_path / "agent.npz")
+    assert run_episode(short(), agent, seed=5) == run_episode(short(), again, seed=5)
+
+
+def test_rule_moves_everything_and_scheduling_domain_nothing():
+    observation, info = (env := short()).reset(seed=0)
+    most = int(np.flatnonzero(info["action_mask"])[-1])
+    assert pmoss_agents.make("threads-rule").act(observation) == most
+    assert pmoss_agents.make("threads-scheduling-domain").act(observation) == 0
+    assert run_episode(env, pmoss_agents.make("threads-scheduling-domain"), seed=0)["moved"] == 0
+
+
+def test_the_bandit_learns_from_every_decision_and_keeps_count(tmp_path):
+    agent = pmoss_agents.make("threads-linucb")
+    result = run_episode(short(), agent, seed=0)
+    # The last epoch is cut short by the program's end, and teaches nothing.
+    assert result["decisions"] - 1 <= agent.bandit.trainings <= result["decisions"]
+    before = agent.bandit.trainings
+    run_episode(short(), agent, seed=1, learn=False)
+    assert agent.bandit.trainings == before
+
+
+def test_the_hybrid_begins_as_the_rule_and_overrules_when_sure():
+    hybrid = pmoss_agents.make("threads-hybrid")
+    observation, info = short().reset(seed=0)
+    most = int(np.flatnonzero(info["action_mask"])[-1])
+    chosen = []
+    for _ in range(40):
+        chosen.append(hybrid.act(observation, info["action_mask"]))
+        # Whatever the rule moves, bandwidth falls by a hundredth: half a thread's share.
+        factor = 0.99 if chosen[-1] == most else 1.0
+        observation = {**observation, "core_inputs": observation["core_inputs"] * factor}
+    assert chosen[:3] == [most] * 3
+    assert chosen[-5:] == [0] * 5
+    hybrid.reset()
+    assert hybrid.act(observation, info["action_mask"]) == most
+
+
+def test_bad_input_is_refused():
+    agent = pmoss_agents.make("threads-linucb")
+    observation, _ = short().reset(seed=0)
+    with pytest.raises(DescriptionError, match="allows nothing"):
+        agent.act(observation, np.zeros(49))
+    with pytest.raises(CheckpointError, match="inputs"):
+        agent.act({**observation, "inputs": np.zeros(3)})
+    with pytest.raises(DescriptionError, match="alpha"):
+        pmoss_agents.make("threads-linucb", alpha=-1.0)

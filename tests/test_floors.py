@@ -95,7 +95,7 @@ def test_no_import_points_up_a_floor(package: str) -> None:
 
 
 #: Circles that are being taken apart; nothing may be added.
-LEFT = ("pmoss_agents.decision", "pmoss_env.backends", "pmoss_env.machines")
+LEFT = ("pmoss_env.backends", "pmoss_env.machines")
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

@@ -7,8 +7,8 @@ which is also the form that is exported.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.state_encoder import DERIVED, Standardise, StateEncoder
 from pmoss_env.errors import MissingExtraError
 
@@ -18,9 +18,6 @@ try:
     from torch import Tensor, nn
 except ImportError as error:
     raise MissingExtraError("torch", "agents") from error
-
-if TYPE_CHECKING:
-    from pmoss_agents.spatial.decision_transformer import Config
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
 FORBIDDEN = -1e9

@@ -1,0 +1,93 @@
+"""Settings of a Decision Transformer: the network's sizes, how it learns and how it acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pmoss_agents.base import checker
+from pmoss_env.envs.spatial.env import REWARDS
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a Decision Transformer; the defaults are the paper's model (row B9).
+
+    Attributes:
+        layers: transformer blocks.
+        heads: attention heads.
+        width: embedding size.
+        channels: features per core tile in the state encoder.
+        context: steps that a token may look back on, its own included; 256 is all of an episode
+            with 256 slices. The meta token is always in sight.
+        dropout: probability, on residual branches.
+        meta_position: "first", or "last": just before the last step, as the paper shows it.
+        derived: per-tile channels computed from the counters, see derived_channels().
+        reward: the return-to-go. "terminal": the wanted throughput, the same at each step.
+            "slice": the paper's; what each placed slice is expected to serve is taken off.
+            "improvement": what is still to be gained; needs observe(reward) after each step.
+        target_return: wanted throughput at use, in multiples of the best in the dataset.
+        shuffle_cores: give cores that are alike (of one node and last-level cache) other places in
+            every batch, so that a tie among them is learned as a tie and not as the place that a
+            rule happened to prefer.
+        doubt: q of the generalised cross-entropy (1 - p^q) / q, below 1; 0 is the plain one. An
+            action that the model finds unlikely, as those of searches are, then teaches by p^q
+            less, and a mixture of behaviours is learned by its sharpest part.
+        held_out: share of the episodes that are not trained on but tell which checkpoint is best.
+        keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
+        updates: gradient steps.
+        batch_size: whole episodes per update.
+        learning_rate: of AdamW, after warm-up; then a cosine down to a tenth.
+        warmup: updates of linear warm-up.
+        weight_decay: of matrices; biases, norms and embeddings have none.
+        clip: largest norm of the gradient.
+        decoding: "greedy" or "sample".
+        temperature: of sampling.
+        seed: of weights, order of episodes, dropout and sampling.
+        threads: of torch in fit(); act() uses one, because its steps are too small to share.
+        save_every: updates between checkpoints, if fit() is given a place for them.
+    """
+
+    layers: int = 6
+    heads: int = 8
+    width: int = 128
+    channels: int = 32
+    context: int = 256
+    dropout: float = 0.1
+    meta_position: Literal["first", "last"] = "first"
+    derived: bool = True
+    reward: Literal["improvement", "slice", "terminal"] = "terminal"
+    target_return: float = 1.1
+    shuffle_cores: bool = False
+    doubt: float = 0.0
+    held_out: float = 0.0
+    keep_best: float = 1.0
+    updates: int = 1000
+    batch_size: int = 4
+    learning_rate: float = 6e-4
+    warmup: int = 50
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    decoding: Literal["greedy", "sample"] = "greedy"
+    temperature: float = 1.0
+    seed: int = 0
+    threads: int = 1
+    save_every: int = 100
+
+    def __post_init__(self) -> None:
+        check = checker("decision-transformer", self)
+        counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
+        for name in (*counts, "save_every"):
+            check(name, getattr(self, name) >= 1, "be at least 1")
+        check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
+        for name in ("warmup", "weight_decay"):
+            check(name, getattr(self, name) >= 0, "not be negative")
+        check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
+        check("doubt", 0 <= self.doubt < 1, "lie in [0, 1)")
+        check("held_out", 0 <= self.held_out < 1, "lie in [0, 1)")
+        check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
+        check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
+        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
+        check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
+        for name in ("target_return", "learning_rate", "clip", "temperature"):
+            check(name, getattr(self, name) > 0, "be above 0")

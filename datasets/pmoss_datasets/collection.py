@@ -17,9 +17,9 @@ import numpy as np
 from pmoss_datasets.executors import run_tasks
 from pmoss_datasets.folder import check_target
 from pmoss_datasets.journal import Journal
-from pmoss_datasets.playing import Played, RecipeWork
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, machine_facts
+from pmoss_datasets.spatial.playing import Played, RecipeWork
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.backends import backend_class

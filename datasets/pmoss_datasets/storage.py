@@ -38,7 +38,12 @@ from pmoss_datasets.schema import (
     machine_of,
     stack,
 )
-from pmoss_datasets.validation import find_problems, metadata_problems, validate, value_problems
+from pmoss_datasets.spatial.validation import (
+    find_problems,
+    metadata_problems,
+    validate,
+    value_problems,
+)
 from pmoss_env.envs.spatial.env import REWARDS, Reward
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.machines import Machine

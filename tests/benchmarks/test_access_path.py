@@ -13,7 +13,7 @@ from pmoss_benchmarks.access_path.reproduction import (
     model_rows,
     physical_rows,
 )
-from pmoss_datasets.access_path import AccessPathRecipe, collect_scans
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_env.errors import DescriptionError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.base import Agent, Array, Observation, Progress
-from pmoss_datasets.access_path import AccessPathDataset
+from pmoss_datasets.access_path.scans import AccessPathDataset
 from pmoss_env.envs.access_path import FEATURES, PATHS
 from pmoss_env.errors import CheckpointError
 

@@ -26,7 +26,7 @@ from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
 from pmoss_agents.spatial.transitions import Batch, Transitions
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
-from pmoss_datasets.expansion import rewards
+from pmoss_datasets.spatial.expansion import rewards
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import MissingExtraError
 

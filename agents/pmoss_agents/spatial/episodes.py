@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from pmoss_agents.base import Array
 from pmoss_datasets import Dataset
-from pmoss_datasets.expansion import Expander
 from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.spatial.expansion import Expander
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
 

@@ -15,7 +15,7 @@ import numpy as np
 from pmoss_agents.base import Array
 from pmoss_agents.spatial.observations import KEYS, full_shapes, in_full
 from pmoss_datasets import Dataset
-from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.types import Float32Array
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.access_path.base import AccessPathAgent
-from pmoss_datasets.access_path import AccessPathDataset
+from pmoss_datasets.access_path.scans import AccessPathDataset
 from pmoss_env.envs.access_path import AccessPathEnv
 
 #: Combinations of the small calibration at start-up (section 5.3, row E18).

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.access_path.models import ModelScores, compare
-from pmoss_datasets.access_path import AccessPathDataset
+from pmoss_datasets.access_path.scans import AccessPathDataset
 from pmoss_env.envs.access_path import Background, Scans, SimulatedScans
 
 CPU, OFFLOAD, RELAXED = range(3)

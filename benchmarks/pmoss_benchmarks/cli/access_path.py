@@ -133,7 +133,7 @@ def collect(
 
     Example: pmoss access-path collect runs/scans --combinations 64 --repeats 5
     """
-    from pmoss_datasets.access_path import AccessPathRecipe, collect_scans
+    from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 
     check_output(out, folder=True)
     recipe = AccessPathRecipe(

@@ -562,7 +562,7 @@ def access_path(
     from pmoss_benchmarks.cli.access_path import models_table
     from pmoss_benchmarks.evaluation import command_line
     from pmoss_benchmarks.report import describe_machine
-    from pmoss_datasets.access_path import AccessPathRecipe, collect_scans, open_scans
+    from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
     from pmoss_env import __version__
 
     if out:

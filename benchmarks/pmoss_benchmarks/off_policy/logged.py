@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmoss_datasets import Dataset
-from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.types import COUNTER_INDEX, Float32Array, Float64Array, Int32Array
 
 _BUSY, _ELAPSED = COUNTER_INDEX["task_clock_us"], COUNTER_INDEX["elapsed_us"]

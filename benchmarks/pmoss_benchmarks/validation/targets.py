@@ -29,7 +29,7 @@ from pmoss_benchmarks.validation.micro import (
     modified_ns,
     stream_gb_per_s,
 )
-from pmoss_datasets.access_path import AccessPathRecipe, pairs_of, simulate
+from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
 from pmoss_env.errors import MissingExtraError, UnknownNameError
 from pmoss_env.machines import load_machine
 

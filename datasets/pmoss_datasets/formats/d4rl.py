@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pmoss_datasets.expansion import Expander
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.schema import Array
+from pmoss_datasets.spatial.expansion import Expander
 from pmoss_datasets.storage import Dataset
 from pmoss_env.envs.spatial.env import REWARDS, Reward
 from pmoss_env.errors import UnknownNameError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pmoss_datasets.expansion import rewards
 from pmoss_datasets.folder import DATA
 from pmoss_datasets.schema import Episode
+from pmoss_datasets.spatial.expansion import rewards
 from pmoss_datasets.storage import Dataset
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError

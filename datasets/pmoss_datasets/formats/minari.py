@@ -12,12 +12,12 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.card import card
-from pmoss_datasets.expansion import Expander, rewards
 from pmoss_datasets.folder import DATA, check_target, import_h5py, whole_folder
 from pmoss_datasets.formats.episodes import worth
-from pmoss_datasets.playing import ENV_ID, Played, Player
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Metadata, machine_facts
+from pmoss_datasets.spatial.expansion import Expander, rewards
+from pmoss_datasets.spatial.playing import ENV_ID, Played, Player
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.envs.spatial.env import Reward

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmoss_datasets.expansion import Expander, returns_to_go
 from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_datasets.storage import Dataset
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DescriptionError, MissingExtraError

@@ -5,7 +5,7 @@ import pytest
 import pmoss_agents
 import pmoss_env  # noqa: F401
 from pmoss_agents.access_path.base import EXPANSIONS
-from pmoss_datasets.access_path import AccessPathRecipe, collect_scans
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
 
 NAMES = ("always-cpu", "always-offload", "linear-cost", "decision-tree", "linucb")

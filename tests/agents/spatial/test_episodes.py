@@ -56,7 +56,7 @@ def test_unknown_returns_are_refused(dataset, column, reward):
 
 def test_steps_without_a_mask_are_refused(dataset, monkeypatch):
     monkeypatch.setattr(
-        "pmoss_datasets.expansion.Expander.masks",
+        "pmoss_datasets.spatial.expansion.Expander.masks",
         lambda self, episode: np.zeros((8, dataset.machine.tiles), dtype=np.int8),
     )
     with pytest.raises(DatasetError, match="episode 0: position_mask: no tile is allowed at step"):

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 from pmoss_agents.spatial.observations import KEYS
 from pmoss_agents.spatial.transitions import Transitions
 from pmoss_datasets import Recipe, collect
-from pmoss_datasets.expansion import Expander, rewards
+from pmoss_datasets.spatial.expansion import Expander, rewards
 
 TOY = {"machine": "toy", "slices": 12, "constraints": {"max_slices_per_core": 3}}
 

@@ -10,9 +10,9 @@ import numpy as np
 
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Recipe, collect
-from pmoss_datasets.expansion import Expander, rewards
 from pmoss_datasets.formats.d3rlpy import score_buffer, to_d3rlpy
 from pmoss_datasets.formats.files import write_d3rlpy
+from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.errors import DatasetError, DescriptionError
 
 TASK = {"machine": "toy", "slices": 8, "reward": "terminal"}

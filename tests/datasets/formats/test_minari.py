@@ -8,8 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_datasets.expansion import Expander, rewards
 from pmoss_datasets.formats.minari import from_minari, to_minari
+from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect
-from pmoss_datasets.expansion import Expander, returns_to_go
+from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, DescriptionError
 

@@ -6,7 +6,7 @@ import pytest
 
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Recipe, collect, open_dataset
-from pmoss_datasets.expansion import Expander, returns_to_go, rewards
+from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, UnknownNameError
 

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_datasets.access_path import (
+from pmoss_datasets.access_path.scans import (
     FIELDS,
     AccessPathRecipe,
     collect_scans,

@@ -1,0 +1,1 @@
+"""Datasets of access-path selection: measured scans, and episodes."""

@@ -1,0 +1,1 @@
+"""Datasets of spatial scheduling: how its episodes are played, kept and expanded."""

@@ -169,6 +169,7 @@ double Model::place(const Placement& placement) {
   const auto n = static_cast<std::size_t>(profiles_.slices);
   if (n == 0) refuse("no workload instance: call set_instance() first");
   const std::size_t cores = placement.cores.size();
+  require_modelled(placement.data);
   const bool by_core = placement.routing == Routing::core;
   if (placement.nodes.size() != n || (cores != n && (by_core || cores != 0))) {
     refuse("a schedule of " + std::to_string(cores) + " cores and " +
@@ -186,7 +187,7 @@ double Model::place(const Placement& placement) {
     throw;
   }
   data_ = placement.data;
-  contention_.set_hint_faults(options_.numa_balancing && data_ == DataPlacement::first_touch);
+  contention_.set_hint_faults(options_.numa_balancing && data_ == DataPlacement::loader);
   for (std::size_t s = 0; s < n; ++s) {
     core_[s] = cores == 0 ? -1 : placement.cores[s];
     node_[s] = placement.nodes[s];

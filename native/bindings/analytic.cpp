@@ -9,6 +9,7 @@
 #include "analytic/trace_profile.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
+#include "bindings/names.hpp"
 #include "bindings/shared_model.hpp"
 
 namespace py = pybind11;
@@ -74,7 +75,7 @@ void bind_analytic(py::module_& module) {
           [](SharedModel& shared, const Places& cores, const Places& nodes,
              const std::string& routing, const std::string& data) {
             const Placement placement{view(cores), view(nodes), routing_named(routing),
-                                      data_named(data)};
+                                      modelled_data_named(data)};
             return shared.with([&](Model& model) { return model.place(placement); });
           },
           py::arg("cores").noconvert(), py::arg("nodes").noconvert(), py::arg("routing") = "core",

@@ -74,18 +74,4 @@ Load make_load(const std::string& kind, int outstanding_per_worker, double offer
   return load;
 }
 
-Routing routing_named(const std::string& name) {
-  if (name == "core") return Routing::core;
-  if (name == "node") return Routing::node;
-  if (name == "any") return Routing::any;
-  throw std::invalid_argument("routing '" + name + "': must be core, node or any");
-}
-
-DataPlacement data_named(const std::string& name) {
-  if (name == "slice") return DataPlacement::slice;
-  if (name == "interleaved") return DataPlacement::interleaved;
-  if (name == "first_touch") return DataPlacement::first_touch;
-  throw std::invalid_argument("data '" + name + "': must be slice, interleaved or first_touch");
-}
-
 }  // namespace pmoss::bindings

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "machine/load.hpp"
-#include "machine/placement.hpp"
 #include "machine/snapshot.hpp"
 
 namespace pmoss::bindings {
@@ -31,11 +30,5 @@ pybind11::dict to_dict(const Snapshot& snapshot);
 
 /// `kind` is closed, saturated or open; else throws std::invalid_argument.
 Load make_load(const std::string& kind, int outstanding_per_worker, double offered_mq_per_s);
-
-/// `name` is core, node or any; else throws std::invalid_argument.
-Routing routing_named(const std::string& name);
-
-/// `name` is slice, interleaved or first_touch; else throws std::invalid_argument.
-DataPlacement data_named(const std::string& name);
 
 }  // namespace pmoss::bindings

@@ -14,6 +14,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/events.hpp"
 #include "bindings/integers.hpp"
+#include "bindings/names.hpp"
 #include "runtime/runner.hpp"
 
 namespace py = pybind11;
@@ -49,41 +50,14 @@ std::vector<int> schedule_of(const py::object& cores) {
 }
 
 using runtime::Antagonist;
-using runtime::DataPlacement;
 using runtime::MigrationPace;
 using runtime::MigrationStrategy;
-using runtime::Routing;
 using runtime::Schedule;
-
-/// The value of a name, one of `names`.
-template <typename Value, std::size_t n>
-Value named(const char* what, const std::string& name,
-            const std::array<std::pair<const char*, Value>, n>& names) {
-  std::string known;
-  for (const auto& [text, value] : names) {
-    if (name == text) return value;
-    known += (known.empty() ? "" : ", ") + std::string(text);
-  }
-  throw std::invalid_argument(std::string(what) + " is '" + name + "'; it must be one of " + known);
-}
 
 runtime::IndexKind index_of(const std::string& name) {
   return named<runtime::IndexKind, 2>(
       "index", name,
       {{{"btree", runtime::IndexKind::btree}, {"rtree", runtime::IndexKind::rtree}}});
-}
-
-Routing routing_of(const std::string& name) {
-  return named<Routing, 3>(
-      "routing", name, {{{"core", Routing::core}, {"node", Routing::node}, {"any", Routing::any}}});
-}
-
-DataPlacement data_of(const std::string& name) {
-  return named<DataPlacement, 4>("data", name,
-                                 {{{"keep", DataPlacement::keep},
-                                   {"slice", DataPlacement::slice},
-                                   {"interleaved", DataPlacement::interleaved},
-                                   {"first_touch", DataPlacement::first_touch}}});
 }
 
 MigrationStrategy strategy_of(const std::string& name) {
@@ -219,11 +193,12 @@ py::dict measure(
   MeasureOptions options;
   options.sweeper_cpus = std::move(sweeper_cpus);
   options.sweep_seconds = sweep_seconds;
-  options.schedule = {schedule_of(cores), std::move(nodes), routing_of(routing), data_of(data)};
+  options.schedule = {schedule_of(cores), std::move(nodes), routing_named(routing),
+                      measured_data_named(data)};
   for (const auto& [after_seconds, its_cores, its_nodes, its_routing, its_data] : changes) {
-    options.changes.push_back(
-        {after_seconds,
-         {schedule_of(its_cores), its_nodes, routing_of(its_routing), data_of(its_data)}});
+    options.changes.push_back({after_seconds,
+                               {schedule_of(its_cores), its_nodes, routing_named(its_routing),
+                                measured_data_named(its_data)}});
   }
   options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move};
   for (const auto& antagonist : antagonists) {

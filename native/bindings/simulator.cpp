@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
+#include "bindings/names.hpp"
 #include "recording/micro_trace.hpp"
 #include "recording/record.hpp"
 #include "recording/record_rtree.hpp"
@@ -91,7 +92,7 @@ void bind_server(py::module_& module) {
           [](SharedServer& shared, const Places& cores, const Places& nodes,
              const std::string& routing, const std::string& data, std::uint64_t seed) {
             const Placement placement{view(cores), view(nodes), routing_named(routing),
-                                      data_named(data)};
+                                      modelled_data_named(data)};
             return to_dict(shared.with(
                 [&](simulator::Server& server) { return server.run(placement, seed); }));
           },

@@ -54,6 +54,12 @@ bool needs_nodes(const Schedule& schedule) {
          schedule.data == DataPlacement::first_touch;
 }
 
+void validate_data(DataPlacement data) {
+  if (data == DataPlacement::loader) {
+    refuse("data is loader, which only models know; on hardware it is first_touch");
+  }
+}
+
 void validate_cores(const Schedule& schedule, std::uint32_t slices, const std::set<int>& workers) {
   if (schedule.cores.size() != slices) {
     refuse("cores has " + std::to_string(schedule.cores.size()) + " entries for " +
@@ -94,6 +100,7 @@ void validate_schedules(const MeasureOptions& options, std::uint32_t slices,
                         const std::map<int, int>& node_of) {
   const std::set<int> workers(options.worker_cpus.begin(), options.worker_cpus.end());
   const auto validate = [&](const Schedule& schedule) {
+    validate_data(schedule.data);
     if (schedule.routing == Routing::core) validate_cores(schedule, slices, workers);
     if (needs_nodes(schedule)) validate_nodes(schedule, slices, workers, node_of);
   };

@@ -10,20 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "machine/placement.hpp"
+
 namespace pmoss::runtime {
 
-/// Who runs a query of a slice: its core (SN:T), any worker of its node (SN:N), any worker (OS,
-/// SE).
-enum class Routing : std::uint8_t { core, node, any };
-
-/// Where the data of the index lie.
-enum class DataPlacement : std::uint8_t {
-  keep,         ///< where they are: nothing is moved
-  slice,        ///< each slice on the node that the schedule names
-  interleaved,  ///< pages on all nodes in turn
-  first_touch,  ///< what is loaded on the node that the schedule names, new pages where touched
-};
-
+/// A schedule of this host, by the kernel's numbers (pmoss::Placement is one of a model).
 struct Schedule {
   std::vector<int> cores;  ///< the CPU of each slice; not used unless the routing is `core`
   std::vector<int> nodes;  ///< the node of each slice's data; empty if nothing needs it

@@ -103,6 +103,7 @@ void check(const Neighbours& neighbours, const Machine& machine) {
 }
 
 void check(const Placement& placement, const recording::Trace& trace, const Machine& machine) {
+  require_modelled(placement.data);
   if (placement.nodes.size() != trace.slices) {
     refuse("length of nodes", placement.nodes.size(), std::to_string(trace.slices));
   }

@@ -12,7 +12,7 @@ namespace pmoss::simulator {
 /// A view of what decides it.
 class PageHomes {
  public:
-  /// With `balancing`, pages placed by first touch have moved to the node of one of those that
+  /// With `balancing`, pages on the loader's node have moved to the node of one of those that
   /// access them, except `stay_share` of them.
   PageHomes(const Machine& machine, std::span<const std::uint32_t> workers,
             const Placement& placement, bool balancing, double stay_share)

@@ -146,7 +146,7 @@ void Server::State::prepare_cores(const Placement& placement) {
     const double sibling =
         neighbours.sibling_busy_share.empty() ? 0.0 : neighbours.sibling_busy_share[c];
     double faults = 0.0;
-    if (options_.numa_balancing && placement.data == DataPlacement::first_touch) {
+    if (options_.numa_balancing && placement.data == DataPlacement::loader) {
       faults = options_.balancing.fault_share(static_cast<double>(workers_.size()));
     }
     core.task_share = 1.0 - busy;

@@ -412,9 +412,9 @@ TEST_P(EveryLoad, NumaBalancingMovesPagesOfFirstTouchOnly) {
   const Placed p = random_schedule(machine, 64, 4, true);
   const auto bound = Placement{p.cores, p.nodes};
   EXPECT_EQ(balanced.place(bound), still.place(bound));
-  const Placement first_touch{p.cores, p.nodes, Routing::core, DataPlacement::first_touch};
-  still.place(first_touch);
-  balanced.place(first_touch);
+  const Placement loader{p.cores, p.nodes, Routing::core, DataPlacement::loader};
+  still.place(loader);
+  balanced.place(loader);
   const Snapshot before = still.snapshot(), after = balanced.snapshot();
   EXPECT_EQ(before.read_gb_per_s[3], 0.0);
   EXPECT_GT(after.read_gb_per_s[3], 0.0);
@@ -432,7 +432,7 @@ TEST_P(EveryLoad, SharedSnapshotsAddUp) {
   const Placed p = random_schedule(m, 64, 3, true);
   for (const Routing routing : {Routing::node, Routing::any}) {
     for (const DataPlacement data :
-         {DataPlacement::slice, DataPlacement::interleaved, DataPlacement::first_touch}) {
+         {DataPlacement::slice, DataPlacement::interleaved, DataPlacement::loader}) {
       const double x = model.place({{}, p.nodes, routing, data});
       const Snapshot snapshot = model.snapshot();
       double queries = 0.0;
@@ -443,7 +443,7 @@ TEST_P(EveryLoad, SharedSnapshotsAddUp) {
       EXPECT_NEAR(queries, x, 1e-9 * x);
       for (std::size_t node = 1; node < 4; ++node) {
         const bool used = snapshot.read_gb_per_s[node] > 0.0;
-        EXPECT_EQ(used, data != DataPlacement::first_touch) << node;
+        EXPECT_EQ(used, data != DataPlacement::loader) << node;
       }
     }
   }
@@ -541,6 +541,10 @@ TEST(Model, RefusesImpossibleNeighboursAndRoutings) {
   Model model = model_of(m, Load{}, 4);
   EXPECT_THROW(model.place({{}, std::vector<std::int32_t>(4, 3), Routing::node}),
                std::invalid_argument);
+  for (const auto data : {DataPlacement::first_touch, DataPlacement::keep}) {
+    EXPECT_THROW(model.place({{}, std::vector<std::int32_t>(4, 0), Routing::any, data}),
+                 std::invalid_argument);
+  }
   Neighbours wrong = quiet();
   wrong.busy_share[0] = 1.0;
   EXPECT_THROW(model_of(m, Load{}, 4, wrong), std::invalid_argument);

@@ -109,7 +109,7 @@ class GuestFaults : public Guest {
       options.schedule.cores.push_back(options.worker_cpus[slice % options.worker_cpus.size()]);
     }
     options.schedule.nodes.assign(slices, node);
-    options.schedule.data = runtime::DataPlacement::slice;
+    options.schedule.data = DataPlacement::slice;
     options.migration.pace = runtime::MigrationPace::aggressive;
     options.migration.always = true;
     options.seconds = 0.5;

@@ -415,6 +415,7 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
   refuse([](auto& o) { o.enforcer_cpu = 60'000; }, "enforcer_cpu: CPU 60000 is not");
   refuse([](auto& o) { o.batch = 0; }, "batch is 0; it must lie in 1 .. 64");
   refuse([](auto& o) { o.schedule.data = DataPlacement::slice; }, "nodes has 0 entries for 16");
+  refuse([](auto& o) { o.schedule.data = DataPlacement::loader; }, "which only models know");
   refuse(
       [](auto& o) {
         o.schedule.data = DataPlacement::slice;

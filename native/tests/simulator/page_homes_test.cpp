@@ -30,7 +30,7 @@ TEST(PageHomes, BalancingMovesPagesToThoseWhoUseThem) {
   const std::vector<std::int32_t> cores{6}, nodes{1};
   const Machine machine = small_machine();
   const auto shares = [&](Routing routing, bool balancing) {
-    const Placement placement{cores, nodes, routing, DataPlacement::first_touch};
+    const Placement placement{cores, nodes, routing, DataPlacement::loader};
     const PageHomes homes(machine, workers, placement, balancing, 0.25);
     std::vector<double> share(4, 0.0);
     for (std::uint32_t page = 0; page < 10'000; ++page) share[homes.of(page, 0)] += 1e-4;

@@ -50,8 +50,8 @@ def test_one_core_for_all_is_slower_than_all_cores() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"routing": "near"}, "routing 'near'"),
-        ({"data": "near"}, "data 'near'"),
+        ({"routing": "near"}, "routing is 'near'"),
+        ({"data": "near"}, "data is 'near'"),
         ({"nodes": np.zeros(3, dtype=np.int32)}, "length of nodes = 3"),
         ({"cores": np.full(SLICES, 999, dtype=np.int32)}, "core of a slice = 999"),
     ],

@@ -11,6 +11,7 @@ SHOWN = {
     "Add a machine": "desk",
     "Add a workload": "lookups-mild",
     "Add a baseline": "round-robin",
+    "Add a backend": "grouped",
 }
 
 

@@ -79,7 +79,7 @@ def measure(
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
-    from pmoss_env.backends import backend_class, make_backend
+    from pmoss_env.backends import backend_class, backend_options, make_backend
     from pmoss_env.backends.native_forms import record_shares
     from pmoss_env.measuring import measure_rounds, measure_schedules
 
@@ -95,7 +95,7 @@ def measure(
             arguments.setdefault("seconds", seconds)
             arguments["progress"] = lambda done: progress("loading the index", done, size)
             arguments["on_round"] = lambda told: progress.note(round_in_words(told))
-        else:
+        elif "progress" in backend_options(backend):
             arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
         subject = make_backend(
             backend,

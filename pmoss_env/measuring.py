@@ -12,7 +12,7 @@ from pmoss_env import __version__
 from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.rows import RowFile
+from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot
 
 
@@ -76,7 +76,7 @@ def measure_rounds(
         The snapshots of each round, in the order of ``names``.
 
     Raises:
-        DescriptionError: ``out`` holds results of other settings.
+        DatasetError: ``out`` holds results of other settings.
     """
     header = {
         "kind": "measure",
@@ -85,22 +85,22 @@ def measure_rounds(
         "seed": seed,
         **(settings or {}),
     }
-    file = RowFile(out, header) if out else None
-    known = {
-        (row["round"], row["schedule"]): row["snapshot"] for row in (file.rows if file else [])
-    }
     result = []
-    for number in range(rounds):
-        if all((number, name) in known for name in names):
-            snapshots = {name: unpack_snapshot(known[number, name]) for name in names}
-        else:
-            snapshots = measure_schedules(backend, names, seed=seed + 1000 * number)
+    with ResultFile(out, header, key=("round", "schedule")) as file:
+        for number in range(rounds):
+            known = [file.get(number, name) for name in names]
+            if all(known):
+                snapshots = {
+                    row["schedule"]: unpack_snapshot(row["snapshot"]) for row in known if row
+                }
+            else:
+                snapshots = measure_schedules(backend, names, seed=seed + 1000 * number)
+                for name, snapshot in snapshots.items():
+                    if file.get(number, name) is None:
+                        plain = pack_snapshot(snapshot)
+                        file.append({"round": number, "schedule": name, "snapshot": plain})
             for name, snapshot in snapshots.items():
-                if file and (number, name) not in known:
-                    plain = pack_snapshot(snapshot)
-                    file.append({"round": number, "schedule": name, "snapshot": plain})
-        for name, snapshot in snapshots.items():
-            if on_snapshot:
-                on_snapshot(number, name, snapshot)
-        result.append(snapshots)
+                if on_snapshot:
+                    on_snapshot(number, name, snapshot)
+            result.append(snapshots)
     return result

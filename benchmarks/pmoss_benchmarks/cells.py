@@ -12,10 +12,11 @@ from typing import Any, Protocol, TypeVar, cast
 from pmoss_benchmarks.report import describe_machine
 from pmoss_datasets.executors import Work, check_executor, run_tasks
 from pmoss_env import __version__
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.files import write_atomically
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
+from pmoss_env.result_files import ResultFile
 from pmoss_env.workloads import INDEXES, load_workload, workload_names
 
 Progress = Callable[[int, int], None]
@@ -141,7 +142,7 @@ def run_cells(
     }
     if out is not None and kept is not None:
         write_atomically(out, json.dumps(report, indent=1) + "\n")
-        kept.unlink()
+        kept.unlink(missing_ok=True)
     return report
 
 
@@ -190,48 +191,15 @@ def finish_cells(
     check_executor(executor, processes)
     if not cells:
         raise DescriptionError("no cells: there is nothing to do")
-    store = _Kept(kept, settings)
-    store.results = {**(known or {}), **store.results}
-    left = [cell for cell in cells if cell.name not in store.results]
-    progress(len(cells) - len(left), len(cells))
-    results = run_tasks(make_work, left, executor=executor, processes=processes, address=address)
-    for done, (cell, result) in enumerate(
-        results if left else (), start=len(cells) - len(left) + 1
-    ):
-        store.add(cell.name, result)
+    header = {"kind": "cells", "version": __version__, "settings": settings}
+    with ResultFile(kept, header, key=("cell",)) as file:
+        results = {**(known or {}), **{row["cell"]: row["result"] for row in file.rows.values()}}
+        left = [cell for cell in cells if cell.name not in results]
+        done = len(cells) - len(left)
         progress(done, len(cells))
-    return store.results
-
-
-class _Kept:
-    """Results so far, in a file of one line each behind a line of settings."""
-
-    def __init__(self, path: Path | None, settings: dict[str, Any]) -> None:
-        self.results: dict[str, Result] = {}
-        self._path = path
-        if self._path is None:
-            return
-        header = json.dumps({"version": __version__, "settings": settings}, sort_keys=True)
-        if not self._path.exists():
-            write_atomically(self._path, header + "\n")
-            return
-        first, *lines = self._path.read_text().splitlines() or [""]
-        if first != header:
-            raise DatasetError(
-                f"{self._path} holds results of a run with other settings: finish that run, "
-                "or remove the file"
-            )
-        for line in lines:
-            try:
-                name, result = json.loads(line)
-            except ValueError:
-                break  # an interruption cut the last line
-            self.results[name] = result
-        whole = [json.dumps(pair) for pair in self.results.items()]
-        write_atomically(self._path, "\n".join([header, *whole]) + "\n")
-
-    def add(self, name: str, result: Result) -> None:
-        self.results[name] = result
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(json.dumps([name, result]) + "\n")
+        found = run_tasks(make_work, left, executor=executor, processes=processes, address=address)
+        for number, (cell, result) in enumerate(found if left else (), start=done + 1):
+            row = file.append({"cell": cell.name, "result": result})
+            results[cell.name] = row["result"]
+            progress(number, len(cells))
+    return results

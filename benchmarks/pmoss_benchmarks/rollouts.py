@@ -19,7 +19,7 @@ from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.policies import Policy, SchedulePolicy
-from pmoss_env.rows import RowFile
+from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, Schedule
 
 #: When the incumbent is put back: where it was faster than what the policy made, or in any case.
@@ -81,7 +81,8 @@ def roll_out(
         without.
 
     Raises:
-        DescriptionError: ``out`` holds results of another command, or no episode is asked for.
+        DatasetError: ``out`` holds results of another command.
+        DescriptionError: no episode is asked for.
         CheckpointError: an agent was fitted for another task.
         BackendError: a measurement failed; finished rows are in the file.
     """
@@ -97,25 +98,24 @@ def roll_out(
         "incumbent": None if incumbent is None else pack_schedule(incumbent),
         "undo": undo,
     }
-    file = RowFile(out, header) if out else None
     rows: list[dict[str, Any]] = []
-    known = {(row["policy"], row["episode"]): row for row in (file.rows if file else [])}
+    file = ResultFile(out, header, key=("policy", "episode"))
     stage: _Stage | None = None
     try:
         for episode in range(episodes):
             for name, policy in policies.items():
-                row = known.get((name, episode))
+                row = file.get(name, episode)
                 if row is None:
                     if stage is None:
                         stage = _Stage(env_kwargs, policies, on_round)
                     row = {"policy": name, "episode": episode}
                     row |= stage.play(policy, episode_seed(seed, episode), incumbent, undo)
-                    if file:
-                        file.append(row)
+                    file.append(row)
                 rows.append(row)
                 if on_row:
                     on_row(row)
     finally:
+        file.close()
         if stage is not None:
             stage.close()
     return rows

@@ -16,7 +16,6 @@ import numpy as np
 
 from pmoss_datasets.executors import run_tasks
 from pmoss_datasets.folder import check_target
-from pmoss_datasets.journal import Journal
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, machine_facts
 from pmoss_datasets.spatial.playing import Played, RecipeWork
@@ -24,6 +23,7 @@ from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.backends import backend_class
 from pmoss_env.machines import load_machine
+from pmoss_env.result_files import ResultFile, packed, unpacked
 from pmoss_env.types import COUNTER_NAMES
 
 #: progress(done, total) after every episode.
@@ -64,9 +64,8 @@ def collect(
     path = Path(path)
     check_target(path, overwrite)
     total = recipe.episodes + recipe.reference_episodes
-    about = {"recipe": asdict(recipe), "version": __version__, "schema": SCHEMA_VERSION}
-    with Journal(path.with_name(f"{path.name}.partial"), about) as journal:
-        tasks = [number for number in range(total) if number not in journal.records]
+    with ResultFile(partial_path(path), about(recipe), key=("number",)) as kept:
+        tasks = [number for number in range(total) if kept.get(number) is None]
         results = run_tasks(
             partial(RecipeWork, recipe),
             tasks,
@@ -78,15 +77,30 @@ def collect(
         if progress is not None and len(tasks) < total:
             progress(total - len(tasks), total)
         for number, record in results if tasks else ():
-            journal.add(number, record)
+            kept.append({"number": number, **packed(record)})
             if progress is not None:
-                progress(len(journal.records), total)
-        records = [journal.records[number] for number in range(total)]
+                progress(len(kept.rows), total)
+        records = [unpacked(kept.rows[number,]) for number in range(total)]
         played = [Played.from_bytes(record) for record in records[: recipe.episodes]]
         metadata = _metadata(recipe, played, records[recipe.episodes :], headroom or {})
         dataset = write_dataset(path, [p.episode for p in played], metadata, overwrite=overwrite)
-        journal.remove()
+        kept.remove()
     return dataset
+
+
+def partial_path(path: Path) -> Path:
+    """The file that keeps the finished episodes of a collection into ``path``."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def about(recipe: Recipe) -> dict[str, Any]:
+    """What decides the episodes of a collection, as plain JSON."""
+    return {
+        "kind": "collection",
+        "recipe": asdict(recipe),
+        "version": __version__,
+        "schema": SCHEMA_VERSION,
+    }
 
 
 def _metadata(

@@ -9,7 +9,7 @@ import pytest
 from pmoss_benchmarks.rollouts import roll_out
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
+from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.policies import SchedulePolicy
 from pmoss_env.types import HardwareSnapshot
@@ -52,7 +52,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     whole = roll_out(TOY, POLICIES, episodes=3, seed=3)
     for row, again in zip(rows, whole, strict=True):
         assert {**row, "policy_seconds": 0} == {**again, "policy_seconds": 0}
-    with pytest.raises(DescriptionError, match="seed differ"):
+    with pytest.raises(DatasetError, match="seed differ"):
         roll_out(TOY, POLICIES, episodes=3, seed=4, out=out)
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import types
-from dataclasses import asdict
 from pathlib import Path
 
 import gymnasium
@@ -16,12 +15,11 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
-from pmoss_datasets.journal import Journal
+from pmoss_datasets.collection import about, partial_path
 from pmoss_datasets.recipes import SEARCH
-from pmoss_datasets.schema import SCHEMA_VERSION
-from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
 from pmoss_env.machines import load_machine
+from pmoss_env.result_files import ResultFile
 from pmoss_env.types import COUNTER_NAMES
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
@@ -190,7 +188,9 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset.partial", "whole"]
     # A kill may cut the record that is being written.
     partial.write_bytes(partial.read_bytes()[:-5])
-    with pytest.raises(DatasetError, match=r"dataset\.partial: holds episodes of another recipe"):
+    with pytest.raises(
+        DatasetError, match=r"dataset\.partial: holds results of another command: recipe differ"
+    ):
         collect(Recipe(env=TOY, episodes=7), tmp_path / "dataset")
     told = []
     dataset = collect(recipe, tmp_path / "dataset", lambda *done: told.append(done), processes=2)
@@ -199,32 +199,15 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(tmp_path):
     assert not partial.exists()
 
 
-def test_one_process_writes_a_journal(tmp_path):
-    with Journal(tmp_path / "j", {"a": 1}) as journal:
-        journal.add(3, b"three")
-        with pytest.raises(DatasetError, match="another collection is writing"):
-            Journal(tmp_path / "j", {"a": 1})
-    with Journal(tmp_path / "j", {"a": 1}) as journal:
-        assert journal.records == {3: b"three"}
-    (tmp_path / "j").write_bytes(b'{"a": 1')  # a kill within the first line
-    assert Journal(tmp_path / "j", {"a": 1}).records == {}
-    assert not (tmp_path / "j").exists()
-    with Journal(tmp_path / "j", {"a": 1}) as journal:
-        for number, record in enumerate((b"one", b"two", b"three")):
-            journal.add(number, record)
-    whole = (tmp_path / "j").read_bytes()
-    (tmp_path / "j").write_bytes(whole.replace(b"two", b"twO"))
-    with Journal(tmp_path / "j", {"a": 1}) as journal:
-        assert journal.records == {0: b"one", 2: b"three"}
-        journal.add(1, b"two")
-    with Journal(tmp_path / "j", {"a": 1}) as journal:
-        assert journal.records == {0: b"one", 2: b"three", 1: b"two"}
-    (tmp_path / "j").write_bytes(whole.replace(b"1 3", b"? 3"))
-    with pytest.raises(DatasetError, match="no beginning of a record: the 1 before"):
-        Journal(tmp_path / "j", {"a": 1})
-    (tmp_path / "j").write_bytes(b"mine")
-    with pytest.raises(DatasetError, match="another recipe"):
-        Journal(tmp_path / "j", {"a": 1})
+def test_one_process_at_a_time_collects_into_a_folder(tmp_path):
+    recipe = Recipe(env=TOY, episodes=2, reference_episodes=0)
+
+    def meanwhile(done, total):
+        if done == 1:
+            with pytest.raises(DatasetError, match="another command is writing it"):
+                collect(recipe, tmp_path / "dataset")
+
+    assert len(collect(recipe, tmp_path / "dataset", progress=meanwhile)) == 2
 
 
 SCRIPT = """
@@ -263,9 +246,9 @@ def test_children_die_with_a_killed_parent(tmp_path):
     done = int(last.split()[0])
     assert not (tmp_path / "dataset").exists()
     recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=100000, reference_episodes=0)
-    about = {"recipe": asdict(recipe), "version": __version__, "schema": SCHEMA_VERSION}
-    with Journal(tmp_path / "dataset.partial", about) as journal:
-        assert len(journal.records) >= done > 5
+    path = partial_path(tmp_path / "dataset")
+    with ResultFile(path, about(recipe), key=("number",)) as kept:
+        assert len(kept.rows) >= done > 5
 
 
 def _command(pid):

@@ -1,0 +1,217 @@
+"""Files of results that a long command fills row by row, and goes on with after an interruption.
+
+A file is JSON lines: a header that says what decides the results, then one object per row. Binary
+records travel as one base64 field with a checksum (see packed()): a line stays a line, damage ends
+at the next newline, and any tool can read the rest. The third more bytes only last until the
+command is done.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import logging
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pmoss_env.errors import DatasetError
+
+_log = logging.getLogger(__name__)
+
+#: Rows reach the kernel at once, so a kill loses none. They reach the disk at least this often
+#: (seconds): what a power cut can cost.
+SYNC_SECONDS = 1.0
+
+
+class ResultFile:
+    """Results by key, each whole once it is written; opened again, the file knows them.
+
+    The file appears with the first row and belongs to one process at a time. What a kill or a full
+    disk cut short is dropped when the file is opened again, and so are damaged rows. Both are
+    logged as a warning.
+
+    Attributes:
+        path: of the file; None keeps the rows in memory only.
+        rows: by their key, in the order of the file.
+    """
+
+    def __init__(self, path: Path | None, header: Mapping[str, Any], key: Sequence[str]) -> None:
+        """Reads what an interrupted command left.
+
+        Args:
+            path: of the file; its folder is made with the first row.
+            header: plain JSON that decides the rows, such as settings and version.
+            key: fields that every row has and that tell it from the others.
+
+        Raises:
+            DatasetError: the file has another header, is foreign, or is in use.
+        """
+        self.path = path
+        self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        # As it will be read: tuples become lists.
+        self._header: dict[str, Any] = json.loads(json.dumps(header))
+        self._key = tuple(key)
+        self._file: int | None = None
+        self._end = 0
+        self._synced = time.monotonic()
+        if path is not None and path.exists():
+            self._file = self._locked()
+            try:
+                self._read()
+            except BaseException:
+                os.close(self._file)
+                raise
+
+    def get(self, *key: Any) -> dict[str, Any] | None:
+        """The row of a key, or None."""
+        return self.rows.get(key)
+
+    def append(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Keeps one row and returns it as it will be read: tuples become lists.
+
+        Raises:
+            DatasetError: the file cannot be written; the rows before stay.
+        """
+        line = json.dumps(row)
+        kept: dict[str, Any] = json.loads(line)
+        if self.path is not None:
+            if self._file is None:
+                self._begin(self.path)
+            self._write(line)
+        self.rows[self._key_of(kept)] = kept
+        return kept
+
+    def remove(self) -> None:
+        """Deletes the file: its rows are in the final results."""
+        self.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Brings the rows to the disk and lets others write the file."""
+        if self._file is not None:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._locked()
+        except OSError as error:
+            raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
+        if os.fstat(self._file).st_size > self._end:
+            raise DatasetError(f"{path}: another command wrote it meanwhile")
+        if self._end == 0:
+            self._write(json.dumps(self._header))
+
+    def _locked(self) -> int:
+        assert self.path is not None
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(file)
+            raise DatasetError(f"{self.path}: another command is writing it") from error
+        return file
+
+    def _write(self, line: str) -> None:
+        assert self._file is not None
+        rest = memoryview(line.encode() + b"\n")
+        length = len(rest)
+        try:
+            os.lseek(self._file, self._end, os.SEEK_SET)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            raise DatasetError(f"{self.path}: cannot be written: {error.strerror}") from error
+        self._end += length
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            os.fsync(self._file)
+            self._synced = time.monotonic()
+
+    def _read(self) -> None:
+        """Takes the whole rows; the file ends behind the last of them."""
+        assert self._file is not None and self.path is not None
+        damaged = position = 0
+        for number, line in enumerate(self._lines()):
+            position += len(line)
+            row = _parsed(line)
+            if number == 0:
+                if not line.endswith(b"\n") and json.dumps(self._header).encode().startswith(line):
+                    break  # a kill within the header: nothing followed it
+                self._check_header(row)
+            elif row is None or not all(name in row for name in self._key):
+                damaged += 1
+                continue
+            else:
+                self.rows[self._key_of(row)] = row
+            self._end = position
+        if damaged:
+            words = "a damaged row is" if damaged == 1 else f"{damaged} damaged rows are"
+            _log.warning("%s: %s dropped; what is missing is done again", self.path, words)
+        os.ftruncate(self._file, self._end)
+        if self._end == 0:
+            self._write(json.dumps(self._header))
+
+    def _lines(self) -> Iterator[bytes]:
+        assert self._file is not None
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            yield from file
+
+    def _check_header(self, row: dict[str, Any] | None) -> None:
+        if row is None:
+            raise DatasetError(f"{self.path}: is not a file of results: choose another file")
+        if row != self._header:
+            names = sorted({*row, *self._header})
+            differ = [n for n in names if row.get(n) != self._header.get(n)]
+            raise DatasetError(
+                f"{self.path}: holds results of another command: {', '.join(differ)} differ; "
+                "repeat that command, choose another file, or remove this one"
+            )
+
+    def _key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self._key)
+
+
+def packed(record: bytes) -> dict[str, Any]:
+    """The fields of a row that hold a binary record."""
+    return {"base64": base64.b64encode(record).decode("ascii"), "crc32": zlib.crc32(record)}
+
+
+def unpacked(row: Mapping[str, Any]) -> bytes:
+    """The binary record of a row."""
+    return base64.b64decode(row["base64"], validate=True)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The object of a whole line; None if it is cut short or damaged."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            return None
+        if "base64" in row and zlib.crc32(unpacked(row)) != row.get("crc32"):
+            return None
+    except (ValueError, TypeError):
+        return None
+    return row

@@ -466,6 +466,10 @@ class EpisodeBatch:
 # native/numa and native/pmu
 def host_topology(root: str = "/") -> dict[str, Any]: ...
 def host_facts(root: str = "/") -> dict[str, str]: ...
+
+#: Names of the counters, in the order of the table that the module was built with.
+COUNTERS: tuple[str, ...]
+
 def probe_events() -> list[dict[str, Any]]: ...
 
 # native/runtime

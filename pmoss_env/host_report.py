@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pmoss_env import _native
+from pmoss_env.counter_table import Counter
+from pmoss_env.types import COUNTERS
 
 
 @dataclass(frozen=True)
@@ -50,50 +52,31 @@ class HostReport:
     events: tuple[EventReport, ...]
 
 
-#: What nobody can see on a host that does not count an event.
-_LOST = {
-    "cycles": "clock speed and stalls; time per query is still known",
-    "instructions": "whether a core is slow or a slice is heavy",
-    "l1d_misses": "pressure on the first-level data cache",
-    "l1i_misses": "pressure on the code cache",
-    "llc_misses": "who crowds whom out of the last-level cache",
-    "branch_misses": "cost of searching inside nodes",
-    "memory_misses": "reads from another node's memory",
-    "dtlb_misses": "what huge pages gain",
-    "memory_accesses": "reads that reach memory at all",
-    "llc_write_misses": "writes that miss the last-level cache",
-    "memory_write_misses": "writes to another node's memory",
-    "local_dram": "loads served by the node's own memory",
-    "remote_dram": "loads served by another node's memory",
-    "cycles_l3_miss": "time lost waiting for memory",
-    "cycles_mem_any": "time lost waiting for any load",
-    "task_clock": "processor time, and so the load that LPT balances",
-    "context_switches": "that a neighbour takes turns on the same core",
-    "page_faults": "first touches of new memory",
-    "cpu_migrations": "whether pinning held",
-}
-
-
 def host_report(root: str = "/") -> HostReport:
     """Looks at cores, nodes, permissions, kernel settings and every event, one by one."""
     topology = _native.host_topology(root)
     facts = _native.host_facts(root)
     events = _native.probe_events()
+    by_counter = {event["counter"]: event for event in events}
     return HostReport(
         summary=f"{facts['cpu_model']} ({facts['architecture']}), Linux {facts['kernel']}",
         checks=_checks(topology, facts, events),
-        events=tuple(_event_report(event) for event in events),
+        events=tuple(
+            _event_report(counter, by_counter.get(counter.name))
+            for counter in sorted(COUNTERS, key=lambda counter: counter.source)
+            if counter.event
+        ),
     )
 
 
-def _event_report(event: Mapping[str, Any]) -> EventReport:
+def _event_report(counter: Counter, event: Mapping[str, Any] | None) -> EventReport:
+    """What the table says is lost without the counter, where the kernel cannot count it."""
+    if event is None:
+        reason = "the native module was built before this counter was in the table: build it again"
+        return EventReport(counter.event, "none", counter.lost, reason)
     missing = event["source"] == "none"
-    reason = event["reason"]
-    if event["user_only"]:
-        reason = "in user mode only"
-    return EventReport(
-        event["name"], event["source"], _LOST[event["name"]] if missing else "", reason
-    )
+    reason = "in user mode only" if event["user_only"] else event["reason"]
+    return EventReport(counter.event, event["source"], counter.lost if missing else "", str(reason))
 
 
 def _checks(

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_env.counter_table import Counter, read_table
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 
 Int32Array = npt.NDArray[np.int32]
@@ -43,54 +44,9 @@ def whole_numbers(name: str, values: Any) -> Int32Array:
     return array.astype(np.int32)
 
 
-CounterSource = Literal["runtime", "software", "hardware"]
-
-
-@dataclass(frozen=True)
-class Counter:
-    """One event of the counter vocabulary.
-
-    Attributes:
-        name: canonical name, the same in C++, Python, datasets and docs.
-        unit: what one count is. A snapshot holds rates: million counts per second, so a time
-            counted in microseconds reads as "cores busy".
-        source: who counts it: our own runtime, the kernel, or the PMU.
-        noise: coefficient of variation between repeated sweeps of the same schedule on real
-            hardware (the published Skylake-X run, 40 s ticks), used by the ``noise`` argument.
-    """
-
-    name: str
-    unit: str
-    source: CounterSource
-    noise: float
-
-
-#: The canonical counters, H = 21: the 15 of the P-MOSS paper (mission row A9), the kernel's task
-#: clock and software events, and what the runtime itself counts. A host that lacks an event marks
-#: it unavailable; the position in a vector never changes.
-COUNTERS: tuple[Counter, ...] = (
-    Counter("queries", "query", "runtime", 0.0045),
-    Counter("elapsed_us", "microsecond", "runtime", 0.02),
-    Counter("task_clock_us", "microsecond", "software", 0.02),
-    Counter("context_switches", "event", "software", 0.05),
-    Counter("page_faults", "event", "software", 0.05),
-    Counter("cpu_migrations", "event", "software", 0.05),
-    Counter("cycles", "cycle", "hardware", 0.024),
-    Counter("instructions", "instruction", "hardware", 0.12),
-    Counter("l1d_misses", "miss", "hardware", 0.06),
-    Counter("l1i_misses", "miss", "hardware", 0.04),
-    Counter("llc_misses", "miss", "hardware", 0.125),
-    Counter("branch_misses", "miss", "hardware", 0.125),
-    Counter("memory_misses", "miss", "hardware", 0.18),
-    Counter("dtlb_misses", "miss", "hardware", 0.125),
-    Counter("memory_accesses", "access", "hardware", 0.18),
-    Counter("llc_write_misses", "miss", "hardware", 0.125),
-    Counter("memory_write_misses", "miss", "hardware", 0.18),
-    Counter("local_dram", "load", "hardware", 0.18),
-    Counter("remote_dram", "load", "hardware", 0.18),
-    Counter("cycles_l3_miss", "cycle", "hardware", 0.1),
-    Counter("cycles_mem_any", "cycle", "hardware", 0.1),
-)
+#: The canonical counters, H of them, from pmoss_env/counters.toml. A host that lacks an event marks
+#: it unavailable. The position in a vector never changes: new counters come last.
+COUNTERS: tuple[Counter, ...] = read_table().counters
 COUNTER_NAMES: tuple[str, ...] = tuple(counter.name for counter in COUNTERS)
 COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAMES)}
 

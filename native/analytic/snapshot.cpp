@@ -50,7 +50,7 @@ Snapshot Model::snapshot() const {
       busy_ns += stream.queries * (computation_ns_[e] + l2_ns_[e]);
       r.l1d_misses += queries * (profiles_.dependent_touches[e] + profiles_.streaming_touches[e]);
       r.cycles_mem_any += rate * stream.queries * l2_ns_[e] * machine_.clock_ghz;
-      r.throughput += queries;
+      r.queries += queries;
       r.instructions += queries * profiles_.instructions[e];
       r.branch_misses += queries * profiles_.branch_misses[e];
     }

@@ -97,7 +97,8 @@ void bind_analytic(py::module_& module) {
           [](SharedModel& shared) { return shared.with([](Model& m) { return m.throughput(); }); })
       .def("snapshot",
            [](SharedModel& shared) {
-             return to_dict(shared.with([](Model& model) { return model.snapshot(); }));
+             return to_dict(shared.with([](Model& model) { return model.snapshot(); }),
+                            &ComputedCounter::analytic);
            })
       .def(
           "best_by_enumeration",

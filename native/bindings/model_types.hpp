@@ -25,8 +25,8 @@ pybind11::array_t<T> to_array(const std::vector<T>& values) {
   return pybind11::array_t<T>(static_cast<pybind11::ssize_t>(values.size()), values.data());
 }
 
-/// ModelSnapshot of _native.pyi.
-pybind11::dict to_dict(const Snapshot& snapshot);
+/// ModelSnapshot of _native.pyi, with the counters that this model computes.
+pybind11::dict to_dict(const Snapshot& snapshot, bool ComputedCounter::* model);
 
 /// `kind` is closed, saturated or open; else throws std::invalid_argument.
 Load make_load(const std::string& kind, int outstanding_per_worker, double offered_mq_per_s);

@@ -3,6 +3,7 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/events.hpp"
+#include "counters/rates.hpp"
 #include "numa/affinity.hpp"
 #include "numa/facts.hpp"
 #include "numa/topology.hpp"
@@ -73,7 +74,10 @@ py::list events_list(const std::vector<pmu::Availability>& events) {
   for (const pmu::Availability& event : events) {
     py::dict entry;
     entry["name"] = py::str(std::string(pmu::name_of(event.event)));
-    entry["unit"] = py::str(std::string(pmu::unit_of(event.event)));
+    const pmu::EventDescription& description = pmu::description_of(event.event);
+    entry["unit"] = py::str(std::string(description.unit));
+    entry["counter"] = py::str(std::string(description.counter));
+    entry["scale"] = description.scale;
     entry["source"] = py::str(std::string(pmu::name_of(event.source)));
     entry["user_only"] = event.user_only;
     entry["errno"] = event.error_number;
@@ -84,10 +88,16 @@ py::list events_list(const std::vector<pmu::Availability>& events) {
 }
 
 void bind_pmu(py::module_& module) {
+  py::tuple names(counter_names.size());
+  for (std::size_t i = 0; i < counter_names.size(); ++i) {
+    names[i] = py::str(std::string(counter_names[i]));
+  }
+  module.attr("COUNTERS") = names;
   module.def(
       "probe_events", [] { return events_list(pmu::probe()); },
-      "Every canonical event, in the order of the counter columns: name, unit, source "
-      "('hardware', 'software' or 'none'), user_only, errno and reason.");
+      "Every event that the kernel counts, in the order of the counter columns: name, unit, the "
+      "counter that it is and the scale to that counter's unit, source ('hardware', 'software' or "
+      "'none'), user_only, errno and reason.");
   module.def("host_topology", &topology_dict, py::arg("root") = "/",
              "CPUs, NUMA nodes and last-level caches under <root>/sys, and the CPUs that this "
              "process may use (those of the running host, whatever the root).");

@@ -93,8 +93,9 @@ void bind_server(py::module_& module) {
              const std::string& routing, const std::string& data, std::uint64_t seed) {
             const Placement placement{view(cores), view(nodes), routing_named(routing),
                                       modelled_data_named(data)};
-            return to_dict(shared.with(
-                [&](simulator::Server& server) { return server.run(placement, seed); }));
+            return to_dict(
+                shared.with([&](simulator::Server& server) { return server.run(placement, seed); }),
+                &ComputedCounter::simulated);
           },
           py::arg("cores").noconvert(), py::arg("nodes").noconvert(), py::arg("routing") = "core",
           py::arg("data") = "slice", py::arg("seed") = 0,

@@ -3,15 +3,9 @@
 
 #include <vector>
 
-namespace pmoss {
+#include "counters/rates.hpp"
 
-/// Per-slice quantities; rates in million per second, times in microseconds per microsecond. The
-/// names are those of the counter vocabulary (pmoss_env/types.py); `throughput` is its "queries".
-struct SliceRates {
-  double throughput, cycles, instructions, l1d_misses, llc_misses, branch_misses, memory_misses,
-      dtlb_misses, memory_accesses, llc_write_misses, memory_write_misses, local_dram, remote_dram,
-      cycles_l3_miss, cycles_mem_any, task_clock_us, elapsed_us, context_switches;
-};
+namespace pmoss {
 
 struct Snapshot {
   double throughput = 0;  // million queries per second

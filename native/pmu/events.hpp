@@ -2,52 +2,26 @@
 // count one of them says so and why; no counter is ever replaced by another quantity.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "counters/events.hpp"
 #include "pmu/event_names.hpp"
 
 struct perf_event_attr;
 
 namespace pmoss::pmu {
 
-/// Columns of every counter matrix, in this order: 15 hardware events, then 4 of the kernel.
-enum class Event : std::uint8_t {
-  cycles,
-  instructions,
-  l1d_misses,
-  l1i_misses,
-  llc_misses,
-  branch_misses,
-  memory_misses,  // loads served by another node's memory
-  dtlb_misses,
-  memory_accesses,  // loads that reached memory
-  llc_write_misses,
-  memory_write_misses,
-  local_dram,      // retired loads served by the own node's memory
-  remote_dram,     // retired loads served by another node's memory
-  cycles_l3_miss,  // cycles with an outstanding demand load that missed the L3
-  cycles_mem_any,  // cycles with any outstanding load
-  task_clock,
-  context_switches,
-  page_faults,
-  cpu_migrations,
-};
-
-inline constexpr std::size_t event_count = 19;
-inline constexpr std::size_t first_software_event = static_cast<std::size_t>(Event::task_clock);
-
 constexpr std::size_t index_of(Event event) noexcept { return static_cast<std::size_t>(event); }
 
-std::string_view name_of(Event event) noexcept;
-/// "count", "cycles" or "ns".
-std::string_view unit_of(Event event) noexcept;
+constexpr const EventDescription& description_of(Event event) noexcept {
+  return event_descriptions[index_of(event)];
+}
+constexpr std::string_view name_of(Event event) noexcept { return description_of(event).name; }
 
 /// How this host counts an event.
 struct Availability {
@@ -89,9 +63,9 @@ std::vector<Availability> probe(const Opener& opener = system_opener(),
                                 const NameEncoder& names = libpfm_encoder());
 
 namespace detail {
-/// Fills in type and code. False if this CPU has no sure encoding of the event.
+/// Fills in type and code. False if the table has no encoding of the event for this CPU.
 bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept;
-/// The same; what our table does not know is asked for by the names that manuals give it.
+/// The same; what the table does not know is asked for by the names that manuals give it.
 bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
             perf_event_attr& attributes);
 std::string explain(int error_number);

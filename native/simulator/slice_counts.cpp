@@ -14,7 +14,7 @@ SliceRates SliceCounts::rates(double per_us, const recording::Trace& trace,
   const double pages = trace.page_sampling;
   const auto rate = [per_us](auto count) { return static_cast<double>(count) * per_us; };
   SliceRates r{};
-  r.throughput = rate(queries);
+  r.queries = rate(queries);
   r.cycles = rate(task_ns) * machine.clock_ghz;
   r.instructions = rate(instructions);
   r.l1d_misses = rate(touches);

@@ -46,9 +46,6 @@ _ANTAGONISTS = {
 #: Memory of a stream: more than any last-level cache holds.
 _STREAM_BYTES = 512 << 20
 
-#: Events that the kernel counts in nanoseconds, and their name and scale in the vocabulary.
-_IN_MICROSECONDS = {"task_clock": ("task_clock_us", 1e-3)}
-
 
 class HardwareBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
@@ -304,14 +301,14 @@ class HardwareBackend(SubjectBackend):
         fill("elapsed_us", np.asarray(raw["slice_service_seconds"]) / seconds, 1.0)
         sources: dict[str, str] = {}
         for i, event in enumerate(raw["availability"]):
-            name, scale = _IN_MICROSECONDS.get(event["name"], (event["name"], 1.0))
+            name = event["counter"]
             sources[name] = event["source"] if event["source"] != "none" else event["reason"]
             if event["source"] == "none":
                 continue
             counted = np.asarray(raw["slice_counted"])[:, i]
             totals = np.asarray(raw["slice_counters"])[:, i]
             per_query = np.divide(totals, counted, out=np.zeros(self.slices), where=counted > 0)
-            fill(name, per_query * scale * queries, float(raw["running_ratio"][i]))
+            fill(name, per_query * event["scale"] * queries, float(raw["running_ratio"][i]))
         sources |= {q["name"]: q["reason"] or "hardware" for q in raw["offcore"]}
         return HardwareSnapshot(
             throughput=float(raw["completed"]) / seconds / 1e6,

@@ -90,6 +90,7 @@ def test_counters_go_through_the_wrapper_whose_header_is_given(tmp_path: Path) -
     run(CMAKE, "--build", build, "--target", "pmoss_pmu", "-j", "2", timeout=600)
     run(
         *("c++", "-std=c++20", "-DPMOSS_PERFEVENT", "-I", REPOSITORY / "native"),
+        *("-I", build / "counters" / "include"),
         *(tmp_path / "main.cpp", build / "pmu" / "libpmoss_pmu.a"),
         *(build / "numa" / "libpmoss_numa.a", "-ldl", "-o", tmp_path / "program"),
         timeout=120,

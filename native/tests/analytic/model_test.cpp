@@ -83,7 +83,7 @@ TEST_P(EveryLoad, SliceThroughputsAndNodeTrafficAddUp) {
   const Snapshot snapshot = model.snapshot();
   double queries = 0.0, accesses = 0.0, written = 0.0;
   for (const SliceRates& r : snapshot.slices) {
-    queries += r.throughput;
+    queries += r.queries;
     accesses += r.memory_accesses + r.llc_write_misses;
     written += r.llc_write_misses;
   }
@@ -183,7 +183,7 @@ TEST_P(EveryLoad, SlicesThatNobodyAsksForCostNothing) {
   double queries = 0.0;
   for (const SliceRates& r : model.snapshot().slices) {
     ASSERT_TRUE(std::isfinite(r.cycles) && std::isfinite(r.elapsed_us));
-    queries += r.throughput;
+    queries += r.queries;
   }
   EXPECT_NEAR(queries, x, 1e-9 * x);
 }
@@ -252,7 +252,7 @@ TEST(Model, ABusyNeighbourShowsInTimeButNotInEvents) {
     EXPECT_NEAR(r.elapsed_us / r.task_clock_us, slowdown, 1e-12);
     EXPECT_EQ(r.context_switches > 0.0, slowdown > 1.0);
     const SliceRates q = quiet.snapshot().slices[s];
-    EXPECT_NEAR(r.instructions / r.throughput, q.instructions / q.throughput, 1e-9);
+    EXPECT_NEAR(r.instructions / r.queries, q.instructions / q.queries, 1e-9);
   }
 }
 
@@ -269,7 +269,7 @@ TEST(Model, DramLatencyIsThatOfTheMachineWhenNothingContends) {
     model.set_instance(BTreeProfiler(lookups, 1).profiles(1), Neighbours{});
     model.place({std::vector<std::int32_t>{0}, std::vector<std::int32_t>{node}});
     const SliceRates r = model.snapshot().slices[0];
-    const double stall_ns = r.cycles_l3_miss / r.throughput / machine.clock_ghz;
+    const double stall_ns = r.cycles_l3_miss / r.queries / machine.clock_ghz;
     // A node's version, then its key, in each of 4 levels; two lines of samples and the word are
     // fetched beside them, four at a time.
     const double misses = 4.0 * (2.0 + 3.0 / 4.0);
@@ -438,7 +438,7 @@ TEST_P(EveryLoad, SharedSnapshotsAddUp) {
       double queries = 0.0;
       for (const SliceRates& r : snapshot.slices) {
         ASSERT_TRUE(std::isfinite(r.cycles) && r.cycles > 0.0);
-        queries += r.throughput;
+        queries += r.queries;
       }
       EXPECT_NEAR(queries, x, 1e-9 * x);
       for (std::size_t node = 1; node < 4; ++node) {

@@ -104,8 +104,8 @@ TEST(Server, ALineModifiedElsewhereTakesItsClassLatency) {
   load.outstanding_per_worker = 1;
   const Snapshot s = run(flat_machine(), modified_lines(100, 20'000), {0, 2}, {0, 0}, load);
   for (const SliceRates& slice : s.slices) {
-    EXPECT_NEAR(slice.elapsed_us / slice.throughput * 1e3, 60.0, 1e-6);
-    EXPECT_NEAR(slice.llc_write_misses, slice.throughput, 1e-3 * slice.throughput);
+    EXPECT_NEAR(slice.elapsed_us / slice.queries * 1e3, 60.0, 1e-6);
+    EXPECT_NEAR(slice.llc_write_misses, slice.queries, 1e-3 * slice.queries);
   }
 }
 
@@ -272,7 +272,7 @@ TEST(Server, CountsAreConserved) {
                                random_places(random, 16, 4), load, routing);
         double queries = 0.0, loads = 0.0, busy = 0.0, read = 0.0, crossed = 0.0, remote = 0.0;
         for (const SliceRates& slice : s.slices) {
-          queries += slice.throughput;
+          queries += slice.queries;
           loads += slice.local_dram + slice.remote_dram;
           remote += slice.remote_dram;
           busy += slice.elapsed_us;
@@ -402,7 +402,7 @@ TEST(Server, AReaderWaitsForALockAndBeginsAgain) {
     Load load;
     load.kind = Load::Kind::saturated;
     const Snapshot s = run(flat_machine(), trace, {0, 2}, {0, 0}, load);
-    return s.slices[1].elapsed_us / s.slices[1].throughput * 1e3;
+    return s.slices[1].elapsed_us / s.slices[1].queries * 1e3;
   };
   EXPECT_NEAR(reader_ns(true, false), cpu_ns + 5.0, 1e-6);
   const double undisturbed = reader_ns(false, true);
@@ -430,7 +430,7 @@ TEST(Server, ReadersMeetALockAsOftenAsItIsHeld) {
   const Snapshot s = run(flat_machine(), trace, {0, 2}, {0, 0}, load);
   // At 4 instructions per ns. Who meets the lock waits and repeats its own work.
   const double cpu_ns = instructions / static_cast<double>(trace->size()) / 4.0;
-  const double reader_ns = s.slices[1].elapsed_us / s.slices[1].throughput * 1e3;
+  const double reader_ns = s.slices[1].elapsed_us / s.slices[1].queries * 1e3;
   const double repeated = reader_ns / cpu_ns - 1.0;
   EXPECT_GT(repeated, 0.5) << "half of them once, and the wait";
   EXPECT_LT(repeated, 0.5 + 0.25);
@@ -446,7 +446,7 @@ TEST(Server, TakingALockIsNotOverlapped) {
     auto trace = modified_lines(100, 20'000);
     for (Touch& touch : trace->touches) touch = Touch(touch.line(), true, false, locks);
     const Snapshot s = run(machine, trace, {0, 2}, {0, 0}, load);
-    return s.slices[1].elapsed_us / s.slices[1].throughput * 1e3;
+    return s.slices[1].elapsed_us / s.slices[1].queries * 1e3;
   };
   EXPECT_NEAR(writer_ns(false), 30.0, 0.1);
   EXPECT_NEAR(writer_ns(true), 60.0, 0.1);

@@ -1,0 +1,89 @@
+"""Writes counters.md beside it, the reference of the counters, from their table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pmoss_env.counter_table import MODELS, TABLE, Counter, CounterTable, Encoding, read_table
+
+PAGE = Path(__file__).with_name("counters.md")
+_SOURCES = {
+    "runtime": "the runtime, in its workers",
+    "software": "the kernel",
+    "hardware": "the PMU, through the kernel",
+}
+
+
+def page(table: CounterTable) -> str:
+    """The whole page, in Markdown."""
+    return "\n".join(_lines(table)) + "\n"
+
+
+def _lines(table: CounterTable) -> Iterator[str]:
+    yield "# Counters"
+    yield ""
+    yield f"<!-- Generated from pmoss_env/{TABLE.name} by docs/{Path(__file__).name}. -->"
+    yield ""
+    yield (
+        "A snapshot holds one column for each counter below, in this order. A value is a rate: "
+        "million counts per second, so a time in microseconds reads as cores busy. A backend that "
+        "does not have a counter marks it as not available and stores 0. The noise is the "
+        "coefficient of variation between repeated runs of one schedule on real hardware. "
+        "`pmoss doctor` says which counters this host has."
+    )
+    yield ""
+    yield "| | counter | unit | counted on hardware by | analytic | simulated | noise |"
+    yield "|---:|---|---|---|---|---|---:|"
+    for position, counter in enumerate(table.counters):
+        models = (("yes" if model in counter.models else "no") for model in MODELS)
+        yield (
+            f"| {position} | [`{counter.name}`](#{counter.name}) | {counter.unit} "
+            f"| {_SOURCES[counter.source]} | {' | '.join(models)} | {counter.noise:.2%} |"
+        )
+    for counter in table.counters:
+        yield ""
+        yield from _section(counter)
+    yield ""
+    yield "## Kinds of CPU"
+    yield ""
+    yield "Raw codes are used on the CPUs whose manual lists them, and nowhere else."
+    yield ""
+    yield "| kind | CPUs | vendor | families | models |"
+    yield "|---|---|---|---|---|"
+    for kind in table.cpus.values():
+        families, models = (
+            ", ".join(f"{value:#x}" for value in values) or "all"
+            for values in (kind.families, kind.models)
+        )
+        yield f"| `{kind.name}` | {kind.meaning} | {kind.vendor} | {families} | {models} |"
+
+
+def _section(counter: Counter) -> Iterator[str]:
+    yield f"## {counter.name}"
+    yield ""
+    yield counter.meaning
+    yield f"Lost without it: {counter.lost}."
+    yield ""
+    for model, how in counter.models.items():
+        yield f"- {model}: {how}"
+    for code in counter.perf:
+        yield f"- perf: {_told(code)}"
+    if counter.kernel_only:
+        yield "- It counts in the kernel's mode only: without that right it is not available."
+    if counter.event and counter.event != counter.name:
+        yield f"- The kernel's name is `{counter.event}`, in {counter.event_unit}."
+
+
+def _told(code: Encoding) -> str:
+    if code.kind == "name":
+        return f"`{code.value}`, where libpfm4 knows it and no entry above fits"
+    if code.kind == "raw":
+        return f"raw `{code.value:#06x}` on {', '.join(f'`{name}`' for name in code.on)}"
+    words = code.value if isinstance(code.value, tuple) else (str(code.value),)
+    on = f" on {', '.join(f'`{name}`' for name in code.on)}" if code.on else ""
+    return f"{code.kind} `{' '.join(words)}`{on}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(read_table()), encoding="utf-8")

@@ -1,0 +1,186 @@
+"""The table of counters: what is refused, and that all that is made of it is up to date."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from pmoss_env import _native
+from pmoss_env.backends import make_backend
+from pmoss_env.counter_table import MODELS, TABLE, CounterTableError, read_table
+from pmoss_env.host_report import host_report
+from pmoss_env.types import COUNTER_NAMES, COUNTERS, Instance, Neighbour, Schedule
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+#: A row that models do not know, of an event that no host counts.
+ROW = """
+[[counter]]
+name = "tea_breaks"
+unit = "break"
+source = "hardware"
+noise = 0.5
+meaning = "Times that the core stopped for tea."
+lost = "how thirsty the core is"
+perf = [{ raw = 0x7ea, on = ["zen"] }]
+"""
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec
+    assert spec.loader
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    text = TABLE.read_text()
+    assert old in text
+    path = tmp_path / "counters.toml"
+    path.write_text(text.replace(old, new, 1))
+    return path
+
+
+def test_the_native_module_was_built_from_this_table() -> None:
+    assert _native.COUNTERS == COUNTER_NAMES
+    kernel = {c.name: (c.event, c.event_unit, c.event_scale) for c in COUNTERS if c.event}
+    events = _native.probe_events()
+    assert {e["counter"]: (e["name"], e["unit"], e["scale"]) for e in events} == kernel
+
+
+def test_no_counter_has_moved() -> None:
+    """Trained agents and stored observations rely on these positions: rows are only added."""
+    assert COUNTER_NAMES[:21] == (
+        *("queries", "elapsed_us", "task_clock_us", "context_switches", "page_faults"),
+        *("cpu_migrations", "cycles", "instructions", "l1d_misses", "l1i_misses", "llc_misses"),
+        *("branch_misses", "memory_misses", "dtlb_misses", "memory_accesses"),
+        *("llc_write_misses", "memory_write_misses", "local_dram", "remote_dram"),
+        *("cycles_l3_miss", "cycles_mem_any"),
+    )
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    docs = REPOSITORY / "docs"
+    generator = module(docs / "generate_counters.py")
+    assert (docs / "counters.md").read_text() == generator.page(read_table()), (
+        "run: python docs/generate_counters.py"
+    )
+
+
+def test_the_host_report_names_every_event_of_the_kernel() -> None:
+    report = {event.name: event for event in host_report().events}
+    assert list(report) == [event["name"] for event in _native.probe_events()]
+    for counter in COUNTERS:
+        if counter.event and report[counter.event].source == "none":
+            assert report[counter.event].lost == counter.lost
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('name = "elapsed_us"', 'name = "queries"', "'queries': name 'queries' is there twice"),
+        ('unit = "query"\n', "", "counter 'queries': unit: is missing"),
+        ('unit = "query"\n', "unit = 1\n", "unit = 1: must be one line of text"),
+        ('name = "queries"\n', "", "counter 1: name: is missing"),
+        ('name = "queries"\n', 'name = "Queries"\n', "must be lower case letters, digits and _"),
+        ('source = "runtime"', 'source = "magic"', "source = 'magic': unknown; known are runtime"),
+        ("noise = 0.0045", "noise = -1", r"noise = -1: must be a number in \[0, 1\)"),
+        ("noise = 0.0045\n", "", "noise = None: must be a number"),
+        ('meaning = "Queries', 'meanign = "Queries', "key = 'meanign': unknown"),
+        ('vendor = "amd"', 'vendor = "via"', "cpus.zen: vendor = 'via': unknown; known are intel"),
+        ("[0x17, 0x19, 0x1a]", "[-1]", "families = .* whole numbers"),
+        ('on = ["arm"]', 'on = ["vax"]', "perf 1: on = 'vax': unknown; known are skylake"),
+        (', on = ["arm"]', "", "perf 1: on: is missing: raw codes differ between CPUs"),
+        ("raw = 0x31,", "raw = 0,", "raw = 0: must be a code"),
+        ('hardware = "cpu_cycles"', 'hardware = "cycles"', "hardware = 'cycles': unknown"),
+        ('cache = "l1d"', 'cache = "l9"', "perf 1: cache = 'l9': unknown; known are l1d"),
+        (
+            '"l1i", operation',
+            '"l1d", operation',
+            "'l1i_misses': perf: .* that of 'l1d_misses', too",
+        ),
+        ("raw = 0x020002a3", "raw = 0x100010a3", "'cycles_mem_any': .* of 'cycles_l3_miss', too"),
+        ('software = "page_faults"', 'hardware = "instructions"', "does not fit source"),
+        ("scale = 1e-3", 'scale = "milli"', "event: scale = 'milli': must be a positive number"),
+        ("kernel_only = true", "kernel_only = 1", "kernel_only = 1: must be true or false"),
+        ('[{ software = "page_faults" }]', "7", "perf = 7: must be a list"),
+        ("[[counter]]", "[[counters]]", "the file: key = 'counters': unknown"),
+        ("[[counter]]", "[[counter]", "cannot be read"),
+    ],
+)
+def test_a_wrong_table_is_refused_in_one_line(
+    tmp_path: Path, old: str, new: str, complaint: str
+) -> None:
+    path = changed(tmp_path, old, new)
+    with pytest.raises(CounterTableError, match=complaint) as error:
+        read_table(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_the_build_says_what_is_wrong_with_the_table(tmp_path: Path) -> None:
+    path = changed(tmp_path, 'unit = "query"\n', "")
+    generator = REPOSITORY / "native" / "counters" / "generate.py"
+    done = subprocess.run(
+        [sys.executable, "-I", generator, path, tmp_path / "counters"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"{path}: counter 'queries': unit: is missing\n"
+    assert not (tmp_path / "counters").exists()
+
+
+def test_one_row_more_is_in_all_that_is_generated(tmp_path: Path) -> None:
+    path = tmp_path / "counters.toml"
+    path.write_text(TABLE.read_text() + ROW)
+    table = read_table(path)
+    generator = module(REPOSITORY / "native" / "counters" / "generate.py")
+    headers = dict(generator.headers(table))
+    before = dict(generator.headers(read_table()))
+    events = len([counter for counter in COUNTERS if counter.event])
+    assert f"event_count = {events + 1};" in headers["events.hpp"]
+    assert "first_software_event = 16;" in headers["events.hpp"]
+    assert re.search(r"cycles_mem_any,.*\n  tea_breaks,.*\n  task_clock,", headers["events.hpp"])
+    assert "{Event::tea_breaks, &is_zen, PERF_TYPE_RAW, 0x7ea}" in headers["encodings.hpp"]
+    assert '    "tea_breaks",\n}' in headers["rates.hpp"]
+    assert "SliceRates::tea_breaks" not in headers["rates.hpp"]
+    page = module(REPOSITORY / "docs" / "generate_counters.py").page(table)
+    assert "| 21 | [`tea_breaks`](#tea_breaks) | break |" in page
+    assert "- perf: raw `0x07ea` on `zen`" in page
+    # A model that computes it: the member is there to be filled.
+    path.write_text(TABLE.read_text() + ROW + 'simulated = "never"\n')
+    headers = dict(generator.headers(read_table(path)))
+    assert '{"tea_breaks", &SliceRates::tea_breaks, false, true}' in headers["rates.hpp"]
+    assert before.keys() == headers.keys()
+
+
+def test_headers_that_did_not_change_are_not_written(tmp_path: Path) -> None:
+    generator = module(REPOSITORY / "native" / "counters" / "generate.py")
+    generator.main(TABLE, tmp_path)
+    written = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    generator.main(TABLE, tmp_path)
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_table_says_what_each_model_computes(model: str) -> None:
+    """A busy core, a large index and remote data make every such counter count somewhere."""
+    small = {"records": 50_000, "queries": 20_000} if model == "simulated" else {}
+    backend = make_backend(model, machine="skylake-x-8n", workload="ycsb-a", slices=16, **small)
+    cores = backend.machine.workers[:16]
+    backend.set_instance(Instance(0, (Neighbour("busy_core", int(cores[0]), 0.5),)))
+    nodes = np.zeros(16, dtype=np.int32)
+    nodes[::2] = 1
+    snapshot = backend.measure(Schedule(cores, nodes), seed=0)
+    computed = [model in counter.models for counter in COUNTERS]
+    assert snapshot.counters_available.tolist() == computed
+    assert (snapshot.slice_counters.sum(axis=0) > 0).tolist() == computed

@@ -100,6 +100,7 @@ def about(recipe: Recipe) -> dict[str, Any]:
         "recipe": asdict(recipe),
         "version": __version__,
         "schema": SCHEMA_VERSION,
+        "counters": list(COUNTER_NAMES),
     }
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_datasets.counter_columns import in_todays_columns, name_problems
 from pmoss_datasets.folder import (
     DATA,
     METADATA,
@@ -47,7 +48,7 @@ from pmoss_datasets.spatial.validation import (
 from pmoss_env.envs.spatial.env import REWARDS, Reward
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.machines import Machine
-from pmoss_env.types import Float64Array
+from pmoss_env.types import COUNTER_NAMES, Float64Array
 
 if TYPE_CHECKING:
     import h5py
@@ -136,7 +137,7 @@ def open_dataset(path: str | Path) -> Dataset:
     h5py = import_h5py()
     text, raw = read_metadata(path)
     metadata = Metadata.from_json(raw, path / METADATA)
-    for problem in metadata_problems(metadata):
+    for problem in (*name_problems(metadata.counter_names), *metadata_problems(metadata)):
         raise DatasetError(f"{path / METADATA}: {problem}")
     where = path / DATA
     if not where.is_file():
@@ -180,15 +181,20 @@ def open_dataset(path: str | Path) -> Dataset:
 class Dataset:
     """A dataset that was opened: a sequence of episodes, and whole columns by field name.
 
+    Counters stand in the columns of today's table, whatever table the dataset was written with.
+    Counters that it lacks are 0, with a running ratio of 0: not available.
+
     Attributes:
         path: its folder.
-        metadata: the contents of ``metadata.json``.
+        metadata: the contents of ``metadata.json``, with ``counter_names`` of today's table.
+        stored_counters: names of the counters that the file holds, in the file's order.
         machine: the machine its schedules and actions refer to.
     """
 
     def __init__(self, path: Path, metadata: Metadata, machine: Machine) -> None:
         self.path = path
-        self.metadata = metadata
+        self.stored_counters = metadata.counter_names
+        self.metadata = replace(metadata, counter_names=COUNTER_NAMES)
         self.machine = machine
         self._columns: dict[str, Array] = {}
         self._checked = False
@@ -239,7 +245,7 @@ class Dataset:
         if name not in known:
             raise UnknownNameError("field", name, known)
         if name not in self._columns:
-            array = self._read(name)
+            array = in_todays_columns(name, self._read(name), self.stored_counters)
             array.setflags(write=False)
             self._columns[name] = array
         return self._columns[name]
@@ -258,12 +264,13 @@ class Dataset:
         arrays: dict[str, Array] = {}
         for field in self.metadata.fields:
             try:
-                arrays[field.name] = self._read(field.name)
+                array = self._read(field.name)
             except DatasetError as error:
                 yield str(error)
             else:
+                arrays[field.name] = in_todays_columns(field.name, array, self.stored_counters)
                 codes = self._codes(field.name)
-                if codes is None or not np.array_equal(codes, _episode_codes(arrays[field.name])):
+                if codes is None or not np.array_equal(codes, _episode_codes(array)):
                     yield f"{self.path / DATA}: codes/{field.name}: differs from the sound field"
         missing = {f"{field.name}: is missing" for field in self.metadata.fields} - {
             f"{name}: is missing" for name in arrays

@@ -23,6 +23,7 @@ from pmoss_datasets import (
 )
 from pmoss_datasets import folder as folder_module
 from pmoss_datasets import storage as storage_module
+from pmoss_datasets.card import card
 from pmoss_env.errors import DatasetError, UnknownNameError
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
@@ -332,6 +333,59 @@ def test_illegal_values_are_never_written(original, tmp_path, name, value, text)
     with pytest.raises(DatasetError, match=re.escape(str(target)) + ".*" + text):
         write_dataset(target, episodes, original.metadata)
     assert list(tmp_path.iterdir()) == []
+
+
+def store_counters(folder, names):
+    """Makes the dataset one of a table that had these counters."""
+    metadata = json.loads((folder / "metadata.json").read_text())
+    today = metadata["counter_names"]
+    places = [today.index(name) for name in names]
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        for name in [field.name for field in FIELDS if "H" in field.axes]:
+            array = np.ascontiguousarray(file[name][()][..., places])
+            del file[name], file[f"codes/{name}"]
+            file[name] = array
+            file[f"codes/{name}"] = storage_module._episode_codes(array)
+            metadata["checksums"][name] = storage_module.checksum(array)
+    rewrite(folder, lambda d: d.update(counter_names=names, checksums=metadata["checksums"]))
+
+
+def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder, tmp_path):
+    today = list(original.metadata.counter_names)
+    stored = ["queries", "task_clock_us", "cycles", "elapsed_us", "cycles_mem_any"]
+    store_counters(folder, stored)
+    old = open_dataset(folder)
+    assert old.stored_counters == tuple(stored)
+    assert old.metadata.counter_names == original.metadata.counter_names
+    old.verify()
+    kept = [today.index(name) for name in stored]
+    lacking = sorted(set(range(len(today))) - set(kept))
+    for one, other in zip(old, original, strict=True):
+        for when in ("incumbent", "final"):
+            counters, ratio = (getattr(one, f"{when}_{n}") for n in ("counters", "running_ratio"))
+            assert counters.shape == getattr(other, f"{when}_counters").shape
+            assert np.array_equal(counters[:, kept], getattr(other, f"{when}_counters")[:, kept])
+            assert not counters[:, lacking].any()
+            assert not ratio[lacking].any()
+            assert np.array_equal(ratio[kept], getattr(other, f"{when}_running_ratio")[kept])
+        snapshot = one.snapshot("incumbent", old.metadata)
+        assert snapshot.counters_available.tolist() == [name in stored for name in today]
+    # What is written from it has today's columns.
+    again = write_dataset(tmp_path / "again", list(old), old.metadata)
+    assert again.stored_counters == tuple(today)
+    assert np.array_equal(again.column("final_counters"), old.column("final_counters"))
+    assert "l1d_misses" in card(old).rpartition("could not be counted")[2]
+
+
+def test_counters_that_nobody_knows_are_refused(folder):
+    rewrite(folder, lambda d: d["counter_names"].__setitem__(3, "tea_breaks"))
+    with pytest.raises(
+        DatasetError, match="counter_names: 'tea_breaks': unknown: written by a newer"
+    ):
+        open_dataset(folder)
+    rewrite(folder, lambda d: d["counter_names"].__setitem__(3, "cycles"))
+    with pytest.raises(DatasetError, match="counter_names: 'cycles': is there twice"):
+        open_dataset(folder)
 
 
 def test_wrong_metadata_is_never_written(original, tmp_path):

@@ -29,10 +29,12 @@ def find_problems(
     Args:
         arrays: of all fields, axis 0 the episode. Rules about fields that are missing or have a
             wrong shape are left out.
-        metadata: the dataset's.
+        metadata: the dataset's, with the counters of today's table.
         machine: the dataset's.
     """
     yield from metadata_problems(metadata)
+    if metadata.counter_names != COUNTER_NAMES:
+        yield f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
     sound: dict[str, Array] = {}
     neighbours = arrays["neighbour_family"].shape[-1] if "neighbour_family" in arrays else 0
     for field in metadata.fields:
@@ -82,8 +84,6 @@ def metadata_problems(metadata: Metadata) -> Iterator[str]:
         yield f"id {metadata.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
     if metadata.episodes < 1:
         yield "episodes = 0: a dataset must hold at least one"
-    if metadata.counter_names != COUNTER_NAMES:
-        yield f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
     for name, known in (("observation", OBSERVATION_MODES), ("order", PLACEMENT_ORDERS)):
         value = metadata.env_kwargs.get(name, known[0])
         if value not in known:

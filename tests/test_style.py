@@ -14,11 +14,12 @@ FLOORS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
 # Each folder of native/, and the others that its sources may include. A folder stands below all
 # that may include it. The bindings stand on top and may include everything.
 NATIVE_FLOORS = {
+    "counters": set(),
     "workload": set(),
     "numa": set(),
     "environment": set(),
-    "machine": {"workload"},
-    "pmu": {"numa"},
+    "machine": {"counters", "workload"},
+    "pmu": {"counters", "numa"},
     "threads": {"machine", "workload"},
     "index": {"numa", "workload"},
     "recording": {"index", "numa", "workload"},

@@ -97,10 +97,11 @@ class Copy:
         self.write_entry_points()
         bin_folder = folder / "bin"
         bin_folder.mkdir()
-        pmoss = bin_folder / "pmoss"
-        pmoss.write_text(f'#!/bin/sh\nexec {sys.executable} -m pmoss_env "$@"\n')
-        pmoss.chmod(0o755)
-        (bin_folder / "python").symlink_to(sys.executable)
+        # A link to the interpreter would lose the packages of its virtual environment.
+        for name, words in (("pmoss", " -m pmoss_env"), ("python", "")):
+            program = bin_folder / name
+            program.write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n')
+            program.chmod(0o755)
 
     def write_entry_points(self) -> None:
         """Makes the entry points of the copy's pyproject.toml visible, as an installation does."""

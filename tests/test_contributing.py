@@ -10,6 +10,7 @@ from tests.contributing import Copy, stories
 SHOWN = {
     "Add a machine": "desk",
     "Add a workload": "lookups-mild",
+    "Add a counter": "itlb_misses",
     "Add a baseline": "round-robin",
     "Add a backend": "grouped",
 }

@@ -195,7 +195,9 @@ class Agent(ABC):
             if missing := [key for key in cls.TASK if key not in agent.task]:
                 raise CheckpointError(f"task: {missing[0]}: is missing")
             agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
-            agent.check_task({"counters": list(COUNTER_NAMES)}, "this version of pmoss_env")
+            # Counters are only added at the end of their table: act() leaves out the new ones.
+            known = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])
+            agent.check_task({"counters": known}, "this version of pmoss_env")
             agent._restore(arrays, header["values"])
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error

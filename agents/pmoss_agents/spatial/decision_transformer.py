@@ -24,7 +24,7 @@ from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
 from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.decision_network import Decoder, Model
 from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_samples
-from pmoss_agents.spatial.observations import FullSequenceView, in_full
+from pmoss_agents.spatial.observations import FullSequenceView, in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
@@ -225,6 +225,7 @@ class DecisionTransformer(Agent):
                 assert self.model is not None
                 self._decoder = Decoder.of(self.model)
             decoder = self._decoder
+            observation = in_own_counters(observation, self.task["counters"])
             if self.task.get("observation") == "paper":
                 observation = in_full(observation)
             if decoder.step >= self.task["slices"]:

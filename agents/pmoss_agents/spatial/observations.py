@@ -5,7 +5,7 @@ They expect the full one: what the paper's leaves out is shown to them as zeros.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from pmoss_agents.base import Array
 from pmoss_datasets.formats import SequenceView
+from pmoss_env.types import COUNTER_NAMES
 
 #: The keys of the environment's observation, in the order of its space and of the d3rlpy view.
 KEYS = (
@@ -24,6 +25,26 @@ KEYS = (
     "slice_view",
     "view_mask",
 )
+
+
+def in_own_counters(
+    observation: Mapping[str, Array], counters: Sequence[str]
+) -> Mapping[str, Array]:
+    """An observation without the counters that are younger than the agent.
+
+    Args:
+        observation: of the environment, with today's counters.
+        counters: names of those that the agent was fitted with, the first of today's table.
+    """
+    if np.shape(observation["machine_view"])[-1] != len(COUNTER_NAMES) or (
+        len(counters) == len(COUNTER_NAMES)
+    ):
+        return observation
+    own = dict(observation)
+    for key in ("machine_view", "incumbent_view", "slice_view"):
+        if key in own:
+            own[key] = np.ascontiguousarray(own[key][..., : len(counters)])
+    return own
 
 
 def in_full(observation: Mapping[str, Array]) -> dict[str, Array]:

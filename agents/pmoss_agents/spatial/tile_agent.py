@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.base import Agent, Array, Observation, checker
-from pmoss_agents.spatial.observations import KEYS, in_full
+from pmoss_agents.spatial.observations import KEYS, in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
 from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import torch_threads
@@ -70,6 +70,7 @@ class TileAgent(Agent):
         """See Agent.act."""
         if not self.networks:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        observation = in_own_counters(observation, self.task["counters"])
         if self.task.get("observation") == "paper":
             observation = in_full(observation)
         self._check_observation(observation)

@@ -1,0 +1,109 @@
+"""One row more in the table of counters, in a copy of the repository: everything goes on."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pmoss_agents
+from pmoss_datasets import Recipe, collect
+from tests.contributing import Copy, stories
+from tests.use_counters import ENV, actions_of
+
+pytest.importorskip("torch")
+pytest.importorskip("sb3_contrib")
+
+PROGRAM = """
+#include <linux/perf_event.h>
+#include "machine/snapshot.hpp"
+#include "pmu/events.hpp"
+#define REQUIRE(condition) if (!(condition)) return __LINE__
+
+int main() {
+  using namespace pmoss::pmu;
+  REQUIRE(name_of(Event::itlb_misses) == "itlb_misses");
+  REQUIRE(index_of(Event::itlb_misses) + 1 == first_software_event);
+  perf_event_attr attributes{};
+  REQUIRE(detail::encode(Event::itlb_misses, CpuIdentity{}, attributes));
+  REQUIRE(attributes.type == PERF_TYPE_HW_CACHE);
+  REQUIRE(attributes.config == (PERF_COUNT_HW_CACHE_ITLB | 0x10000));
+  REQUIRE(probe().size() == event_count);
+  REQUIRE(pmoss::counter_names.back() == "itlb_misses");
+  for (const auto& counter : pmoss::computed_counters) REQUIRE(counter.name != "itlb_misses");
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """A dataset and checkpoints of agents, written with today's table."""
+    folder = tmp_path_factory.mktemp("before")
+    recipe = Recipe(env=ENV, episodes=4, seed=2, reference_episodes=0)
+    dataset = collect(recipe, folder / "dataset")
+    sizes = {"layers": 1, "heads": 2, "width": 16, "channels": 8, "updates": 2, "batch_size": 2}
+    agent = pmoss_agents.make("decision-transformer", **sizes, reward="slice")
+    agent.fit(dataset)
+    agent.save(folder / "transformer.npz")
+    sizes = {"steps": 96, "envs": 4, "channels": 4, "width": 8, "batch_size": 16, "epochs": 2}
+    agent = pmoss_agents.make("maskable-ppo", **sizes)
+    agent.fit(ENV)
+    agent.save(folder / "ppo.npz")
+    return folder / "dataset", [folder / "transformer.npz", folder / "ppo.npz"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    """A copy whose table has the row of CONTRIBUTING.md."""
+    copy = Copy(tmp_path / "copy")
+    copy.do(stories()["Add a counter"])
+    return copy
+
+
+def use(copy: Copy, before: tuple[Path, list[Path]]) -> bool:
+    """Uses the copy; whether its native module knows all counters."""
+    dataset, checkpoints = before
+    told = copy.run(f"python -m tests.use_counters {dataset} {' '.join(map(str, checkpoints))}")
+    shown = json.loads(told.splitlines()[-1])
+    assert shown["actions"] == actions_of(checkpoints)
+    assert all(len(actions) == 3 for actions in shown["actions"].values())
+    return bool(shown["known"])
+
+
+def test_before_the_native_module_is_built_again(
+    copy: Copy, before: tuple[Path, list[Path]]
+) -> None:
+    assert not use(copy, before)
+    page = (copy.folder / "docs" / "counters.md").read_text()
+    assert "[`itlb_misses`](#itlb_misses)" in page
+
+
+@pytest.mark.native
+def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> None:
+    (tmp_path / "main.cpp").write_text(PROGRAM)
+    copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {tmp_path}/counters")
+    sources = " ".join(f"native/pmu/{name}.cpp" for name in ("events", "event_names"))
+    copy.run(
+        f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {tmp_path} {tmp_path}/main.cpp "
+        f"{sources} -ldl -o {tmp_path}/program && {tmp_path}/program"
+    )
+
+
+@pytest.mark.heavy
+@pytest.mark.native
+def test_after_the_native_module_is_built_again(
+    copy: Copy, before: tuple[Path, list[Path]]
+) -> None:
+    tools = Path(sys.executable).parent
+    pybind11 = subprocess.run(
+        [sys.executable, "-m", "pybind11", "--cmakedir"], capture_output=True, text=True, check=True
+    )
+    copy.run(
+        f"{tools}/cmake -G Ninja -S native -B build -DCMAKE_MAKE_PROGRAM={tools}/ninja "
+        f"-DPython_EXECUTABLE={sys.executable} -Dpybind11_DIR={pybind11.stdout.strip()} && "
+        f"{tools}/cmake --build build -j 2 && cp build/bindings/_native*.so pmoss_env/",
+        timeout=1800,
+    )
+    assert use(copy, before)

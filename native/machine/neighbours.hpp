@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "machine/machine.hpp"
+
 namespace pmoss {
 
 /// Empty vectors mean: none. Both models take neighbours in this form.
@@ -13,5 +15,9 @@ struct Neighbours {
   std::vector<double> dram_gb_per_s;       // per node: memory bandwidth taken, by reading
   std::vector<double> link_gb_per_s;       // [from socket][to socket]: link bandwidth taken
 };
+
+/// Throws std::invalid_argument that names the field, the value and what would be right, for
+/// vectors that do not fit the machine and values that no co-tenant can take.
+void validate(const Neighbours& neighbours, const Machine& machine);
 
 }  // namespace pmoss

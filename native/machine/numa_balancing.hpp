@@ -5,9 +5,9 @@
 
 namespace pmoss {
 
-/// Where pages were placed by first touch, each has moved to the node of one of those that access
-/// it, except a share that stays; and hint faults take time of the workers. Interleaved pages and
-/// pages bound to their slice's node are exempt.
+/// Each page that lies with the loader (DataPlacement::loader) has moved to the node of one of
+/// those that access it, except a share that stays; and hint faults take time of the workers.
+/// Interleaved pages and pages bound to their slice's node are exempt.
 struct NumaBalancing {
   double stay_share = 0.25;           ///< of the pages
   double hint_faults_per_us = 0.065;  ///< of the whole process: 256 MB/s of 4 KiB pages

@@ -20,15 +20,6 @@ void require_share(const std::string& name, double value) {
   if (!(value >= 0.0 && value < 1.0)) refuse(name, value, "at least 0 and below 1");
 }
 
-void require_shape(const char* name, const std::vector<double>& values, std::size_t right) {
-  if (!values.empty() && values.size() != right) {
-    refuse(std::string("length of ") + name, values.size(), "0 or " + std::to_string(right));
-  }
-  for (const double value : values) {
-    if (!(value >= 0.0) || !std::isfinite(value)) refuse(name, value, "finite and at least 0");
-  }
-}
-
 bool is_worker(const Machine& machine, std::int32_t core) {
   return core >= 0 && core < machine.cores() &&
          machine.is_worker[static_cast<std::size_t>(core)] != 0;
@@ -83,22 +74,6 @@ void check(const recording::Trace& trace) {
     if (page >= trace.pages()) {
       refuse("a touched page", page, "below " + std::to_string(trace.pages()));
     }
-  }
-}
-
-void check(const Neighbours& neighbours, const Machine& machine) {
-  const auto cores = static_cast<std::size_t>(machine.cores());
-  const auto sockets = static_cast<std::size_t>(machine.sockets());
-  require_shape("busy_share", neighbours.busy_share, cores);
-  require_shape("sibling_busy_share", neighbours.sibling_busy_share, cores);
-  require_shape("llc_lines_per_ns", neighbours.llc_lines_per_ns,
-                static_cast<std::size_t>(machine.llc_domains()));
-  require_shape("dram_gb_per_s", neighbours.dram_gb_per_s,
-                static_cast<std::size_t>(machine.nodes()));
-  require_shape("link_gb_per_s", neighbours.link_gb_per_s, sockets * sockets);
-  for (const double share : neighbours.busy_share) require_share("busy_share", share);
-  for (const double share : neighbours.sibling_busy_share) {
-    if (share > 1.0) refuse("sibling_busy_share", share, "at most 1");
   }
 }
 

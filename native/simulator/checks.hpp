@@ -2,7 +2,6 @@
 #pragma once
 
 #include "machine/machine.hpp"
-#include "machine/neighbours.hpp"
 #include "machine/placement.hpp"
 #include "recording/trace.hpp"
 #include "simulator/server.hpp"
@@ -15,8 +14,6 @@ void check(const ServerOptions& options);
 
 /// Whether the trace has queries, and names only slices, lines and pages that it has.
 void check(const recording::Trace& trace);
-
-void check(const Neighbours& neighbours, const Machine& machine);
 
 /// Whether the machine's workers can run every slice of the trace.
 void check(const Placement& placement, const recording::Trace& trace, const Machine& machine);

@@ -123,7 +123,7 @@ void Server::State::set_instance(std::shared_ptr<const recording::Trace> trace,
                                  Neighbours neighbours) {
   if (!trace) throw std::invalid_argument("no trace");
   check(*trace);
-  check(neighbours, machine_);
+  validate(neighbours, machine_);
   execution_ = std::make_unique<Execution>(machine_, std::move(trace), std::move(neighbours));
   trace_ = &execution_->trace();
 }

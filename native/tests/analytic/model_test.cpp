@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "analytic/btree_profile.hpp"
@@ -41,11 +42,44 @@ Placed random_schedule(const Machine& machine, int slices, std::uint64_t seed, b
   return p;
 }
 
-Model model_of(const Machine& machine, Load load, int slices = 64,
-               const Neighbours& neighbours = {}) {
-  Model model(machine, load);
-  model.set_instance(BTreeProfiler(workload(), slices).profiles(1), neighbours);
-  return model;
+/// A model with an instance.
+struct ReadyModel : Model {
+  ReadyModel(const Machine& machine, Load load, SliceProfiles profiles,
+             const Neighbours& neighbours, ModelOptions options = {})
+      : Model(machine, load, options) {
+    set_instance(std::move(profiles), neighbours);
+  }
+};
+
+ReadyModel model_of(const Machine& machine, Load load, int slices = 64,
+                    const Neighbours& neighbours = {}, ModelOptions options = {}) {
+  return {machine, load, BTreeProfiler(workload(), slices).profiles(1), neighbours, options};
+}
+
+/// Moves slices of a random schedule in one model, and places the whole in the other.
+void expect_that_moves_place(Model& moved, Model& placed, bool local, int moves) {
+  const Machine& machine = moved.machine();
+  Placed p = random_schedule(machine, 64, 3, local);
+  moved.place({p.cores, p.nodes});
+  Random random(9);
+  for (int i = 0; i < moves; ++i) {
+    const auto s = random.below(64);
+    p.cores[s] = static_cast<std::int32_t>(random.below(8));
+    p.nodes[s] = local ? machine.node_of_core[static_cast<std::size_t>(p.cores[s])]
+                       : static_cast<std::int32_t>(random.below(4));
+    const double by_move = moved.move(static_cast<int>(s), p.cores[s], p.nodes[s]);
+    ASSERT_EQ(by_move, placed.place({p.cores, p.nodes})) << "move " << i;
+  }
+}
+
+/// The slices go to the cores in turn, each with its lines at its core.
+Placed in_turn(const Machine& machine) {
+  Placed p;
+  for (std::size_t s = 0; s < 64; ++s) {
+    p.cores.push_back(static_cast<std::int32_t>(s % 8));
+    p.nodes.push_back(machine.node_of_core[s % 8]);
+  }
+  return p;
 }
 
 class EveryLoad : public ::testing::TestWithParam<Load::Kind> {
@@ -59,25 +93,16 @@ TEST_P(EveryLoad, AMoveGivesTheSameBitsAsPlacingTheWhole) {
     Machine m = machine;
     m.llc_at_home_cluster = home_cluster;
     for (const bool local : {true, false}) {
-      Model moved = model_of(m, load());
-      Model placed = model_of(m, load());
-      Placed p = random_schedule(m, 64, 3, local);
-      moved.place({p.cores, p.nodes});
-      Random random(9);
-      for (int i = 0; i < 200; ++i) {
-        const auto s = random.below(64);
-        p.cores[s] = static_cast<std::int32_t>(random.below(8));
-        p.nodes[s] = static_cast<std::int32_t>(random.below(4));
-        const double by_move = moved.move(static_cast<int>(s), p.cores[s], p.nodes[s]);
-        ASSERT_EQ(by_move, placed.place({p.cores, p.nodes})) << "move " << i;
-      }
+      auto moved = model_of(m, load());
+      auto placed = model_of(m, load());
+      expect_that_moves_place(moved, placed, local, 200);
     }
   }
 }
 
 TEST_P(EveryLoad, SliceThroughputsAndNodeTrafficAddUp) {
   const Machine machine = small_machine();
-  Model model = model_of(machine, load());
+  auto model = model_of(machine, load());
   const Placed p = random_schedule(machine, 64, 5, false);
   const double x = model.place({p.cores, p.nodes});
   const Snapshot snapshot = model.snapshot();
@@ -101,7 +126,7 @@ TEST_P(EveryLoad, SliceThroughputsAndNodeTrafficAddUp) {
 
 TEST_P(EveryLoad, NamingIdenticalNodesOtherwiseChangesNothing) {
   const Machine machine = small_machine();
-  Model model = model_of(machine, load());
+  auto model = model_of(machine, load());
   const Placed p = random_schedule(machine, 64, 6, true);
   const double x = model.place({p.cores, p.nodes});
   Placed q = p;
@@ -130,7 +155,7 @@ TEST_P(EveryLoad, MoreBandwidthOrLessLatencyNeverHurts) {
 TEST_P(EveryLoad, MarginalIsEveryMoveAndLeavesTheScheduleAlone) {
   Machine machine = small_machine();
   machine.is_worker[5] = 0;
-  Model model = model_of(machine, load());
+  auto model = model_of(machine, load());
   std::vector<std::int32_t> cores(64, 0), nodes(64, 0);
   for (std::size_t s = 0; s < 64; ++s) {
     cores[s] = static_cast<std::int32_t>(s % 5);
@@ -149,7 +174,7 @@ TEST_P(EveryLoad, TheContentionFixedPointIsReachedWhateverTheTraffic) {
   Machine narrow = small_machine();
   for (auto& bandwidth : narrow.dram_gb_per_s) bandwidth = 3.0;
   for (auto& bandwidth : narrow.link_gb_per_s) bandwidth = 1.5;
-  Model model = model_of(narrow, load());
+  auto model = model_of(narrow, load());
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Placed p = random_schedule(narrow, 64, seed, false);
     if (seed % 2 == 1) std::fill(p.nodes.begin(), p.nodes.end(), 0);
@@ -174,8 +199,7 @@ TEST_P(EveryLoad, SlicesThatNobodyAsksForCostNothing) {
   const SliceProfiles profiles = BTreeProfiler(few, 64).profiles(1);
   EXPECT_NEAR(std::accumulate(profiles.share.begin(), profiles.share.end(), 0.0), 1.0, 1e-12);
   EXPECT_GT(std::count(profiles.share.begin(), profiles.share.end(), 0.0), 40);
-  Model model(machine, load());
-  model.set_instance(profiles, Neighbours{});
+  ReadyModel model(machine, load(), profiles, {});
   const Placed p = random_schedule(machine, 64, 1, true);
   const double x = model.place({p.cores, p.nodes});
   EXPECT_TRUE(std::isfinite(x));
@@ -190,7 +214,7 @@ TEST_P(EveryLoad, SlicesThatNobodyAsksForCostNothing) {
 
 TEST(Model, PutsDataNearItsCore) {
   const Machine machine = small_machine();
-  Model model = model_of(machine, Load{});
+  auto model = model_of(machine, Load{});
   Placed p = random_schedule(machine, 64, 1, true);
   const double local = model.place({p.cores, p.nodes});
   for (auto& node : p.nodes) node = (node + 2) % 4;
@@ -202,8 +226,7 @@ TEST(Model, UpdatesAreWrittenBack) {
   updates.lookup = 0.5;
   updates.update = 0.5;
   updates.records = 5'000'000;
-  Model model(small_machine(), Load{});
-  model.set_instance(BTreeProfiler(updates, 64).profiles(1), Neighbours{});
+  ReadyModel model(small_machine(), Load{}, BTreeProfiler(updates, 64).profiles(1), {});
   const Placed p = random_schedule(small_machine(), 64, 1, true);
   model.place({p.cores, p.nodes});
   const Snapshot snapshot = model.snapshot();
@@ -229,9 +252,9 @@ TEST(Model, AnOpenLoadBelowCapacityIsServedWhole) {
   const Machine machine = small_machine();
   const Placed p = random_schedule(machine, 64, 1, true);
   const double closed = model_of(machine, Load{}).place({p.cores, p.nodes});
-  Model open = model_of(machine, Load{Load::Kind::open, 32, 0.5 * closed});
+  auto open = model_of(machine, Load{Load::Kind::open, 32, 0.5 * closed});
   EXPECT_NEAR(open.place({p.cores, p.nodes}), 0.5 * closed, 1e-9);
-  Model flooded = model_of(machine, Load{Load::Kind::open, 32, 10.0 * closed});
+  auto flooded = model_of(machine, Load{Load::Kind::open, 32, 10.0 * closed});
   EXPECT_NEAR(flooded.place({p.cores, p.nodes}), closed, 1e-6 * closed);
 }
 
@@ -239,14 +262,10 @@ TEST(Model, ABusyNeighbourShowsInTimeButNotInEvents) {
   const Machine machine = small_machine();
   Neighbours busy;
   busy.busy_share = {0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0};
-  Model quiet = model_of(machine, Load{});
-  Model shared = model_of(machine, Load{}, 64, busy);
-  std::vector<std::int32_t> cores(64), nodes(64);
-  for (std::size_t s = 0; s < 64; ++s) {
-    cores[s] = static_cast<std::int32_t>(s % 8);
-    nodes[s] = machine.node_of_core[s % 8];
-  }
-  EXPECT_LT(shared.place({cores, nodes}), quiet.place({cores, nodes}));
+  auto quiet = model_of(machine, Load{});
+  auto shared = model_of(machine, Load{}, 64, busy);
+  const Placed p = in_turn(machine);
+  EXPECT_LT(shared.place({p.cores, p.nodes}), quiet.place({p.cores, p.nodes}));
   for (const auto& [s, slowdown] : {std::pair<std::size_t, double>{2, 2.0}, {3, 1.0}}) {
     const SliceRates r = shared.snapshot().slices[s];
     EXPECT_NEAR(r.elapsed_us / r.task_clock_us, slowdown, 1e-12);
@@ -265,8 +284,8 @@ TEST(Model, DramLatencyIsThatOfTheMachineWhenNothingContends) {
   WorkloadSpec lookups;
   lookups.records = 20'000'000;
   for (const int node : {0, 3}) {
-    Model model(machine, Load{Load::Kind::open, 32, 1e-6});
-    model.set_instance(BTreeProfiler(lookups, 1).profiles(1), Neighbours{});
+    ReadyModel model(machine, Load{Load::Kind::open, 32, 1e-6},
+                     BTreeProfiler(lookups, 1).profiles(1), {});
     model.place({std::vector<std::int32_t>{0}, std::vector<std::int32_t>{node}});
     const SliceRates r = model.snapshot().slices[0];
     const double stall_ns = r.cycles_l3_miss / r.queries / machine.clock_ghz;
@@ -315,18 +334,9 @@ TEST_P(EveryLoad, WithNeighboursAMoveGivesTheSameBitsAsPlacingTheWhole) {
   Neighbours neighbours = quiet();
   neighbours.busy_share[3] = 0.4;
   neighbours.llc_lines_per_ns[2] = 0.05;
-  Model moved = model_of(m, load(), 64, neighbours);
-  Model placed = model_of(m, load(), 64, neighbours);
-  Placed p = random_schedule(m, 64, 3, true);
-  moved.place({p.cores, p.nodes});
-  Random random(5);
-  for (int i = 0; i < 60; ++i) {
-    const auto s = random.below(64);
-    p.cores[s] = static_cast<std::int32_t>(random.below(8));
-    p.nodes[s] = m.node_of_core[static_cast<std::size_t>(p.cores[s])];
-    const double by_move = moved.move(static_cast<int>(s), p.cores[s], p.nodes[s]);
-    ASSERT_EQ(by_move, placed.place({p.cores, p.nodes})) << "move " << i;
-  }
+  auto moved = model_of(m, load(), 64, neighbours);
+  auto placed = model_of(m, load(), 64, neighbours);
+  expect_that_moves_place(moved, placed, true, 60);
 }
 
 /// Every query of a slice also touches lines of the next one.
@@ -340,20 +350,9 @@ SliceProfiles overlapping(int slices) {
 
 TEST_P(EveryLoad, WithSharedLinesAMoveGivesTheSameBitsAsPlacingTheWhole) {
   const Machine m = small_machine();
-  Model moved(m, load());
-  Model placed(m, load());
-  moved.set_instance(overlapping(64), {});
-  placed.set_instance(overlapping(64), {});
-  Placed p = random_schedule(m, 64, 3, true);
-  moved.place({p.cores, p.nodes});
-  Random random(7);
-  for (int i = 0; i < 60; ++i) {
-    const auto s = random.below(64);
-    p.cores[s] = static_cast<std::int32_t>(random.below(8));
-    p.nodes[s] = m.node_of_core[static_cast<std::size_t>(p.cores[s])];
-    const double by_move = moved.move(static_cast<int>(s), p.cores[s], p.nodes[s]);
-    ASSERT_EQ(by_move, placed.place({p.cores, p.nodes})) << "move " << i;
-  }
+  ReadyModel moved(m, load(), overlapping(64), {});
+  ReadyModel placed(m, load(), overlapping(64), {});
+  expect_that_moves_place(moved, placed, true, 60);
 }
 
 TEST_P(EveryLoad, SlicesThatShareLinesWantOneCore) {
@@ -361,8 +360,7 @@ TEST_P(EveryLoad, SlicesThatShareLinesWantOneCore) {
   const Machine m = small_machine();
   SliceProfiles profiles = overlapping(64);
   std::fill(profiles.share.begin(), profiles.share.end(), 1.0 / 64);
-  Model model(m, load());
-  model.set_instance(profiles, {});
+  ReadyModel model(m, load(), profiles, {});
   std::vector<std::int32_t> together(64), apart(64), together_nodes(64), apart_nodes(64);
   for (std::size_t s = 0; s < 64; ++s) {
     together[s] = static_cast<std::int32_t>(s / 8);
@@ -378,7 +376,7 @@ TEST_P(EveryLoad, SlicesThatShareLinesWantOneCore) {
 
 TEST_P(EveryLoad, RoutingToAnyWorkerIgnoresTheCores) {
   const Machine m = small_machine();
-  Model model = model_of(m, load());
+  auto model = model_of(m, load());
   const Placed p = random_schedule(m, 64, 3, true);
   const Placed q = random_schedule(m, 64, 4, true);
   const double x = model.place({p.cores, p.nodes, Routing::any});
@@ -394,7 +392,7 @@ TEST_P(EveryLoad, OneWorkerServesAllRoutingsAlike) {
   Machine m = small_machine();
   std::fill(m.is_worker.begin(), m.is_worker.end(), std::uint8_t{0});
   m.is_worker[3] = 1;
-  Model model = model_of(m, load());
+  auto model = model_of(m, load());
   const std::vector<std::int32_t> cores(64, 3), nodes(64, 1);
   const double x = model.place({cores, nodes});
   // Only the first is looked up in the tables of SliceTables, which are interpolated.
@@ -404,11 +402,8 @@ TEST_P(EveryLoad, OneWorkerServesAllRoutingsAlike) {
 
 TEST_P(EveryLoad, NumaBalancingMovesPagesOfFirstTouchOnly) {
   const Machine machine = small_machine();
-  Model still(machine, load());
-  Model balanced(machine, load(), {.numa_balancing = true});
-  for (Model* model : {&still, &balanced}) {
-    model->set_instance(BTreeProfiler(workload(), 64).profiles(1), {});
-  }
+  auto still = model_of(machine, load());
+  auto balanced = model_of(machine, load(), 64, {}, {.numa_balancing = true});
   const Placed p = random_schedule(machine, 64, 4, true);
   const auto bound = Placement{p.cores, p.nodes};
   EXPECT_EQ(balanced.place(bound), still.place(bound));
@@ -428,7 +423,7 @@ TEST_P(EveryLoad, NumaBalancingMovesPagesOfFirstTouchOnly) {
 
 TEST_P(EveryLoad, SharedSnapshotsAddUp) {
   const Machine m = small_machine();
-  Model model = model_of(m, load());
+  auto model = model_of(m, load());
   const Placed p = random_schedule(m, 64, 3, true);
   for (const Routing routing : {Routing::node, Routing::any}) {
     for (const DataPlacement data :
@@ -452,7 +447,7 @@ TEST_P(EveryLoad, SharedSnapshotsAddUp) {
 TEST(Model, SharingWorkersLosesThePrivateCaches) {
   // The paper's gap between shared everything and shared nothing.
   const Machine m = small_machine();
-  Model model = model_of(m, Load{Load::Kind::saturated, 32, 0.0});
+  auto model = model_of(m, Load{Load::Kind::saturated, 32, 0.0});
   Placed p;
   for (int s = 0; s < 64; ++s) {
     p.cores.push_back(s / 8);
@@ -475,9 +470,7 @@ TEST(Model, WritersElsewhereCostMoreThanReaders) {
   Machine far = m;
   far.modified_ns.assign(16, 500.0);
   const auto throughput = [&](const Machine& machine, const SliceProfiles& profiles) {
-    Model model(machine, Load{});
-    model.set_instance(profiles, {});
-    return model.place({{}, nodes, Routing::any});
+    return ReadyModel(machine, Load{}, profiles, {}).place({{}, nodes, Routing::any});
   };
   EXPECT_LT(throughput(m, writes), throughput(m, reads));
   EXPECT_LT(throughput(far, writes), throughput(m, writes));
@@ -487,11 +480,7 @@ TEST(Model, WritersElsewhereCostMoreThanReaders) {
 TEST(Model, SiblingsShareACoreAndItsCache) {
   Machine m = small_machine();
   m.smt_share = 0.6;
-  std::vector<std::int32_t> cores(64), nodes(64);
-  for (std::size_t s = 0; s < 64; ++s) {
-    cores[s] = static_cast<std::int32_t>(s % 8);
-    nodes[s] = m.node_of_core[s % 8];
-  }
+  auto [cores, nodes] = in_turn(m);
   const Load saturated{Load::Kind::saturated, 32, 0.0};
   const double apart = model_of(m, saturated).place({cores, nodes});
   m.physical_of_core = {0, 0, 1, 1, 2, 2, 3, 3};
@@ -513,9 +502,8 @@ TEST(Model, RoutersLimitWhatAllWorkersServe) {
   const Placed p = random_schedule(m, 64, 3, true);
   for (const auto kind : {Load::Kind::closed, Load::Kind::saturated}) {
     const double ideal = model_of(m, Load{kind, 32, 0.0}).place({p.cores, p.nodes});
-    Model model(m, Load{kind, 32, 0.0}, ModelOptions{.dispatched = true});
-    model.set_instance(BTreeProfiler(workload(), 64).profiles(1), {});
-    const double dispatched = model.place({p.cores, p.nodes});
+    const double dispatched =
+        model_of(m, Load{kind, 32, 0.0}, 64, {}, {.dispatched = true}).place({p.cores, p.nodes});
     EXPECT_LT(dispatched, ideal);
     EXPECT_NEAR(dispatched, 4.0 / 2.0, 0.03);
   }
@@ -527,7 +515,7 @@ TEST(Model, FarSocketsUseEveryLinkOnTheWay) {
   m.dram_ns.assign(16, 100.0);
   m.link_gb_per_s = {0.0, 20.0, 0.0, 20.0, 0.0, 20.0, 0.0, 20.0, 0.0};
   m.next_socket = {0, 1, 1, 0, 1, 2, 1, 1, 2};
-  Model model = model_of(m, Load{});
+  auto model = model_of(m, Load{});
   model.place({std::vector<std::int32_t>(64, 0), std::vector<std::int32_t>(64, 3)});
   const Snapshot snapshot = model.snapshot();
   EXPECT_GT(snapshot.link_gb_per_s[2 * 3 + 1], 0.0);
@@ -538,7 +526,7 @@ TEST(Model, FarSocketsUseEveryLinkOnTheWay) {
 TEST(Model, RefusesImpossibleNeighboursAndRoutings) {
   Machine m = small_machine();
   m.is_worker[6] = m.is_worker[7] = 0;
-  Model model = model_of(m, Load{}, 4);
+  auto model = model_of(m, Load{}, 4);
   EXPECT_THROW(model.place({{}, std::vector<std::int32_t>(4, 3), Routing::node}),
                std::invalid_argument);
   for (const auto data : {DataPlacement::first_touch, DataPlacement::keep}) {
@@ -559,7 +547,7 @@ TEST(Model, RefusesImpossibleNeighboursAndRoutings) {
 TEST(Model, RefusesWhatTheMachineCannotRun) {
   Machine machine = small_machine();
   machine.is_worker[1] = 0;
-  Model model = model_of(machine, Load{}, 4);
+  auto model = model_of(machine, Load{}, 4);
   const std::vector<std::int32_t> nodes(4, 0);
   EXPECT_THROW(model.place({std::vector<std::int32_t>(3, 0), nodes}), std::invalid_argument);
   EXPECT_THROW(model.place({std::vector<std::int32_t>(4, 1), nodes}), std::invalid_argument);
@@ -577,7 +565,7 @@ TEST(Model, RefusesWhatTheMachineCannotRun) {
 
 TEST(Exhaustive, FindsWhatBruteForceFinds) {
   const Machine machine = small_machine();
-  Model model = model_of(machine, Load{}, 4);
+  auto model = model_of(machine, Load{}, 4);
   const Optimum best = best_by_enumeration(model, 5000);
   EXPECT_EQ(best.evaluated, 4096u);
   double highest = 0.0;

@@ -1,0 +1,87 @@
+// How long the streams' lines and pages stay in the caches, and what their touches wait for: the
+// interface of the two solvers, and what both have in common.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "analytic/core_map.hpp"
+#include "analytic/decay.hpp"
+#include "analytic/instance.hpp"
+#include "analytic/residence.hpp"
+#include "analytic/stream_set.hpp"
+#include "machine/machine.hpp"
+
+namespace pmoss::analytic {
+
+/// What one stream asks for, per query of the workload, on one core.
+struct Demand {
+  double llc_ns = 0;                         // waiting for the last level
+  double walk_ns = 0;                        // translating addresses
+  double other_ns = 0;                       // waiting for lines modified in other domains
+  double dram_ns = 0;                        // waiting for memory while that is idle
+  double read_bytes = 0, written_bytes = 0;  // from and to memory
+  double dtlb_misses = 0;
+};
+
+/// Lines that neighbours bring into each last-level domain and never use again, per ns.
+using PassingLines = std::vector<double>;
+
+/// What a solver reads. All of it must outlive the solver.
+struct CacheInputs {
+  const Machine& machine;
+  const CoreMap& map;
+  const Instance& instance;
+  const StreamSet& streams;
+  const PassingLines& passing_per_ns;  // per domain
+};
+
+/// Solves private caches first, then the domains that see what these do not keep.
+class Caches {
+ public:
+  explicit Caches(const CacheInputs& inputs)
+      : machine_(inputs.machine),
+        map_(inputs.map),
+        instance_(inputs.instance),
+        streams_(inputs.streams),
+        passing_per_ns_(inputs.passing_per_ns),
+        llc_sets_(SetSpread::of(inputs.machine.llc_ways)),
+        private_time_(inputs.map.physical_cores, 0.0) {}
+  virtual ~Caches() = default;
+  Caches(const Caches&) = delete;
+  Caches& operator=(const Caches&) = delete;
+
+  /// Prepares a new instance.
+  virtual void set_instance() = 0;
+  /// Makes room for the streams of a new schedule.
+  virtual void start() = 0;
+  /// Solves the private caches and the translation of one physical core that has streams.
+  virtual void solve_core(Index physical) = 0;
+  /// Solves one last-level domain that has streams, and fills their demands. `ns_per_unit`: of the
+  /// time that rates are counted in; see StreamSet::measure_reach().
+  virtual void solve_domain(Index domain, double ns_per_unit) = 0;
+  /// Fills `past` for the first classes of a stream's row: the probability that a line of the class
+  /// has left the last level.
+  virtual void past_llc(Index stream, std::span<double> past) const = 0;
+
+  const Demand& demand(Index stream) const { return demand_[stream]; }
+
+ protected:
+  /// Turns the sums over a stream's row into its demand for the last level and for memory.
+  void wait_for(Index stream, const RowSums& sums);
+  /// What a touch waits whose page only the second level of the TLB holds. Where the machine has no
+  /// first level, 0.
+  double second_tlb_ns() const { return machine_.dtlb_pages > 0.0 ? machine_.tlb_ns : 0.0; }
+
+  const Machine& machine_;
+  const CoreMap& map_;
+  const Instance& instance_;
+  const StreamSet& streams_;
+  const PassingLines& passing_per_ns_;
+  const SetSpread llc_sets_;
+  std::vector<Demand> demand_;        // per stream
+  std::vector<double> private_time_;  // per physical core: how long a line stays
+};
+
+}  // namespace pmoss::analytic

@@ -1,0 +1,224 @@
+#include "analytic/table_caches.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analytic/fast_exp.hpp"
+
+namespace pmoss::analytic {
+
+TableCaches::TableCaches(const CacheInputs& inputs)
+    : Caches(inputs), times_(inputs.map.cores()), search_start_(inputs.map.physical_cores) {}
+
+void TableCaches::set_instance() {
+  if (!instance_.profiles.shared.empty()) return;
+  tables_.build(instance_.profiles, instance_.waits_without_padding(machine_));
+  std::fill(search_start_.begin(), search_start_.end(), std::array<double, 3>{});
+}
+
+void TableCaches::start() {
+  demand_.assign(streams_.size(), Demand{});
+  left_llc_point_.assign(streams_.size(), {});
+}
+
+TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
+  CoreSums sums;
+  sums.pace = streams_.reach(list.front()).pace;
+  for (const Index i : list) {
+    const Stream& stream = streams_[i];
+    CoreTimes& times = times_[stream.core];
+    times.pace = streams_.reach(i).pace;
+    sums.one_pace = sums.one_pace && times.pace == sums.pace;
+    times.offset = times.pace == sums.pace
+                       ? 0.0
+                       : SliceTables::point_of(times.pace) - SliceTables::point_of(sums.pace);
+    const double relative = stream.part * times.pace / sums.pace;
+    sums.lines += stream.part * tables_.all_lines(stream.touched);
+    sums.pages += stream.part * tables_.all_pages(stream.touched);
+    sums.line_touches += relative * tables_.line_touches(stream.touched);
+    sums.page_touches += relative * tables_.page_touches(stream.touched);
+  }
+  return sums;
+}
+
+/// The point at which as many of `all` are present as there is room; sum_at(slice, place) is of one
+/// slice. At the points of the tables the sums never fall, so that the result does not depend on
+/// where the search starts: it is where the last one ended, unless siblings of different pace look
+/// between points.
+template <typename SumAt>
+double TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, double room,
+                          double all, double touches, double& start, SumAt sum_at) const {
+  if (all <= room) return SliceTables::never;
+  const auto present = [&](double at) {
+    TableSum sum;
+    const auto point = static_cast<std::size_t>(at);
+    for (const Index i : list) {
+      const Stream& stream = streams_[i];
+      const double offset = times_[stream.core].offset;
+      const TableSum one = offset == 0.0
+                               ? sum_at(stream.touched, point)
+                               : sum_at(stream.touched, SliceTables::position(at + offset));
+      sum.value += stream.part * one.value;
+      sum.slope += stream.part * one.slope;
+    }
+    return sum;
+  };
+  if (!sums.one_pace || start == 0.0) start = SliceTables::point_of(room / touches);
+  return start = point_where(present, room, start);
+}
+
+/// How long lines and pages stay in the private caches of a core where nobody else touches them.
+/// Times are in units of the first stream's pace.
+void TableCaches::solve_core(Index physical) {
+  const std::vector<Index>& list = streams_.of_physical(physical);
+  const CoreSums sums = sum_core(list);
+  std::array<double, 3>& starts = search_start_[physical];
+  const auto lines_at = [&](std::size_t slice, auto at) { return tables_.lines(slice, at); };
+  const auto pages_at = [&](std::size_t slice, auto at) { return tables_.pages(slice, at); };
+  const double point =
+      leave(list, sums, machine_.l2_lines, sums.lines, sums.line_touches, starts[0], lines_at);
+  private_time_[physical] = point == SliceTables::never ? std::numeric_limits<double>::infinity()
+                                                        : SliceTables::time_of(point) / sums.pace;
+  const double left_first = second_tlb_ns() > 0.0
+                                ? leave(list, sums, machine_.dtlb_pages, sums.pages,
+                                        sums.page_touches, starts[1], pages_at)
+                                : 0.0;
+  const double left_second =
+      leave(list, sums, machine_.tlb_pages, sums.pages, sums.page_touches, starts[2], pages_at);
+  const TablePosition l2 = SliceTables::position(point);
+  const TablePosition first = SliceTables::position(left_first);
+  const TablePosition second = SliceTables::position(left_second);
+  for (const Index i : list) {
+    CoreTimes& times = times_[streams_[i].core];
+    times.left_l2 = times.offset == 0.0 ? l2 : SliceTables::position(point + times.offset);
+    translate(i, times, left_first, first, left_second, second);
+  }
+}
+
+/// What a stream waits for address translation, where pages leave the two levels of the TLB at two
+/// points. What the first level lacks the second one serves, unless that lacks it, too.
+void TableCaches::translate(Index i, const CoreTimes& times, double left_first,
+                            const TablePosition& first, double left_second,
+                            const TablePosition& second) {
+  const Stream& stream = streams_[i];
+  const double second_ns = second_tlb_ns();
+  const auto misses = [&](double left, const TablePosition& same) {
+    const TablePosition at =
+        times.offset == 0.0 ? same : SliceTables::position(left + times.offset);
+    return stream.part * std::max(0.0, tables_.page_misses(stream.touched, at));
+  };
+  const double walks = misses(left_second, second);
+  demand_[i].dtlb_misses = walks;
+  demand_[i].walk_ns = walks * (machine_.page_walk_ns - second_ns) +
+                       (second_ns > 0.0 ? misses(left_first, first) * second_ns : 0.0);
+}
+
+/// Sums up what a domain's streams hold, and lists their cores in `domain_cores_`.
+TableCaches::DomainSums TableCaches::sum_domain(const std::vector<Index>& list) {
+  domain_cores_.clear();
+  DomainSums sums;
+  for (const Index i : list) {
+    const Stream& stream = streams_[i];
+    if (std::find(domain_cores_.begin(), domain_cores_.end(), stream.core) == domain_cores_.end()) {
+      domain_cores_.push_back(stream.core);
+    }
+    const CoreTimes& times = times_[stream.core];
+    sums.all += stream.part * tables_.all_lines(stream.touched);
+    if (machine_.llc_inclusive) {
+      sums.inserted += stream.part * tables_.line_touches(stream.touched) * times.pace;
+    } else {
+      sums.beside += stream.part * tables_.lines(stream.touched, times.left_l2).value;
+      sums.inserted +=
+          stream.part * tables_.left(stream.touched, times.left_l2).fetched * times.pace;
+    }
+  }
+  return sums;
+}
+
+/// The lines that the last level holds if each stays for the time at a point of the tables.
+TableSum TableCaches::lines_in_domain(const std::vector<Index>& list, const DomainSums& sums,
+                                      double at) {
+  const auto point = static_cast<std::size_t>(at);
+  TableSum& sum = domain_sum_[point];
+  if (domain_sum_known_[point] != 0) return sum;
+  domain_sum_known_[point] = 1;
+  const double time = SliceTables::time_of(at);
+  for (const Index core : domain_cores_) {
+    CoreTimes& times = times_[core];
+    const double before = machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[core]];
+    const double stay = before + time;
+    times.now = SliceTables::position(
+        std::isinf(before) ? SliceTables::never : SliceTables::point_of(stay * times.pace));
+    times.now_slope = time / stay;
+  }
+  sum = {sums.passing * time - sums.beside, sums.passing * time * SliceTables::per_point};
+  for (const Index i : list) {
+    const Stream& stream = streams_[i];
+    const CoreTimes& times = times_[stream.core];
+    const TableSum one = tables_.lines(stream.touched, times.now);
+    sum.value += stream.part * one.value;
+    sum.slope += stream.part * times.now_slope * one.slope;
+  }
+  return sum;
+}
+
+/// When lines leave both the private cache and the domain, if they stay there for `time`.
+double TableCaches::point_of_leaving(Index core, double time) const {
+  const double before = private_time_[map_.physical_of_core[core]];
+  if (std::isinf(before) || std::isinf(time)) return SliceTables::never;
+  const double stay = machine_.llc_inclusive ? std::max(before, time) : before + time;
+  return SliceTables::point_of(stay * times_[core].pace);
+}
+
+void TableCaches::solve_domain(Index domain, double ns_per_unit) {
+  const std::vector<Index>& list = streams_.of_domain(domain);
+  DomainSums sums = sum_domain(list);
+  sums.passing = passing_per_ns_[domain] * ns_per_unit;
+  domain_sum_known_.fill(0);  // crowded and sparse sets look at the same points
+  const auto present = [&](double at) { return lines_in_domain(list, sums, at); };
+  const double rooms[2] = {machine_.llc_lines * llc_sets_.crowded,
+                           machine_.llc_lines * llc_sets_.sparse};
+  double point = SliceTables::point_of(rooms[0] / (sums.inserted + sums.passing));
+  for (std::size_t kind = 0; kind < 2; ++kind) {
+    double time = std::numeric_limits<double>::infinity();
+    if (sums.all - sums.beside > rooms[kind] || sums.passing > 0.0) {
+      point = point_where(present, rooms[kind], point);
+      time = SliceTables::time_of(point);
+    }
+    for (const Index core : domain_cores_) {
+      times_[core].left_llc_point[kind] = point_of_leaving(core, time);
+      times_[core].left_llc[kind] = SliceTables::position(times_[core].left_llc_point[kind]);
+    }
+  }
+  wait_for_domain(list);
+}
+
+void TableCaches::wait_for_domain(const std::vector<Index>& list) {
+  const double crowded = llc_sets_.crowded_share, sparse = 1.0 - crowded;
+  for (const Index i : list) {
+    const Index slice = streams_[i].touched;
+    const CoreTimes& times = times_[streams_[i].core];
+    left_llc_point_[i] = times.left_llc_point;
+    const LeftSums a = tables_.left(slice, times.left_llc[0]);
+    const LeftSums b = tables_.left(slice, times.left_llc[1]);
+    const double far = crowded * a.waits + sparse * b.waits;
+    wait_for(i,
+             {std::max(0.0, tables_.left(slice, times.left_l2).waits - far), far,
+              crowded * a.fetched + sparse * b.fetched, crowded * a.dirtied + sparse * b.dirtied});
+  }
+}
+
+void TableCaches::past_llc(Index i, std::span<double> past) const {
+  const double* const rates = &instance_.rates[instance_.row(streams_[i].touched)];
+  for (std::size_t k = 0; k < past.size(); ++k) {
+    const auto left_at = [&](double point) {
+      return point == SliceTables::never ? 0.0
+                                         : exp_of_negative(-rates[k] * SliceTables::time_of(point));
+    };
+    const double sparse = left_at(left_llc_point_[i][1]);
+    past[k] = sparse + llc_sets_.crowded_share * (left_at(left_llc_point_[i][0]) - sparse);
+  }
+}
+
+}  // namespace pmoss::analytic

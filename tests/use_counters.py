@@ -55,7 +55,7 @@ def use_dataset(path: Path) -> None:
     """A dataset from before opens, verifies, expands to today's space and is written again."""
     old = open_dataset(path)
     old.verify()
-    assert old.stored_counters == COUNTER_NAMES[:-1]
+    assert old.stored.counter_names == COUNTER_NAMES[:-1]
     env = gymnasium.make("pmoss/SpatialScheduling-v0", **old.metadata.env_kwargs).unwrapped
     expander = Expander(old)
     assert expander.space == env.observation_space
@@ -66,7 +66,7 @@ def use_dataset(path: Path) -> None:
             assert np.array_equal(seen[key][0], value), key
         assert not episode.incumbent_running_ratio[-1]
     again = write_dataset(path.with_name("again"), list(old), old.metadata)
-    assert again.stored_counters == COUNTER_NAMES
+    assert again.stored.counter_names == COUNTER_NAMES
 
 
 def actions_of(checkpoints: list[Path]) -> dict[str, list[list[int]]]:

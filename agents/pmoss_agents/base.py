@@ -313,7 +313,7 @@ def task_of(dataset: Dataset) -> dict[str, Any]:
     """What an agent fitted to ``dataset`` can be used for, as plain JSON."""
     return {
         "grid": [dataset.machine.rows, dataset.machine.cols],
-        "slices": dataset.slices,
+        "slices": dataset.steps,
         "counters": list(COUNTER_NAMES),
         "order": str(dataset.metadata.env_kwargs.get("order", "index")),
         "observation": str(dataset.metadata.env_kwargs.get("observation", "full")),

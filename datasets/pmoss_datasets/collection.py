@@ -7,24 +7,21 @@ the same bits with any number of processes, and after any number of interruption
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.executors import run_tasks
-from pmoss_datasets.folder import check_target
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.executors import check_extras, run_tasks
+from pmoss_datasets.folder import check_target, import_h5py
+from pmoss_datasets.playing import RecipeWork
 from pmoss_datasets.recipes import Recipe
-from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, machine_facts
-from pmoss_datasets.spatial.playing import Played, RecipeWork
+from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
-from pmoss_env.backends import backend_class
-from pmoss_env.machines import load_machine
 from pmoss_env.result_files import ResultFile, packed, unpacked
-from pmoss_env.types import COUNTER_NAMES
 
 #: progress(done, total) after every episode.
 Progress = Callable[[int, int], None]
@@ -59,10 +56,14 @@ def collect(
     Raises:
         DatasetError: the folder exists or cannot be written, an episode breaks the schema, or
             another collection was begun there.
+        MissingExtraError: h5py or Ray is not installed; before any work.
         PmossError: the recipe's environment or policy refuses.
     """
     path = Path(path)
+    import_h5py()
+    check_extras(executor)
     check_target(path, overwrite)
+    domain = find_domain(recipe.domain)
     total = recipe.episodes + recipe.reference_episodes
     with ResultFile(partial_path(path), about(recipe), key=("number",)) as kept:
         tasks = [number for number in range(total) if kept.get(number) is None]
@@ -72,7 +73,7 @@ def collect(
             executor=executor,
             processes=processes,
             address=address,
-            on_servers=backend_class(recipe.kwargs["backend"]).measures_host,
+            on_servers=domain.measures_host(recipe.kwargs),
         )
         if progress is not None and len(tasks) < total:
             progress(total - len(tasks), total)
@@ -83,7 +84,8 @@ def collect(
         records = [unpacked(kept.rows[number,]) for number in range(total)]
         played = [Played.from_bytes(record) for record in records[: recipe.episodes]]
         metadata = _metadata(recipe, played, records[recipe.episodes :], headroom or {})
-        dataset = write_dataset(path, [p.episode for p in played], metadata, overwrite=overwrite)
+        episodes = [domain.episode(each.values) for each in played]
+        dataset = write_dataset(path, episodes, metadata, overwrite=overwrite)
         kept.remove()
     return dataset
 
@@ -97,38 +99,36 @@ def about(recipe: Recipe) -> dict[str, Any]:
     """What decides the episodes of a collection, as plain JSON."""
     return {
         "kind": "collection",
-        "recipe": asdict(recipe),
+        "recipe": recipe.as_dict(),
         "version": __version__,
         "schema": SCHEMA_VERSION,
-        "counters": list(COUNTER_NAMES),
+        **find_domain(recipe.domain).protocol(),
     }
 
 
 def _metadata(
     recipe: Recipe, played: list[Played], references: list[bytes], headroom: Mapping[str, Any]
 ) -> Metadata:
-    provenance = dict(played[-1].provenance)
-    provenance.pop("seed", None)  # differs between the episodes; each has its own field
-    return Metadata(
+    domain = find_domain(recipe.domain)
+    return domain.metadata(
         id=recipe.id,
         env_kwargs=recipe.kwargs,
-        recipe=asdict(recipe),
+        recipe=recipe.as_dict(),
         seed=recipe.seed,
         code_version=__version__,
         episodes=len(played),
-        slices=played[0].episode.slices,
-        counter_names=COUNTER_NAMES,
-        offcore_names=played[-1].offcore_names,
         policy_names=tuple(behaviour.name for behaviour in recipe.behaviours),
-        machine=machine_facts(load_machine(recipe.kwargs["machine"])),
-        reference_scores=_scores(references, recipe.reference_budget),
-        provenance=provenance,
+        reference_scores=_scores(domain.references, references, recipe.reference_budget),
         checksums={},
         headroom=headroom,
+        domain=domain.name,
+        **domain.facts(recipe, played),
     )
 
 
-def _scores(references: list[bytes], budget: int) -> dict[str, dict[str, float]]:
+def _scores(
+    names: tuple[str, ...], references: list[bytes], budget: int
+) -> dict[str, dict[str, float]]:
     if not references:
         return {}
     columns = np.array([np.frombuffer(record, dtype="<f8") for record in references]).T
@@ -138,7 +138,8 @@ def _scores(references: list[bytes], budget: int) -> dict[str, dict[str, float]]
             "std": float(values.std(ddof=1)),
             "n": values.size,
         }
-        for name, values in zip(("random", "search", "incumbent"), columns, strict=True)
+        for name, values in zip(names, columns, strict=True)
     }
-    scores["search"]["budget"] = budget
+    if "search" in scores:
+        scores["search"]["budget"] = budget
     return scores

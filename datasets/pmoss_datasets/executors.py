@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from pmoss_env.errors import (
@@ -82,6 +83,12 @@ def check_executor(executor: str, processes: int) -> None:
     least = 0 if executor == "ray" else 1
     if processes < least:
         raise DescriptionError(f"processes = {processes}: must be at least {least}")
+
+
+def check_extras(executor: str) -> None:
+    """Raises MissingExtraError if the package of an executor is not installed."""
+    if executor == "ray" and find_spec("ray") is None:
+        raise MissingExtraError("ray", "ray")
 
 
 def _here(make_work: Callable[[], Work[T, R]], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from pmoss_datasets.schema import ID_PATTERN, Episode
+from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env.errors import DatasetError, DescriptionError
 
@@ -38,17 +39,12 @@ def merge(
     for dataset in datasets[1:]:
         _check_fit(datasets[0], dataset)
     names: list[str] = []
-    episodes: list[Episode] = []
-    seen: dict[tuple[int, int, bytes, bytes], tuple[int, str]] = {}
+    episodes: list[Any] = []
+    seen: dict[tuple[Any, ...], tuple[int, str]] = {}
     for number, dataset in enumerate(datasets):
         for i, episode in enumerate(dataset):
             where = f"{dataset.path}: episode {i}"
-            key = (
-                episode.seed,
-                episode.workload_seed,
-                episode.actions.tobytes(),
-                episode.incumbent_cores.tobytes(),
-            )
+            key = dataset.domain.identity(episode)
             # A search that found nothing better between two visits leaves equal episodes.
             if seen.setdefault(key, (number, where))[0] != number:
                 raise DatasetError(f"{where}: seed {episode.seed}: is also {seen[key][1]}")
@@ -76,7 +72,7 @@ def merge(
 
 
 def _check_fit(one: Dataset, other: Dataset) -> None:
-    for key in ("env_kwargs", "machine", "slices", "offcore_names", "optional_fields"):
+    for key in ("domain", *one.domain.fitting):
         mine, theirs = getattr(one.metadata, key), getattr(other.metadata, key)
         if mine != theirs:
             raise DatasetError(

@@ -1,48 +1,24 @@
 """What decides a dataset: the task, the mixture of behaviour policies, the seed.
 
-Recipes are TOML files or made of two committed ones: a task (``presets/tasks``) and a tier
-(``presets/tiers``).
+Recipes are TOML files, or made of a task and a tier of the domain (its ``presets``).
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import lru_cache
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.schema import ID_PATTERN
-from pmoss_env.baselines import BASELINES, DEFAULT_BUDGET, SEARCHES
-from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.schema import FIRST_DOMAIN, ID_PATTERN, without_first_domain
+from pmoss_env.baselines import DEFAULT_BUDGET
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
-
-PRESETS = Path(__file__).parent / "presets"
-#: The search whose way can be stopped at, and that defines a score of 100.
-SEARCH = "local-search"
-#: The environment's arguments, and what they are where a recipe does not say.
-_USUAL = {
-    name: parameter.default
-    for name, parameter in inspect.signature(SpatialSchedulingEnv).parameters.items()
-}
-#: Those besides machine, workload, load, ... that change what a dataset holds.
-_STORED = (
-    "observation",
-    "incumbent",
-    "order",
-    "workload_seed",
-    "counters",
-    "noise",
-    "constraints",
-    "backend_options",
-    "measure_every",
-)
 
 
 @dataclass(frozen=True)
@@ -50,13 +26,13 @@ class Behaviour:
     """A policy that fills a dataset.
 
     Attributes:
-        policy: a baseline of ``pmoss_env.baselines``, or "module:function" of what is importable
-            and gives a ``pmoss_env.policies.Policy``, such as "pmoss_agents:load".
+        policy: one of the domain's policies, or "module:function" of what is importable and gives
+            a ``pmoss_env.policies.Policy``, such as "pmoss_agents:load".
         weight: its share of the episodes is weight / sum of the weights.
-        epsilon: probability that a slice goes to a random worker core in place of the policy's.
-        budget: backend evaluations of a policy that searches; None: the baseline's own.
-        visits: of "local-search": so many episodes in a row are the way of one search on one
-            instance, from early to late; 1: each episode is the end of a search of its own.
+        epsilon: probability of a random legal action in place of the policy's.
+        budget: backend evaluations of a policy that searches; None: the policy's own.
+        visits: of a search: so many episodes in a row are the way of one search on one instance,
+            from early to late; 1: each episode is the end of a search of its own.
         arguments: what the function is called with, such as an agent's checkpoint.
     """
 
@@ -70,22 +46,14 @@ class Behaviour:
     def __post_init__(self) -> None:
         _check_kinds(self, "behaviours: ")
         object.__setattr__(self, "arguments", tuple(self.arguments))
-        if not self.is_imported and self.policy not in BASELINES:
-            raise UnknownNameError("policy", self.policy, [*BASELINES, "module:function"])
         if not 0 < self.weight < math.inf:
             raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
         if not 0 <= self.epsilon <= 1:
             raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
         if self.budget is not None and self.budget < 1:
             raise DescriptionError(f"{self.policy}: budget = {self.budget}: must be at least 1")
-        if self.budget is not None and self.policy not in SEARCHES:
-            raise DescriptionError(
-                f"{self.policy}: budget = {self.budget}: only {', '.join(SEARCHES)} search"
-            )
-        if self.visits < 1 or (self.visits > 1 and self.policy != SEARCH):
-            raise DescriptionError(
-                f"{self.policy}: visits = {self.visits}: must be 1, or more of {SEARCH}"
-            )
+        if self.visits < 1:
+            raise DescriptionError(f"{self.policy}: visits = {self.visits}: must be at least 1")
         if self.arguments and not self.is_imported:
             raise DescriptionError(f"{self.policy}: arguments: only module:function takes them")
 
@@ -115,21 +83,17 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", name.lower()).lstrip("-_")
 
 
-@lru_cache
-def tier_names() -> tuple[str, ...]:
-    """Names of the committed tiers."""
-    return tuple(sorted(path.stem for path in (PRESETS / "tiers").glob("*.toml")))
+def tier_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
+    """Names of a domain's committed tiers."""
+    return tuple(sorted(find_domain(domain).tiers()))
 
 
-@lru_cache
-def tier(name: str) -> Mapping[str, Any]:
+def tier(name: str, domain: str = FIRST_DOMAIN) -> Mapping[str, Any]:
     """The keys of a recipe that a committed tier sets; UnknownNameError if there is none."""
-    if name not in tier_names():
-        raise UnknownNameError("tier", name, tier_names())
-    data = read_toml(PRESETS / "tiers" / f"{name}.toml", dict)
-    if (other := data.pop("mixture_of", None)) is not None:
-        data["behaviours"] = tier(other)["behaviours"]
-    return data
+    tiers = find_domain(domain).tiers()
+    if name not in tiers:
+        raise UnknownNameError("tier", name, sorted(tiers))
+    return tiers[name]
 
 
 @dataclass(frozen=True)
@@ -137,7 +101,7 @@ class Recipe:
     """All that decides a dataset.
 
     Attributes:
-        env: keyword arguments of ``pmoss/SpatialScheduling-v0``, plain JSON.
+        env: keyword arguments of the domain's environment, plain JSON.
         episodes: how many.
         seed: of everything that chance decides.
         tier: last part of the id, and the committed mixture used if ``behaviours`` is empty.
@@ -145,9 +109,11 @@ class Recipe:
         version: of the dataset, in its id.
         reference_episodes: episodes for the reference scores of Dataset.normalized_score(), which
             are not those of an evaluation; 0 leaves them out.
-        reference_budget: backend evaluations of the search that defines 100 on that scale.
-        counterfactuals: also ask, at every step, for the throughput had the slice gone to each
-            other worker core. Only backends that can be asked after every move can tell.
+        reference_budget: backend evaluations of the search that defines 100 on that scale, where
+            the domain has one.
+        counterfactuals: also ask, at every step, what every other action would have given. Only
+            domains and backends that can be asked so can tell.
+        domain: name of the domain.
     """
 
     env: Mapping[str, Any] = field(default_factory=dict)
@@ -159,22 +125,21 @@ class Recipe:
     reference_episodes: int = 10
     reference_budget: int = DEFAULT_BUDGET
     counterfactuals: bool = False
+    domain: str = FIRST_DOMAIN
 
     def __post_init__(self) -> None:
         _check_kinds(self)
+        domain = find_domain(self.domain)
+        known = sorted(domain.parameters())
         for key in self.env:
-            if key not in _USUAL:
-                raise DescriptionError(
-                    f"env: {key}: unknown; known are {', '.join(sorted(_USUAL))}"
-                )
-        for key in ("machine", "index", "workload", "backend", "load", "interference"):
-            if not isinstance(self.kwargs[key], str):
-                raise DescriptionError(f"env: {key} = {self.kwargs[key]!r}: must be a text")
+            if key not in known:
+                raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
+        domain.check_task(self.kwargs)
         behaviours = tuple(
             entry
             if isinstance(entry, Behaviour)
             else _construct(Behaviour, entry, where="behaviours: ")
-            for entry in self.behaviours or tier(self.tier)["behaviours"]
+            for entry in self.behaviours or tier(self.tier, self.domain)["behaviours"]
         )
         object.__setattr__(self, "behaviours", behaviours)
         for name, least in (
@@ -192,37 +157,17 @@ class Recipe:
             raise DescriptionError(
                 f"id {self.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
             )
+        domain.check_recipe(self)
 
     @property
     def kwargs(self) -> dict[str, Any]:
         """The environment's keyword arguments, those that name the task always among them."""
-        task = {"machine": "skylake-x-8n", "index": "btree", "workload": "ycsb-a"}
-        usual = {"slices": 256, "backend": "analytic", "load": "closed", "interference": "none"}
-        return {**task, **usual, **self.env}
+        return {**find_domain(self.domain).usual, **self.env}
 
     @property
     def task(self) -> str:
-        """``<machine>-<index>-<workload>``, and where not the usual ones load, interference, ...
-
-        The number of slices is no part of it.
-        """
-        kwargs = self.kwargs
-        machine, workload = (Path(kwargs[key]).stem for key in ("machine", "workload"))
-        name = f"{machine}-{kwargs['index']}-{workload}"
-        if kwargs["load"] != "closed":
-            name += "-" + kwargs["load"].replace(".", "_")
-        if kwargs["interference"] != "none":
-            name += "-" + kwargs["interference"].replace("_", "-")
-        if kwargs["backend"] != "analytic":
-            name += "-" + kwargs["backend"]
-        for key in _STORED:
-            value = kwargs.get(key, _USUAL[key])
-            if value != _USUAL[key]:
-                parts = value if isinstance(value, Mapping) else {key: value}
-                for part in sorted(parts):
-                    text = f"-{part}-{parts[part]}".removesuffix(".0")  # noise 1.0 is noise 1
-                    name += text.replace("_", "-").replace(".", "_")
-        return slug(name)
+        """The task's name, as its domain makes it of the environment's arguments."""
+        return slug(find_domain(self.domain).task(self.kwargs))
 
     @property
     def id(self) -> str:
@@ -252,6 +197,10 @@ class Recipe:
         mine = [i for i in range(episode + 1) if self.behaviour(i) == which]
         visit = (len(mine) - 1) % visits
         return mine[len(mine) - 1 - visit], visit
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON that from_dict() takes; the first domain is left out."""
+        return without_first_domain(asdict(self))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Recipe:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_datasets.counter_columns import in_todays_columns, name_problems
+from pmoss_datasets.domain import Domain, Expander, find_domain
 from pmoss_datasets.folder import (
     DATA,
     METADATA,
@@ -29,34 +29,30 @@ from pmoss_datasets.folder import (
     whole_hdf5,
 )
 from pmoss_datasets.schema import (
-    FIELD,
-    FIELDS,
+    FIRST_DOMAIN,
     FORMAT,
     Array,
-    Episode,
     Metadata,
+    check_version,
     field_shape,
-    machine_of,
+    sizes_of,
     stack,
 )
-from pmoss_datasets.spatial.validation import (
+from pmoss_datasets.validation import (
     find_problems,
     metadata_problems,
     validate,
     value_problems,
 )
-from pmoss_env.envs.spatial.env import REWARDS, Reward
-from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_NAMES, Float64Array
+from pmoss_env.types import Float64Array
 
 if TYPE_CHECKING:
     import h5py
 
 #: Episodes in one compressed block: many enough to compress well, few enough to read one quickly.
 BLOCK = 64
-#: Fields that hold one number per episode.
-_SCALARS = frozenset(field.name for field in FIELDS if not field.axes)
 
 
 def _episode_codes(array: Array) -> npt.NDArray[np.uint32]:
@@ -65,13 +61,13 @@ def _episode_codes(array: Array) -> npt.NDArray[np.uint32]:
 
 
 def write_dataset(
-    path: str | Path, episodes: list[Episode], metadata: Metadata, *, overwrite: bool = False
+    path: str | Path, episodes: Sequence[Any], metadata: Metadata, *, overwrite: bool = False
 ) -> Dataset:
     """Writes a dataset folder and opens it.
 
     Args:
         path: the folder to make, or a root folder plus the dataset's id.
-        episodes: at least one; all with as many slices.
+        episodes: at least one, records of the metadata's domain.
         metadata: ``episodes`` and ``checksums`` are filled in here.
         overwrite: replace a dataset that is there already.
 
@@ -83,13 +79,20 @@ def write_dataset(
     if not episodes:
         raise DatasetError(f"{path}: no episodes: a dataset must hold at least one")
     check_target(path, overwrite)
-    machine = machine_of(metadata, path)
+    domain = find_domain(metadata.domain)
+    machine = domain.machine(metadata, path)
     try:
-        arrays = stack(episodes)
+        values = [domain.values(episode) for episode in episodes]
+        metadata = replace(
+            domain.measured(metadata, episodes),
+            episodes=len(episodes),
+            optional_fields=tuple(
+                name for name in domain.optional if any(v.get(name) is not None for v in values)
+            ),
+        )
+        arrays = stack(values, metadata.fields, domain.ragged)
         metadata = replace(
             metadata,
-            episodes=len(episodes),
-            optional_fields=tuple(name for name in arrays if FIELD[name].optional),
             checksums={name: checksum(array) for name, array in arrays.items()},
         )
         validate(arrays, metadata, machine)
@@ -136,8 +139,8 @@ def open_dataset(path: str | Path) -> Dataset:
     path = Path(path)
     h5py = import_h5py()
     text, raw = read_metadata(path)
-    metadata = Metadata.from_json(raw, path / METADATA)
-    for problem in (*name_problems(metadata.counter_names), *metadata_problems(metadata)):
+    metadata = _metadata_of(raw, path / METADATA)
+    for problem in metadata_problems(metadata, stored=True):
         raise DatasetError(f"{path / METADATA}: {problem}")
     where = path / DATA
     if not where.is_file():
@@ -157,11 +160,12 @@ def open_dataset(path: str | Path) -> Dataset:
                     f"{path / METADATA}: differs from what was written with {DATA}: one of the two "
                     "is damaged or was changed"
                 )
-            neighbours = int(file["neighbour_family"].shape[-1])
             for field in metadata.fields:
-                shape = field_shape(field, metadata, neighbours)
                 if field.name not in file:
                     raise DatasetError(f"{where}: {field.name}: is missing")
+            sizes = sizes_of(metadata, {f.name: file[f.name].shape for f in metadata.fields})
+            for field in metadata.fields:
+                shape = field_shape(field, metadata, sizes)
                 stored = file[field.name]
                 if stored.shape != shape or stored.dtype != field.dtype:
                     raise DatasetError(
@@ -175,7 +179,18 @@ def open_dataset(path: str | Path) -> Dataset:
         raise DatasetError(
             f"{where}: is truncated, damaged or no HDF5 file: {str(error) or type(error).__name__}"
         ) from error
-    return Dataset(path, metadata, machine_of(metadata, path))
+    return Dataset(path, metadata, find_domain(metadata.domain).machine(metadata, path))
+
+
+def _metadata_of(raw: Any, where: Path) -> Metadata:
+    """The metadata in the form of its domain."""
+    check_version(raw, where)
+    name = raw.get("domain", FIRST_DOMAIN)
+    try:
+        domain = find_domain(str(name))
+    except UnknownNameError as error:
+        raise DatasetError(f"{where}: domain: {error}") from error
+    return domain.metadata.from_json(raw, where)
 
 
 class Dataset:
@@ -186,46 +201,73 @@ class Dataset:
 
     Attributes:
         path: its folder.
-        metadata: the contents of ``metadata.json``, with ``counter_names`` of today's table.
-        stored_counters: names of the counters that the file holds, in the file's order.
-        machine: the machine its schedules and actions refer to.
+        metadata: the contents of ``metadata.json``, as this version has them.
+        stored: the same as the file has them.
+        domain: whose episodes they are.
     """
 
-    def __init__(self, path: Path, metadata: Metadata, machine: Machine) -> None:
+    def __init__(self, path: Path, metadata: Metadata, machine: Machine | None) -> None:
         self.path = path
-        self.stored_counters = metadata.counter_names
-        self.metadata = replace(metadata, counter_names=COUNTER_NAMES)
-        self.machine = machine
+        self.domain: Domain = find_domain(metadata.domain)
+        self.stored = metadata
+        self.metadata = self.domain.current_metadata(metadata)
+        self._machine = machine
         self._columns: dict[str, Array] = {}
         self._checked = False
 
     def __len__(self) -> int:
         return self.metadata.episodes
 
-    def __getitem__(self, index: int) -> Episode:
-        """One episode; raises DatasetError if a value of any episode is damaged or impossible."""
+    def __getitem__(self, index: int) -> Any:
+        """One episode, the record of its domain.
+
+        Raises:
+            DatasetError: a value of any episode is damaged or impossible.
+        """
         if not -len(self) <= index < len(self):
             raise IndexError(f"episode {index}: there are {len(self)}")
         if not self._checked:
             arrays = {field.name: self.column(field.name) for field in self.metadata.fields}
             try:
-                validate(arrays, self.metadata, self.machine)
+                validate(arrays, self.metadata, self._machine)
             except DatasetError as error:
                 raise DatasetError(f"{self.path / DATA}: {error}") from error
             self._checked = True
         values: dict[str, Any] = {}
         for field in self.metadata.fields:
             row = self.column(field.name)[index]
-            values[field.name] = row.item() if field.name in _SCALARS else row
-        return Episode(**values)
+            values[field.name] = row if field.axes or field.shape else row.item()
+        return self.domain.episode(values)
 
-    def __iter__(self) -> Iterator[Episode]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
     @property
-    def slices(self) -> int:
-        """Number of slices, T."""
-        return self.metadata.slices
+    def machine(self) -> Machine:
+        """The machine that its episodes ran on; UnsupportedError where its domain has none."""
+        if self._machine is None:
+            raise UnsupportedError(f"{self.path}: its domain {self.domain.name!r} has no machine")
+        return self._machine
+
+    @property
+    def steps(self) -> int:
+        """Steps of the longest episode, T."""
+        return self.metadata.sizes["T"]
+
+    def lengths(self) -> Array:
+        """(N,) int64, the steps of each episode."""
+        return self.domain.lengths(self)
+
+    def reward(self, mode: str | None) -> str:
+        """A mode of rewards, the domain's first if None; UnknownNameError if it has none such."""
+        known = self.domain.rewards
+        if mode is not None and mode not in known:
+            raise UnknownNameError("reward", mode, known)
+        return mode or known[0]
+
+    def expander(self) -> Expander:
+        """What shows its episodes as an agent saw them."""
+        return self.domain.expander(self)
 
     @property
     def checksum(self) -> str:
@@ -245,7 +287,7 @@ class Dataset:
         if name not in known:
             raise UnknownNameError("field", name, known)
         if name not in self._columns:
-            array = in_todays_columns(name, self._read(name), self.stored_counters)
+            array = self.domain.current(name, self._read(name), self.stored)
             array.setflags(write=False)
             self._columns[name] = array
         return self._columns[name]
@@ -268,14 +310,14 @@ class Dataset:
             except DatasetError as error:
                 yield str(error)
             else:
-                arrays[field.name] = in_todays_columns(field.name, array, self.stored_counters)
+                arrays[field.name] = self.domain.current(field.name, array, self.stored)
                 codes = self._codes(field.name)
                 if codes is None or not np.array_equal(codes, _episode_codes(array)):
                     yield f"{self.path / DATA}: codes/{field.name}: differs from the sound field"
         missing = {f"{field.name}: is missing" for field in self.metadata.fields} - {
             f"{name}: is missing" for name in arrays
         }
-        for problem in find_problems(arrays, self.metadata, self.machine):
+        for problem in find_problems(arrays, self.metadata, self._machine):
             if problem not in missing:  # told above, with the reason
                 yield f"{self.path / DATA}: {problem}"
 
@@ -283,41 +325,38 @@ class Dataset:
         """Name of the behaviour policy of one episode."""
         return self.metadata.policy_names[int(self.column("policy")[index])]
 
-    def reference_returns(self, reward: Reward = "terminal") -> tuple[float, float]:
-        """Mean returns, in Mq/s, that score 0 and 100.
+    def reference_returns(self, reward: str | None = None) -> tuple[float, float]:
+        """Mean returns, in the domain's unit, that score 0 and 100.
 
         Args:
-            reward: whose returns. Those of "terminal" and "slice" are final throughputs; those of
-                "improvement" lack the throughput of the incumbents that the reference episodes
-                began with.
+            reward: whose returns; the domain's first mode if None.
 
         Raises:
             UnknownNameError: another reward.
-            DatasetError: the dataset has no reference scores, or search found nothing above
-                random in them.
+            DatasetError: the dataset has no reference scores, or what scores 100 is not above
+                what scores 0 in them.
         """
-        if reward not in REWARDS:
-            raise UnknownNameError("reward", reward, REWARDS)
+        domain, mode = self.domain, self.reward(reward)
         scores: Mapping[str, Mapping[str, float]] = self.metadata.reference_scores
         if not scores:
             raise DatasetError(f"{self.path}: has no reference scores")
-        low, high = scores["random"]["mean"], scores["search"]["mean"]
+        bottom, top = domain.references[:2]
+        low, high = scores[bottom]["mean"], scores[top]["mean"]
         if high <= low:
             raise DatasetError(
-                f"{self.path}: reference_scores: search = {high} is not above random = {low}: "
+                f"{self.path}: reference_scores: {top} = {high} is not above {bottom} = {low}: "
                 "there is no scale"
             )
-        start = scores["incumbent"]["mean"] if reward == "improvement" else 0.0
-        return low - start, high - start
+        return domain.reference_returns(scores, mode)
 
     def normalized_score(
-        self, returns: Float64Array | float, reward: Reward = "terminal"
+        self, returns: Float64Array | float, reward: str | None = None
     ) -> Float64Array:
-        """Returns in Mq/s on the dataset's scale: 0 = random schedules, 100 = searched ones.
+        """Returns on the dataset's scale: 0 = random actions, 100 = what the domain calls good.
 
         One scale for the whole dataset, from the means of its reference episodes: good for the
         mean over many episodes. It is not the score of an evaluation, which
-        takes each episode's own random schedules and search, and must not be compared with it.
+        takes each episode's own references, and must not be compared with it.
         A hundred times what Minari and D4RL call the normalised score, to the last bit.
 
         Raises:
@@ -341,7 +380,8 @@ class Dataset:
             if codes is not None and (wrong := np.flatnonzero(_episode_codes(array) != codes)).size:
                 episode = f"episode {wrong[0]}"
             raise DatasetError(f"{where}: {episode}: {name}: bytes differ from what was written")
-        for problem in value_problems(name, array):
+        field = next(field for field in self.metadata.fields if field.name == name)
+        for problem in value_problems(field, array):
             raise DatasetError(f"{where}: {problem}")
         return array
 

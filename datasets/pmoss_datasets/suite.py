@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_datasets.collection import collect
-from pmoss_datasets.recipes import PRESETS, Recipe, tier, tier_names
+from pmoss_datasets.domain import domain_names, find_domain
+from pmoss_datasets.presets import task_files
+from pmoss_datasets.recipes import Recipe, tier, tier_names
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -32,27 +35,42 @@ class Task:
     """A committed task.
 
     Attributes:
-        name: ``<machine>-<index>-<workload>``, and load and interference where not the usual ones.
-        env: keyword arguments of ``pmoss/SpatialScheduling-v0``.
+        name: as its domain names it, e.g. ``<machine>-<index>-<workload>``.
+        env: keyword arguments of the domain's environment.
         headroom: what ``pmoss benchmark headroom`` found; empty if it was not asked.
+        domain: name of its domain.
     """
 
     name: str
     env: Mapping[str, Any]
     headroom: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = FIRST_DOMAIN
 
 
-def task_names() -> tuple[str, ...]:
-    """Names of all committed tasks, the toy among them."""
-    return tuple(sorted(path.stem for path in (PRESETS / "tasks").glob("*.toml")))
+def task_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
+    """Names of all committed tasks of a domain, the toy among them."""
+    folder = find_domain(domain).presets
+    return tuple(sorted(task_files(folder))) if folder else ()
 
 
 def load_task(name: str) -> Task:
     """A committed task; UnknownNameError if there is none of that name."""
-    if name not in task_names():
-        raise UnknownNameError("task", name, task_names())
-    data = read_toml(PRESETS / "tasks" / f"{name}.toml", dict)
-    return Task(name, data["env"], data.get("headroom", {}))
+    known: list[str] = []
+    for domain in domain_names():
+        folder = find_domain(domain).presets
+        files = task_files(folder) if folder else {}
+        if name in files:
+            data = read_toml(files[name], dict)
+            return Task(name, data["env"], data.get("headroom", {}), domain)
+        known += files
+    raise UnknownNameError("task", name, sorted(known))
+
+
+def task_file(name: str) -> Path:
+    """The file of a committed task; UnknownNameError if there is none of that name."""
+    folder = find_domain(load_task(name).domain).presets
+    assert folder is not None
+    return task_files(folder)[name]
 
 
 def recipe_of(id_: str) -> Recipe:
@@ -66,20 +84,26 @@ def recipe_of(id_: str) -> Recipe:
     if len(parts) != 3 or parts[0] != "pmoss" or not parts[2].endswith("-v0"):
         raise DescriptionError(f"id {id_!r}: must look like pmoss/<task>/<tier>-v0")
     task, name = load_task(parts[1]), parts[2].removesuffix("-v0")
-    if name not in tier_names():
-        raise UnknownNameError("tier", name, tier_names())
-    return Recipe.from_dict({**tier(name), "tier": name, "env": task.env})
+    keys = {"tier": name, "env": task.env, "domain": task.domain}
+    return Recipe.from_dict({**tier(name, task.domain), **keys})
 
 
-def suite_ids(tasks: Sequence[str] = (), tiers: Sequence[str] = ()) -> list[str]:
+def suite_ids(
+    tasks: Sequence[str] = (), tiers: Sequence[str] = (), domain: str = FIRST_DOMAIN
+) -> list[str]:
     """Ids of the standard suite, or of a part of it.
 
     Args:
         tasks: names; all but the toy if empty.
-        tiers: names; TIERS if empty.
+        tiers: names; if empty TIERS, as far as the domain has them.
+        domain: whose tasks, where none are named.
     """
-    chosen = tasks or [name for name in task_names() if name != TOY]
-    ids = [f"pmoss/{task}/{name}-v0" for task in chosen for name in tiers or TIERS]
+    chosen = tasks or [name for name in task_names(domain) if name != TOY]
+    ids = [
+        f"pmoss/{task}/{name}-v0"
+        for task in chosen
+        for name in tiers or [t for t in TIERS if t in tier_names(load_task(task).domain)]
+    ]
     for id_ in ids:
         recipe_of(id_)
     return ids

@@ -25,8 +25,13 @@ def run(*words: object, code: int = 0) -> str:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A root with one built dataset of four episodes."""
 
-    def shortened(name: str) -> dict[str, object]:
-        return {**tier(name), "episodes": 4, "reference_episodes": 2, "reference_budget": 20}
+    def shortened(name: str, *domain: str) -> dict[str, object]:
+        return {
+            **tier(name, *domain),
+            "episodes": 4,
+            "reference_episodes": 2,
+            "reference_budget": 20,
+        }
 
     monkeypatch.setattr(suite, "tier", shortened)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))

@@ -16,7 +16,7 @@ import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_datasets.collection import about, partial_path
-from pmoss_datasets.recipes import SEARCH
+from pmoss_datasets.spatial.playing import SEARCH
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.result_files import ResultFile

@@ -355,7 +355,7 @@ def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder
     stored = ["queries", "task_clock_us", "cycles", "elapsed_us", "cycles_mem_any"]
     store_counters(folder, stored)
     old = open_dataset(folder)
-    assert old.stored_counters == tuple(stored)
+    assert old.stored.counter_names == tuple(stored)
     assert old.metadata.counter_names == original.metadata.counter_names
     old.verify()
     kept = [today.index(name) for name in stored]
@@ -372,7 +372,7 @@ def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder
         assert snapshot.counters_available.tolist() == [name in stored for name in today]
     # What is written from it has today's columns.
     again = write_dataset(tmp_path / "again", list(old), old.metadata)
-    assert again.stored_counters == tuple(today)
+    assert again.stored.counter_names == tuple(today)
     assert np.array_equal(again.column("final_counters"), old.column("final_counters"))
     assert "l1d_misses" in card(old).rpartition("could not be counted")[2]
 

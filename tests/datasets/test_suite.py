@@ -52,8 +52,13 @@ def test_unknown_tasks_and_tiers_are_named(name):
 def few(monkeypatch):
     """Tiers of four episodes, so that a suite is built in no time."""
 
-    def shortened(name):
-        return {**tier(name), "episodes": 4, "reference_episodes": 2, "reference_budget": 20}
+    def shortened(name, *domain):
+        return {
+            **tier(name, *domain),
+            "episodes": 4,
+            "reference_episodes": 2,
+            "reference_budget": 20,
+        }
 
     monkeypatch.setattr(suite, "tier", shortened)
 

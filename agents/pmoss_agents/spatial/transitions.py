@@ -66,7 +66,7 @@ class Transitions:
         """
         expander = Expander(dataset)
         self._grid = (dataset.machine.rows, dataset.machine.cols)
-        self._steps = dataset.slices
+        self._steps = dataset.steps
         self._episodes = [dataset[int(i)] for i in episodes]
         self._masks = [expander.masks(episode) for episode in self._episodes]
         self._looks_ahead = reward is not None

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pmoss_datasets.recipes import PRESETS
-from pmoss_datasets.suite import load_task, task_names
+from pmoss_datasets.suite import load_task, task_file, task_names
 from pmoss_env.files import write_atomically
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -55,7 +54,7 @@ def main() -> None:
     """Rewrites the ``[headroom]`` table of every committed task."""
     reports = read_reports()
     for name in task_names():
-        path = PRESETS / "tasks" / f"{name}.toml"
+        path = task_file(name)
         text = path.read_text().partition(_HEADING)[0]
         if found := measured(load_task(name).env, reports):
             lines = [f"{key} = {json.dumps(value)}" for key, value in found.items()]

@@ -239,5 +239,5 @@ def _digest(plan: Plan, track: str, agent: str, task: str) -> str:
         # With all defaults: a new field, or another default, is another agent.
         facts = {"config": asdict(made.config)}
         if made.learns == "offline":
-            facts["data"] = asdict(recipe_of(plan, track, task))
+            facts["data"] = recipe_of(plan, track, task).as_dict()
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]

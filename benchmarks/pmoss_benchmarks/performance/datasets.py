@@ -51,7 +51,7 @@ def _expansion(dataset: Dataset, rounds: int) -> list[Figure]:
     steps = Figure.of(
         "steps expanded",
         "1/s",
-        [_BATCH * dataset.slices / s for s in seconds],
+        [_BATCH * dataset.steps / s for s in seconds],
         note=f"batches of {_BATCH} episodes, 1 thread, CPU time",
     )
     arrays = [tensor.numpy() for tensor in batch.values()]

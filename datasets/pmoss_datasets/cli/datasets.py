@@ -141,7 +141,7 @@ def collect(
             seed=seed,
             behaviours=behaviours,
             counterfactuals=counterfactuals,
-            **({"reference_episodes": 0} if measured else {}),
+            reference_episodes=0 if measured else Recipe.reference_episodes,
         )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from gymnasium import spaces
 
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.schema import Array
-from pmoss_datasets.spatial.expansion import Expander
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import REWARDS, Reward
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
@@ -31,15 +30,15 @@ ObservationForm = Literal["tuple", "flat"]
 
 def to_d3rlpy(
     dataset: Dataset,
-    reward: Reward = "terminal",
+    reward: str | None = None,
     *,
     observation: ObservationForm = "tuple",
     episodes: Sequence[int] | None = None,
 ) -> MDPDataset:
     """A ``d3rlpy.dataset.MDPDataset`` in memory.
 
-    Episodes end by termination at their last step. The action size is that of the machine's whole
-    grid, whatever the data hold: d3rlpy would infer the largest action plus one.
+    Episodes end by termination at their last step. The action size is that of the
+    environment, whatever the data hold: d3rlpy would infer the largest action plus one.
 
     Args:
         dataset: what to show.
@@ -58,12 +57,14 @@ def to_d3rlpy(
     d3rlpy = import_d3rlpy()
     if observation not in ("tuple", "flat"):
         raise UnknownNameError("observation", observation, ("tuple", "flat"))
-    expander = Expander(dataset)
+    expander = dataset.expander()
+    mode = dataset.reward(reward)
     chosen = range(len(dataset)) if episodes is None else episodes
     if not len(chosen):
         raise DescriptionError("episodes: none: d3rlpy takes at least one")
-    steps = dataset.slices
-    total = len(chosen) * steps
+    steps = dataset.lengths()[list(chosen)]
+    ends = np.cumsum(steps)
+    total = int(steps.sum())
     arrays = [
         np.empty((total, *(space.shape or ())), dtype=space.dtype)
         for space in expander.space.spaces.values()
@@ -73,12 +74,12 @@ def to_d3rlpy(
     terminals = np.zeros(total, dtype=np.float32)
     for i, number in enumerate(chosen):
         episode = dataset[int(number)]
-        rows = slice(i * steps, (i + 1) * steps)
+        rows = slice(int(ends[i] - steps[i]), int(ends[i]))
         seen = expander.observations(episode, copies=False)
         for array, key in zip(arrays, expander.space.spaces, strict=True):
             array[rows] = seen[key]
         actions[rows, 0] = episode.actions
-        gained[rows, 0] = worth(dataset, int(number), reward)
+        gained[rows, 0] = worth(dataset, int(number), mode)
         terminals[rows.stop - 1] = 1
     shown: Any = tuple(arrays)
     if observation == "flat":
@@ -89,7 +90,7 @@ def to_d3rlpy(
         gained,
         terminals,
         action_space=d3rlpy.ActionSpace.DISCRETE,
-        action_size=dataset.machine.tiles,
+        action_size=expander.actions,
     )
 
 
@@ -98,8 +99,8 @@ class BufferScores:
     """What the episodes of a d3rlpy buffer are worth.
 
     Attributes:
-        returns: (N,) Mq/s, sums of rewards.
-        scores: (N,) on the dataset's scale, 0 = random, 100 = search.
+        returns: (N,) sums of rewards.
+        scores: (N,) on the dataset's scale, 0 = random, 100 = good.
         illegal_actions: (N,) how many actions the masks in the observations forbid.
     """
 
@@ -108,7 +109,7 @@ class BufferScores:
     illegal_actions: Array
 
 
-def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> BufferScores:
+def score_buffer(buffer: Any, dataset: Dataset, reward: str | None = None) -> BufferScores:
     """Scores episodes that d3rlpy collected on the environment of a dataset.
 
     d3rlpy keeps neither seeds nor the last observation, so episodes are not played again; their
@@ -123,20 +124,21 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> 
         UnknownNameError: another mode.
         DatasetError: an episode that is not of this task; names episode and field.
     """
-    if reward not in REWARDS:
-        raise UnknownNameError("reward", reward, REWARDS)
-    space = Expander(dataset).space
+    reward = dataset.reward(reward)
+    expander = dataset.expander()
+    space, key = expander.space, _mask_key(expander.space)
     widths = [int(np.prod(part.shape or ())) for part in space.spaces.values()]
-    first = sum(widths[: list(space.spaces).index("position_mask")])
-    mask_columns = slice(first, first + dataset.machine.tiles)
+    first = sum(widths[: list(space.spaces).index(key)])
+    mask_columns = slice(first, first + expander.actions)
     returns, illegal = [], []
+    fixed = "T" not in dataset.domain.ragged
     for number, episode in enumerate(buffer.episodes):
         where = f"buffer: episode {number}"
         actions = np.asarray(episode.actions).reshape(-1)
-        if actions.size != dataset.slices or not episode.terminated:
+        if (fixed and actions.size != dataset.steps) or not episode.terminated:
             raise DatasetError(
                 f"{where}: terminals: {actions.size} steps, terminated = {episode.terminated}: "
-                f"must end after {dataset.slices}"
+                f"must end{f' after {dataset.steps}' if fixed else ''}"
             )
         seen = episode.observations
         parts = seen if isinstance(seen, list | tuple) else [seen]
@@ -145,7 +147,7 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> 
             raise DatasetError(
                 f"{where}: observations: {flat.shape[1]} values: this task has {sum(widths)}"
             )
-        inside = (actions >= 0) & (actions < dataset.machine.tiles)
+        inside = (actions >= 0) & (actions < expander.actions)
         masks = flat[:, mask_columns]
         legal = inside & (masks[np.arange(actions.size), np.where(inside, actions, 0)] > 0)
         gained = np.asarray(episode.rewards, dtype=np.float64)
@@ -157,6 +159,14 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: Reward = "terminal") -> 
         raise DatasetError("buffer: episodes: it holds none")
     total = np.array(returns)
     return BufferScores(total, dataset.normalized_score(total, reward), np.array(illegal))
+
+
+def _mask_key(space: spaces.Dict) -> str:
+    """The key of an observation that holds the mask; DatasetError if none does."""
+    for key in ("position_mask", "action_mask"):
+        if key in space.spaces:
+            return key
+    raise DatasetError("observations: hold no mask: whether an action is legal is not known")
 
 
 def import_d3rlpy() -> Any:

@@ -8,26 +8,23 @@ import numpy as np
 
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.schema import Array
-from pmoss_datasets.spatial.expansion import Expander
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import REWARDS, Reward
-from pmoss_env.errors import UnknownNameError
 from pmoss_env.types import Float64Array
 
 
 class D4RLView:
     """The forms of D4RL: one dictionary, one with next observations, one dictionary per episode.
 
-    The keys, N steps of all episodes in a row, D entries of a flattened observation, r * c tiles:
+    The keys, N steps of all episodes in a row, D entries of a flattened observation, A actions:
 
     | key | shape, dtype | meaning |
     |---|---|---|
     | `observations` | (N, D) float32 | as ``gymnasium.spaces.flatten``; see ``columns`` |
-    | `actions` | (N,) int64 | tile chosen; D4RL's own tools cast actions to float32 |
-    | `rewards` | (N,) float32 | Mq/s, of the mode asked for |
+    | `actions` | (N,) int64 | as chosen; D4RL's own tools cast actions to float32 |
+    | `rewards` | (N,) float32 | of the mode asked for |
     | `terminals` | (N,) bool | the last step of each episode |
     | `timeouts` | (N,) bool | never: D4RL drops the last reward of an episode that times out |
-    | `infos/action_mask` | (N, r * c) int8 | 1 = a tile that might have been chosen |
+    | `infos/action_mask` | (N, A) int8 | 1 = an action that might have been chosen |
     | `infos/episode`, `infos/seed` | (N,) int64 | number in the recipe, seed of the reset |
     | `infos/policy` | (N,) int64 | index into the metadata's ``policy_names`` |
     | `infos/behavior_probability` | (N,) float32 | of the action; NaN where not known |
@@ -39,21 +36,19 @@ class D4RLView:
         columns: the part of a flattened observation that each key of the environment's has.
     """
 
-    def __init__(self, dataset: Dataset, reward: Reward = "terminal") -> None:
+    def __init__(self, dataset: Dataset, reward: str | None = None) -> None:
         """Expands nothing yet.
 
         Args:
             dataset: what to show.
-            reward: its mode.
+            reward: its mode; the first of the dataset's domain if None.
 
         Raises:
             UnknownNameError: another mode.
         """
-        if reward not in REWARDS:
-            raise UnknownNameError("reward", reward, REWARDS)
         self._dataset = dataset
-        self._reward: Reward = reward
-        self._expander = Expander(dataset)
+        self._reward = dataset.reward(reward)
+        self._expander = dataset.expander()
         self.columns: dict[str, slice] = {}
         end = 0
         for key, space in self._expander.space.spaces.items():
@@ -69,8 +64,7 @@ class D4RLView:
     def qlearning(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
         """The same with ``next_observations`` (N, D) and ``infos/next_action_mask``.
 
-        Those of an episode's last step are of the state after it, in which nothing is left to
-        place; nobody acts there.
+        Those of an episode's last step are of the state after it, in which nobody acts.
         """
         return self._expand(episodes, following=True)
 
@@ -80,17 +74,18 @@ class D4RLView:
             yield self._expand([episode], following=False)
 
     def get_normalized_score(self, returns: Float64Array | float) -> Float64Array:
-        """As D4RL's: 0 = random, 1 = search. ``Dataset.normalized_score()`` is a hundred times."""
+        """As D4RL's: 0 = random, 1 = good. ``Dataset.normalized_score()`` is a hundred times."""
         low, high = self._dataset.reference_returns(self._reward)
         return (np.asarray(returns, dtype=np.float64) - low) / (high - low)
 
     def _expand(self, episodes: Sequence[int] | None, *, following: bool) -> dict[str, Array]:
         dataset = self._dataset
         chosen = range(len(dataset)) if episodes is None else episodes
-        steps, tiles = dataset.slices, dataset.machine.tiles
-        total = len(chosen) * steps
+        steps = dataset.lengths()[list(chosen)]
+        ends = np.cumsum(steps)
+        total = int(steps.sum())
         observations = np.empty((total, self._width), dtype=np.float32)
-        masks = np.empty((total, tiles), dtype=np.int8)
+        masks = np.empty((total, self._expander.actions), dtype=np.int8)
         result: dict[str, Array] = {
             "observations": observations,
             "actions": np.empty(total, dtype=np.int64),
@@ -108,9 +103,9 @@ class D4RLView:
             result["infos/next_action_mask"] = np.empty_like(masks)
         for i, number in enumerate(chosen):
             episode = dataset[int(number)]
-            rows = slice(i * steps, (i + 1) * steps)
+            rows = slice(int(ends[i] - steps[i]), int(ends[i]))
             flat, legal = self._flat(int(number), last=following)
-            observations[rows], masks[rows] = flat[:steps], legal[:steps]
+            observations[rows], masks[rows] = flat[: steps[i]], legal[: steps[i]]
             if following:
                 result["next_observations"][rows] = flat[1:]
                 result["infos/next_action_mask"][rows] = legal[1:]
@@ -131,9 +126,10 @@ class D4RLView:
         return result
 
     def _flat(self, number: int, *, last: bool) -> tuple[Array, Array]:
-        seen = self._expander.observations(self._dataset[number], last=last, copies=False)
-        rows = len(seen["slice"])
+        episode = self._dataset[number]
+        seen = self._expander.observations(episode, last=last, copies=False)
+        rows = episode.steps + last
         flat = np.empty((rows, self._width), dtype=np.float32)
         for key, part in self.columns.items():
             flat[:, part] = seen[key].reshape(rows, -1)
-        return flat, seen["position_mask"].reshape(rows, -1)
+        return flat, self._expander.masks(episode, last=last)

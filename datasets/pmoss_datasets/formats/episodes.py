@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pmoss_datasets.folder import DATA
-from pmoss_datasets.schema import Episode
-from pmoss_datasets.spatial.expansion import rewards
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import Float64Array
 
@@ -16,8 +14,8 @@ from pmoss_env.types import Float64Array
 def worth(
     dataset: Dataset,
     number: int,
-    mode: Reward,
-    of: Callable[[Episode, Reward], Float64Array] = rewards,
+    mode: str,
+    of: Callable[[Any, str], Float64Array] | None = None,
 ) -> Float64Array:
     """(T,) float64 of one episode.
 
@@ -25,7 +23,7 @@ def worth(
         dataset: that holds it.
         number: its position.
         mode: of the rewards.
-        of: ``rewards`` or ``returns_to_go``.
+        of: ``rewards_of`` or ``returns_to_go`` of the dataset's domain; the former if None.
 
     Raises:
         UnknownNameError: another mode.
@@ -33,6 +31,6 @@ def worth(
     """
     episode = dataset[number]
     try:
-        return of(episode, mode)
+        return (of or dataset.domain.rewards_of)(episode, mode)
     except DatasetError as error:
         raise DatasetError(f"{dataset.path / DATA}: episode {number}: {error}") from error

@@ -11,7 +11,6 @@ from pmoss_datasets.folder import check_target, import_h5py, nothing_left
 from pmoss_datasets.formats.d3rlpy import to_d3rlpy
 from pmoss_datasets.formats.d4rl import D4RLView
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import write_atomically
 
@@ -21,7 +20,7 @@ Progress = Callable[[int, int], None]
 def write_d4rl(
     dataset: Dataset,
     path: str | Path,
-    reward: Reward = "terminal",
+    reward: str | None = None,
     progress: Progress = lambda done, total: None,
     *,
     overwrite: bool = False,
@@ -34,7 +33,7 @@ def write_d4rl(
     Args:
         dataset: what to write.
         path: the file.
-        reward: its mode.
+        reward: its mode; the first of the dataset's domain if None.
         progress: called with (episodes done, episodes).
         overwrite: replace a file that is there.
 
@@ -68,7 +67,7 @@ def write_d4rl(
 def write_d3rlpy(
     dataset: Dataset,
     path: str | Path,
-    reward: Reward = "terminal",
+    reward: str | None = None,
     progress: Progress = lambda done, total: None,
     *,
     overwrite: bool = False,

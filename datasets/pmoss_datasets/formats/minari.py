@@ -12,18 +12,14 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.card import card
+from pmoss_datasets.domain import Domain, Player, domain_of_env
 from pmoss_datasets.folder import DATA, check_target, import_h5py, whole_folder
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.recipes import Behaviour, Recipe
-from pmoss_datasets.schema import Metadata, machine_facts
-from pmoss_datasets.spatial.expansion import Expander, rewards
-from pmoss_datasets.spatial.playing import ENV_ID, Played, Player
+from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
-from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.errors import DatasetError, MissingExtraError, PmossError
-from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES, Float64Array
+from pmoss_env.errors import DatasetError, MissingExtraError, PmossError, UnknownNameError
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -38,7 +34,7 @@ MAIN = "main_data.hdf5"
 def to_minari(
     dataset: Dataset,
     root: str | Path,
-    reward: Reward = "terminal",
+    reward: str | None = None,
     *,
     overwrite: bool = False,
 ) -> MinariDataset:
@@ -51,7 +47,8 @@ def to_minari(
     Args:
         dataset: what to write.
         root: folder of Minari datasets.
-        reward: its mode; the environment that Minari recovers pays the same.
+        reward: its mode, the first of its domain if None; the environment that Minari recovers
+            pays the same.
         overwrite: replace a dataset that is there.
 
     Raises:
@@ -62,24 +59,25 @@ def to_minari(
     minari, storage_class = _minari()
     target = Path(root) / dataset.metadata.id
     check_target(target, overwrite, what="data/metadata.json")
-    spec = gymnasium.make(ENV_ID, **_env_kwargs(dataset, reward)).spec
-    expander = Expander(dataset)
-    packed = _packed(dataset, expander, reward)
+    mode = dataset.reward(reward)
+    kwargs = dataset.domain.paying(dataset.metadata.env_kwargs, mode)
+    env = gymnasium.make(dataset.domain.env_id, **kwargs)
+    packed = _packed(dataset, env.observation_space, mode)
     with whole_folder(target) as temporary:
         storage = storage_class.new(
             temporary / "data",
-            observation_space=expander.space,
-            action_space=gymnasium.spaces.Discrete(dataset.machine.tiles),
-            env_spec=spec,
+            observation_space=env.observation_space,
+            action_space=env.action_space,
+            env_spec=env.spec,
             # Grids of counters are no pictures, which Minari would store with losses.
             jpeg_encoding=False,
         )
-        storage.update_metadata(_minari_metadata(dataset, reward, minari.__version__))
+        storage.update_metadata(_minari_metadata(dataset, mode, minari.__version__))
         (temporary / "data" / MAIN).write_bytes(packed)
         storage.update_metadata(
             {
                 "total_episodes": len(dataset),
-                "total_steps": len(dataset) * dataset.slices,
+                "total_steps": int(dataset.lengths().sum()),
                 "dataset_size": round(len(packed) / 1e6, 3),
             }
         )
@@ -116,45 +114,51 @@ def from_minari(
             data = minari.MinariDataset(folder / "data" if (folder / "data").is_dir() else folder)
         where = data.storage.data_path
         spec = data.env_spec
-    if spec is None or not spec.id.startswith("pmoss/"):
-        name = None if spec is None else spec.id
-        raise DatasetError(f"{where}: env_spec: is of {name}, not of an environment of pmoss/")
+    name = None if spec is None else spec.id
+    try:
+        domain = domain_of_env(str(name))
+    except UnknownNameError as error:
+        raise DatasetError(f"{where}: env_spec: is of {name}, which is of no domain") from error
     with _damage(f"{where}: env_spec"):
         env: Any = gymnasium.make(spec).unwrapped
-        kwargs = dict(env.spec.kwargs)  # with those of a ready-made id
-        reward = kwargs.pop("reward", None) or env.reward
-        kwargs.pop("render_mode", None)
-        recipe = Recipe(env=kwargs, tier="minari", reference_episodes=0, behaviours=_UNKNOWN)
-        player = Player(recipe)
+        kwargs, reward = domain.task_of(env)  # with those of a ready-made id
+        recipe = Recipe(
+            env=kwargs,
+            tier="minari",
+            reference_episodes=0,
+            behaviours=_UNKNOWN,
+            domain=domain.name,
+        )
+        player = domain.player(recipe)
     try:
         played = []
         file = where / MAIN if (where / MAIN).is_file() else where
         for number in data.episode_indices:
             place = f"{file}: episode {number}"
             with _damage(place):
-                played.append(_play_again(player, data, int(number), reward, place))
+                played.append(_play_again(domain, player, data, int(number), reward, place))
     finally:
         player.close()
         env.close()
     if not played:
         raise DatasetError(f"{where}: total_episodes: is 0")
-    metadata = Metadata(
+    facts = domain.facts(recipe, played)
+    facts["provenance"] = {**facts["provenance"], "imported_from": "minari"}
+    metadata = domain.metadata(
         id=recipe.id,
         env_kwargs=recipe.kwargs,
         recipe={},
         seed=0,
         code_version=__version__,
         episodes=len(played),
-        slices=played[0].episode.slices,
-        counter_names=COUNTER_NAMES,
-        offcore_names=played[0].offcore_names,
         policy_names=(str(data.storage.metadata.get("algorithm_name", "unknown")),),
-        machine=machine_facts(load_machine(recipe.kwargs["machine"])),
         reference_scores={},
-        provenance={**played[0].provenance, "imported_from": "minari"},
         checksums={},
+        domain=domain.name,
+        **facts,
     )
-    return write_dataset(path, [p.episode for p in played], metadata, overwrite=overwrite)
+    episodes = [domain.episode(each.values) for each in played]
+    return write_dataset(path, episodes, metadata, overwrite=overwrite)
 
 
 #: What the recipe of an imported dataset plays: never asked, as the actions are known.
@@ -173,7 +177,9 @@ def _damage(where: str) -> Iterator[None]:
         raise DatasetError(f"{where}: {text}") from error
 
 
-def _play_again(player: Player, data: Any, number: int, reward: Reward, where: str) -> Played:
+def _play_again(
+    domain: Domain, player: Player, data: Any, number: int, reward: str, where: str
+) -> Played:
     [stored] = data.iterate_episodes([number])
     with _damage(f"{where}: seed"):
         seed = next(iter(data.storage.get_episode_metadata([number]))).get("seed")
@@ -190,10 +196,13 @@ def _play_again(player: Player, data: Any, number: int, reward: Reward, where: s
         raise DatasetError(f"{where}: rewards: {paid.shape}: must be {actions.shape}")
 
     def see(t: int, observation: Any) -> None:
-        for key, value in observation.items():
-            if key not in stored.observations:
+        parts, of = observation, stored.observations
+        if not isinstance(observation, dict):
+            parts, of = {"observation": np.asarray(observation)}, {"observation": of}
+        for key, value in parts.items():
+            if key not in of:
                 raise DatasetError(f"observations/{key}: is missing")
-            kept, shape = np.asarray(stored.observations[key]), (actions.size + 1, *value.shape)
+            kept, shape = np.asarray(of[key]), (actions.size + 1, *value.shape)
             if kept.shape != shape:
                 raise DatasetError(f"observations/{key}: {kept.shape}: must be {shape}")
             if not np.array_equal(kept[t], value):
@@ -204,7 +213,7 @@ def _play_again(player: Player, data: Any, number: int, reward: Reward, where: s
 
     try:
         played = player.replay(seed, actions, number, see)
-        again = _paid(played, reward)
+        again = domain.rewards_of(domain.episode(played.values), reward)
     except PmossError as error:
         raise DatasetError(f"{where}: {error}") from error
     if not np.array_equal(paid, again):
@@ -215,16 +224,7 @@ def _play_again(player: Player, data: Any, number: int, reward: Reward, where: s
     return played
 
 
-def _paid(played: Played, reward: Reward) -> Float64Array:
-    """What the live environment pays: shares are known in hindsight only."""
-    return rewards(played.episode, "terminal" if reward == "slice" else reward)
-
-
-def _env_kwargs(dataset: Dataset, reward: Reward) -> dict[str, Any]:
-    return {**dataset.metadata.env_kwargs, "reward": reward}
-
-
-def _minari_metadata(dataset: Dataset, reward: Reward, version: str) -> dict[str, Any]:
+def _minari_metadata(dataset: Dataset, reward: str, version: str) -> dict[str, Any]:
     metadata = dataset.metadata
     about: dict[str, Any] = {
         "dataset_id": metadata.id,
@@ -240,7 +240,7 @@ def _minari_metadata(dataset: Dataset, reward: Reward, version: str) -> dict[str
     }
     if metadata.reference_scores:
         low, high = dataset.reference_returns(reward)
-        scores = metadata.reference_scores["search"]
+        scores = metadata.reference_scores[dataset.domain.references[1]]
         about |= {
             "ref_min_score": low,
             "ref_max_score": high,
@@ -249,29 +249,33 @@ def _minari_metadata(dataset: Dataset, reward: Reward, version: str) -> dict[str
     return about
 
 
-def _packed(dataset: Dataset, expander: Expander, reward: Reward) -> bytes:
+def _packed(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> bytes:
     """Minari's file of all episodes, with one compressed chunk per array.
 
     Minari's own writer first keeps them a hundred times as large on the disk, and HDF5 takes the
     process with it when that is full.
     """
     h5py = import_h5py()
+    expander = dataset.expander()
     buffer = io.BytesIO()
     with h5py.File(buffer, "w", libver="latest") as file:
         for number, episode in enumerate(dataset):
             seen = expander.observations(episode, last=True, copies=False)
-            ended = np.zeros(episode.slices, dtype=np.bool_)
+            ended = np.zeros(episode.steps, dtype=np.bool_)
             ended[-1] = True
+            shown = {f"observations/{key}": seen[key] for key in expander.space.spaces}
+            if not isinstance(space, gymnasium.spaces.Dict):
+                shown = {"observations": seen["observation"]}
             arrays = {
-                **{f"observations/{key}": seen[key] for key in expander.space.spaces},
+                **shown,
                 "actions": episode.actions.astype(np.int64),
                 "rewards": worth(dataset, number, reward),
                 "terminations": ended,
                 "truncations": np.zeros_like(ended),
-                "infos/action_mask": seen["position_mask"].reshape(len(seen["position_mask"]), -1),
+                "infos/action_mask": expander.masks(episode, last=True),
             }
             group = file.create_group(f"episode_{number}")
-            group.attrs.update(id=number, seed=episode.seed, total_steps=episode.slices)
+            group.attrs.update(id=number, seed=episode.seed, total_steps=episode.steps)
             for name, array in arrays.items():
                 group.create_dataset(
                     name, data=array, chunks=array.shape, compression="gzip", shuffle=True

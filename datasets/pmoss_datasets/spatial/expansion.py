@@ -5,12 +5,15 @@ Bit for bit what the live environment returns, computed for all steps at once.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from gymnasium import spaces
 
-from pmoss_datasets.schema import Array, Episode
+from pmoss_datasets.schema import Array
+from pmoss_datasets.spatial.schema import Episode, SpatialMetadata
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.envs.spatial.observation import ObservationBuilder, PositionMask
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.types import Float32Array, Float64Array, Int8Array
@@ -23,12 +26,12 @@ class Expander:
         kwargs = dataset.metadata.env_kwargs
         self._dataset = dataset
         self._machine = dataset.machine
-        self._slices = dataset.slices
+        self._slices = dataset.steps
         self._builder = ObservationBuilder(
-            dataset.machine, dataset.slices, kwargs.get("observation", "full")
+            dataset.machine, dataset.steps, kwargs.get("observation", "full")
         )
         constraints = kwargs.get("constraints")
-        PositionMask(dataset.machine, dataset.slices, constraints)  # refuses what it cannot expand
+        PositionMask(dataset.machine, dataset.steps, constraints)  # refuses what it cannot expand
         self._most: int | None = (constraints or {}).get("max_slices_per_core")
 
     @property
@@ -64,7 +67,7 @@ class Expander:
         builder = self._builder
         builder.start(
             episode.incumbent,
-            episode.snapshot("incumbent", self._dataset.metadata),
+            episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata)),
             episode.order.astype(np.int32),
         )
         masks = self.masks(episode, last=last)
@@ -98,6 +101,11 @@ class Expander:
             result = {key: np.ascontiguousarray(value) for key, value in result.items()}
         return result
 
+    @property
+    def actions(self) -> int:
+        """How many actions there are: one per tile, r * c."""
+        return self._machine.tiles
+
     def _placed_counters(self, episode: Episode) -> Float32Array:
         """(T, H) counters of the slices in placement order, absent counters 0."""
         counters = episode.incumbent_counters[episode.order].copy()
@@ -105,7 +113,7 @@ class Expander:
         return counters
 
 
-def rewards(episode: Episode, mode: Reward) -> Float64Array:
+def rewards(episode: Episode, mode: str) -> Float64Array:
     """(T,) float64, million queries per second: the environment's reward of each step.
 
     "slice" is the paper's: each slice's own share of the final throughput, known in hindsight.
@@ -133,7 +141,7 @@ def rewards(episode: Episode, mode: Reward) -> Float64Array:
     raise UnknownNameError("reward", mode, REWARDS)
 
 
-def returns_to_go(episode: Episode, mode: Reward) -> Float64Array:
+def returns_to_go(episode: Episode, mode: str) -> Float64Array:
     """(T,) float64, million queries per second: the sum of this step's and all later rewards."""
     # The telescoped sum, without the rounding of T additions.
     if mode == "improvement":

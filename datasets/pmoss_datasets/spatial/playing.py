@@ -2,70 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
-import io
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from pmoss_datasets.recipes import SEARCH, Behaviour, Recipe
-from pmoss_datasets.schema import FIELDS, Array, Episode, snapshot_fields
+from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
+from pmoss_datasets.recipes import Behaviour, Recipe
+from pmoss_datasets.schema import Array, Played
+from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.baselines import SEARCHES, make_baseline
-from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
+from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.policies import Policy
 from pmoss_env.types import NEIGHBOUR_FAMILIES, Float32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: Baselines that decide by what they see alone: the chance of what they choose is known.
-_DETERMINISTIC = frozenset({"grouped", "spread", "mixed", "incumbent", "lpt", "lpt-capacity"})
-# Independent streams of chance under one recipe seed.
-_PLAY, _REFERENCE = 0, 1
+DETERMINISTIC = frozenset({"grouped", "spread", "mixed", "incumbent", "lpt", "lpt-capacity"})
+#: The search whose way can be stopped at, and that defines a score of 100.
+SEARCH = "local-search"
 # How a behaviour chooses: (step, observation, info) -> (tile, probability of that choice).
 _Choice = Callable[[int, Any, Any], tuple[int, float]]
 
 
-@dataclass(frozen=True)
-class Played:
-    """A played episode and what the dataset's metadata must know of it.
-
-    Attributes:
-        episode: the compact record.
-        offcore_names: (O,) of its off-core values.
-        provenance: of the incumbent's snapshot.
-    """
-
-    episode: Episode
-    offcore_names: tuple[str, ...]
-    provenance: dict[str, Any]
-
-    def to_bytes(self) -> bytes:
-        """An npz archive; from_bytes() reads it. Nothing in it needs unpickling."""
-        values = {f.name: getattr(self.episode, f.name) for f in FIELDS}
-        arrays = {name: np.asarray(value) for name, value in values.items() if value is not None}
-        about = json.dumps({"offcore_names": self.offcore_names, "provenance": self.provenance})
-        arrays["about"] = np.frombuffer(about.encode(), dtype=np.uint8)
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Played:
-        """What to_bytes() wrote."""
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            arrays: dict[str, Array] = {name: file[name] for name in file.files}
-        about = json.loads(arrays.pop("about").tobytes())
-        values: dict[str, Any] = {
-            name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
-        }
-        return cls(Episode(**values), tuple(about["offcore_names"]), about["provenance"])
-
-
-class Player:
+class SpatialPlayer:
     """Plays the episodes of one recipe, each by itself: number and seed decide all of it."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -95,17 +57,24 @@ class Player:
         which = recipe.behaviour(number)
         behaviour = recipe.behaviours[which]
         first, visit = recipe.visit(number)
-        seed, rng = _chance(recipe.seed, _PLAY, first)
+        seed, rng = chance(recipe.seed, PLAY, first)
         budget = behaviour.budget_of_visit(visit) if behaviour.visits > 1 else behaviour.budget
         return self._play(seed, rng, behaviour, budget, which, number)
 
-    def reference(self, number: int) -> tuple[float, float, float]:
+    def reference(self, number: int) -> tuple[float, ...]:
         """One reference episode, Mq/s: final under random, final under search, at the start."""
         budget = self._recipe.reference_budget
-        seed, rng = _chance(self._recipe.seed, _REFERENCE, number)
-        random = self._play(seed, rng, Behaviour("random"), None, 0, 0).episode
-        search = self._play(seed, rng, Behaviour(SEARCH, budget=budget), budget, 0, 0).episode
-        return random.final_throughput, search.final_throughput, search.incumbent_throughput
+        seed, rng = chance(self._recipe.seed, REFERENCE, number)
+        random = self._play(seed, rng, Behaviour("random"), None, 0, 0).values
+        search = self._play(seed, rng, Behaviour(SEARCH, budget=budget), budget, 0, 0).values
+        return tuple(
+            float(values[name])
+            for values, name in (
+                (random, "final_throughput"),
+                (search, "final_throughput"),
+                (search, "incumbent_throughput"),
+            )
+        )
 
     def close(self) -> None:
         """Releases the backends."""
@@ -115,25 +84,20 @@ class Player:
                 backend.close()
 
     def replay(
-        self, seed: int, actions: Array, number: int, see: Callable[[int, Any], None]
+        self,
+        seed: int,
+        actions: Array,
+        number: int,
+        see: Callable[[int, Any], None] | None = None,
     ) -> Played:
-        """Plays an episode that someone else collected.
-
-        Args:
-            seed: of the environment's reset.
-            actions: (T,) its tiles.
-            number: of the episode.
-            see: called with (step, observation) before every step.
-
-        Raises:
-            DatasetError: other than T actions, or one that is not allowed.
-        """
+        """Plays an episode whose tiles are known; see Player.replay."""
         slices = self._env.unwrapped.slices  # type: ignore[attr-defined]
         if actions.shape != (slices,):
             raise DatasetError(f"actions: {actions.shape}: must be {(slices,)}")
 
         def choose(t: int, observation: Any, info: Any) -> tuple[int, float]:
-            see(t, observation)
+            if see is not None:
+                see(t, observation)
             tile = int(actions[t])
             if not (0 <= tile < info["action_mask"].size and info["action_mask"][tile]):
                 raise DatasetError(f"actions: step {t}: the mask forbids tile {tile}")
@@ -150,12 +114,13 @@ class Player:
         policy: int,
         number: int,
     ) -> Played:
-        choice: list[_Choice] = []
+        choice: _Choice | None = None
 
         def choose(t: int, observation: Any, info: Any) -> tuple[int, float]:
-            if not choice:  # it needs the episode to have begun
-                choice.append(self._choice(behaviour, budget, rng))
-            return choice[0](t, observation, info)
+            nonlocal choice
+            if choice is None:  # it needs the episode to have begun
+                choice = self._choice(behaviour, budget, rng)
+            return choice(t, observation, info)
 
         return self._record(seed, choose, policy, number, behaviour.name)
 
@@ -179,7 +144,7 @@ class Player:
             raise DatasetError(f"seed {seed}: {who} chose a tile that is not allowed")
         snapshot, final = env.incumbent_snapshot, env.final_snapshot()
         neighbours, families = env.instance.neighbours, list(NEIGHBOUR_FAMILIES)
-        episode = Episode(
+        values = dict(
             episode=number,
             seed=seed,
             workload_seed=env.instance.workload_seed,
@@ -195,11 +160,16 @@ class Player:
             incumbent_nodes=env.incumbent.nodes.astype(np.int16),
             final_cores=env.schedule.cores.astype(np.int16),
             final_nodes=env.schedule.nodes.astype(np.int16),
-            counterfactual=self._counterfactual(env) if self._recipe.counterfactuals else None,
             **snapshot_fields("incumbent", snapshot),
             **snapshot_fields("final", final),
         )
-        return Played(episode, snapshot.offcore_names, dict(snapshot.provenance))
+        if self._recipe.counterfactuals:
+            values["counterfactual"] = self._counterfactual(env)
+        about = {
+            "offcore_names": list(snapshot.offcore_names),
+            "provenance": dict(snapshot.provenance),
+        }
+        return Played(values, about)
 
     def _choice(
         self, behaviour: Behaviour, budget: int | None, rng: np.random.Generator
@@ -235,7 +205,7 @@ class Player:
             chances = np.full(tiles.size, np.nan)
         elif behaviour.policy == "random" or epsilon == 1:
             chances = np.full(tiles.size, 1 / workers)
-        elif behaviour.policy in _DETERMINISTIC:
+        elif behaviour.policy in DETERMINISTIC:
             chances = epsilon / workers + (1 - epsilon) * followed
         else:
             chances = np.full(tiles.size, np.nan)
@@ -285,64 +255,3 @@ class Player:
             self._search_backend = env.new_searchable_backend()
         self._search_backend.set_instance(env.instance)
         return self._search_backend
-
-
-class RecipeWork:
-    """The tasks of one recipe by number: first its episodes, then its reference episodes."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        # Made by the first task: what it raises is then that task's error, wherever it is done.
-        self._player: Player | None = None
-
-    def __call__(self, number: int) -> bytes:
-        """The record of one task: an episode as ``Played.to_bytes``, or three float64."""
-        if self._player is None:
-            self._player = Player(self._recipe)
-        if number < self._recipe.episodes:
-            return self._player.episode(number).to_bytes()
-        scores = self._player.reference(number - self._recipe.episodes)
-        return np.array(scores, dtype="<f8").tobytes()
-
-    def close(self) -> None:
-        """Releases the backends."""
-        if self._player is not None:
-            self._player.close()
-
-
-def imported_policy(behaviour: Behaviour) -> Policy:
-    """The policy that a behaviour's "module:function" gives.
-
-    Raises:
-        DescriptionError: it cannot be imported or called, or gives no policy.
-        PmossError: what the function raises of them.
-    """
-    module, _, function = behaviour.policy.partition(":")
-    try:
-        make = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise DescriptionError(f"policy {behaviour.policy!r}: cannot be imported: {error}") from (
-            error
-        )
-    try:
-        policy = make(*behaviour.arguments)
-    except PmossError:
-        raise
-    except Exception as error:  # someone else's function may raise anything
-        raise DescriptionError(
-            f"policy {behaviour.policy!r}: cannot be made of its arguments (--argument) "
-            f"{list(behaviour.arguments)}: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(policy, Policy):
-        raise DescriptionError(
-            f"policy {behaviour.policy!r}: gives {policy!r}, which has no reset() and act()"
-        )
-    return policy
-
-
-def _chance(seed: int, stream: int, number: int) -> tuple[int, np.random.Generator]:
-    """The environment's seed and the policy's generator of one episode."""
-    root = np.random.SeedSequence([seed, stream, number])
-    env, policy = root.spawn(2)
-    # Seeds below 2^53 survive JSON readers that know only doubles.
-    return int(env.generate_state(1, np.uint64)[0] >> np.uint64(11)), np.random.default_rng(policy)

@@ -108,7 +108,7 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
         whole = agent.model(batch)[0]
         decoder = Decoder.of(agent.model)
         action = 0
-        for t in range(dataset.slices):
+        for t in range(dataset.steps):
             state = {name: batch[name][0] for name in STATE}
             state |= {
                 name: batch[name][0, t]

@@ -17,7 +17,7 @@ def test_every_step_is_the_live_one(dataset):
     env = gymnasium.make(
         "pmoss/SpatialScheduling-v0", **{**dataset.metadata.env_kwargs, "reward": "terminal"}
     )
-    space, steps = env.observation_space, dataset.slices
+    space, steps = env.observation_space, dataset.steps
     row = 0
     for episode in dataset:
         observation, info = env.reset(seed=episode.seed)
@@ -43,7 +43,7 @@ def test_the_forms_agree(dataset):
     data, learning = view.dictionary(), view.qlearning()
     assert set(learning) - set(data) == {"next_observations", "infos/next_action_mask"}
     rows = list(view.sequences([2, 0]))
-    steps = dataset.slices
+    steps = dataset.steps
     for key, value in data.items():
         np.testing.assert_array_equal(learning[key], value, err_msg=key)
         if not key.startswith("metadata/"):
@@ -73,7 +73,9 @@ def test_other_modes_are_refused(dataset):
 
 def test_a_target_is_looked_at_before_the_work(dataset, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("kept")
-    monkeypatch.setattr("pmoss_datasets.formats.d4rl.Expander.observations", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(
+        "pmoss_datasets.spatial.expansion.Expander.observations", lambda *_, **__: 1 / 0
+    )
     for out, text in [
         (tmp_path, "is a folder"),
         (tmp_path / "file", "exists already"),

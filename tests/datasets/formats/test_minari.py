@@ -28,7 +28,7 @@ def test_stock_minari_loads_it(dataset, root, mode, recwarn):
     found = minari.load_dataset(dataset.metadata.id)
     assert [str(w.message) for w in recwarn if "None" in str(w.message)] == []
     assert found.total_episodes == len(dataset)
-    assert found.total_steps == len(dataset) * dataset.slices
+    assert found.total_steps == len(dataset) * dataset.steps
     expander = Expander(dataset)
     env = found.recover_environment()
     for stored, episode in zip(found.iterate_episodes(), dataset, strict=True):

@@ -46,7 +46,7 @@ def test_observations_and_masks_are_the_live_ones(dataset):
     for episode in dataset:
         observations, masks, _, info, _ = live(dataset, episode, "terminal")
         for last in (False, True):
-            steps = dataset.slices + last
+            steps = dataset.steps + last
             seen = expander.observations(episode, last=last)
             assert set(seen) == set(observations[0])
             for key, value in seen.items():

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pmoss_datasets.schema import FIELD, Array
+from pmoss_datasets.schema import Array
+from pmoss_datasets.spatial.schema import FIELD
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
 
 

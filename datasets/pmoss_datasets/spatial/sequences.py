@@ -10,7 +10,6 @@ import numpy as np
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DescriptionError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class SequenceView:
     absent from datasets collected with ``observation="paper"``.
     """
 
-    def __init__(self, dataset: Dataset, reward: Reward = "terminal") -> None:
+    def __init__(self, dataset: Dataset, reward: str = "terminal") -> None:
         """Expands nothing yet.
 
         Args:
@@ -52,7 +51,7 @@ class SequenceView:
             raise MissingExtraError("torch", "agents") from error
         self._torch = torch
         self._dataset = dataset
-        self._reward: Reward = reward
+        self._reward = reward
         self._expander = Expander(dataset)
 
     def __len__(self) -> int:

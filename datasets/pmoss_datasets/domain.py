@@ -1,0 +1,462 @@
+"""What an environment brings along so that all floors can work with it: a ``Domain``.
+
+Datasets, evaluations, rollouts and benchmarks work through it and name no environment. A package
+adds one by an entry point of the group ``pmoss.domains`` that names a ``Domain`` object::
+
+    [project.entry-points."pmoss.domains"]
+    corridor = "my_package.domain:CORRIDOR"
+
+``pmoss_datasets.stepwise.StepDomain`` has good defaults for every Gymnasium environment with
+discrete actions: a new domain is a name, an environment id and a few rules.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import load_env_creator
+
+from pmoss_datasets.schema import Array, Episode, Metadata, Played
+from pmoss_env import doors
+from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
+from pmoss_env.machines import Machine
+from pmoss_env.policies import Policy
+from pmoss_env.types import Float64Array, Int8Array
+
+GROUP = "pmoss.domains"
+_OWN = {
+    "spatial": "pmoss_datasets.spatial.domain:SPATIAL",
+    "threads": "pmoss_datasets.threads.domain:THREADS",
+    "access-path": "pmoss_datasets.access_path.domain:ACCESS_PATH",
+}
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A policy's episode.
+
+    Attributes:
+        actions: of each step.
+        start: what the environment reports at the start, in the domain's unit; NaN if nothing.
+        outcome: what it reports at the end.
+        illegal_actions: actions on masked places.
+        seconds: wall time of the policy.
+        total: sum of the rewards that the environment paid.
+    """
+
+    actions: tuple[int, ...]
+    start: float
+    outcome: float
+    illegal_actions: int
+    seconds: float
+    total: float
+
+
+class Player(Protocol):
+    """Plays the episodes of one recipe, each by itself: number and seed decide all of it."""
+
+    def episode(self, number: int) -> Played:
+        """Plays one episode of the dataset."""
+
+    def reference(self, number: int) -> Sequence[float]:
+        """Outcomes of one reference episode, one for each of the domain's ``references``."""
+
+    def replay(
+        self,
+        seed: int,
+        actions: Array,
+        number: int,
+        see: Callable[[int, Any], None] | None = None,
+    ) -> Played:
+        """Plays an episode whose actions are known.
+
+        Args:
+            seed: of the environment's reset.
+            actions: (T,) its actions.
+            number: of the episode.
+            see: called with (step, observation) before every step.
+
+        Raises:
+            DatasetError: the actions do not end the episode, or one is not allowed.
+        """
+
+    def close(self) -> None:
+        """Releases the environment."""
+
+
+class Expander(Protocol):
+    """Expands the episodes of one dataset to what an agent saw."""
+
+    @property
+    def space(self) -> spaces.Dict:
+        """Of the observations by key; an observation that is one array has the key "observation".
+
+        It is the environment's own space where that is a ``Dict``.
+        """
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, A."""
+
+    def masks(self, episode: Any, *, last: bool = False) -> Int8Array:
+        """(T, A) int8, or (T + 1, A) with ``last``: 1 = an action that may be taken."""
+
+    def observations(
+        self, episode: Any, *, last: bool = False, copies: bool = True
+    ) -> dict[str, Array]:
+        """What the environment showed at each step: the keys of ``space``, step axis first.
+
+        Args:
+            episode: of this dataset.
+            last: also the observation after the last step: T + 1 rows in place of T.
+            copies: False may return read-only views of what never changes.
+        """
+
+
+class Judge(Protocol):
+    """Scores the episodes of one environment: what 0 and 100 are in each."""
+
+    def begin(self) -> None:
+        """Takes the episode that the environment has just begun."""
+
+    def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
+        """Outcomes of the episode that score 0 and 100.
+
+        Args:
+            seed: of the environment's reset.
+            budget: of a search, where the domain has one.
+            draws: how many random episodes define 0.
+        """
+
+    def outcome(self, rollout: Rollout) -> float:
+        """Of a rollout at whose end the environment still is; without noise where possible."""
+
+    def close(self) -> None:
+        """Releases what it holds."""
+
+
+class Domain(ABC):
+    """An environment and all that the floors above need to know of it.
+
+    Attributes:
+        name: in recipes, metadata and ``--domain``.
+        env_id: of the environment without any argument.
+        metadata: the class of its datasets' metadata.
+        rewards: modes in which rewards can be told; the first is the usual one.
+        references: names of the reference scores: what scores 0, what scores 100, and others.
+        deterministic: policies that decide by what they see alone.
+        outcome: the field of an episode that says how good it was; more is better.
+        outcome_name: what that is, in words.
+        unit: of the outcome.
+        optional: names of the fields that not every dataset has.
+        ragged: symbols of the fields' axes that may differ in length between episodes.
+        fitting: metadata that datasets must agree in to be merged.
+        presets: folder of committed ``tasks`` and ``tiers``, or None.
+    """
+
+    name: str
+    env_id: str
+    metadata: type[Metadata]
+    rewards: tuple[str, ...]
+    references: tuple[str, ...]
+    deterministic: frozenset[str]
+    outcome: str
+    outcome_name: str
+    unit: str
+    optional: tuple[str, ...] = ()
+    ragged: str = ""
+    fitting: tuple[str, ...] = ("env_kwargs", "optional_fields")
+    presets: Path | None = None
+
+    # The environment.
+
+    @property
+    def env_ids(self) -> list[str]:
+        """Every registered id of this environment."""
+        place = gymnasium.spec(self.env_id).entry_point
+        return [name for name, spec in gymnasium.registry.items() if spec.entry_point == place]
+
+    def parameters(self) -> dict[str, Any]:
+        """The environment's arguments with their defaults."""
+        place = gymnasium.spec(self.env_id).entry_point
+        creator = load_env_creator(place) if isinstance(place, str) else place
+        assert creator is not None
+        return {
+            name: parameter.default
+            for name, parameter in inspect.signature(creator).parameters.items()
+            if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        }
+
+    def make_env(self, kwargs: Mapping[str, Any], env_id: str | None = None) -> Any:
+        """The bare environment, without Gymnasium's wrappers.
+
+        Args:
+            kwargs: plain JSON.
+            env_id: one of ``env_ids``; None: ``env_id``.
+
+        Raises:
+            UnknownNameError: no such id.
+            DescriptionError: an argument that the environment does not have.
+            PmossError: what the environment refuses.
+        """
+        if env_id is not None and env_id not in self.env_ids:
+            raise UnknownNameError("environment", env_id, self.env_ids)
+        known = sorted(self.parameters())
+        for name in kwargs:
+            if name not in known:
+                raise DescriptionError(
+                    f"environment argument {name!r}: unknown; known are {', '.join(known)}"
+                )
+        # Without Gymnasium's wrappers: they check what the tests check, at each step.
+        return gymnasium.make(env_id or self.env_id, **kwargs).unwrapped
+
+    # Recipes.
+
+    @property
+    @abstractmethod
+    def usual(self) -> Mapping[str, Any]:
+        """Arguments that a recipe always states, with their usual values."""
+
+    def check_task(self, kwargs: Mapping[str, Any]) -> None:
+        """Refuses arguments that would not even make a name: DescriptionError."""
+        return None
+
+    @abstractmethod
+    def task(self, kwargs: Mapping[str, Any]) -> str:
+        """The name of the task that an environment with these arguments poses."""
+
+    @abstractmethod
+    def policies(self) -> tuple[str, ...]:
+        """Names of the policies that it brings."""
+
+    @abstractmethod
+    def policy(self, name: str, *, budget: int | None = None) -> Policy:
+        """A policy of its own by name.
+
+        Raises:
+            UnknownNameError: there is none of this name.
+            UnsupportedError: it takes no budget.
+        """
+
+    @abstractmethod
+    def check_recipe(self, recipe: Any) -> None:
+        """Refuses behaviours and options that the domain does not know: DescriptionError."""
+
+    @abstractmethod
+    def tiers(self) -> Mapping[str, Mapping[str, Any]]:
+        """The committed mixtures: the keys of a recipe that each sets, by name."""
+
+    def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether the environment measures the host that it runs on."""
+        return False
+
+    # Episodes and their datasets.
+
+    @abstractmethod
+    def player(self, recipe: Any) -> Player:
+        """What plays the episodes of a ``recipes.Recipe``."""
+
+    @abstractmethod
+    def facts(self, recipe: Any, played: Sequence[Played]) -> dict[str, Any]:
+        """Keys of the metadata that only the domain can tell, ``provenance`` among them."""
+
+    @abstractmethod
+    def episode(self, values: Mapping[str, Any]) -> Any:
+        """The record of one episode, of its values by field."""
+
+    @abstractmethod
+    def values(self, episode: Any) -> Mapping[str, Any]:
+        """The values of an episode by field, None where it lacks an optional one."""
+
+    def measured(self, metadata: Metadata, episodes: Sequence[Any]) -> Metadata:
+        """The metadata with what follows from the episodes, such as the most steps."""
+        return metadata
+
+    def machine(self, metadata: Metadata, where: Path | str) -> Machine | None:
+        """The machine that the episodes ran on, if there is one.
+
+        Raises:
+            DatasetError: no such machine, or one that does not fit the data.
+        """
+        return None
+
+    def metadata_problems(self, metadata: Metadata, *, stored: bool) -> Iterator[str]:
+        """What is wrong with the domain's part of the metadata.
+
+        Args:
+            metadata: of a dataset.
+            stored: as a file has it, which an older version may have written.
+        """
+        yield from ()
+
+    def current_metadata(self, stored: Metadata) -> Metadata:
+        """The metadata of a dataset of another version as this version has it."""
+        return stored
+
+    def current(self, field: str, array: Array, stored: Metadata) -> Array:
+        """A field of such a dataset as this version has it.
+
+        Args:
+            field: its name.
+            array: (N, ...) as stored.
+            stored: the metadata as stored.
+        """
+        return array
+
+    def protocol(self) -> dict[str, Any]:
+        """What besides recipe and version decides the episodes of a collection, as plain JSON."""
+        return {}
+
+    @abstractmethod
+    def problems(
+        self, arrays: Mapping[str, Array], metadata: Metadata, machine: Machine | None
+    ) -> Iterator[str]:
+        """What is wrong with the values; fields that are missing or misshapen are not given."""
+
+    def identity(self, episode: Episode) -> tuple[Any, ...]:
+        """What two episodes have in common if they are the same."""
+        return episode.seed, episode.actions.tobytes()
+
+    def lengths(self, dataset: Any) -> Array:
+        """(N,) int64, the steps of each episode of a dataset: all as many, unless told."""
+        return np.full(len(dataset), dataset.steps)
+
+    @abstractmethod
+    def expander(self, dataset: Any) -> Expander:
+        """What shows the episodes of a ``storage.Dataset`` as an agent saw them."""
+
+    @abstractmethod
+    def rewards_of(self, episode: Any, mode: str) -> Float64Array:
+        """(T,) float64, the reward of each step in one of the ``rewards`` modes.
+
+        Raises:
+            UnknownNameError: another mode.
+            DatasetError: the episode does not know them.
+        """
+
+    def returns_to_go(self, episode: Any, mode: str) -> Float64Array:
+        """(T,) float64, the sum of this step's and all later rewards; raises as rewards_of()."""
+        return np.cumsum(self.rewards_of(episode, mode)[::-1])[::-1].copy()
+
+    def paying(self, kwargs: Mapping[str, Any], mode: str) -> dict[str, Any]:
+        """Arguments of an environment that pays rewards of a mode."""
+        return dict(kwargs)
+
+    def task_of(self, env: Any) -> tuple[dict[str, Any], str]:
+        """What a recipe states of a bare environment, and the mode in which that pays."""
+        kwargs = dict(env.spec.kwargs)
+        kwargs.pop("render_mode", None)
+        return kwargs, self.rewards[0]
+
+    @abstractmethod
+    def reference_returns(
+        self, scores: Mapping[str, Mapping[str, float]], mode: str
+    ) -> tuple[float, float]:
+        """Mean returns in a mode that score 0 and 100, of a dataset's reference scores."""
+
+    def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
+        """What a reference score is, in words."""
+        place = {0: "score 0: ", 1: "score 100: "}.get(self.references.index(name), "")
+        return f"{place}{name}"
+
+    @abstractmethod
+    def describe(self, dataset: Any) -> Mapping[str, str]:
+        """The domain's parts of a card: "episodes", "measured", "outcome" and "limits"."""
+
+    # Evaluation.
+
+    @abstractmethod
+    def judge(self, env: Any) -> Judge:
+        """What scores the episodes of an environment of make_env()."""
+
+    @abstractmethod
+    def play(
+        self,
+        env: Any,
+        policy: Policy,
+        seed: int,
+        judge: Judge | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Rollout:
+        """Plays one episode.
+
+        Args:
+            env: of make_env().
+            policy: it is reset first; see Policy on what else is called.
+            seed: of the environment's reset.
+            judge: of the same environment, for policies that search.
+            options: of the environment's reset.
+        """
+
+    @abstractmethod
+    def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
+        """Plays recorded actions again.
+
+        Raises:
+            DatasetError: they do not end the episode, or cannot be run.
+            UnsupportedError: episodes of this environment do not repeat.
+        """
+
+
+def domain_names() -> list[str]:
+    """Names of our own domains and those of installed packages."""
+    return [*_OWN, *doors.entries(GROUP, own=_OWN)]
+
+
+@lru_cache
+def find_domain(name: str) -> Domain:
+    """A domain by name.
+
+    Raises:
+        UnknownNameError: there is none.
+        PluginError: a package's domain cannot be loaded, or is none.
+    """
+    own = {key: EntryPoint(key, value, GROUP) for key, value in _OWN.items()}
+    found = own | doors.entries(GROUP, own=own)
+    if name not in found:
+        raise UnknownNameError("domain", name, found)
+    domain = doors.load(found[name])
+    if not isinstance(domain, Domain):
+        raise PluginError(f"{name!r} of {GROUP!r}: {found[name].value!r} is no Domain")
+    if domain.name != name:
+        raise PluginError(f"{name!r} of {GROUP!r}: its domain calls itself {domain.name!r}")
+    return domain
+
+
+def domains() -> dict[str, Domain]:
+    """Every domain by name."""
+    return {name: find_domain(name) for name in domain_names()}
+
+
+def domain_of_env(env_id: str) -> Domain:
+    """The domain of an environment's id; UnknownNameError if it is of none."""
+    known: list[str] = []
+    for name in domain_names():
+        domain = find_domain(name)
+        if env_id in domain.env_ids:
+            return domain
+        known += domain.env_ids
+    raise UnknownNameError("environment", env_id, known)
+
+
+__all__ = [
+    "Domain",
+    "Expander",
+    "Judge",
+    "Player",
+    "Rollout",
+    "domain_names",
+    "domain_of_env",
+    "domains",
+    "find_domain",
+]

@@ -1,0 +1,71 @@
+"""What a card says of a dataset of spatial scheduling."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import numpy as np
+
+from pmoss_datasets.spatial.schema import SpatialMetadata
+from pmoss_datasets.storage import Dataset
+
+
+def describe(dataset: Dataset) -> dict[str, str]:
+    """The parts of a card that only this environment can tell; see Domain.describe."""
+    metadata = cast(SpatialMetadata, dataset.metadata)
+    machine = dataset.machine
+    start = dataset.column("incumbent_throughput")
+    return {
+        "episodes": f"of {metadata.slices} steps in `pmoss/SpatialScheduling-v0`: each "
+        f"step puts one slice of a main-memory index on one of {machine.workers.size} worker "
+        f"cores of {machine.name} ({machine.nodes} nodes).",
+        "measured": _measurement(metadata),
+        "outcome": "Final throughput in million queries per second (Mq/s), which is the return of "
+        "the reward modes `terminal` and `slice`; that of `improvement` is less by the "
+        f"incumbent's, {start.mean():.1f} on average.",
+        "limits": _limits(dataset, metadata),
+    }
+
+
+def reference_text(name: str, score: Any) -> str:
+    """What a reference score is, in words."""
+    return {
+        "random": "score 0: random legal schedules",
+        "search": f"score 100: local search, {score.get('budget')} evaluations",
+        "incumbent": "at the start of the same episodes",
+    }[name]
+
+
+def _measurement(metadata: SpatialMetadata) -> str:
+    provenance = metadata.provenance
+    backend = str(provenance.get("backend", metadata.env_kwargs.get("backend")))
+    how = {
+        "analytic": "By the analytic model: no server ran. The same recipe gives the same bits.",
+        "simulated": "By execution-driven simulation of the server: the same recipe gives the same "
+        "bits.",
+        "hardware": "On a real server: it cannot be measured again to the bit.",
+    }.get(backend, f"By {backend}.")
+    told = json.dumps(provenance, sort_keys=True)
+    units = "Counters in million counts per second per slice, off-core values in GB/s, latencies "
+    return f"{how} Provenance: `{told}`. {units}in microseconds, throughputs in Mq/s."
+
+
+def _limits(dataset: Dataset, metadata: SpatialMetadata) -> str:
+    limits = [
+        "Absolute throughputs depend on the software cost of an operation: compare schedules.",
+        "The context of an episode (workload instance, neighbours) is stored, but no observation "
+        "shows it: a policy must read the counters.",
+    ]
+    if np.isnan(dataset.column("throughput")[:, :-1]).any():
+        limits.append("Not every step was measured: there is no `improvement` reward.")
+    absent = [
+        name
+        for name, ratio in zip(
+            metadata.counter_names, dataset.column("incumbent_running_ratio")[0], strict=True
+        )
+        if ratio <= 0
+    ]
+    if absent:
+        limits.append(f"Counters that could not be counted: {', '.join(absent)}.")
+    return "\n".join(limits)

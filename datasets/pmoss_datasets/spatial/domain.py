@@ -1,0 +1,256 @@
+"""Spatial scheduling as a domain: which core serves which slice of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from pmoss_datasets.domain import Domain, Judge, Rollout
+from pmoss_datasets.presets import read_tiers
+from pmoss_datasets.recipes import Recipe
+from pmoss_datasets.schema import Array, Metadata, Played
+from pmoss_datasets.spatial import card, scoring
+from pmoss_datasets.spatial.counter_columns import in_todays_columns
+from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
+from pmoss_datasets.spatial.playing import DETERMINISTIC, ENV_ID, SEARCH, SpatialPlayer
+from pmoss_datasets.spatial.schema import (
+    FIELDS,
+    Episode,
+    SpatialMetadata,
+    machine_facts,
+    machine_of,
+)
+from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
+from pmoss_datasets.storage import Dataset
+from pmoss_env.backends import backend_class
+from pmoss_env.baselines import BASELINES, SEARCHES, make_baseline
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.policies import Policy, SchedulePolicy
+from pmoss_env.types import COUNTER_NAMES, Float64Array
+
+#: Arguments besides machine, workload, load, ... that change what a dataset holds.
+_STORED = (
+    "observation",
+    "incumbent",
+    "order",
+    "workload_seed",
+    "counters",
+    "noise",
+    "constraints",
+    "backend_options",
+    "measure_every",
+)
+
+
+class SpatialDomain(Domain):
+    """Datasets, policies and scores of ``pmoss/SpatialScheduling-v0``."""
+
+    name = "spatial"
+    env_id = ENV_ID
+    metadata = SpatialMetadata
+    rewards = ("terminal", "slice", "improvement")
+    references = ("random", "search", "incumbent")
+    deterministic = DETERMINISTIC
+    outcome = "final_throughput"
+    outcome_name = "final throughput"
+    unit = "Mq/s"
+    optional = tuple(field.name for field in FIELDS if field.optional)
+    ragged = "K"
+    fitting = (*Domain.fitting, "machine", "slices", "counter_names", "offcore_names")
+    presets = Path(__file__).parent / "presets"
+    usual: Mapping[str, Any] = {
+        "machine": "skylake-x-8n",
+        "index": "btree",
+        "workload": "ycsb-a",
+        "slices": 256,
+        "backend": "analytic",
+        "load": "closed",
+        "interference": "none",
+    }
+
+    def check_task(self, kwargs: Mapping[str, Any]) -> None:
+        """Refuses arguments that would not even make a name."""
+        for key in ("machine", "index", "workload", "backend", "load", "interference"):
+            if not isinstance(kwargs[key], str):
+                raise DescriptionError(f"env: {key} = {kwargs[key]!r}: must be a text")
+
+    def task(self, kwargs: Mapping[str, Any]) -> str:
+        """``<machine>-<index>-<workload>``, and where not the usual ones load, interference, ...
+
+        The number of slices is no part of it.
+        """
+        machine, workload = (Path(kwargs[key]).stem for key in ("machine", "workload"))
+        name = f"{machine}-{kwargs['index']}-{workload}"
+        if kwargs["load"] != "closed":
+            name += "-" + kwargs["load"].replace(".", "_")
+        if kwargs["interference"] != "none":
+            name += "-" + kwargs["interference"].replace("_", "-")
+        if kwargs["backend"] != "analytic":
+            name += "-" + kwargs["backend"]
+        defaults = self.parameters()
+        for key in _STORED:
+            value = kwargs.get(key, defaults[key])
+            if value != defaults[key]:
+                parts = value if isinstance(value, Mapping) else {key: value}
+                for part in sorted(parts):
+                    text = f"-{part}-{parts[part]}".removesuffix(".0")  # noise 1.0 is noise 1
+                    name += text.replace("_", "-").replace(".", "_")
+        return name
+
+    def policies(self) -> tuple[str, ...]:
+        """The baselines."""
+        return tuple(BASELINES)
+
+    def policy(self, name: str, *, budget: int | None = None) -> Policy:
+        """A baseline as a policy."""
+        return SchedulePolicy(make_baseline(name, budget=budget))
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Refuses unknown baselines, and budgets and visits of those that do not search."""
+        for behaviour in recipe.behaviours:
+            policy, budget, visits = behaviour.policy, behaviour.budget, behaviour.visits
+            if not behaviour.is_imported and policy not in BASELINES:
+                raise UnknownNameError("policy", policy, [*BASELINES, "module:function"])
+            if budget is not None and policy not in SEARCHES:
+                raise DescriptionError(
+                    f"{policy}: budget = {budget}: only {', '.join(SEARCHES)} search"
+                )
+            if visits > 1 and policy != SEARCH:
+                raise DescriptionError(
+                    f"{policy}: visits = {visits}: must be 1, or more of {SEARCH}"
+                )
+
+    def tiers(self) -> Mapping[str, Mapping[str, Any]]:
+        """The committed mixtures."""
+        return read_tiers(self.presets)
+
+    def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether the backend runs on the host."""
+        return backend_class(str(kwargs["backend"])).measures_host
+
+    def player(self, recipe: Recipe) -> SpatialPlayer:
+        """What plays the episodes of a recipe."""
+        return SpatialPlayer(recipe)
+
+    def facts(self, recipe: Recipe, played: Sequence[Played]) -> dict[str, Any]:
+        """Slices, names of counters and off-core values, machine, provenance."""
+        provenance = dict(played[-1].about["provenance"])
+        provenance.pop("seed", None)  # differs between the episodes; each has its own field
+        return {
+            "slices": played[0].values["actions"].size,
+            "counter_names": COUNTER_NAMES,
+            "offcore_names": tuple(played[-1].about["offcore_names"]),
+            "machine": machine_facts(load_machine(recipe.kwargs["machine"])),
+            "provenance": provenance,
+        }
+
+    def episode(self, values: Mapping[str, Any]) -> Episode:
+        """The record of one episode."""
+        return Episode(**values)
+
+    def values(self, episode: Episode) -> Mapping[str, Any]:
+        """The values of an episode by field."""
+        return vars(episode)
+
+    def machine(self, metadata: Metadata, where: Path | str) -> Machine:
+        """The machine whose cores and tiles schedules and actions refer to."""
+        return machine_of(cast(SpatialMetadata, metadata), where)
+
+    def metadata_problems(self, metadata: Metadata, *, stored: bool) -> Iterator[str]:
+        """What is wrong with the domain's part of the metadata."""
+        return spatial_metadata_problems(cast(SpatialMetadata, metadata), stored=stored)
+
+    def current_metadata(self, stored: Metadata) -> Metadata:
+        """The metadata with the counters of today's table."""
+        return replace(cast(SpatialMetadata, stored), counter_names=COUNTER_NAMES)
+
+    def current(self, field: str, array: Array, stored: Metadata) -> Array:
+        """A field with the counters of today's table; see in_todays_columns()."""
+        return in_todays_columns(field, array, cast(SpatialMetadata, stored).counter_names)
+
+    def protocol(self) -> dict[str, Any]:
+        """The table of counters."""
+        return {"counters": list(COUNTER_NAMES)}
+
+    def problems(
+        self, arrays: Mapping[str, Array], metadata: Metadata, machine: Machine | None
+    ) -> Iterator[str]:
+        """What is wrong with the values."""
+        assert machine is not None
+        return spatial_problems(arrays, cast(SpatialMetadata, metadata), machine)
+
+    def identity(self, episode: Episode) -> tuple[Any, ...]:  # type: ignore[override]
+        """Seeds, actions and incumbent."""
+        return (
+            episode.seed,
+            episode.workload_seed,
+            episode.actions.tobytes(),
+            episode.incumbent_cores.tobytes(),
+        )
+
+    def expander(self, dataset: Dataset) -> Expander:
+        """What shows the episodes as an agent saw them."""
+        return Expander(dataset)
+
+    def rewards_of(self, episode: Episode, mode: str) -> Float64Array:
+        """(T,) float64, million queries per second."""
+        return rewards(episode, mode)
+
+    def returns_to_go(self, episode: Episode, mode: str) -> Float64Array:
+        """(T,) float64, million queries per second."""
+        return returns_to_go(episode, mode)
+
+    def paying(self, kwargs: Mapping[str, Any], mode: str) -> dict[str, Any]:
+        """Arguments of an environment that pays rewards of a mode."""
+        return {**kwargs, "reward": mode}
+
+    def task_of(self, env: Any) -> tuple[dict[str, Any], str]:
+        """What a recipe states of a bare environment, and the mode in which that pays.
+
+        Datasets serve every mode, so the reward is none of it. Shares of the final throughput are
+        known in hindsight only: the environment pays "slice" as "terminal".
+        """
+        kwargs, _ = super().task_of(env)
+        mode = kwargs.pop("reward", None) or env.reward
+        return kwargs, "terminal" if mode == "slice" else mode
+
+    def reference_returns(
+        self, scores: Mapping[str, Mapping[str, float]], mode: str
+    ) -> tuple[float, float]:
+        """Mean returns that score 0 and 100; "improvement" lacks what the incumbents gave."""
+        start = scores["incumbent"]["mean"] if mode == "improvement" else 0.0
+        return scores["random"]["mean"] - start, scores["search"]["mean"] - start
+
+    def describe(self, dataset: Dataset) -> Mapping[str, str]:
+        """The domain's parts of a card."""
+        return card.describe(dataset)
+
+    def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
+        """What a reference score is, in words."""
+        return card.reference_text(name, score)
+
+    def judge(self, env: SpatialSchedulingEnv) -> scoring.SpatialJudge:
+        """Random legal schedules score 0, searched ones 100."""
+        return scoring.SpatialJudge(env)
+
+    def play(
+        self,
+        env: Any,
+        policy: Policy,
+        seed: int,
+        judge: Judge | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Rollout:
+        """Plays one episode; a baseline plans it at its beginning."""
+        return scoring.play(env, policy, seed, judge, options)
+
+    def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
+        """Plays recorded actions again."""
+        return scoring.rerun(env, seed, actions)
+
+
+SPATIAL = SpatialDomain()

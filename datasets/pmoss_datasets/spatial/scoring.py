@@ -1,0 +1,144 @@
+"""Playing and scoring episodes of spatial scheduling.
+
+A score is normalised per episode: 0 is the mean of random legal schedules, 100 the best schedule
+that local search finds with the stated budget.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from pmoss_datasets.domain import Judge, Rollout
+from pmoss_env.baselines import local_search, random
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
+from pmoss_env.policies import Policy, SchedulePolicy
+from pmoss_env.types import Schedule
+
+
+class SpatialJudge:
+    """Scores schedules by a backend of the environment's kind, and has one that can be searched.
+
+    Attributes:
+        searchable: a backend for baselines that search; it may be asked after every move.
+    """
+
+    def __init__(self, env: SpatialSchedulingEnv) -> None:
+        self._env = env
+        self._backend: Any = env.new_backend()
+        self.searchable: Any = (
+            self._backend if self._backend.incremental else env.new_searchable_backend()
+        )
+
+    def begin(self) -> None:
+        """Takes the workload instance and the co-tenants of the environment's episode."""
+        self._backend.set_instance(self._env.instance)
+        self.searchable.set_instance(self._env.instance)
+
+    def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
+        """Throughputs of the present episode that score 0 and 100, Mq/s; see Judge."""
+        context = self._env.context(np.random.default_rng((seed, 0)), self.searchable)
+        drawn = [self.throughput(random(context)) for _ in range(draws)]
+        context = self._env.context(np.random.default_rng((seed, 1)), self.searchable)
+        found = local_search(context, budget)
+        if self._backend is self.searchable:
+            return float(np.mean(drawn)), found.throughput
+        return float(np.mean(drawn)), self.throughput(found.schedule)
+
+    def outcome(self, rollout: Rollout) -> float:
+        """Of the environment's schedule, Mq/s, by the judge's own backend."""
+        return self.throughput(self._env.schedule)
+
+    def throughput(self, schedule: Schedule) -> float:
+        """Of a schedule on the present instance, Mq/s."""
+        if self._backend is self.searchable:
+            return float(self.searchable.place(schedule))
+        return float(self._backend.measure(schedule, seed=0).throughput)
+
+    def close(self) -> None:
+        """Releases the backends."""
+        self._backend.close()
+        self.searchable.close()
+
+
+def play(
+    env: SpatialSchedulingEnv,
+    policy: Policy,
+    seed: int,
+    judge: Judge | None = None,
+    options: dict[str, Any] | None = None,
+) -> Rollout:
+    """Plays one episode; see Domain.play.
+
+    Args:
+        env: the bare environment.
+        policy: it is reset first; a SchedulePolicy also plans.
+        seed: of the environment's reset.
+        judge: of the same environment; it has the backend that baselines search on.
+        options: of the environment's reset, e.g. ``{"incumbent": schedule}``.
+    """
+    observation, info = env.reset(seed=seed, options=options)
+    backend: Any = getattr(judge, "searchable", None)
+    if backend is not None:
+        backend.set_instance(env.instance)
+    began = time.perf_counter()
+    policy.reset()
+    if isinstance(policy, SchedulePolicy):
+        # A stream of its own: the reference schedules must not shift what a baseline draws.
+        policy.plan(env.context(np.random.default_rng((seed, 2)), backend), env.order)
+    seconds = time.perf_counter() - began
+    observe: Callable[[float], None] | None = getattr(policy, "observe", None)
+    actions: list[int] = []
+    total, terminated = 0.0, False
+    while not terminated:
+        began = time.perf_counter()
+        action = int(policy.act(observation, info["action_mask"]))
+        seconds += time.perf_counter() - began
+        actions.append(action)
+        before = info["throughput"]
+        observation, reward, terminated, _, info = env.step(action)
+        total += float(reward)
+        if observe is not None:
+            began = time.perf_counter()
+            observe(info["throughput"] - before)
+            seconds += time.perf_counter() - began
+    return Rollout(
+        tuple(actions),
+        info["incumbent_throughput"],
+        info["throughput"],
+        info["illegal_actions"],
+        seconds,
+        total,
+    )
+
+
+def rerun(env: SpatialSchedulingEnv, seed: int, actions: Sequence[int]) -> Rollout:
+    """Plays recorded actions again; see Domain.rerun."""
+    if not env.backend.repeatable:
+        raise UnsupportedError(
+            f"results of the backend {env.backend.name!r} cannot be replayed: it measures, and "
+            "never twice the same"
+        )
+    _, info = env.reset(seed=seed)
+    total, done = 0.0, False
+    try:
+        for action in actions:
+            _, reward, done, _, info = env.step(action)
+            total += float(reward)
+    except (IllegalActionError, ResetNeeded) as error:
+        raise DatasetError(f"the actions cannot be run again: {error}") from error
+    if not done:
+        raise DatasetError(f"{len(actions)} actions do not end the episode")
+    return Rollout(
+        tuple(actions),
+        info["incumbent_throughput"],
+        info["throughput"],
+        info["illegal_actions"],
+        0.0,
+        total,
+    )

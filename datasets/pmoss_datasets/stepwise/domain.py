@@ -1,0 +1,329 @@
+"""A domain with a default for everything but its name, its environment and its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import gymnasium
+import numpy as np
+
+from pmoss_datasets.domain import Domain, Judge, Rollout
+from pmoss_datasets.presets import read_tiers
+from pmoss_datasets.recipes import Recipe
+from pmoss_datasets.schema import Array, Metadata, Played, first_wrong
+from pmoss_datasets.stepwise.expansion import StepExpander
+from pmoss_datasets.stepwise.playing import StepPlayer, play, rerun
+from pmoss_datasets.stepwise.policies import Rule, RulePolicy, any_legal
+from pmoss_datasets.stepwise.schema import INFO, OBSERVATION, StepEpisode, StepMetadata
+from pmoss_datasets.storage import Dataset
+from pmoss_env.errors import (
+    DatasetError,
+    DescriptionError,
+    PmossError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.policies import Policy
+from pmoss_env.types import Float64Array
+
+
+class StepDomain(Domain):
+    """Episodes of any Gymnasium environment with discrete actions, recorded step by step.
+
+    A subclass gives at least ``name``, ``env_id`` and ``rules``. Observations are kept as they are,
+    so that nothing has to be expanded; the environment must repeat an episode by its seed and its
+    actions. Masks are those of ``info["action_mask"]``, of an "action_mask" in the observation, or
+    of ``action_masks()``; without any all actions are legal.
+
+    Attributes:
+        rules: the policies by name; "random" is added.
+        undecided: names of the rules that use the generator.
+        zero: the policy that scores 0.
+        good: those whose best episode scores 100; all but ``zero`` and "random" if empty.
+        infos: entries of info that datasets keep, as numbers.
+        on_machine: whether the argument ``machine`` names a machine of ``pmoss_env.machines``.
+        repeatable: whether seed and actions give the same episode again.
+    """
+
+    rules: ClassVar[Mapping[str, Rule]]
+    undecided: tuple[str, ...] = ()
+    zero: str = "random"
+    good: tuple[str, ...] = ()
+    infos: tuple[str, ...] = ()
+    on_machine = False
+    repeatable = True
+
+    metadata = StepMetadata
+    rewards = ("environment",)
+    outcome = "outcome"
+    outcome_name = "return"
+    unit = "reward"
+    ragged = "TS"
+    fitting = (*Domain.fitting, "observations", "actions", "infos")
+    usual: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def references(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the reference scores; see Domain."""
+        return self.zero, "best", f"{self.zero} return", "best return"
+
+    @property
+    def deterministic(self) -> frozenset[str]:  # type: ignore[override]
+        """Rules that decide by what they see alone."""
+        return frozenset(set(self.rules) - {*self.undecided, "random"})
+
+    def task(self, kwargs: Mapping[str, Any]) -> str:
+        """The machine if there is one, the domain's name, and all arguments that are not usual."""
+        parts = [Path(str(kwargs["machine"])).stem] if self.on_machine else []
+        return "-".join([*parts, self.name, *self.unusual(kwargs, {"machine"})])
+
+    def unusual(self, kwargs: Mapping[str, Any], but: set[str]) -> Iterator[str]:
+        """``<name>-<value>`` of the arguments that are not the environment's defaults."""
+        defaults = self.parameters()
+        for key in sorted(set(kwargs) - but):
+            if kwargs[key] != self.usual.get(key, defaults[key]):
+                yield f"{key}-{kwargs[key]}".replace("_", "-").replace(".", "_")
+
+    def check_task(self, kwargs: Mapping[str, Any]) -> None:
+        """Refuses a machine that is no string."""
+        if self.on_machine and not isinstance(kwargs.get("machine"), str):
+            raise DescriptionError(f"env: machine = {kwargs.get('machine')!r}: must be a text")
+
+    def policies(self) -> tuple[str, ...]:
+        """The rules, and "random"."""
+        return tuple(dict.fromkeys(["random", *self.rules]))
+
+    def policy(self, name: str, *, budget: int | None = None) -> Policy:
+        """A rule as a policy."""
+        if budget is not None:
+            raise UnsupportedError(f"{name!r} takes no budget: nothing in {self.name!r} searches")
+        if name not in self.policies():
+            raise UnknownNameError("policy", name, self.policies())
+        return RulePolicy(self.rules.get(name, any_legal))
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Refuses unknown rules, and what only searches can."""
+        if recipe.counterfactuals:
+            raise DescriptionError(f"counterfactuals: not known of {self.name!r}")
+        for behaviour in recipe.behaviours:
+            if not behaviour.is_imported and behaviour.policy not in self.policies():
+                known = [*self.policies(), "module:function"]
+                raise UnknownNameError("policy", behaviour.policy, known)
+            for key, usual in (("budget", None), ("visits", 1)):
+                if (value := getattr(behaviour, key)) != usual:
+                    raise DescriptionError(
+                        f"{behaviour.policy}: {key} = {value}: nothing in {self.name!r} searches"
+                    )
+
+    def tiers(self) -> Mapping[str, Mapping[str, Any]]:
+        """The committed mixtures, or else some made of the rules."""
+        if self.presets is not None:
+            return read_tiers(self.presets)
+        good = [{"policy": name} for name in self._good]
+        every = [{"policy": name} for name in self.policies()]
+        return {
+            "random": {"behaviours": [{"policy": "random"}], "seed": 1},
+            "medium": {"behaviours": [{**rule, "epsilon": 0.3} for rule in good], "seed": 3},
+            "expert": {"behaviours": good, "seed": 5},
+            "mixed": {"behaviours": every, "seed": 0},
+        }
+
+    @property
+    def _good(self) -> tuple[str, ...]:
+        others = tuple(name for name in self.rules if name not in (self.zero, "random"))
+        return self.good or others or (self.zero,)
+
+    # Episodes.
+
+    def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
+        """How good an episode was; more is better.
+
+        Args:
+            info: of its last step.
+            total: the sum of its rewards.
+        """
+        return total
+
+    def player(self, recipe: Recipe) -> StepPlayer:
+        """What plays the episodes of a recipe."""
+        return StepPlayer(self, recipe)
+
+    def facts(self, recipe: Recipe, played: Sequence[Played]) -> dict[str, Any]:
+        """Shapes of observations, actions and episodes."""
+        first = played[0].values
+        return {
+            "steps": max(int(each.values["steps"]) for each in played),
+            "actions": first["action_mask"].shape[1],
+            "observations": {
+                name.removeprefix(OBSERVATION): {
+                    "dtype": str(value.dtype),
+                    "shape": list(value.shape[1:]),
+                }
+                for name, value in first.items()
+                if name.startswith(OBSERVATION)
+            },
+            "infos": tuple(n.removeprefix(INFO) for n in first if n.startswith(INFO)),
+            "provenance": {"environment": self.env_id},
+        }
+
+    def episode(self, values: Mapping[str, Any]) -> StepEpisode:
+        """The record of one episode."""
+        return StepEpisode.of(values)
+
+    def values(self, episode: StepEpisode) -> Mapping[str, Any]:
+        """The values of an episode by field."""
+        return episode.values()
+
+    def measured(self, metadata: Metadata, episodes: Sequence[StepEpisode]) -> Metadata:
+        """The metadata with the steps of the longest episode."""
+        longest = max(episode.steps for episode in episodes)
+        return replace(cast(StepMetadata, metadata), steps=longest)
+
+    def machine(self, metadata: Metadata, where: Path | str) -> Machine | None:
+        """The machine of the argument ``machine``, if the environment has one."""
+        if not self.on_machine:
+            return None
+        name = str(metadata.env_kwargs.get("machine"))
+        try:
+            return load_machine(name)
+        except PmossError as error:
+            raise DatasetError(f"{where}: env_kwargs: machine = {name!r}: {error}") from error
+
+    def problems(
+        self, arrays: Mapping[str, Array], metadata: Metadata, machine: Machine | None
+    ) -> Iterator[str]:
+        """Lengths must fit, and the mask must allow every action."""
+        if not {"steps", "actions", "action_mask", "propensity"} <= set(arrays):
+            return
+        steps, actions, masks = arrays["steps"], arrays["actions"], arrays["action_mask"]
+        most = metadata.sizes["T"]
+        wrong = (steps < 1) | (steps > most)
+        yield from first_wrong(wrong, "steps", steps, f"must lie between 1 and {most}")
+        played = np.arange(most) < steps[:, None]
+        outside = (actions < 0) | (actions >= masks.shape[2])
+        inside = np.where(outside, 0, actions)
+        allowed = np.take_along_axis(masks[:, :-1], inside[..., None], axis=2)[..., 0]
+        rule = "is not allowed by the mask"
+        yield from first_wrong(played & (outside | (allowed == 0)), "actions", actions, rule)
+        chances, rule = arrays["propensity"], "of an action that was chosen"
+        yield from first_wrong(played & (chances == 0), "propensity", chances, rule)
+
+    def lengths(self, dataset: Dataset) -> Array:
+        """(N,) int64, the steps of each episode."""
+        return dataset.column("steps")
+
+    def expander(self, dataset: Dataset) -> StepExpander:
+        """What shows the episodes as an agent saw them."""
+        env = self.make_env(dataset.metadata.env_kwargs)
+        try:
+            return StepExpander(env.observation_space, cast(StepMetadata, dataset.metadata))
+        finally:
+            env.close()
+
+    def rewards_of(self, episode: StepEpisode, mode: str) -> Float64Array:
+        """(T,) float64, as the environment paid."""
+        if mode not in self.rewards:
+            raise UnknownNameError("reward", mode, self.rewards)
+        return episode.rewards
+
+    def reference_returns(
+        self, scores: Mapping[str, Mapping[str, float]], mode: str
+    ) -> tuple[float, float]:
+        """Mean returns that score 0 and 100."""
+        low, high = self.references[2:]
+        return scores[low]["mean"], scores[high]["mean"]
+
+    def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
+        """What a reference score is, in words."""
+        return {
+            self.references[0]: f"score 0: {self.zero}",
+            self.references[1]: f"score 100: the best of {', '.join(self._good)}",
+            self.references[2]: f"return of {self.zero}",
+            self.references[3]: "return of the best",
+        }[name]
+
+    def describe(self, dataset: Dataset) -> Mapping[str, str]:
+        """The domain's parts of a card."""
+        steps = self.lengths(dataset)
+        repeats = "the same recipe gives the same bits" if self.repeatable else "it does not repeat"
+        return {
+            "episodes": f"of {steps.min()} to {steps.max()} steps in `{self.env_id}`, recorded "
+            "step by step.",
+            "measured": f"By the environment: {repeats}. Observations are kept as they were shown.",
+            "outcome": f"The outcome of an episode is its {self.outcome_name}, in {self.unit}.",
+            "limits": "",
+        }
+
+    # Evaluation.
+
+    def reference_rollouts(self, env: Any, seed: int, draws: int) -> tuple[Rollout, Rollout]:
+        """The mean of what scores 0, and the best of what scores 100, in one episode.
+
+        Args:
+            env: of make_env(); it is reset.
+            seed: of the environment's reset.
+            draws: episodes of a policy that uses chance; 1 of any other.
+        """
+        count = 1 if self.zero in self.deterministic else draws
+        low = [
+            play(self, env, self.policy(self.zero), seed, stream=3 + draw) for draw in range(count)
+        ]
+        mean = Rollout(
+            low[0].actions,
+            low[0].start,
+            float(np.mean([each.outcome for each in low])),
+            0,
+            0.0,
+            float(np.mean([each.total for each in low])),
+        )
+        high = [play(self, env, self.policy(name), seed) for name in self._good]
+        return mean, max(high, key=lambda each: each.outcome)
+
+    def judge(self, env: Any) -> Judge:
+        """What scores the episodes of an environment."""
+        return StepJudge(self, env)
+
+    def play(
+        self,
+        env: Any,
+        policy: Policy,
+        seed: int,
+        judge: Judge | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Rollout:
+        """Plays one episode."""
+        return play(self, env, policy, seed, options)
+
+    def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
+        """Plays recorded actions again."""
+        if not self.repeatable:
+            raise UnsupportedError(f"{self.name!r}: its episodes do not repeat")
+        return rerun(self, env, seed, actions)
+
+
+class StepJudge:
+    """Scores episodes by the domain's policies in an environment of its own."""
+
+    def __init__(self, domain: StepDomain, env: Any) -> None:
+        self._domain = domain
+        self._env = gymnasium.make(env.spec).unwrapped
+
+    def begin(self) -> None:
+        """Nothing: the seed says which episode it is."""
+
+    def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
+        """Outcomes of the episode that score 0 and 100; see Judge."""
+        low, high = self._domain.reference_rollouts(self._env, seed, draws)
+        return low.outcome, high.outcome
+
+    def outcome(self, rollout: Rollout) -> float:
+        """As the environment told it."""
+        return rollout.outcome
+
+    def close(self) -> None:
+        """Releases the environment."""
+        self._env.close()

@@ -1,0 +1,44 @@
+"""Recorded steps as an agent saw them: nothing has to be computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from pmoss_datasets.schema import Array
+from pmoss_datasets.stepwise.schema import StepEpisode, StepMetadata
+from pmoss_env.types import Int8Array
+
+
+class StepExpander:
+    """Shows the episodes of one dataset; see Expander."""
+
+    def __init__(self, space: spaces.Space[Any], metadata: StepMetadata) -> None:
+        """Takes the environment's observation space."""
+        self._space = (
+            space if isinstance(space, spaces.Dict) else spaces.Dict({"observation": space})
+        )
+        self._actions = metadata.actions
+
+    @property
+    def space(self) -> spaces.Dict:
+        """Of the observations by key."""
+        return self._space
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, A."""
+        return self._actions
+
+    def masks(self, episode: StepEpisode, *, last: bool = False) -> Int8Array:
+        """(T, A) int8, or (T + 1, A) with ``last``: 1 = an action that may be taken."""
+        return episode.action_mask[: episode.steps + last]
+
+    def observations(
+        self, episode: StepEpisode, *, last: bool = False, copies: bool = True
+    ) -> dict[str, Array]:
+        """What the environment showed at each step; see Expander."""
+        shown = {key: episode.observations[key][: episode.steps + last] for key in self._space}
+        return {key: np.array(value) for key, value in shown.items()} if copies else shown

@@ -1,0 +1,271 @@
+"""Playing episodes step by step, and recording all that an agent saw, chose and was paid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from pmoss_datasets.domain import Rollout
+from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
+from pmoss_datasets.recipes import Behaviour, Recipe
+from pmoss_datasets.schema import Array, Played
+from pmoss_datasets.stepwise.policies import legal
+from pmoss_datasets.stepwise.schema import StepEpisode
+from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
+from pmoss_env.policies import Policy
+from pmoss_env.types import Int8Array
+
+
+class Rules(Protocol):
+    """What playing needs to know of a domain; see Domain and StepDomain."""
+
+    name: str
+    infos: tuple[str, ...]
+
+    @property
+    def deterministic(self) -> frozenset[str]:
+        """Policies that decide by what they see alone."""
+
+    def make_env(self, kwargs: Mapping[str, Any], env_id: str | None = None) -> Any:
+        """The bare environment."""
+
+    def policy(self, name: str, *, budget: int | None = None) -> Policy:
+        """A policy by name."""
+
+    def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
+        """How good an episode was."""
+
+    def reference_rollouts(self, env: Any, seed: int, draws: int) -> tuple[Rollout, Rollout]:
+        """What scores 0 and 100."""
+
+
+#: (step, observation, (A,) mask) -> (action, probability of that choice).
+Choice = Callable[[int, Any, Int8Array], tuple[int, float]]
+
+
+@dataclass
+class _Record:
+    """What is kept of an episode while it is played."""
+
+    actions: list[int] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    masks: list[Int8Array] = field(default_factory=list)
+    shown: dict[str, list[Array]] = field(default_factory=dict)
+    told: dict[str, list[float]] = field(default_factory=dict)
+
+    def state(self, observation: Any, mask: Int8Array, info: Mapping[str, Any]) -> None:
+        """Keeps what a state shows."""
+        self.masks.append(mask)
+        parts = observation if isinstance(observation, dict) else {"observation": observation}
+        for key, value in parts.items():
+            self.shown.setdefault(key, []).append(np.array(value))
+        for name, values in self.told.items():
+            values.append(float(info[name]))
+
+
+class StepPlayer:
+    """Plays the episodes of one recipe, each by itself: number and seed decide all of it."""
+
+    def __init__(self, domain: Rules, recipe: Recipe) -> None:
+        """Makes the environment; raises what it raises.
+
+        Raises:
+            UnsupportedError: its actions are not numbered from 0.
+        """
+        self._domain = domain
+        self._recipe = recipe
+        self._env = domain.make_env(recipe.kwargs)
+        space = self._env.action_space
+        if not isinstance(space, spaces.Discrete) or space.start != 0:
+            raise UnsupportedError(
+                f"{domain.name}: action space {space}: episodes are recorded of Discrete "
+                "spaces that start at 0"
+            )
+        self._policies: dict[Behaviour, Policy] = {}
+
+    def episode(self, number: int) -> Played:
+        """Plays one episode of the dataset."""
+        recipe = self._recipe
+        which = recipe.behaviour(number)
+        behaviour = recipe.behaviours[which]
+        seed, rng = chance(recipe.seed, PLAY, number)
+        if behaviour not in self._policies:
+            self._policies[behaviour] = (
+                imported_policy(behaviour)
+                if behaviour.is_imported
+                else self._domain.policy(behaviour.policy)
+            )
+        policy = self._policies[behaviour]
+        return self._record(seed, self._choice(behaviour, policy, rng), which, number, policy, rng)
+
+    def reference(self, number: int) -> tuple[float, ...]:
+        """Outcomes of what scores 0 and 100, then their returns."""
+        seed, _ = chance(self._recipe.seed, REFERENCE, number)
+        low, high = self._domain.reference_rollouts(self._env, seed, draws=1)
+        return low.outcome, high.outcome, low.total, high.total
+
+    def replay(
+        self,
+        seed: int,
+        actions: Array,
+        number: int,
+        see: Callable[[int, Any], None] | None = None,
+    ) -> Played:
+        """Plays an episode whose actions are known; see Player.replay."""
+
+        def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
+            if see is not None:
+                see(t, observation)
+            if t >= actions.size:
+                raise DatasetError(f"actions: {actions.size}: do not end the episode")
+            action = int(actions[t])
+            if not (0 <= action < mask.size and mask[action]):
+                raise DatasetError(f"actions: step {t}: the mask forbids {action}")
+            return action, np.nan
+
+        played = self._record(seed, choose, 0, number)
+        if played.values["steps"] != actions.size:
+            raise DatasetError(
+                f"actions: {actions.size}: the episode ends after {played.values['steps']}"
+            )
+        return played
+
+    def close(self) -> None:
+        """Releases the environment."""
+        self._env.close()
+
+    def _choice(self, behaviour: Behaviour, policy: Policy, rng: np.random.Generator) -> Choice:
+        epsilon = behaviour.epsilon
+
+        def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
+            wanted = action = int(policy.act(observation, mask))
+            share = 1.0 / np.count_nonzero(mask)
+            if epsilon and rng.random() < epsilon:
+                action = int(rng.choice(np.flatnonzero(mask)))
+            if behaviour.policy == "random" or epsilon == 1:
+                return action, share
+            if behaviour.policy in self._domain.deterministic:
+                return action, epsilon * share + (1 - epsilon) * (action == wanted)
+            return action, np.nan
+
+        return choose
+
+    def _record(
+        self,
+        seed: int,
+        choose: Choice,
+        which: int,
+        number: int,
+        policy: Policy | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Played:
+        env, record = self._env, _Record(told={name: [] for name in self._domain.infos})
+        observation, info = env.reset(seed=seed)
+        start(policy, env, rng)
+        observe = getattr(policy, "observe", None)
+        mask = legal(env, observation, info)
+        record.state(observation, mask, info)
+        ended = False
+        while not ended:
+            action, chance_of_it = choose(len(record.actions), observation, mask)
+            if not (0 <= action < mask.size and mask[action]):
+                raise DatasetError(f"seed {seed}: the policy chose {action}, which is not allowed")
+            observation, reward, terminated, truncated, info = env.step(action)
+            mask = legal(env, observation, info)
+            record.actions.append(action)
+            record.propensity.append(chance_of_it)
+            record.rewards.append(float(reward))
+            record.state(observation, mask, info)
+            if observe is not None:
+                observe(float(reward))
+            ended = bool(terminated or truncated)
+        episode = StepEpisode(
+            episode=number,
+            seed=seed,
+            policy=which,
+            outcome=self._domain.outcome_of(info, float(np.sum(record.rewards))),
+            actions=np.array(record.actions, dtype=np.int32),
+            propensity=np.array(record.propensity, dtype=np.float32),
+            rewards=np.array(record.rewards),
+            action_mask=np.stack(record.masks),
+            observations={key: np.stack(rows) for key, rows in record.shown.items()},
+            infos={name: np.array(rows) for name, rows in record.told.items()},
+        )
+        return Played(episode.values())
+
+
+def start(policy: Policy | None, env: Any, rng: np.random.Generator | None) -> None:
+    """Begins a policy's episode; one that follows a rule sees the environment."""
+    if policy is None:
+        return
+    policy.reset()
+    begin = getattr(policy, "begin", None)
+    if begin is not None:
+        begin(env, rng)
+
+
+def play(
+    domain: Rules,
+    env: Any,
+    policy: Policy,
+    seed: int,
+    options: dict[str, Any] | None = None,
+    stream: int = 2,
+) -> Rollout:
+    """Plays one episode; see Domain.play.
+
+    Args:
+        domain: of the environment.
+        env: the bare environment.
+        policy: it is reset first, and told the reward of every step if it has ``observe``.
+        seed: of the environment's reset.
+        options: of the environment's reset.
+        stream: of the policy's chance: another one draws anew on the same episode.
+    """
+    observation, info = env.reset(seed=seed, options=options)
+    began = time.perf_counter()
+    start(policy, env, np.random.default_rng((seed, stream)))
+    seconds = time.perf_counter() - began
+    observe = getattr(policy, "observe", None)
+    actions: list[int] = []
+    total, illegal, ended = 0.0, 0, False
+    while not ended:
+        mask = legal(env, observation, info)
+        began = time.perf_counter()
+        action = int(policy.act(observation, mask))
+        seconds += time.perf_counter() - began
+        illegal += not mask[action]
+        observation, reward, terminated, truncated, info = env.step(action)
+        ended = bool(terminated or truncated)
+        actions.append(action)
+        total += float(reward)
+        if observe is not None:
+            began = time.perf_counter()
+            observe(float(reward))
+            seconds += time.perf_counter() - began
+    outcome = domain.outcome_of(info, total)
+    return Rollout(tuple(actions), float("nan"), outcome, illegal, seconds, total)
+
+
+def rerun(domain: Rules, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
+    """Plays recorded actions again; see Domain.rerun."""
+    observation, info = env.reset(seed=seed)
+    total, illegal, ended = 0.0, 0, False
+    try:
+        for action in actions:
+            illegal += not legal(env, observation, info)[action]
+            observation, reward, terminated, truncated, info = env.step(action)
+            total, ended = total + float(reward), bool(terminated or truncated)
+    except (IllegalActionError, IndexError, ResetNeeded) as error:
+        raise DatasetError(f"the actions cannot be run again: {error}") from error
+    if not ended:
+        raise DatasetError(f"{len(actions)} actions do not end the episode")
+    outcome = domain.outcome_of(info, total)
+    return Rollout(tuple(actions), float("nan"), outcome, illegal, 0.0, total)

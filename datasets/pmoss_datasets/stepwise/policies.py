@@ -1,0 +1,50 @@
+"""Rules as policies: what an environment's own policies are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.types import Int8Array
+
+#: (bare environment, observation, (A,) action mask, generator) -> action.
+Rule = Callable[[Any, Any, Int8Array, np.random.Generator], int]
+
+
+def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> int:
+    """Any legal action, all equally likely."""
+    return int(rng.choice(np.flatnonzero(mask)))
+
+
+class RulePolicy:
+    """Follows a rule; episodes begin with begin(), which shows it the environment."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._env: Any = None
+        self._rng = np.random.default_rng(0)
+
+    def begin(self, env: Any, rng: np.random.Generator) -> None:
+        """Takes the bare environment and the chance of an episode that has just begun."""
+        self._env, self._rng = env, rng
+
+    def reset(self) -> None:
+        """Nothing is kept between episodes."""
+
+    def act(self, observation: Any, action_mask: Int8Array) -> int:
+        """The rule's action."""
+        return int(self._rule(self._env, observation, action_mask, self._rng))
+
+
+def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:
+    """(A,) int8, 1 = legal: of info, of the observation, of ``action_masks()``, or all."""
+    mask: Any = info.get("action_mask")
+    if mask is None and isinstance(observation, dict):
+        mask = observation.get("action_mask")
+    if mask is None and hasattr(env, "action_masks"):
+        mask = env.action_masks()
+    if mask is None:
+        mask = np.ones(int(env.action_space.n))
+    return np.asarray(mask, dtype=np.int8).copy()

@@ -21,7 +21,7 @@ constexpr DecayKernels kernels{"baseline", absent, decay, sum_row};
 
 #if defined(__x86_64__)
 namespace avx2 {
-#define PMOSS_TARGET __attribute__((target("avx2")))
+#define PMOSS_TARGET [[gnu::target("avx2")]]
 #define PMOSS_WIDTH 4
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
@@ -30,7 +30,11 @@ constexpr DecayKernels kernels{"avx2", absent, decay, sum_row};
 }  // namespace avx2
 
 namespace avx512 {
-#define PMOSS_TARGET __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
+#if defined(__clang__)
+#define PMOSS_TARGET [[gnu::target("avx512f,avx512dq")]]
+#else  // of its own accord this compiler prefers half the width
+#define PMOSS_TARGET [[gnu::target("avx512f,avx512dq,prefer-vector-width=512")]]
+#endif
 #define PMOSS_WIDTH 8
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH

@@ -9,7 +9,6 @@
 namespace pmoss::analytic {
 namespace {
 
-constexpr double per_point = SliceTables::per_point;
 constexpr std::size_t points = SliceTables::points;
 constexpr std::size_t phases = SliceTables::points_per_octave;
 

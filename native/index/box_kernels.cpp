@@ -23,7 +23,7 @@ std::uint64_t scalar_boxes(const Boxes& boxes, unsigned n, const Rectangle& rang
 
 #if PMOSS_X86_SIMD
 
-#define PMOSS_TARGET __attribute__((target("avx2")))
+#define PMOSS_TARGET [[gnu::target("avx2")]]
 
 // There are no unsigned comparisons, but maxima and minima.
 PMOSS_TARGET inline __m256i at_most(const std::uint32_t* numbers, __m256i bound) noexcept {
@@ -55,7 +55,7 @@ PMOSS_TARGET std::uint64_t avx2_boxes(const Boxes& boxes, unsigned n,
 }
 
 #undef PMOSS_TARGET
-#define PMOSS_TARGET __attribute__((target("avx512f")))
+#define PMOSS_TARGET [[gnu::target("avx512f")]]
 
 PMOSS_TARGET std::uint64_t avx512_boxes(const Boxes& boxes, unsigned n,
                                         const Rectangle& range) noexcept {

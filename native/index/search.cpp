@@ -71,7 +71,7 @@ inline unsigned line_equal(const std::uint64_t* line, std::uint64_t key) noexcep
 
 namespace avx2 {
 
-#define PMOSS_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define PMOSS_TARGET [[gnu::target("avx2,bmi,bmi2,popcnt")]]
 
 PMOSS_TARGET inline unsigned sample_group(const Node& node, std::uint64_t key) noexcept {
   const __m256i sample = _mm256_set1_epi32(static_cast<int>(node.sample_of(key)));
@@ -114,7 +114,7 @@ PMOSS_TARGET inline unsigned line_equal(const std::uint64_t* keys, std::uint64_t
 
 namespace avx512 {
 
-#define PMOSS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx2,bmi,bmi2,popcnt")))
+#define PMOSS_TARGET [[gnu::target("avx512f,avx512bw,avx512dq,avx2,bmi,bmi2,popcnt")]]
 
 PMOSS_TARGET inline unsigned sample_group(const Node& node, std::uint64_t key) noexcept {
   const __m512i sample = _mm512_set1_epi32(static_cast<int>(node.sample_of(key)));

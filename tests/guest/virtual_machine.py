@@ -186,7 +186,10 @@ def run_in_guest(
             check=False,
         )
     console = re.sub(r"\r", "", done.stdout.decode(errors="replace"))
-    status = (done.returncode >> 1) - 64 if done.returncode > 128 else 125
+    told = re.findall(r"^guest: status (\d+)$", console, re.MULTILINE)
+    status = int(told[-1]) if told else 125
+    if done.returncode > 128:
+        status = (done.returncode >> 1) - 64
     return Outcome(status, console)
 
 

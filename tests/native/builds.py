@@ -1,14 +1,27 @@
 """Builds the C++ tests, each kind in a folder of its own."""
 
 import fcntl
+import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CMAKE = Path(sys.executable).with_name("cmake")
 SANITIZERS = {"plain": "", "thread": "thread", "address-undefined": "address,undefined"}
+#: Set where a run without the other compilers must fail instead of skipping.
+REQUIRED = "PMOSS_REQUIRE_COMPILERS"
+#: What ./run test installs for them.
+PACKAGES = {
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+}
 
 
 def run(*command: object, timeout: float, **environment: str) -> str:
@@ -27,21 +40,70 @@ def run(*command: object, timeout: float, **environment: str) -> str:
     return output
 
 
+def need_compiler(name: str) -> None:
+    """Skips the test at hand without a compiler of PACKAGES, or fails it where it is required."""
+    if shutil.which(name):
+        return
+    reason = f"{name} is missing: apt-get install {PACKAGES[name]}"
+    if os.environ.get(REQUIRED, "") not in ("", "0"):
+        pytest.fail(reason)
+    pytest.skip(f"NOT RUN: {reason}")
+
+
+def configure(build: Path, *options: str) -> None:
+    """Configures a build of the native code without the Python module; warnings are errors."""
+    run(
+        *(CMAKE, "-G", "Ninja", "-S", REPOSITORY / "native", "-B", build),
+        *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_WERROR=ON", *options),
+        f"-DCMAKE_MAKE_PROGRAM={CMAKE.with_name('ninja')}",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        *launcher(),
+        timeout=600,
+    )
+
+
+def launcher() -> list[str]:
+    """Lets ccache compile, where there is one."""
+    return ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+
+
+def check_syntax(build: Path, folders: Sequence[str]) -> list[Path]:
+    """Lets the compiler of a build look at the sources of folders, without generating code."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    chosen = [
+        command
+        for command in commands
+        if Path(command["file"]).relative_to(REPOSITORY / "native").parts[0] in folders
+    ]
+
+    def check(command: dict[str, str]) -> Path:
+        words = shlex.split(command["command"])
+        at = words.index("-o")
+        # A cache keeps objects alone.
+        del words[at : at + 2]
+        words = words[1:] if Path(words[0]).name == "ccache" else words
+        words[words.index("-c")] = "-fsyntax-only"
+        done = subprocess.run(words, cwd=command["directory"], capture_output=True, text=True)
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr[-6000:]}"
+        return Path(command["file"])
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(check, chosen))
+
+
 def build_native(kind: str, *targets: str) -> Path:
     """Builds targets as one of SANITIZERS and returns the build's folder."""
-    build = REPOSITORY / "build" / f"tests-{kind}"
     sanitizer = SANITIZERS[kind]
+    build = REPOSITORY / "build" / f"tests-{kind}"
     build.mkdir(parents=True, exist_ok=True)
     with (build / "lock").open("w") as lock:
         # Another process of the tests may want the same build.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        run(
-            *(CMAKE, "-G", "Ninja", "-S", REPOSITORY / "native", "-B", build),
-            *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_TESTS=ON", "-DPMOSS_WERROR=ON"),
+        configure(
+            build,
+            "-DPMOSS_BUILD_TESTS=ON",
             f"-DPMOSS_SANITIZE={sanitizer}",
             f"-DCMAKE_BUILD_TYPE={'RelWithDebInfo' if sanitizer else 'Release'}",
-            f"-DCMAKE_MAKE_PROGRAM={CMAKE.with_name('ninja')}",
-            timeout=120,
         )
-        run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=1800)
+        run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=3600)
     return build

@@ -2,7 +2,6 @@
 // lies in /command (its words separated by NUL bytes; NAME=value before it, as for env) and reports
 // the exit status to the emulator.
 #include <fcntl.h>
-#include <sys/io.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -16,18 +15,28 @@
 #include <string>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <sys/io.h>
+#endif
+
 namespace {
 
 // QEMU's isa-debug-exit ends with (value << 1) | 1. Statuses begin at 64, so that none looks like
 // one of QEMU's own.
-constexpr unsigned short exit_port = 0xf4;
-constexpr int first_status = 64;
+[[maybe_unused]] constexpr unsigned short exit_port = 0xf4;
+[[maybe_unused]] constexpr int first_status = 64;
 constexpr int most = 63;
 
 [[noreturn]] void leave(int status) {
+#if !defined(__x86_64__)
+  // Other machines have no such port: the last line of the console tells.
+  std::printf("guest: status %d\n", status);
+#endif
   std::fflush(nullptr);
   ::sync();
+#if defined(__x86_64__)
   if (::iopl(3) == 0) outb(static_cast<unsigned char>(first_status + status), exit_port);
+#endif
   ::reboot(RB_POWER_OFF);
   for (;;) ::pause();
 }

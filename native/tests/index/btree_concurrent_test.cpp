@@ -76,7 +76,8 @@ class BTreeConcurrent : public ::testing::TestWithParam<Shape> {};
 /// Each thread writes records of its own, so it knows what it must read; neighbours in every leaf
 /// belong to others, who insert, split and erase there.
 TEST_P(BTreeConcurrent, EachThreadSeesItsOwnWrites) {
-  const auto& [name, slices, key_of] = GetParam();
+  const std::uint32_t slices = GetParam().slices;
+  const auto key_of = GetParam().key;
   BTree tree({.slices = slices, .huge_pages = false});
   std::vector<Map> models(thread_count);
   const std::uint64_t records = scaled(20'000);
@@ -148,7 +149,8 @@ TEST_P(BTreeConcurrent, EachThreadSeesItsOwnWrites) {
 /// All threads write the same records. A value says who wrote it, when and to which record, so
 /// that a wrong one is recognised; in the end each record holds some thread's last write.
 TEST_P(BTreeConcurrent, SharedKeysHoldALastWrite) {
-  const auto& [name, slices, key_of] = GetParam();
+  const std::uint32_t slices = GetParam().slices;
+  const auto key_of = GetParam().key;
   BTree tree({.slices = slices, .huge_pages = false});
   const std::uint64_t records = scaled(30'000);
   const auto value_of = [](std::uint64_t record, unsigned thread, std::uint64_t time) {
@@ -222,7 +224,8 @@ TEST_P(BTreeConcurrent, SharedKeysHoldALastWrite) {
 
 /// Nothing but inserts into one place: roots grow and leaves split as often as they can.
 TEST_P(BTreeConcurrent, NoInsertIsLost) {
-  const auto& [name, slices, key_of] = GetParam();
+  const std::uint32_t slices = GetParam().slices;
+  const auto key_of = GetParam().key;
   BTree tree({.slices = slices, .huge_pages = false});
   const std::uint64_t n = scaled(400'000);
   Verdict verdict;

@@ -1,0 +1,86 @@
+"""The script ./run: from any folder, through a link, and with a Python that is too old."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SHOWS = """#!/bin/sh
+pwd
+command -v pmoss
+echo "$@"
+"""
+OLD = """#!/bin/sh
+[ "$1" = --version ] && echo Python 3.10.12
+exit 1
+"""
+
+
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The script with an installation that does nothing and a pmoss that says how it is called."""
+    folder = tmp_path / "check out"
+    (folder / "native").mkdir(parents=True)
+    (folder / "native" / "a.cpp").touch()
+    for path in ("run", "pyproject.toml"):
+        shutil.copy(REPOSITORY / path, folder / path)
+    for path in ("counter_table.py", "counters.toml"):
+        if (REPOSITORY / "pmoss_env" / path).exists():
+            (folder / "pmoss_env").mkdir(exist_ok=True)
+            shutil.copy(REPOSITORY / "pmoss_env" / path, folder / "pmoss_env" / path)
+    write_program(folder / ".venv" / "bin" / "python", "#!/bin/sh\n")
+    write_program(folder / ".venv" / "bin" / "pmoss", SHOWS)
+    return folder
+
+
+def call(script: Path, *words: str, where: Path, **variables: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(script), *words],
+        cwd=where,
+        env={**os.environ, "PYTHON": sys.executable, **variables},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="./run would install g++")
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_pmoss_runs_where_the_script_was_called(
+    checkout: Path, tmp_path: Path, through_a_link: bool
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    script = checkout / "run"
+    if through_a_link:
+        (tmp_path / "link").symlink_to(script)
+        script = Path("../link")
+    done = call(script, "measure", "--out", "a b.json", where=here)
+    assert done.returncode == 0, done.stderr
+    pmoss = checkout / ".venv" / "bin" / "pmoss"
+    assert done.stdout.splitlines() == [str(here), str(pmoss), "measure --out a b.json"]
+
+
+def test_an_old_python_is_told_what_is_needed(checkout: Path, tmp_path: Path) -> None:
+    """Every Python on the path is 3.10; nothing is installed."""
+    tools = tmp_path / "tools"
+    for name in ("python3", *(f"python3.{minor}" for minor in range(11, 15))):
+        write_program(
+            tools / name, '#!/bin/sh\n[ "$1" = --version ] && echo Python 3.10.12\nexit 1\n'
+        )
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    done = call(checkout / "run", "demo", where=tmp_path, PATH=path, PYTHON="")
+    assert done.returncode == 1
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert "3.10" in done.stderr
+    assert "apt-get" not in done.stderr

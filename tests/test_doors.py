@@ -7,18 +7,11 @@ GROUP = "pmoss.tests"
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Puts a package with entry points on the path, as pip would."""
+def install(install_package):
+    """Puts a package with entry points of the tests' group on the path, as pip would."""
 
     def put(package, entries, code=""):
-        folder = tmp_path / package
-        info = folder / f"{package}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        lines = [f"{name} = {value}" for name, value in entries.items()]
-        (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines]) + "\n")
-        (folder / f"{package}.py").write_text(code)
-        monkeypatch.syspath_prepend(folder)
+        install_package(package, {GROUP: entries}, code)
 
     return put
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from pmoss_datasets.folder import DATA, METADATA
+from pmoss_datasets.folder import DATA, METADATA, read_metadata
 from pmoss_datasets.formats.minari import MAIN
-from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
 from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
@@ -31,6 +31,18 @@ def dataset_folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
+def known_ids(root: str | Path | None = None) -> list[str]:
+    """The ids of all datasets that can be loaded; their arrays are not looked at."""
+    ids = set()
+    for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
+        for folder in dataset_folders(place):
+            with suppress(DatasetError):
+                _, metadata = read_metadata(folder)
+                if isinstance(metadata, dict):
+                    ids.add(str(metadata.get("id")))
+    return sorted(ids)
+
+
 def installed() -> list[Dataset]:
     """The datasets under the default root, and what ships, that can be opened."""
     found = []
@@ -50,13 +62,12 @@ def load(name: str | Path, root: str | Path | None = None) -> Dataset:
         UnknownNameError: no such id.
         DatasetError: it is damaged.
     """
-    if not ID_PATTERN.fullmatch(str(name)):
+    if not str(name).startswith("pmoss/") or Path(name).exists():
         return open_dataset(name)
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():
             return open_dataset(place / name)
-    known = sorted({dataset.metadata.id for dataset in installed()})
-    raise UnknownNameError("dataset", str(name), known)
+    raise UnknownNameError("dataset", str(name), known_ids(root))
 
 
 def verify(folders: Sequence[Path]) -> Iterator[str]:

@@ -256,6 +256,10 @@ class Domain(ABC):
     def tiers(self) -> Mapping[str, Mapping[str, Any]]:
         """The committed mixtures: the keys of a recipe that each sets, by name."""
 
+    def asked(self, env: Mapping[str, Any]) -> dict[str, Any]:
+        """Keys of a recipe for arguments that somebody asked for, ``env`` among them."""
+        return {"env": dict(env)}
+
     def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether the environment measures the host that it runs on."""
         return False

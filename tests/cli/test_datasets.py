@@ -1,5 +1,6 @@
 """`pmoss datasets ...` from end to end, in this process."""
 
+import sys
 from pathlib import Path
 
 import h5py
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from pmoss_datasets import catalog, open_dataset, suite
 from pmoss_datasets.recipes import tier
 from pmoss_env.cli.app import make_app
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
 
 ID = f"pmoss/{suite.TOY}/heuristic-v0"
 
@@ -117,3 +118,42 @@ def test_what_contradicts_is_refused_before_the_work(
     assert isinstance(done.exception, DescriptionError)
     assert complaint in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_other_environments_are_collected_and_listed_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
+    out = tmp_path / "pmoss" / "scans"
+    words = ("--domain", "access-path", "-e", "scans=4", "--episodes", 2, "--policy", "oracle")
+    told = run("collect", out, *words)
+    assert "pmoss/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in told and " ms " in told
+    listed = run("datasets", "list")
+    assert "uv-300h-access-path-scans-4/oracle-v0" in listed and " ms" in listed
+    assert "score 100: the best of oracle" in run("datasets", "show", out)
+    assert "1 datasets, nothing wrong" in run("datasets", "verify", out, "--rebuild")
+    run("datasets", "convert", out, tmp_path / "flat.hdf5", "--to", "d4rl")
+    with pytest.raises(DescriptionError, match="env: load: unknown"):
+        CliRunner().invoke(
+            make_app(),
+            ["collect", str(tmp_path / "x"), "--domain", "threads", "-e", "load=closed"],
+            catch_exceptions=False,
+        )
+
+
+def test_without_h5py_a_listing_names_the_extra_and_ids_are_still_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingExtraError, match="datasets"):
+        CliRunner().invoke(make_app(), ["datasets", "list"], catch_exceptions=False)
+    mistyped = suite.SHIPPED[0].replace("busy", "bussy")
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{suite.SHIPPED[0]}'"):
+        catalog.load(mistyped)
+
+
+def test_extras_are_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pmoss_datasets.collection.run_tasks", lambda *_, **__: 1 / 0)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingExtraError, match="h5py"):
+        CliRunner().invoke(make_app(), ["collect", str(tmp_path / "x")], catch_exceptions=False)

@@ -35,9 +35,18 @@ def test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom(name):
     )
 
 
-def test_tiers_are_played_apart():
-    seeds = [tier(name)["seed"] for name in tier_names()]
-    assert len(set(seeds)) == len(seeds)
+@pytest.mark.parametrize("domain", ["spatial", "threads", "access-path"])
+def test_tiers_are_played_apart(domain):
+    seeds = [tier(name, domain)["seed"] for name in tier_names(domain)]
+    assert len(set(seeds)) == len(seeds) >= 4
+
+
+@pytest.mark.parametrize("domain", ["threads", "access-path"])
+def test_committed_tasks_of_other_domains_bear_their_names(domain):
+    for name in suite.task_names(domain):
+        assert suite.load_task(name).domain == domain
+        assert suite.recipe_of(f"pmoss/{name}/expert-v0").id == f"pmoss/{name}/expert-v0"
+    assert len(suite.suite_ids(domain=domain)) == 4 * len(suite.task_names(domain))
 
 
 @pytest.mark.parametrize("name", ["pmoss/nowhere/mixed-v0", f"pmoss/{suite.TOY}/golden-v0"])

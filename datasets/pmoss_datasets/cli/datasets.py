@@ -15,7 +15,6 @@ from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
-from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 datasets = typer.Typer(
@@ -30,7 +29,13 @@ Processes = Annotated[int, typer.Option(help="The bits are the same for any numb
 Executor = Annotated[str, typer.Option(help="processes, or ray for a cluster.")]
 RayAddress = Annotated[str | None, typer.Option(help="Of the Ray cluster; none: start one here.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace a dataset that is there.")]
-RewardOption = Annotated[Reward, typer.Option(help="Mode of the rewards.")]
+RewardOption = Annotated[
+    str | None,
+    typer.Option(help="Mode of the rewards: terminal, slice or improvement for schedules."),
+]
+DomainOption = Annotated[
+    str, typer.Option(help="Which environment: spatial, threads, access-path, or one of others.")
+]
 
 
 def _check_root(root: Path | None) -> None:
@@ -64,25 +69,26 @@ def collect(
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
     ] = None,
+    domain: DomainOption = "spatial",
     env: EnvOption = None,
     tier: Annotated[
         str, typer.Option(help="random, heuristic, medium, replay, expert or mixed.")
     ] = "mixed",
     policy: Annotated[
         str | None,
-        typer.Option(help="One baseline, or module:function, in place of the tier's mixture."),
+        typer.Option(help="One policy, or module:function, in place of the tier's mixture."),
     ] = None,
     argument: Annotated[
         list[str] | None,
         typer.Option(help="Of the policy's function, such as a checkpoint; repeatable."),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="With --policy: share of slices that go anywhere.")
+        float, typer.Option(help="With --policy: share of actions that are any legal one.")
     ] = 0.0,
     episodes: Annotated[int, typer.Option(help="How many.")] = 300,
     seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
     counterfactuals: Annotated[
-        bool, typer.Option(help="Also what every other core would have given at each step.")
+        bool, typer.Option(help="Also what every other action would have given at each step.")
     ] = False,
     processes: Processes = 1,
     executor: Executor = "processes",
@@ -106,16 +112,26 @@ def collect(
 
     Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
 
+    Example: pmoss collect runs/threads --domain threads -e requests=400000 --episodes 20
+
     Example: pmoss collect runs/host --backend hardware --tier random --episodes 20 -e slices=16
     """
-    from pmoss_datasets import Behaviour, Recipe
+    from pmoss_datasets import Behaviour, Recipe, find_domain
     from pmoss_datasets import collect as run
     from pmoss_datasets.recipes import slug
-    from pmoss_env.backends import backend_class
 
     of_policy = ("argument", "epsilon")
     if recipe:
-        others = ("env", "tier", "policy", "episodes", "seed", "counterfactuals", "backend")
+        others = (
+            "domain",
+            "env",
+            "tier",
+            "policy",
+            "episodes",
+            "seed",
+            "counterfactuals",
+            "backend",
+        )
         why = "the file decides all of it; leave out one or the other"
         _refuse(ctx, "with --recipe", (*others, *of_policy), why)
         chosen = Recipe.from_toml(recipe)
@@ -131,17 +147,14 @@ def collect(
         task = pairs(env)
         if backend is not None:
             task = {"backend": backend, **task}
-        measured = backend_class(task.get("backend", "analytic")).measures_host
-        if measured:
-            task = {"machine": "host", **task}
         chosen = Recipe(
-            env=task,
+            **find_domain(domain).asked(task),
+            domain=domain,
             tier=tier,
             episodes=episodes,
             seed=seed,
             behaviours=behaviours,
             counterfactuals=counterfactuals,
-            reference_episodes=0 if measured else Recipe.reference_episodes,
         )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:
@@ -154,9 +167,9 @@ def collect(
             address=ray_address,
             overwrite=overwrite,
         )
-    finals = dataset.column("final_throughput")
+    finals, unit = dataset.column(dataset.domain.outcome), dataset.domain.unit
     console.print(
-        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} Mq/s on average "
+        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {unit} on average "
         f"({finals.min():.1f} to {finals.max():.1f}), in {out}"
     )
 
@@ -168,10 +181,12 @@ def list_(root: Root = None) -> None:
     Example: pmoss datasets list
     """
     from pmoss_datasets.catalog import dataset_folders, default_root
+    from pmoss_datasets.folder import import_h5py
     from pmoss_datasets.storage import open_dataset
     from pmoss_datasets.suite import SHIPPED_ROOT, suite_ids
 
     _check_root(root)
+    import_h5py()  # its lack is no damage of a dataset
     place = root or default_root()
     rows: list[tuple[object, ...]] = []
     found = set()
@@ -180,13 +195,13 @@ def list_(root: Root = None) -> None:
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
         try:
             dataset = open_dataset(folder)
-            mean = f"{dataset.column('final_throughput').mean():.1f}"
+            mean = f"{dataset.column(dataset.domain.outcome).mean():.1f} {dataset.domain.unit}"
         except PmossError:
             rows.append((folder.relative_to(top), "damaged", "", f"{size:.2f}", tops[top]))
             continue
         found.add(dataset.metadata.id)
         rows.append((dataset.metadata.id, len(dataset), mean, f"{size:.2f}", tops[top]))
-    columns = ["id", ">episodes", ">mean Mq/s", ">MB", ""]
+    columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
     # Other programs get whole lines.
     wide = console if console.is_terminal else Console(width=max(console.width, 160))
     wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
@@ -318,7 +333,7 @@ def convert(
     source: Annotated[str, typer.Argument(help="A dataset's id or folder; for pmoss, Minari's.")],
     out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl, d3rlpy).")],
     to: Annotated[Format, typer.Option(help="What to write.")] = Format.minari,
-    reward: RewardOption = "terminal",
+    reward: RewardOption = None,
     root: Root = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -326,7 +341,8 @@ def convert(
 
     minari writes OUT/ID, which stock Minari opens (MINARI_DATASETS_PATH=OUT); d4rl one HDF5 file
     of flat arrays; d3rlpy a buffer that ReplayBuffer.load reads; pmoss plays every episode of a
-    Minari dataset again and keeps it compactly. Expanded observations are large: 4 MB an episode.
+    Minari dataset again and keeps it compactly; an id is looked for in MINARI_DATASETS_PATH.
+    Expanded observations are large: 4 MB an episode.
 
     Example: pmoss datasets convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
     """

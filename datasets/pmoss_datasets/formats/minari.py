@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,7 +95,7 @@ def from_minari(
     result are those of the same episodes.
 
     Args:
-        source: a Minari dataset, or the folder of one.
+        source: a Minari dataset, the folder of one, or its id below $MINARI_DATASETS_PATH.
         path: the folder to write.
         overwrite: replace a dataset that is there already.
 
@@ -109,6 +110,8 @@ def from_minari(
     with _damage(f"{source}: cannot be opened by Minari"):
         if isinstance(data, str | Path):
             folder = Path(data)
+            if not folder.exists() and (found := _minari_root() / folder).is_dir():
+                folder = found
             if (folder / DATA).is_file():
                 raise DatasetError(f"{source}: is a dataset of pmoss already, not one of Minari's")
             data = minari.MinariDataset(folder / "data" if (folder / "data").is_dir() else folder)
@@ -281,6 +284,11 @@ def _packed(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> bytes
                     name, data=array, chunks=array.shape, compression="gzip", shuffle=True
                 )
     return buffer.getvalue()
+
+
+def _minari_root() -> Path:
+    """Where Minari keeps its datasets: ``$MINARI_DATASETS_PATH``, else ``~/.minari/datasets``."""
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
 
 
 def _minari() -> tuple[Any, Any]:

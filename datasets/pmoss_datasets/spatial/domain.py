@@ -128,6 +128,12 @@ class SpatialDomain(Domain):
         """The committed mixtures."""
         return read_tiers(self.presets)
 
+    def asked(self, env: Mapping[str, Any]) -> dict[str, Any]:
+        """On hardware the machine is the host, and nothing can be searched for references."""
+        if "backend" not in env or not self.measures_host(env):
+            return super().asked(env)
+        return {"env": {"machine": "host", **env}, "reference_episodes": 0}
+
     def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether the backend runs on the host."""
         return backend_class(str(kwargs["backend"])).measures_host

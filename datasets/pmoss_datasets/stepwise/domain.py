@@ -86,7 +86,8 @@ class StepDomain(Domain):
         defaults = self.parameters()
         for key in sorted(set(kwargs) - but):
             if kwargs[key] != self.usual.get(key, defaults[key]):
-                yield f"{key}-{kwargs[key]}".replace("_", "-").replace(".", "_")
+                text = f"{key}-{kwargs[key]}".removesuffix(".0")  # noise 1.0 is noise 1
+                yield text.replace("_", "-").replace(".", "_")
 
     def check_task(self, kwargs: Mapping[str, Any]) -> None:
         """Refuses a machine that is no string."""
@@ -120,9 +121,7 @@ class StepDomain(Domain):
                     )
 
     def tiers(self) -> Mapping[str, Mapping[str, Any]]:
-        """The committed mixtures, or else some made of the rules."""
-        if self.presets is not None:
-            return read_tiers(self.presets)
+        """Mixtures made of the rules, and those that are committed."""
         good = [{"policy": name} for name in self._good]
         every = [{"policy": name} for name in self.policies()]
         return {
@@ -130,6 +129,7 @@ class StepDomain(Domain):
             "medium": {"behaviours": [{**rule, "epsilon": 0.3} for rule in good], "seed": 3},
             "expert": {"behaviours": good, "seed": 5},
             "mixed": {"behaviours": every, "seed": 0},
+            **(read_tiers(self.presets) if self.presets else {}),
         }
 
     @property

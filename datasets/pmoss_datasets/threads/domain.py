@@ -44,6 +44,7 @@ class ThreadsDomain(StepDomain):
     outcome_name = "rate of answered requests"
     unit = "thousand requests/s"
     usual: ClassVar[Mapping[str, Any]] = {"machine": "xeon-6240m-optane", "program": "fillrandom"}
+    presets = Path(__file__).parent / "presets"
 
     def task(self, kwargs: Mapping[str, Any]) -> str:
         """``<machine>-threads-<program>`` and the arguments that are not usual."""

@@ -1,0 +1,214 @@
+"""A domain of others: one small module behind an entry point gets all that ours have."""
+
+import json
+import sys
+from dataclasses import replace
+
+import gymnasium
+import h5py
+import numpy as np
+import pytest
+
+from pmoss_datasets import (
+    Behaviour,
+    Recipe,
+    collect,
+    domains,
+    find_domain,
+    open_dataset,
+    write_dataset,
+)
+from pmoss_datasets.card import card
+from pmoss_datasets.domain import GROUP, domain_of_env
+from pmoss_datasets.formats import D4RLView
+from pmoss_datasets.formats.minari import from_minari, to_minari
+from pmoss_datasets.merging import merge
+from pmoss_datasets.suite import check_rebuild, rebuild
+from pmoss_env.errors import DatasetError, DescriptionError, PluginError, UnknownNameError
+
+CORRIDOR = '''
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from pmoss_datasets.stepwise import StepDomain
+
+
+class CorridorEnv(gymnasium.Env):
+    """Walk to the right end; the start depends on the seed."""
+
+    def __init__(self, length=6):
+        self.length = length
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = int(self.np_random.integers(self.length - 1))
+        return self.see(), self.info()
+
+    def step(self, action):
+        self.place += (-1, 0, 1)[action]
+        return self.see(), -1.0, self.place == self.length - 1, False, self.info()
+
+    def see(self):
+        return np.array([self.place / self.length], np.float32)
+
+    def info(self):
+        return {"action_mask": np.array([self.place > 0, 0, 1], np.int8), "place": self.place}
+
+
+gymnasium.register("toys/Corridor-v0", "corridor_package:CorridorEnv")
+
+
+class Corridor(StepDomain):
+    name = "corridor"
+    env_id = "toys/Corridor-v0"
+    rules = {"right": lambda env, observation, mask, rng: 2}
+    infos = ("place",)
+
+
+CORRIDOR = Corridor()
+'''
+
+
+@pytest.fixture
+def corridor(install_package):
+    install_package(
+        "corridor_package", {GROUP: {"corridor": "corridor_package:CORRIDOR"}}, CORRIDOR
+    )
+    find_domain.cache_clear()
+    yield find_domain("corridor")
+    find_domain.cache_clear()
+    gymnasium.registry.pop("toys/Corridor-v0", None)
+    sys.modules.pop("corridor_package", None)
+
+
+def make(path, **changes):
+    recipe = Recipe(domain="corridor", env={"length": 5}, episodes=8, seed=3, **changes)
+    return collect(recipe, path)
+
+
+def test_a_domain_of_others_is_collected_verified_opened_and_replayed(corridor, tmp_path):
+    assert "corridor" in domains()
+    dataset = make(tmp_path / "data")
+    assert dataset.metadata.id == "pmoss/corridor-length-5/mixed-v0"
+    assert dataset.metadata.domain == "corridor"
+    dataset.verify()
+    assert open_dataset(tmp_path / "data").checksum == dataset.checksum
+    lengths = dataset.lengths()
+    assert len(set(lengths.tolist())) > 1 and dataset.steps == lengths.max()
+    env = gymnasium.make("toys/Corridor-v0", length=5)
+    assert domain_of_env("toys/Corridor-v0") is corridor
+    expander = dataset.expander()
+    for episode in dataset:
+        shown = [env.reset(seed=episode.seed)[0]]
+        paid, told = [], []
+        for action in episode.actions:
+            observation, reward, ended, _, info = env.step(action)
+            shown.append(observation)
+            paid.append(reward)
+            told.append(info["place"])
+        assert ended
+        seen = expander.observations(episode, last=True)
+        np.testing.assert_array_equal(seen["observation"], np.stack(shown))
+        np.testing.assert_array_equal(corridor.rewards_of(episode, "environment"), paid)
+        np.testing.assert_array_equal(episode.infos["place"][1:], told)
+        assert episode.outcome == sum(paid)
+        assert expander.masks(episode).shape == (episode.steps, 3)
+        rollout = corridor.rerun(env.unwrapped, episode.seed, episode.actions.tolist())
+        assert rollout.outcome == episode.outcome and rollout.illegal_actions == 0
+    assert "corridor" in card(dataset) or "toys/Corridor-v0" in card(dataset)
+
+
+def test_the_bits_do_not_depend_on_processes(corridor, tmp_path):
+    one = make(tmp_path / "one")
+    recipe = Recipe.from_dict(json.loads(json.dumps(one.metadata.recipe)))
+    two = collect(recipe, tmp_path / "two", processes=2)
+    assert two.checksum == one.checksum
+    assert check_rebuild(one, rebuild(one, tmp_path / "three")) == []
+
+
+def test_scores_and_chances(corridor, tmp_path):
+    dataset = make(tmp_path / "data", behaviours=(Behaviour("right", epsilon=0.5),))
+    assert dataset.policy_name(0) == "right+eps0.5"
+    low, high = dataset.reference_returns()
+    assert low < high
+    assert dataset.normalized_score(high) == pytest.approx(100)
+    for episode in dataset:
+        share = 1 / dataset.expander().masks(episode).sum(axis=1)
+        expected = 0.5 * share + 0.5 * (episode.actions == 2)
+        np.testing.assert_allclose(episode.propensity, expected)
+    env = corridor.make_env({"length": 5})
+    judge = corridor.judge(env)
+    rollout = corridor.play(env, corridor.policy("right"), 7, judge)
+    low, high = judge.reference(7, budget=1, draws=20)
+    assert judge.outcome(rollout) == high == -len(rollout.actions) > low
+    judge.close()
+
+
+def test_merging_keeps_episodes_of_different_lengths(corridor, tmp_path):
+    short = make(tmp_path / "a", behaviours=(Behaviour("right"),), tier="right")
+    other = collect(
+        Recipe(domain="corridor", env={"length": 5}, episodes=4, seed=9, tier="random"),
+        tmp_path / "b",
+    )
+    both = merge([short, other], tmp_path / "both", "both")
+    both.verify()
+    assert both.lengths().tolist() == [*short.lengths(), *other.lengths()]
+    with pytest.raises(DatasetError, match=r"seed .*: is also"):
+        merge([short, short], tmp_path / "twice", "twice")
+
+
+def test_damage_is_named(corridor, tmp_path):
+    dataset = make(tmp_path / "data")
+    episodes = list(dataset)
+    wrong = episodes[2].actions.copy()
+    wrong[0] = 1
+    episodes[2] = replace(episodes[2], actions=wrong)
+    with pytest.raises(DatasetError, match=r"episode 2, entry 0: actions = 1: is not allowed"):
+        write_dataset(tmp_path / "wrong", episodes, dataset.metadata)
+    with h5py.File(tmp_path / "data" / "data.hdf5", "a") as file:
+        file["observations/observation"][1, 0] = 0.5
+    with pytest.raises(DatasetError, match="episode 1: observations/observation: bytes differ"):
+        open_dataset(tmp_path / "data").verify()
+
+
+def test_other_tools_read_it(corridor, tmp_path):
+    dataset = make(tmp_path / "data")
+    flat = D4RLView(dataset).qlearning()
+    assert flat["observations"].shape == (dataset.lengths().sum(), 1)
+    assert flat["terminals"].sum() == len(dataset)
+    assert not flat["infos/next_action_mask"][:, 1].any()
+    pytest.importorskip("minari")
+    found = to_minari(dataset, tmp_path / "minari")
+    assert found.total_episodes == len(dataset)
+    again = from_minari(tmp_path / "minari" / dataset.metadata.id, tmp_path / "again")
+    for one, other in zip(dataset, again, strict=True):
+        assert one.seed == other.seed
+        np.testing.assert_array_equal(one.actions, other.actions)
+        np.testing.assert_array_equal(
+            one.observations["observation"], other.observations["observation"]
+        )
+
+
+def test_what_a_domain_does_not_know_is_refused(corridor, tmp_path):
+    for changes, error, text in [
+        ({"env": {"width": 3}}, DescriptionError, "env: width: unknown; known are length"),
+        ({"behaviours": (Behaviour("left"),)}, UnknownNameError, "unknown policy 'left'"),
+        ({"behaviours": (Behaviour("right", budget=3),)}, DescriptionError, "nothing in 'corr"),
+        ({"counterfactuals": True}, DescriptionError, "counterfactuals: not known"),
+        ({"tier": "golden"}, UnknownNameError, "tier"),
+        ({"domain": "corridors"}, UnknownNameError, "Did you mean 'corridor'"),
+    ]:
+        with pytest.raises(error, match=text):
+            Recipe(**{"domain": "corridor", **changes})
+    with pytest.raises(UnknownNameError):
+        corridor.make_env({}, "pmoss/SpatialScheduling-v0")
+
+
+def test_what_is_no_domain_is_refused(install_package):
+    install_package("no_domain", {GROUP: {"none": "no_domain:THREE"}}, "THREE = 3")
+    find_domain.cache_clear()
+    with pytest.raises(PluginError, match="'no_domain:THREE' is no Domain"):
+        find_domain("none")

@@ -1,0 +1,72 @@
+"""Datasets of thread scheduling: episodes of different lengths, recorded as they were."""
+
+import numpy as np
+import pytest
+
+from pmoss_datasets import Recipe, collect, find_domain
+from pmoss_datasets.card import card
+from pmoss_datasets.formats import D4RLView
+from pmoss_env.errors import DescriptionError
+
+THREADS = find_domain("threads")
+ENV = {"requests": 100_000}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    recipe = Recipe(domain="threads", env=ENV, episodes=5, reference_episodes=2)
+    return collect(recipe, tmp_path_factory.mktemp("threads") / "data")
+
+
+def test_every_step_is_the_live_one(dataset):
+    assert dataset.metadata.id == (
+        "pmoss/xeon-6240m-optane-threads-fillrandom-requests-100000/mixed-v0"
+    )
+    dataset.verify()
+    env = THREADS.make_env(dataset.metadata.env_kwargs)
+    expander = dataset.expander()
+    assert expander.space == env.observation_space
+    for episode in dataset:
+        observation, info = env.reset(seed=episode.seed)
+        seen, masks = expander.observations(episode, last=True), expander.masks(episode, last=True)
+        for t in range(episode.steps + 1):
+            for key, value in observation.items():
+                np.testing.assert_array_equal(seen[key][t], value)
+            np.testing.assert_array_equal(masks[t], info["action_mask"])
+            if t < episode.steps:
+                observation, reward, ended, _, info = env.step(episode.actions[t])
+                assert reward == episode.rewards[t]
+        assert ended
+        assert episode.outcome == info["requests"] / info["seconds"] / 1e3
+        assert episode.infos["moved"].sum() >= 0
+    env.close()
+
+
+def test_the_rules_beat_the_kernel_and_scores_say_so(dataset):
+    by_policy = {}
+    for number, outcome in enumerate(dataset.column("outcome")):
+        by_policy.setdefault(dataset.policy_name(number), []).append(outcome)
+    assert np.mean(by_policy["rule"]) > np.mean(by_policy["stay"])
+    scores = dataset.metadata.reference_scores
+    assert scores["best"]["mean"] > scores["stay"]["mean"]
+    env = THREADS.make_env(dataset.metadata.env_kwargs)
+    judge = THREADS.judge(env)
+    low, high = judge.reference(11, budget=1, draws=1)
+    stay = THREADS.play(env, THREADS.policy("stay"), 11, judge)
+    assert judge.outcome(stay) == low < high
+    judge.close()
+    env.close()
+
+
+def test_a_card_and_flat_arrays(dataset):
+    assert "thousand requests/s" in card(dataset)
+    flat = D4RLView(dataset).dictionary()
+    assert len(flat["actions"]) == dataset.lengths().sum()
+    assert flat["terminals"].sum() == len(dataset)
+
+
+def test_impossible_tasks_are_refused():
+    with pytest.raises(DescriptionError, match="machine = 3: must be a text"):
+        Recipe(domain="threads", env={"machine": 3})
+    with pytest.raises(DescriptionError, match="env: workload: unknown"):
+        Recipe(domain="threads", env={"workload": "ycsb-a"})

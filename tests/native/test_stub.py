@@ -1,6 +1,8 @@
-"""The type stub names what the module has, and nothing else."""
+"""The type stub names what the module has, with the same parameters, and nothing else."""
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from pmoss_env import _native
@@ -29,3 +31,48 @@ def test_stub_and_module_have_the_same_names() -> None:
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name not in TYPES_ONLY:
             assert members(node.body) == public(getattr(_native, node.name)), node.name
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, str, list[ast.FunctionDef]]]:
+    """Owner ("" for the module), name and all overloads of each function of the stub."""
+    bodies = {"": tree.body}
+    bodies |= {n.name: n.body for n in tree.body if isinstance(n, ast.ClassDef)}
+    for owner, body in bodies.items():
+        found: dict[str, list[ast.FunctionDef]] = {}
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                found.setdefault(node.name, []).append(node)
+        for name, overloads in found.items():
+            if not overloads[0].decorator_list or len(overloads) > 1:
+                yield owner, name, overloads
+
+
+def parameters(function: ast.FunctionDef) -> tuple[list[str], list[str], int]:
+    """Names that may go by position, names that may not, and how many may be left out."""
+    arguments = function.args
+    plain = [a.arg for a in (*arguments.posonlyargs, *arguments.args) if a.arg != "self"]
+    optional = len(arguments.defaults) + sum(d is not None for d in arguments.kw_defaults)
+    return plain, [a.arg for a in arguments.kwonlyargs], optional
+
+
+def told(name: str, text: str) -> list[ast.FunctionDef]:
+    """The signatures in a docstring of pybind11."""
+    found = []
+    for line in re.findall(rf"^(?:\d+\. )?{re.escape(name)}\((.*)\) -> ", text, re.MULTILINE):
+        plain = re.sub(r"<[^<>]*>|inf\b", "...", line)
+        [node] = ast.parse(f"def f({plain}): ...").body
+        assert isinstance(node, ast.FunctionDef)
+        found.append(node)
+    return found
+
+
+def test_parameters_are_those_of_the_module() -> None:
+    for owner, name, overloads in functions(ast.parse(STUB.read_text())):
+        if owner in TYPES_ONLY:
+            continue
+        thing = getattr(getattr(_native, owner) if owner else _native, name)
+        there = [parameters(node) for node in told(name, thing.__doc__ or "")]
+        here = [parameters(node) for node in overloads]
+        if len(there) == 1:
+            there *= len(here)  # one function for numbers and for arrays
+        assert sorted(here) == sorted(there), f"{owner}.{name}"

@@ -14,24 +14,23 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 
+from pmoss_datasets.interfaces import Expander, Judge, Player, Rollout
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import doors
 from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
 from pmoss_env.machines import Machine
 from pmoss_env.policies import Policy
-from pmoss_env.types import Float64Array, Int8Array
+from pmoss_env.types import Float64Array
 
 GROUP = "pmoss.domains"
 _OWN = {
@@ -39,110 +38,6 @@ _OWN = {
     "threads": "pmoss_datasets.threads.domain:THREADS",
     "access-path": "pmoss_datasets.access_path.domain:ACCESS_PATH",
 }
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """A policy's episode.
-
-    Attributes:
-        actions: of each step.
-        start: what the environment reports at the start, in the domain's unit; NaN if nothing.
-        outcome: what it reports at the end.
-        illegal_actions: actions on masked places.
-        seconds: wall time of the policy.
-        total: sum of the rewards that the environment paid.
-    """
-
-    actions: tuple[int, ...]
-    start: float
-    outcome: float
-    illegal_actions: int
-    seconds: float
-    total: float
-
-
-class Player(Protocol):
-    """Plays the episodes of one recipe, each by itself: number and seed decide all of it."""
-
-    def episode(self, number: int) -> Played:
-        """Plays one episode of the dataset."""
-
-    def reference(self, number: int) -> Sequence[float]:
-        """Outcomes of one reference episode, one for each of the domain's ``references``."""
-
-    def replay(
-        self,
-        seed: int,
-        actions: Array,
-        number: int,
-        see: Callable[[int, Any], None] | None = None,
-    ) -> Played:
-        """Plays an episode whose actions are known.
-
-        Args:
-            seed: of the environment's reset.
-            actions: (T,) its actions.
-            number: of the episode.
-            see: called with (step, observation) before every step.
-
-        Raises:
-            DatasetError: the actions do not end the episode, or one is not allowed.
-        """
-
-    def close(self) -> None:
-        """Releases the environment."""
-
-
-class Expander(Protocol):
-    """Expands the episodes of one dataset to what an agent saw."""
-
-    @property
-    def space(self) -> spaces.Dict:
-        """Of the observations by key; an observation that is one array has the key "observation".
-
-        It is the environment's own space where that is a ``Dict``.
-        """
-
-    @property
-    def actions(self) -> int:
-        """How many actions there are, A."""
-
-    def masks(self, episode: Any, *, last: bool = False) -> Int8Array:
-        """(T, A) int8, or (T + 1, A) with ``last``: 1 = an action that may be taken."""
-
-    def observations(
-        self, episode: Any, *, last: bool = False, copies: bool = True
-    ) -> dict[str, Array]:
-        """What the environment showed at each step: the keys of ``space``, step axis first.
-
-        Args:
-            episode: of this dataset.
-            last: also the observation after the last step: T + 1 rows in place of T.
-            copies: False may return read-only views of what never changes.
-        """
-
-
-class Judge(Protocol):
-    """Scores the episodes of one environment: what 0 and 100 are in each."""
-
-    def begin(self) -> None:
-        """Takes the episode that the environment has just begun."""
-
-    def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
-        """Outcomes of the episode that score 0 and 100.
-
-        Args:
-            seed: of the environment's reset.
-            budget: of a search, where the domain has one.
-            draws: how many random episodes define 0.
-        """
-
-    def outcome(self, rollout: Rollout) -> float:
-        """Of a rollout at whose end the environment still is; without noise where possible."""
-
-    def close(self) -> None:
-        """Releases what it holds."""
 
 
 class Domain(ABC):
@@ -385,12 +280,7 @@ class Domain(ABC):
 
     @abstractmethod
     def play(
-        self,
-        env: Any,
-        policy: Policy,
-        seed: int,
-        judge: Judge | None = None,
-        options: dict[str, Any] | None = None,
+        self, env: Any, policy: Policy, seed: int, judge: Judge | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode.
 
@@ -399,7 +289,7 @@ class Domain(ABC):
             policy: it is reset first; see Policy on what else is called.
             seed: of the environment's reset.
             judge: of the same environment, for policies that search.
-            options: of the environment's reset.
+            **options: of the environment's reset.
         """
 
     @abstractmethod

@@ -244,12 +244,7 @@ class SpatialDomain(Domain):
         return scoring.SpatialJudge(env)
 
     def play(
-        self,
-        env: Any,
-        policy: Policy,
-        seed: int,
-        judge: Judge | None = None,
-        options: dict[str, Any] | None = None,
+        self, env: Any, policy: Policy, seed: int, judge: Judge | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode; a baseline plans it at its beginning."""
         return scoring.play(env, policy, seed, judge, options)

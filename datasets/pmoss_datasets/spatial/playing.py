@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
@@ -83,13 +84,7 @@ class SpatialPlayer:
             if backend is not None:
                 backend.close()
 
-    def replay(
-        self,
-        seed: int,
-        actions: Array,
-        number: int,
-        see: Callable[[int, Any], None] | None = None,
-    ) -> Played:
+    def replay(self, seed: int, actions: Array, number: int, see: See | None = None) -> Played:
         """Plays an episode whose tiles are known; see Player.replay."""
         slices = self._env.unwrapped.slices  # type: ignore[attr-defined]
         if actions.shape != (slices,):

@@ -7,18 +7,21 @@ that local search finds with the stated budget.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from pmoss_datasets.domain import Judge, Rollout
+from pmoss_datasets.interfaces import Judge, Rollout
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
 from pmoss_env.policies import Policy, SchedulePolicy
 from pmoss_env.types import Schedule
+
+#: Of an environment's reset, e.g. ``{"incumbent": schedule}``.
+Options = Mapping[str, Any]
 
 
 class SpatialJudge:
@@ -67,11 +70,7 @@ class SpatialJudge:
 
 
 def play(
-    env: SpatialSchedulingEnv,
-    policy: Policy,
-    seed: int,
-    judge: Judge | None = None,
-    options: dict[str, Any] | None = None,
+    env: SpatialSchedulingEnv, policy: Policy, seed: int, judge: Judge | None, options: Options
 ) -> Rollout:
     """Plays one episode; see Domain.play.
 
@@ -80,9 +79,9 @@ def play(
         policy: it is reset first; a SchedulePolicy also plans.
         seed: of the environment's reset.
         judge: of the same environment; it has the backend that baselines search on.
-        options: of the environment's reset, e.g. ``{"incumbent": schedule}``.
+        options: of the environment's reset.
     """
-    observation, info = env.reset(seed=seed, options=options)
+    observation, info = env.reset(seed=seed, options=dict(options) or None)
     backend: Any = getattr(judge, "searchable", None)
     if backend is not None:
         backend.set_instance(env.instance)

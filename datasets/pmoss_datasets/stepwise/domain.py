@@ -270,7 +270,8 @@ class StepDomain(Domain):
         """
         count = 1 if self.zero in self.deterministic else draws
         low = [
-            play(self, env, self.policy(self.zero), seed, stream=3 + draw) for draw in range(count)
+            play(self, env, self.policy(self.zero), seed, {}, stream=3 + draw)
+            for draw in range(count)
         ]
         mean = Rollout(
             low[0].actions,
@@ -280,7 +281,7 @@ class StepDomain(Domain):
             0.0,
             float(np.mean([each.total for each in low])),
         )
-        high = [play(self, env, self.policy(name), seed) for name in self._good]
+        high = [play(self, env, self.policy(name), seed, {}) for name in self._good]
         return mean, max(high, key=lambda each: each.outcome)
 
     def judge(self, env: Any) -> Judge:
@@ -288,12 +289,7 @@ class StepDomain(Domain):
         return StepJudge(self, env)
 
     def play(
-        self,
-        env: Any,
-        policy: Policy,
-        seed: int,
-        judge: Judge | None = None,
-        options: dict[str, Any] | None = None,
+        self, env: Any, policy: Policy, seed: int, judge: Judge | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode."""
         return play(self, env, policy, seed, options)

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_datasets.domain import Rollout
+from pmoss_datasets.interfaces import Rollout, See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
@@ -111,13 +111,7 @@ class StepPlayer:
         low, high = self._domain.reference_rollouts(self._env, seed, draws=1)
         return low.outcome, high.outcome, low.total, high.total
 
-    def replay(
-        self,
-        seed: int,
-        actions: Array,
-        number: int,
-        see: Callable[[int, Any], None] | None = None,
-    ) -> Played:
+    def replay(self, seed: int, actions: Array, number: int, see: See | None = None) -> Played:
         """Plays an episode whose actions are known; see Player.replay."""
 
         def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
@@ -216,7 +210,7 @@ def play(
     env: Any,
     policy: Policy,
     seed: int,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any],
     stream: int = 2,
 ) -> Rollout:
     """Plays one episode; see Domain.play.
@@ -229,7 +223,7 @@ def play(
         options: of the environment's reset.
         stream: of the policy's chance: another one draws anew on the same episode.
     """
-    observation, info = env.reset(seed=seed, options=options)
+    observation, info = env.reset(seed=seed, options=dict(options) or None)
     began = time.perf_counter()
     start(policy, env, np.random.default_rng((seed, stream)))
     seconds = time.perf_counter() - began

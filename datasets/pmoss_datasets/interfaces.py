@@ -1,0 +1,113 @@
+"""The parts of a domain: what plays its episodes, shows them and scores them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gymnasium import spaces
+
+from pmoss_datasets.schema import Array, Played
+from pmoss_env.types import Int8Array
+
+#: Called with (step, observation) before every step.
+See = Callable[[int, Any], None]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A policy's episode.
+
+    Attributes:
+        actions: of each step.
+        start: what the environment reports at the start, in the domain's unit; NaN if nothing.
+        outcome: what it reports at the end.
+        illegal_actions: actions on masked places.
+        seconds: wall time of the policy.
+        total: sum of the rewards that the environment paid.
+    """
+
+    actions: tuple[int, ...]
+    start: float
+    outcome: float
+    illegal_actions: int
+    seconds: float
+    total: float
+
+
+class Player(Protocol):
+    """Plays the episodes of one recipe, each by itself: number and seed decide all of it."""
+
+    def episode(self, number: int) -> Played:
+        """Plays one episode of the dataset."""
+
+    def reference(self, number: int) -> Sequence[float]:
+        """Outcomes of one reference episode, one for each of the domain's ``references``."""
+
+    def replay(self, seed: int, actions: Array, number: int, see: See | None = None) -> Played:
+        """Plays an episode whose actions are known.
+
+        Args:
+            seed: of the environment's reset.
+            actions: (T,) its actions.
+            number: of the episode.
+            see: is shown what the environment shows.
+
+        Raises:
+            DatasetError: the actions do not end the episode, or one is not allowed.
+        """
+
+    def close(self) -> None:
+        """Releases the environment."""
+
+
+class Expander(Protocol):
+    """Expands the episodes of one dataset to what an agent saw."""
+
+    @property
+    def space(self) -> spaces.Dict:
+        """Of the observations by key; an observation that is one array has the key "observation".
+
+        It is the environment's own space where that is a ``Dict``.
+        """
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, A."""
+
+    def masks(self, episode: Any, *, last: bool = False) -> Int8Array:
+        """(T, A) int8, or (T + 1, A) with ``last``: 1 = an action that may be taken."""
+
+    def observations(
+        self, episode: Any, *, last: bool = False, copies: bool = True
+    ) -> dict[str, Array]:
+        """What the environment showed at each step: the keys of ``space``, step axis first.
+
+        Args:
+            episode: of this dataset.
+            last: also the observation after the last step: T + 1 rows in place of T.
+            copies: False may return read-only views of what never changes.
+        """
+
+
+class Judge(Protocol):
+    """Scores the episodes of one environment: what 0 and 100 are in each."""
+
+    def begin(self) -> None:
+        """Takes the episode that the environment has just begun."""
+
+    def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
+        """Outcomes of the episode that score 0 and 100.
+
+        Args:
+            seed: of the environment's reset.
+            budget: of a search, where the domain has one.
+            draws: how many random episodes define 0.
+        """
+
+    def outcome(self, rollout: Rollout) -> float:
+        """Of a rollout at whose end the environment still is; without noise where possible."""
+
+    def close(self) -> None:
+        """Releases what it holds."""

@@ -417,24 +417,61 @@ class AnalyticModel:
     def throughput(self) -> float: ...
 
 # native/environment
-class BatchTask:
-    slices: int
-    counters: int
-    meta: int
-    core_of_tile: list[int]
-    node_of_core: list[int]
-    worker_tiles: list[int]
-    nearest: list[int]
-    max_slices_per_core: int
-    measure_every: int
-    pays_improvement: bool
-    full: bool
+class SpatialRules:
+    def __init__(
+        self,
+        *,
+        slices: int,
+        counters: int,
+        meta: int,
+        columns: int,
+        core_of_tile: list[int],
+        node_of_core: list[int],
+        socket_of_node: list[int],
+        worker_tiles: list[int],
+        remaps: bool,
+        max_slices_per_core: int,
+        measure_every: int,
+        reward: str,
+        full: bool,
+    ) -> None: ...
+    def expand(
+        self,
+        counters: npt.NDArray[np.float32],
+        order: npt.NDArray[np.int32],
+        tiles: npt.NDArray[np.int32],
+        steps: int,
+        arrays: dict[str, npt.NDArray[Any]],
+    ) -> None: ...
+    def expand_masks(self, tiles: npt.NDArray[np.int32], steps: int) -> npt.NDArray[np.int8]: ...
+    def incumbent_view(
+        self, counters: npt.NDArray[np.float32], cores: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.float32]: ...
+
+def spatial_rewards(
+    mode: str,
+    *,
+    incumbent: float,
+    final: float,
+    throughput: _Floats,
+    shares: _Floats,
+    order: npt.NDArray[np.int32],
+) -> _Floats: ...
+def spatial_returns_to_go(
+    mode: str,
+    *,
+    incumbent: float,
+    final: float,
+    throughput: _Floats,
+    shares: _Floats,
+    order: npt.NDArray[np.int32],
+) -> _Floats: ...
 
 class EpisodeBatch:
     def __init__(
         self,
-        task: BatchTask,
-        models: Sequence[AnalyticModel],
+        rules: SpatialRules,
+        models: Sequence[AnalyticModel | None],
         *,
         observations: dict[str, npt.NDArray[Any]],
         results: dict[str, npt.NDArray[Any]],
@@ -446,7 +483,6 @@ class EpisodeBatch:
         *,
         counters: npt.NDArray[np.float32],
         meta: npt.NDArray[np.float32],
-        incumbent_view: npt.NDArray[np.float32] | None,
         order: npt.NDArray[np.int32],
         cores: npt.NDArray[np.int32],
         nodes: npt.NDArray[np.int32],
@@ -460,7 +496,13 @@ class EpisodeBatch:
         *,
         copy: bool,
     ) -> dict[str, npt.NDArray[Any]] | None: ...
+    def step_one(self, environment: int, action: int) -> tuple[bool, bool]: ...
+    def read(self, environment: int, throughput: float) -> None: ...
     def observe(self) -> dict[str, npt.NDArray[Any]]: ...
+    def observe_one(
+        self, environment: int
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int8], float, float, int, int, int]: ...
+    def schedule(self, environment: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
     def placed(self, environment: int) -> npt.NDArray[np.int32]: ...
 
 # native/numa and native/pmu

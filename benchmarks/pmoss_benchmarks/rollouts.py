@@ -135,7 +135,7 @@ class _Stage:
             options = {"max_growth": _GROWTH, **(env_kwargs.get("backend_options") or {})}
             env_kwargs = {**env_kwargs, "backend_options": options}
         self._env = make_environment(DEFAULT_ENV, env_kwargs)
-        self._env.watch(on_round)
+        self._env.session.watch(on_round)
         self._searchable: Backend | None = None
         for policy in policies.values():
             if (check_env := getattr(policy, "check_env", None)) is not None:
@@ -147,7 +147,7 @@ class _Stage:
         env = self._env
         if self._searchable is None and isinstance(policy, SchedulePolicy) and policy.searches:
             env.reset(seed=seed)
-            self._searchable = env.new_searchable_backend()
+            self._searchable = env.session.new_searchable_backend()
         _, info, seconds = rollout(env, policy, seed, self._searchable, incumbent)
         before, final = env.incumbent_snapshot, env.final_snapshot()
         cores = env.schedule.cores

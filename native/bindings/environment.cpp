@@ -1,16 +1,18 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/bindings.hpp"
 #include "bindings/shared_model.hpp"
 #include "environment/batch.hpp"
 #include "environment/block_pool.hpp"
+#include "environment/rules.hpp"
 
 namespace py = pybind11;
 
@@ -21,7 +23,10 @@ using environment::Batch;
 using environment::BlockPool;
 using environment::Observations;
 using environment::Oracle;
+using environment::Outcome;
 using environment::Results;
+using environment::Reward;
+using environment::Rules;
 using environment::Start;
 using environment::Task;
 
@@ -95,14 +100,23 @@ std::span<const T> view(const Array<T>& array) {
 // The batch with the arrays that it writes. Threads of Python take turns, as with SharedModel.
 class SharedBatch {
  public:
-  SharedBatch(const Task& task, const std::vector<std::shared_ptr<SharedModel>>& models,
+  SharedBatch(const Rules& rules, const std::vector<std::shared_ptr<SharedModel>>& models,
               py::dict state, py::dict outcome, int threads)
-      : task_(task),
+      : task_(rules.task()),
         state_(std::move(state)),
         outcome_(std::move(outcome)),
-        batch_(task, oracles(models), observations(state_, task, models.size()),
-               results(outcome_, models.size()), threads),
-        pool_(std::make_shared<BlockPool>(bytes(state_), spare_blocks)) {}
+        results_(results(outcome_, models.size())),
+        batch_(rules, oracles(models), observations(state_, task_, models.size()), results_,
+               threads) {
+    for (const auto& [name, item] : state_) {
+      const auto like = py::cast<py::array>(item);
+      const std::vector<py::ssize_t> shape(like.shape(), like.shape() + like.ndim());
+      all_.add(name, like.dtype(), shape);
+      one_.add(name, like.dtype(), {shape.begin() + 1, shape.end()});
+    }
+    one_.add(py::str("action_mask"), py::dtype::of<std::int8_t>(),
+             {static_cast<py::ssize_t>(task_.tiles())});
+  }
 
   void start(std::size_t environment, const Start& start) {
     const py::gil_scoped_release release;
@@ -114,7 +128,7 @@ class SharedBatch {
   py::object step(const Array<std::int64_t>& actions, const Array<bool>& resting, bool copy) {
     const auto chosen = view(actions);
     const auto left = view(resting);
-    py::object result = copy ? py::object(fresh()) : py::none();
+    py::object result = copy ? py::object(all_.fresh()) : py::none();
     Observations to;
     if (copy) to = observations(result, task_, batch_.environments());
     const py::gil_scoped_release release;
@@ -123,8 +137,25 @@ class SharedBatch {
     return result;
   }
 
+  /// (ended, whether read() is to tell the throughput now).
+  py::tuple step_one(std::size_t environment, std::int64_t action) {
+    bool due = false;
+    {
+      const py::gil_scoped_release release;
+      const std::scoped_lock lock(mutex_);
+      due = batch_.step_one(environment, action);
+    }
+    return py::make_tuple(results_.ended[environment], due);
+  }
+
+  void read(std::size_t environment, double throughput) {
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    batch_.read(environment, throughput);
+  }
+
   py::dict observe() {
-    py::dict result = fresh();
+    py::dict result = all_.fresh();
     const Observations to = observations(result, task_, batch_.environments());
     const py::gil_scoped_release release;
     const std::scoped_lock lock(mutex_);
@@ -132,104 +163,234 @@ class SharedBatch {
     return result;
   }
 
-  Array<std::int32_t> placed(std::size_t environment) {
-    std::vector<std::int32_t> tiles;
+  /// An observation in arrays of its own, the position mask as a flat array, and
+  /// (reward, throughput, illegal actions, next slice, latest tile).
+  py::tuple observe_one(std::size_t i) {
+    py::dict result = one_.fresh();
+    const Observations to = observations(result, task_, 1);
+    const py::object mask = result.attr("pop")("action_mask");
+    std::int8_t* const flat = py::reinterpret_borrow<Array<std::int8_t>>(mask).mutable_data();
     {
       const py::gil_scoped_release release;
       const std::scoped_lock lock(mutex_);
-      const auto now = batch_.placed(environment);
-      tiles.assign(now.begin(), now.end());
+      batch_.observe_one(i, to);
+      std::copy_n(to.position_mask, task_.tiles(), flat);
     }
-    return Array<std::int32_t>(static_cast<py::ssize_t>(tiles.size()), tiles.data());
+    return py::make_tuple(result, mask, results_.rewards[i], results_.throughput[i],
+                          results_.illegal_actions[i], results_.slice[i], results_.tile[i]);
+  }
+
+  Array<std::int32_t> placed(std::size_t environment) {
+    return listed([&] { return batch_.placed(environment); });
+  }
+  py::tuple schedule(std::size_t environment) {
+    return py::make_tuple(listed([&] { return batch_.cores(environment); }),
+                          listed([&] { return batch_.nodes(environment); }));
   }
 
  private:
-  static constexpr std::size_t alignment = 64;  // a cache line
-  // As many as a training loop has in use: the present observations, the next and a spare.
-  static constexpr std::size_t spare_blocks = 3;
-
-  static std::size_t rounded(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-  }
-
-  static std::size_t bytes(const py::dict& arrays) {
-    std::size_t sum = 0;
-    for (const auto& [name, array] : arrays) {
-      sum += rounded(static_cast<std::size_t>(py::cast<py::array>(array).nbytes()));
+  // Arrays of one shape each that lie in one block, which returns to its pool after the last.
+  class Layout {
+   public:
+    void add(py::handle name, const py::dtype& type, const std::vector<py::ssize_t>& shape) {
+      std::size_t bytes = static_cast<std::size_t>(type.itemsize());
+      for (const py::ssize_t length : shape) bytes *= static_cast<std::size_t>(length);
+      parts_.push_back({py::reinterpret_borrow<py::object>(name), type, shape, bytes_});
+      bytes_ += (bytes + alignment - 1) / alignment * alignment;
+      pool_.reset();
     }
-    return sum;
-  }
 
-  // Arrays like those of the state, all in one block that returns to the pool after the last.
-  py::dict fresh() {
-    std::unique_ptr<BlockPool::Loan> loan = pool_->take();
-    std::byte* at = loan->data();
-    const py::capsule owner(loan.get(), [](void* pointer) {
-      const std::unique_ptr<BlockPool::Loan> ended(static_cast<BlockPool::Loan*>(pointer));
-    });
-    static_cast<void>(loan.release());  // the capsule's now
-    py::dict result;
-    for (const auto& [name, item] : state_) {
-      const auto like = py::cast<py::array>(item);
-      const std::vector<py::ssize_t> shape(like.shape(), like.shape() + like.ndim());
-      result[name] = py::array(like.dtype(), shape, at, owner);
-      at += rounded(static_cast<std::size_t>(like.nbytes()));
+    py::dict fresh() {
+      if (!pool_) pool_ = std::make_shared<BlockPool>(bytes_, spare_blocks);
+      std::unique_ptr<BlockPool::Loan> loan = pool_->take();
+      std::byte* const at = loan->data();
+      const py::capsule owner(loan.get(), [](void* pointer) {
+        const std::unique_ptr<BlockPool::Loan> ended(static_cast<BlockPool::Loan*>(pointer));
+      });
+      static_cast<void>(loan.release());  // the capsule's now
+      py::dict result;
+      for (const Part& part : parts_) {
+        result[part.name] = py::array(part.type, part.shape, at + part.offset, owner);
+      }
+      return result;
     }
-    return result;
+
+   private:
+    struct Part {
+      py::object name;
+      py::dtype type;
+      std::vector<py::ssize_t> shape;
+      std::size_t offset;
+    };
+    static constexpr std::size_t alignment = 64;  // a cache line
+    // As many as a training loop has in use: the present observations, the next and a spare.
+    static constexpr std::size_t spare_blocks = 3;
+
+    std::vector<Part> parts_;
+    std::size_t bytes_ = 0;
+    std::shared_ptr<BlockPool> pool_;
+  };
+
+  template <typename Get>
+  Array<std::int32_t> listed(Get get) {
+    std::vector<std::int32_t> values;
+    {
+      const py::gil_scoped_release release;
+      const std::scoped_lock lock(mutex_);
+      const auto now = get();
+      values.assign(now.begin(), now.end());
+    }
+    return Array<std::int32_t>(static_cast<py::ssize_t>(values.size()), values.data());
   }
 
   static std::vector<std::unique_ptr<Oracle>> oracles(
       const std::vector<std::shared_ptr<SharedModel>>& models) {
     std::vector<std::unique_ptr<Oracle>> result;
-    for (const auto& model : models) result.push_back(std::make_unique<ModelOracle>(model));
+    for (const auto& model : models) {
+      result.push_back(model ? std::make_unique<ModelOracle>(model) : nullptr);
+    }
     return result;
   }
 
   Task task_;
   // Copies of the dictionaries: the arrays that the batch writes live as long as it does.
   py::dict state_, outcome_;
+  Results results_;
   Batch batch_;
-  std::shared_ptr<BlockPool> pool_;
+  Layout all_, one_;
   std::mutex mutex_;
 };
+
+Reward reward_of(const std::string& name) {
+  if (name == "improvement") return Reward::improvement;
+  if (name == "slice") return Reward::slice;
+  if (name == "terminal") return Reward::terminal;
+  throw std::invalid_argument("reward = '" + name + "': unknown");
+}
+
+Rules make_rules(int slices, int counters, int meta, int columns,
+                 std::vector<std::int32_t> core_of_tile, std::vector<std::int32_t> node_of_core,
+                 std::vector<std::int32_t> socket_of_node, std::vector<std::uint8_t> worker_tiles,
+                 bool remaps, int max_slices_per_core, int measure_every, const std::string& reward,
+                 bool full) {
+  Task task;
+  task.slices = slices;
+  task.counters = counters;
+  task.meta = meta;
+  task.columns = columns;
+  task.core_of_tile = std::move(core_of_tile);
+  task.node_of_core = std::move(node_of_core);
+  task.socket_of_node = std::move(socket_of_node);
+  task.worker_tiles = std::move(worker_tiles);
+  task.remaps = remaps;
+  task.max_slices_per_core = max_slices_per_core;
+  task.measure_every = measure_every;
+  task.reward = reward_of(reward);
+  task.full = full;
+  return Rules(std::move(task));
+}
+
+// Writes the rows of the steps into arrays of the caller.
+void expand(const Rules& rules, const Array<float>& counters, const Array<std::int32_t>& order,
+            const Array<std::int32_t>& tiles, std::size_t steps, const py::dict& arrays) {
+  const Task& task = rules.task();
+  const std::size_t cells = steps * task.tiles();
+  const auto width = static_cast<std::size_t>(task.counters);
+  Observations rows;
+  rows.view_mask = writable<std::int8_t>(arrays, "view_mask", cells);
+  rows.position_mask = writable<std::int8_t>(arrays, "position_mask", cells);
+  rows.machine_view = writable<float>(arrays, "machine_view", cells * width);
+  rows.slice = writable<float>(arrays, "slice", steps);
+  if (task.full) rows.slice_view = writable<float>(arrays, "slice_view", steps * width);
+  const auto c = view(counters);
+  const auto o = view(order);
+  const auto t = view(tiles);
+  const py::gil_scoped_release release;
+  rules.expand(c, o, t, steps, rows);
+}
+
+Array<std::int8_t> expand_masks(const Rules& rules, const Array<std::int32_t>& tiles,
+                                std::size_t steps) {
+  const auto all = static_cast<py::ssize_t>(rules.task().tiles());
+  Array<std::int8_t> masks({static_cast<py::ssize_t>(steps), all});
+  rules.expand_masks(view(tiles), steps, masks.mutable_data());
+  return masks;
+}
+
+Array<float> incumbent_view(const Rules& rules, const Array<float>& counters,
+                            const Array<std::int32_t>& cores) {
+  const Task& task = rules.task();
+  const auto slices = static_cast<py::ssize_t>(task.slices);
+  if (cores.size() != slices || counters.size() != slices * task.counters) {
+    throw std::invalid_argument("counters and cores: must be of " + std::to_string(slices) +
+                                " slices");
+  }
+  const auto known = static_cast<std::int32_t>(task.node_of_core.size());
+  for (const std::int32_t core : view(cores)) {
+    if (core < 0 || core >= known) {
+      throw std::invalid_argument("cores: core " + std::to_string(core) + " does not exist");
+    }
+  }
+  Array<float> result(
+      {static_cast<py::ssize_t>(task.tiles()), static_cast<py::ssize_t>(task.counters)});
+  rules.incumbent_view(view(counters), view(cores), result.mutable_data());
+  return result;
+}
+
+template <auto calculate>
+Array<double> in_hindsight(const std::string& mode, double incumbent, double final,
+                           const Array<double>& throughput, const Array<double>& shares,
+                           const Array<std::int32_t>& order) {
+  Array<double> result(order.size());
+  const Outcome outcome{incumbent, final, view(throughput), view(shares), view(order)};
+  calculate(reward_of(mode), outcome,
+            {result.mutable_data(), static_cast<std::size_t>(result.size())});
+  return result;
+}
 
 }  // namespace
 
 void bind_environment(py::module_& module) {
-  py::class_<Task>(module, "BatchTask", "What all episodes of a batch have in common.")
-      .def(py::init<>())
-      .def_readwrite("slices", &Task::slices)
-      .def_readwrite("counters", &Task::counters)
-      .def_readwrite("meta", &Task::meta)
-      .def_readwrite("core_of_tile", &Task::core_of_tile)
-      .def_readwrite("node_of_core", &Task::node_of_core)
-      .def_readwrite("worker_tiles", &Task::worker_tiles)
-      .def_readwrite("nearest", &Task::nearest)
-      .def_readwrite("max_slices_per_core", &Task::max_slices_per_core)
-      .def_readwrite("measure_every", &Task::measure_every)
-      .def_readwrite("pays_improvement", &Task::pays_improvement)
-      .def_readwrite("full", &Task::full);
+  py::class_<Rules>(module, "SpatialRules", "The rules of spatial scheduling.")
+      .def(py::init(&make_rules), py::kw_only(), py::arg("slices"), py::arg("counters"),
+           py::arg("meta"), py::arg("columns"), py::arg("core_of_tile"), py::arg("node_of_core"),
+           py::arg("socket_of_node"), py::arg("worker_tiles"), py::arg("remaps"),
+           py::arg("max_slices_per_core"), py::arg("measure_every"), py::arg("reward"),
+           py::arg("full"))
+      .def("expand", &expand, py::arg("counters").noconvert(), py::arg("order").noconvert(),
+           py::arg("tiles").noconvert(), py::arg("steps"), py::arg("arrays"),
+           "Writes what an episode showed into arrays with a row per step.")
+      .def("expand_masks", &expand_masks, py::arg("tiles").noconvert(), py::arg("steps"),
+           "(steps, tiles) int8: the position masks of an episode.")
+      .def("incumbent_view", &incumbent_view, py::arg("counters").noconvert(),
+           py::arg("cores").noconvert(), "(tiles, counters) float32: the sums on each tile.");
+  const auto hindsight = [&](const char* name, auto function, const char* help) {
+    module.def(name, function, py::arg("mode"), py::kw_only(), py::arg("incumbent"),
+               py::arg("final"), py::arg("throughput"), py::arg("shares"), py::arg("order"), help);
+  };
+  hindsight("spatial_rewards", &in_hindsight<environment::rewards>,
+            "(steps,) float64: what each step of an episode pays in hindsight.");
+  hindsight("spatial_returns_to_go", &in_hindsight<environment::returns_to_go>,
+            "(steps,) float64: the rewards of each and all later steps.");
 
-  py::class_<SharedBatch>(module, "EpisodeBatch",
-                          "Episodes on the analytic model that advance together.")
-      .def(py::init([](const Task& task, const std::vector<std::shared_ptr<SharedModel>>& models,
+  py::class_<SharedBatch>(module, "EpisodeBatch", "Episodes that advance together.")
+      .def(py::init([](const Rules& rules, const std::vector<std::shared_ptr<SharedModel>>& models,
                        const py::dict& observations, const py::dict& results, int threads) {
-             return std::make_unique<SharedBatch>(task, models,
+             return std::make_unique<SharedBatch>(rules, models,
                                                   py::dict(observations.attr("copy")()),
                                                   py::dict(results.attr("copy")()), threads);
            }),
-           py::arg("task"), py::arg("models"), py::kw_only(), py::arg("observations"),
+           py::arg("rules"), py::arg("models"), py::kw_only(), py::arg("observations"),
            py::arg("results"), py::arg("threads"))
       .def(
           "start",
           [](SharedBatch& batch, std::size_t environment, const Array<float>& counters,
-             const Array<float>& meta, const std::optional<Array<float>>& incumbent_view,
-             const Array<std::int32_t>& order, const Array<std::int32_t>& cores,
-             const Array<std::int32_t>& nodes, const Array<double>& readings, double throughput) {
+             const Array<float>& meta, const Array<std::int32_t>& order,
+             const Array<std::int32_t>& cores, const Array<std::int32_t>& nodes,
+             const Array<double>& readings, double throughput) {
             Start start;
             start.counters = view(counters);
             start.meta = view(meta);
-            if (incumbent_view) start.incumbent_view = view(*incumbent_view);
             start.order = view(order);
             start.cores = view(cores);
             start.nodes = view(nodes);
@@ -238,13 +399,20 @@ void bind_environment(py::module_& module) {
             batch.start(environment, start);
           },
           py::arg("environment"), py::kw_only(), py::arg("counters").noconvert(),
-          py::arg("meta").noconvert(), py::arg("incumbent_view").noconvert(),
-          py::arg("order").noconvert(), py::arg("cores").noconvert(), py::arg("nodes").noconvert(),
-          py::arg("readings").noconvert(), py::arg("throughput"))
+          py::arg("meta").noconvert(), py::arg("order").noconvert(), py::arg("cores").noconvert(),
+          py::arg("nodes").noconvert(), py::arg("readings").noconvert(), py::arg("throughput"))
       .def("step", &SharedBatch::step, py::arg("actions").noconvert(),
            py::arg("resting").noconvert(), py::kw_only(), py::arg("copy"),
            "One step of every environment that does not rest.")
+      .def("step_one", &SharedBatch::step_one, py::arg("environment"), py::arg("action"),
+           "One step of one environment: (ended, whether read() is to tell the throughput now).")
+      .def("read", &SharedBatch::read, py::arg("environment"), py::arg("throughput"),
+           "Takes a reading of the present schedule in Mq/s, unless it was read already.")
       .def("observe", &SharedBatch::observe, "All observations in arrays of their own.")
+      .def("observe_one", &SharedBatch::observe_one, py::arg("environment"),
+           "(observation, action mask, reward, throughput, illegal actions, slice, tile).")
+      .def("schedule", &SharedBatch::schedule, py::arg("environment"),
+           "(slices,) int32 each: the cores and nodes of the present schedule.")
       .def("placed", &SharedBatch::placed, py::arg("environment"),
            "(steps,) int32: the tiles that an episode's slices went to so far.");
 }

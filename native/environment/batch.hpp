@@ -1,6 +1,6 @@
-// A batch of spatial-scheduling episodes that advance together: the vector form of the environment
-// (pmoss_env/envs/spatial/vector.py). An episode begins and ends in the environment itself, which
-// draws, measures and adds noise; here lies every step between, with the same bits.
+// A batch of spatial-scheduling episodes that advance together by the rules. The single environment
+// is a batch of one. An episode begins and ends in Python (pmoss_env/envs/spatial/session.py),
+// which draws, measures and adds noise; here lies every step between.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "environment/rules.hpp"
 #include "environment/team.hpp"
 
 namespace pmoss::environment {
@@ -23,38 +24,6 @@ class Oracle {
   virtual double move(int slice, int core, int node) = 0;
 };
 
-/// What all episodes of a batch have in common.
-struct Task {
-  int slices = 0;
-  int counters = 0;
-  int meta = 0;
-  std::vector<std::int32_t> core_of_tile;  // negative where a tile has no core
-  std::vector<std::int32_t> node_of_core;
-  std::vector<std::uint8_t> worker_tiles;  // per tile
-  /// [tile][rank]: the worker tiles from nearest to farthest, where an illegal action goes. Empty
-  /// where an illegal action ends the episode.
-  std::vector<std::int32_t> nearest;
-  int max_slices_per_core = 0;  // 0: no limit
-  int measure_every = 1;        // steps between questions to the oracle
-  bool pays_improvement = true;
-  bool full = true;  // with slice_view and incumbent_view
-
-  std::size_t tiles() const { return core_of_tile.size(); }
-  /// Throws std::invalid_argument that names the field.
-  void check() const;
-};
-
-/// Arrays of observations, a row per environment. Not owned.
-struct Observations {
-  std::int8_t* view_mask = nullptr;      // [tile]
-  std::int8_t* position_mask = nullptr;  // [tile]
-  float* machine_view = nullptr;         // [tile][counter]
-  float* meta = nullptr;
-  float* slice = nullptr;
-  float* slice_view = nullptr;      // [counter]; null unless full
-  float* incumbent_view = nullptr;  // [tile][counter]; null unless full
-};
-
 /// Arrays of what else a step gives, an element per environment. Not owned.
 struct Results {
   double* rewards = nullptr;
@@ -67,9 +36,8 @@ struct Results {
 
 /// How an episode begins.
 struct Start {
-  std::span<const float> counters;        // [slice][counter]
-  std::span<const float> meta;            // as observed
-  std::span<const float> incumbent_view;  // as observed; empty unless full
+  std::span<const float> counters;  // [slice][counter], as observed
+  std::span<const float> meta;      // as observed
   std::span<const std::int32_t> order;
   std::span<const std::int32_t> cores, nodes;  // of the incumbent
   std::span<const double> readings;            // what each step's throughput is multiplied by
@@ -78,21 +46,22 @@ struct Start {
 
 class Batch {
  public:
-  /// An oracle per environment. The arrays must outlive the batch. Throws std::invalid_argument for
-  /// an impossible task, no environment or no thread.
-  Batch(Task task, std::vector<std::unique_ptr<Oracle>> oracles, Observations observations,
+  /// An oracle per environment; null where only read() tells the throughput. The arrays must
+  /// outlive the batch. Throws std::invalid_argument for no environment or no thread.
+  Batch(Rules rules, std::vector<std::unique_ptr<Oracle>> oracles, Observations observations,
         Results results, int threads);
 
   std::size_t environments() const { return episodes_.size(); }
+  const Rules& rules() const { return rules_; }
 
-  /// Begins an episode; throws std::invalid_argument for a wrong length or an order that does not
-  /// name each slice once.
+  /// Begins an episode; throws std::invalid_argument for a wrong length, a core that does not
+  /// exist or an order that does not name each slice once.
   void start(std::size_t environment, const Start& start);
 
   /// One step of every environment but the resting ones, which stay as they are with reward 0.
   ///
-  /// `ended` says whose episode is over. Its final throughput and reward are not known here: the
-  /// reward is 0 and the throughput that of the latest reading.
+  /// `ended` says whose episode is over. Its final throughput and reward are not known here until
+  /// read() tells: the reward is 0 and the throughput that of the latest reading.
   ///
   /// Where `copy` is given, the observations are written there too, all of them. Throws
   /// std::invalid_argument, and changes nothing, for a wrong length, a tile that does not exist or
@@ -100,29 +69,40 @@ class Batch {
   void step(std::span<const std::int64_t> actions, std::span<const bool> resting,
             const Observations* copy);
 
+  /// One step of one environment. True if its throughput is to be read now, by read().
+  bool step_one(std::size_t environment, std::int64_t action);
+
+  /// Takes a reading of the present schedule, unless it was read already, and pays for it.
+  void read(std::size_t environment, double throughput);
+
   /// Writes all observations as they are.
   void observe(const Observations& copy) const;
+  /// Writes the observation of one environment.
+  void observe_one(std::size_t environment, const Observations& copy) const;
 
   /// The tiles that this episode's slices went to so far, in order of the steps.
   std::span<const std::int32_t> placed(std::size_t environment) const;
+  /// [slice]: the present schedule.
+  std::span<const std::int32_t> cores(std::size_t environment) const;
+  std::span<const std::int32_t> nodes(std::size_t environment) const;
 
  private:
   struct Episode {
     std::unique_ptr<Oracle> oracle;
+    Progress progress;
     std::vector<float> counters;
     std::vector<std::int32_t> order, cores, nodes, tiles;
-    std::vector<std::int32_t> load;  // per tile, slices placed in this episode
     std::vector<double> readings;
-    int steps = 0;
+    std::size_t read_at = 0;  // steps at the latest reading
     bool running = false;
   };
 
+  void check_action(std::size_t environment, std::int64_t action) const;
+  const Episode& episode(std::size_t environment) const;
   void advance(std::size_t environment, std::size_t tile);
-  std::size_t nearest_legal(std::size_t tile, const std::int8_t* legal) const;
-  void show_next(std::size_t environment);
   void copy_rows(std::size_t begin, std::size_t end, const Observations& to) const;
 
-  Task task_;
+  Rules rules_;
   std::vector<Episode> episodes_;
   Observations now_;
   Results results_;

@@ -40,5 +40,5 @@ class MeasuringBackend:
 def measuring(monkeypatch):
     """Makes environments on a backend that cannot be asked after every move."""
     monkeypatch.setattr(
-        "pmoss_env.envs.spatial.env.make_backend", lambda **kwargs: MeasuringBackend(**kwargs)
+        "pmoss_env.envs.spatial.session.make_backend", lambda **kwargs: MeasuringBackend(**kwargs)
     )

@@ -14,8 +14,8 @@ class Judge:
     """Scores schedules by a backend of the environment's kind, and has one that can be searched."""
 
     def __init__(self, env: SpatialSchedulingEnv) -> None:
-        self._backend = env.new_backend()
-        self.searchable = incremental(self._backend) or env.new_searchable_backend()
+        self._backend = env.session.new_backend()
+        self.searchable = incremental(self._backend) or env.session.new_searchable_backend()
 
     def set_instance(self, instance: Instance) -> None:
         """Takes the workload instance and the co-tenants of an episode."""

@@ -50,7 +50,7 @@ def explain(
     tell("making schedules", 2, 2)
     measured: dict[str, list[Run]] = {name: [] for name in schedules}
     env.reset(seed=env_seed)
-    with closing(env.new_backend()) as backend:
+    with closing(env.session.new_backend()) as backend:
         for number in range(rounds):
             for name, schedule in schedules.items():
                 done = sum(map(len, measured.values()))
@@ -78,6 +78,8 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
     if isinstance(choice, Row):
         return choice.schedule(env)
     policy = SchedulePolicy(choice)
-    with closing(env.new_searchable_backend() if policy.searches else env.new_backend()) as own:
+    session = env.session
+    made = session.new_searchable_backend() if policy.searches else session.new_backend()
+    with closing(made) as own:
         # The stream that evaluate() gives a baseline, so that both make the same schedule.
         return choice(env.context(np.random.default_rng((env_seed, 2)), own))

@@ -105,7 +105,7 @@ class OfflineWork:
         for episode in range(self._plan.episodes):
             env_seed = episode_seed(seed, episode)
             env.reset(seed=env_seed)
-            backend = env.new_backend()
+            backend = env.session.new_backend()
             context = env.context(np.random.default_rng((env_seed, 2)))
             low, high = known[env_seed]
             for name in SHARED_BASELINES:

@@ -1,11 +1,11 @@
 """From a stored episode to what an agent saw: observations, masks, rewards and returns-to-go.
 
-Bit for bit what the live environment returns, computed for all steps at once.
+The rules of the live environment (native/environment/rules.hpp), applied to all steps at once.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -13,41 +13,42 @@ from gymnasium import spaces
 from pmoss_datasets.schema import Array
 from pmoss_datasets.spatial.schema import Episode, SpatialMetadata
 from pmoss_datasets.storage import Dataset
-from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.envs.spatial.observation import ObservationBuilder, PositionMask
+from pmoss_env import _native
+from pmoss_env.envs.spatial.observation import (
+    observation_space,
+    observed_counters,
+    observed_meta,
+)
+from pmoss_env.envs.spatial.rules import REWARDS, make_rules
 from pmoss_env.errors import DatasetError, UnknownNameError
-from pmoss_env.types import Float32Array, Float64Array, Int8Array
+from pmoss_env.types import Float64Array, Int8Array, Int32Array
 
 
 class Expander:
-    """Expands episodes of one dataset. Holds the machine's arrays, so make it once."""
+    """Expands episodes of one dataset. Holds the environment's rules, so make it once."""
 
     def __init__(self, dataset: Dataset) -> None:
         kwargs = dataset.metadata.env_kwargs
+        observation = kwargs.get("observation", "full")
         self._dataset = dataset
         self._machine = dataset.machine
         self._slices = dataset.steps
-        self._builder = ObservationBuilder(
-            dataset.machine, dataset.steps, kwargs.get("observation", "full")
+        self._space = observation_space(dataset.machine, dataset.steps, observation)
+        self._rules = make_rules(
+            dataset.machine,
+            dataset.steps,
+            observation=observation,
+            constraints=kwargs.get("constraints"),
         )
-        constraints = kwargs.get("constraints")
-        PositionMask(dataset.machine, dataset.steps, constraints)  # refuses what it cannot expand
-        self._most: int | None = (constraints or {}).get("max_slices_per_core")
 
     @property
     def space(self) -> spaces.Dict:
         """The environment's observation space."""
-        return self._builder.space
+        return self._space
 
     def masks(self, episode: Episode, *, last: bool = False) -> Int8Array:
         """(T, r * c) int8, or (T + 1, r * c) with ``last``: 1 = a tile that may take the slice."""
-        steps = self._slices + last
-        mask = np.repeat(self._machine.worker_tiles[None].astype(np.int8), steps, axis=0)
-        if self._most is not None:
-            placed = np.zeros((self._slices + 1, self._machine.tiles), dtype=np.int32)
-            placed[np.arange(1, self._slices + 1), episode.actions] = 1
-            mask[np.cumsum(placed, axis=0)[:steps] >= self._most] = 0
-        return mask
+        return self._rules.expand_masks(_int32(episode.actions), self._slices + last)
 
     def observations(
         self, episode: Episode, *, last: bool = False, copies: bool = True
@@ -64,53 +65,28 @@ class Expander:
             The keys of the environment's observation space with a leading step axis.
         """
         steps = self._slices + last
-        builder = self._builder
-        builder.start(
-            episode.incumbent,
-            episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata)),
-            episode.order.astype(np.int32),
-        )
-        masks = self.masks(episode, last=last)
-        first = builder.observe(masks[0].astype(np.bool_))
-        grid = first["view_mask"].shape
-        counters = self._placed_counters(episode)
-
-        # Adding along the step axis in float32 is the same sum in the same order as placing.
-        added = np.zeros((steps, self._machine.tiles, counters.shape[1]), dtype=np.float32)
-        placed = np.zeros((steps, self._machine.tiles), dtype=np.int8)
-        past = np.arange(1, steps)
-        added[past, episode.actions[: steps - 1]] = counters[: steps - 1]
-        placed[past, episode.actions[: steps - 1]] = 1
-        np.cumsum(added, axis=0, out=added)
-        np.maximum.accumulate(placed, axis=0, out=placed)
-
-        next_slice = np.append(episode.order, self._slices)[:steps]
-        result: dict[str, Array] = {
-            "view_mask": placed.reshape(steps, *grid),
-            "position_mask": masks.reshape(steps, *grid),
-            "machine_view": added.reshape(steps, *grid, -1),
-            "meta": np.broadcast_to(first["meta"], (steps, *first["meta"].shape)),
-            "slice": (next_slice[:, None] / self._slices).astype(np.float32),
-        }
-        if "slice_view" in first:
-            view = np.concatenate([counters, np.zeros_like(counters[:1])])[:steps]
-            result["slice_view"] = view
-            incumbent = first["incumbent_view"]
-            result["incumbent_view"] = np.broadcast_to(incumbent, (steps, *incumbent.shape))
+        snapshot = episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata))
+        counters = observed_counters(snapshot)
+        fixed = {"meta": observed_meta(self._machine, snapshot)}
+        if "incumbent_view" in self._space.spaces:
+            view = self._rules.incumbent_view(counters, episode.incumbent.cores)
+            fixed["incumbent_view"] = view.reshape(self._space["incumbent_view"].shape or ())
+        result: dict[str, Array] = {}
+        for key, space in self._space.items():
+            shape = (steps, *(space.shape or ()))
+            if key in fixed:
+                result[key] = np.broadcast_to(fixed[key], shape)
+            else:
+                result[key] = np.empty(shape, space.dtype)
+        self._rules.expand(counters, _int32(episode.order), _int32(episode.actions), steps, result)
         if copies:
-            result = {key: np.ascontiguousarray(value) for key, value in result.items()}
+            result |= {key: np.ascontiguousarray(result[key]) for key in fixed}
         return result
 
     @property
     def actions(self) -> int:
         """How many actions there are: one per tile, r * c."""
         return self._machine.tiles
-
-    def _placed_counters(self, episode: Episode) -> Float32Array:
-        """(T, H) counters of the slices in placement order, absent counters 0."""
-        counters = episode.incumbent_counters[episode.order].copy()
-        counters[:, episode.incumbent_running_ratio <= 0] = 0
-        return counters
 
 
 def rewards(episode: Episode, mode: str) -> Float64Array:
@@ -122,30 +98,39 @@ def rewards(episode: Episode, mode: str) -> Float64Array:
         UnknownNameError: another mode.
         DatasetError: "improvement" of an episode in which not every step was measured.
     """
-    if mode == "improvement":
-        if np.isnan(episode.throughput).any():
-            raise DatasetError(
-                "throughput: not measured after every step, so reward mode 'improvement' is "
-                "unknown; use 'terminal' or 'slice'"
-            )
-        before = np.concatenate([[episode.incumbent_throughput], episode.throughput[:-1]])
-        gains: Float64Array = episode.throughput - before
-        return gains
-    if mode == "slice":
-        shares: Float64Array = episode.final_slice_throughput[episode.order]
-        return shares
-    if mode == "terminal":
-        result = np.zeros(episode.slices)
-        result[-1] = episode.final_throughput
-        return result
-    raise UnknownNameError("reward", mode, REWARDS)
+    return _native.spatial_rewards(_known(episode, mode), **_outcome(episode))
 
 
 def returns_to_go(episode: Episode, mode: str) -> Float64Array:
-    """(T,) float64, million queries per second: the sum of this step's and all later rewards."""
-    # The telescoped sum, without the rounding of T additions.
-    if mode == "improvement":
-        rewards(episode, mode)  # refuses episodes in which a step was not measured
-        before = np.concatenate([[episode.incumbent_throughput], episode.throughput[:-1]])
-        return episode.final_throughput - before
-    return np.cumsum(rewards(episode, mode)[::-1])[::-1].copy()
+    """(T,) float64, million queries per second: the sum of this step's and all later rewards.
+
+    Raises:
+        UnknownNameError: another mode.
+        DatasetError: "improvement" of an episode in which not every step was measured.
+    """
+    return _native.spatial_returns_to_go(_known(episode, mode), **_outcome(episode))
+
+
+def _known(episode: Episode, mode: str) -> str:
+    if mode not in REWARDS:
+        raise UnknownNameError("reward", mode, REWARDS)
+    if mode == "improvement" and np.isnan(episode.throughput).any():
+        raise DatasetError(
+            "throughput: not measured after every step, so reward mode 'improvement' is "
+            "unknown; use 'terminal' or 'slice'"
+        )
+    return mode
+
+
+def _outcome(episode: Episode) -> dict[str, Any]:
+    return {
+        "incumbent": episode.incumbent_throughput,
+        "final": episode.final_throughput,
+        "throughput": np.ascontiguousarray(episode.throughput, dtype=np.float64),
+        "shares": np.ascontiguousarray(episode.final_slice_throughput, dtype=np.float64),
+        "order": _int32(episode.order),
+    }
+
+
+def _int32(values: Array) -> Int32Array:
+    return np.ascontiguousarray(values, dtype=np.int32)

@@ -232,7 +232,7 @@ class SpatialPlayer:
     def _counterfactual(self, env: Any) -> Float32Array:
         """(T, W) float32, Mq/s: the throughput after each step for each worker core."""
         if self._what_if is None:
-            self._what_if = env.new_backend()
+            self._what_if = env.session.new_backend()
         backend = self._what_if
         assert backend is not None
         backend.set_instance(env.instance)
@@ -247,6 +247,6 @@ class SpatialPlayer:
     def _backend(self, env: Any) -> Backend:
         """A backend of its own for search, so that the episode's stays as the episode left it."""
         if self._search_backend is None:
-            self._search_backend = env.new_searchable_backend()
+            self._search_backend = env.session.new_searchable_backend()
         self._search_backend.set_instance(env.instance)
         return self._search_backend

@@ -33,9 +33,9 @@ class SpatialJudge:
 
     def __init__(self, env: SpatialSchedulingEnv) -> None:
         self._env = env
-        self._backend: Any = env.new_backend()
+        self._backend: Any = env.session.new_backend()
         self.searchable: Any = (
-            self._backend if self._backend.incremental else env.new_searchable_backend()
+            self._backend if self._backend.incremental else env.session.new_searchable_backend()
         )
 
     def begin(self) -> None:

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace pmoss::environment {
@@ -17,10 +18,11 @@ Task small_task() {
   task.slices = 2;
   task.counters = 2;
   task.meta = 1;
+  task.columns = 3;
   task.core_of_tile = {-1, 0, 1};
   task.node_of_core = {0, 1};
+  task.socket_of_node = {0, 0};
   task.worker_tiles = {0, 1, 1};
-  task.nearest = {1, 2, 1, 2, 2, 1};
   return task;
 }
 
@@ -78,7 +80,6 @@ std::vector<std::unique_ptr<Oracle>> oracles(std::size_t n) {
 }
 
 constexpr std::array<float, 4> counters{1.0F, 2.0F, 3.0F, 4.0F};
-constexpr std::array<float, 6> incumbent_view{0.0F, 0.0F, 4.0F, 6.0F, 0.0F, 0.0F};
 constexpr std::array<float, 1> meta{9.0F};
 constexpr std::array<std::int32_t, 2> backwards{1, 0};
 constexpr std::array<std::int32_t, 2> on_first{0, 0};
@@ -88,7 +89,6 @@ Start small_start() {
   Start start;
   start.counters = counters;
   start.meta = meta;
-  start.incumbent_view = incumbent_view;
   start.order = backwards;
   start.cores = start.nodes = on_first;
   start.readings = readings;
@@ -103,13 +103,14 @@ void step(Batch& batch, std::vector<std::int64_t> actions, const Observations* c
 
 TEST(Batch, AnEpisodeByHand) {
   Arrays now(1), copied(1);
-  Batch batch(small_task(), oracles(1), now.observations(), now.results(), 1);
+  Batch batch(Rules(small_task()), oracles(1), now.observations(), now.results(), 1);
   batch.start(0, small_start());
   EXPECT_EQ(now.masks, (std::vector<std::int8_t>{0, 0, 0}));
   EXPECT_EQ(now.positions, (std::vector<std::int8_t>{0, 1, 1}));
   EXPECT_EQ(now.view, (std::vector<float>{3, 4}));  // slice 1 comes first
   EXPECT_EQ(now.share[0], 0.5F);
   EXPECT_EQ(now.meta[0], 9.0F);
+  EXPECT_EQ(now.incumbent, (std::vector<float>{0, 0, 4, 6, 0, 0}));
   EXPECT_EQ(now.tile[0], -1);
 
   const Observations to = copied.observations();
@@ -148,21 +149,20 @@ TEST(Batch, SeldomAskedItPlacesTheWholeSchedule) {
   Task task = small_task();
   task.slices = 3;
   task.measure_every = 2;
-  task.pays_improvement = false;
+  task.reward = Reward::terminal;
   task.full = false;
   const std::array<float, 6> three{1, 2, 3, 4, 5, 6};
   const std::array<std::int32_t, 3> order{0, 1, 2}, cores{0, 0, 0};
   const std::array<double, 3> exact{1.0, 1.0, 1.0};
   Start start = small_start();
   start.counters = three;
-  start.incumbent_view = {};
   start.order = order;
   start.cores = start.nodes = cores;
   start.readings = exact;
   Arrays now(1);
   Observations observations = now.observations();
   observations.slice_view = observations.incumbent_view = nullptr;
-  Batch batch(task, oracles(1), observations, now.results(), 1);
+  Batch batch(Rules(task), oracles(1), observations, now.results(), 1);
   batch.start(0, start);
   step(batch, {2});
   EXPECT_EQ(now.throughput[0], 11.0);
@@ -173,10 +173,10 @@ TEST(Batch, SeldomAskedItPlacesTheWholeSchedule) {
 
 TEST(Batch, AMaskedActionMayEndTheEpisode) {
   Task task = small_task();
-  task.nearest.clear();
+  task.remaps = false;
   task.max_slices_per_core = 1;
   Arrays now(1);
-  Batch batch(task, oracles(1), now.observations(), now.results(), 1);
+  Batch batch(Rules(task), oracles(1), now.observations(), now.results(), 1);
   batch.start(0, small_start());
   step(batch, {1});
   EXPECT_EQ(now.positions, (std::vector<std::int8_t>{0, 0, 1}));
@@ -187,11 +187,46 @@ TEST(Batch, AMaskedActionMayEndTheEpisode) {
   EXPECT_EQ(now.slice[0], 0);
 }
 
+TEST(Batch, WithoutAnOracleReadingsAreTaken) {
+  Task task = small_task();
+  task.slices = 3;
+  task.measure_every = 2;
+  const std::array<float, 6> three{1, 2, 3, 4, 5, 6};
+  const std::array<std::int32_t, 3> order{0, 1, 2}, cores{0, 0, 0};
+  const std::array<double, 3> doubled{1.0, 2.0, 0.5};
+  Start start = small_start();
+  start.counters = three;
+  start.order = order;
+  start.cores = start.nodes = cores;
+  start.readings = doubled;
+  Arrays now(1);
+  std::vector<std::unique_ptr<Oracle>> none(1);
+  Batch batch(Rules(task), std::move(none), now.observations(), now.results(), 1);
+  batch.start(0, start);
+  batch.read(0, 99.0);  // nothing is placed yet
+  EXPECT_EQ(now.throughput[0], 11.0);
+  EXPECT_FALSE(batch.step_one(0, 2));
+  EXPECT_TRUE(batch.step_one(0, 1));
+  EXPECT_EQ(std::vector<int>(batch.cores(0).begin(), batch.cores(0).end()),
+            (std::vector<int>{1, 0, 0}));
+  batch.read(0, 8.0);
+  EXPECT_EQ(now.throughput[0], 16.0);
+  EXPECT_EQ(now.rewards[0], 5.0);
+  batch.read(0, 99.0);  // read already
+  EXPECT_EQ(now.throughput[0], 16.0);
+  EXPECT_TRUE(batch.step_one(0, 1));
+  EXPECT_TRUE(now.ended[0]);
+  EXPECT_EQ(now.rewards[0], 0.0);
+  batch.read(0, 40.0);
+  EXPECT_EQ(now.rewards[0], 4.0);
+  EXPECT_THROW(batch.step_one(0, 1), std::invalid_argument);
+}
+
 TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
   constexpr std::size_t n = 7;
   Arrays one(n), other(n);
-  Batch alone(small_task(), oracles(n), one.observations(), one.results(), 1);
-  Batch shared(small_task(), oracles(n), other.observations(), other.results(), 3);
+  Batch alone(Rules(small_task()), oracles(n), one.observations(), one.results(), 1);
+  Batch shared(Rules(small_task()), oracles(n), other.observations(), other.results(), 3);
   std::vector<std::int64_t> actions(n);
   std::iota(actions.begin(), actions.end(), 0);
   for (auto& action : actions) action %= 3;
@@ -212,7 +247,7 @@ TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
 
 TEST(Batch, RefusesWhatCannotBeAndChangesNothing) {
   Arrays now(2);
-  Batch batch(small_task(), oracles(2), now.observations(), now.results(), 1);
+  Batch batch(Rules(small_task()), oracles(2), now.observations(), now.results(), 1);
   EXPECT_THROW(step(batch, {1, 1}), std::invalid_argument) << "nothing runs yet";
   batch.start(0, small_start());
   batch.start(1, small_start());
@@ -235,7 +270,7 @@ TEST(Batch, RefusesAnImpossibleTask) {
     Task task = small_task();
     spoil(task);
     Arrays now(1);
-    EXPECT_THROW(Batch(task, oracles(n), now.observations(), now.results(), threads),
+    EXPECT_THROW(Batch(Rules(task), oracles(n), now.observations(), now.results(), threads),
                  std::invalid_argument);
   };
   refused([](Task& task) { task.slices = 0; });
@@ -244,8 +279,8 @@ TEST(Batch, RefusesAnImpossibleTask) {
   refused([](Task& task) { task.worker_tiles = {0, 0, 0}; });
   refused([](Task& task) { task.worker_tiles = {1, 1, 1}; });
   refused([](Task& task) { task.core_of_tile[2] = 2; });
-  refused([](Task& task) { task.nearest.pop_back(); });
-  refused([](Task& task) { task.nearest[0] = 3; });
+  refused([](Task& task) { task.node_of_core[1] = 2; });
+  refused([](Task& task) { task.columns = 0; });
   refused([](Task& task) {
     task.slices = 3;
     task.max_slices_per_core = 1;

@@ -1,19 +1,17 @@
 """Spatial scheduling: place every slice of an index on a core (P-MOSS)."""
 
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.envs.spatial.observation import (
-    ObservationBuilder,
-    PositionMask,
-    meta_names,
-    placement_order,
-)
+from pmoss_env.envs.spatial.observation import meta_names, observation_space, placement_order
+from pmoss_env.envs.spatial.rules import REWARDS, Reward, make_rules
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 
 __all__ = [
-    "ObservationBuilder",
-    "PositionMask",
+    "REWARDS",
+    "Reward",
     "SpatialSchedulingEnv",
     "SpatialVectorEnv",
+    "make_rules",
     "meta_names",
+    "observation_space",
     "placement_order",
 ]

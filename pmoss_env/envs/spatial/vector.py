@@ -12,10 +12,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from pmoss_env import _native
-from pmoss_env.backends import backend_names
-from pmoss_env.backends.analytic import AnalyticBackend
-from pmoss_env.envs.spatial.env import INFO_KEYS, Observation, SpatialSchedulingEnv
+from pmoss_env.backends import backend_class, backend_names
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.errors import (
     DescriptionError,
     IllegalActionError,
@@ -66,7 +65,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             **arguments: of ``SpatialSchedulingEnv``.
 
         Raises:
-            UnsupportedError: another backend than "analytic".
+            UnsupportedError: a backend without a native model, any but "analytic" of ours.
             UnknownNameError: another autoreset mode.
             DescriptionError: an impossible value, here or in ``arguments``.
         """
@@ -77,17 +76,16 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         if autoreset_mode not in AUTORESET_MODES:
             raise UnknownNameError("autoreset_mode", autoreset_mode, AUTORESET_MODES)
         backend = arguments.get("backend", "analytic")
-        if backend != "analytic" and backend in backend_names():
+        if backend in backend_names() and not hasattr(backend_class(backend), "model"):
             raise UnsupportedError(
-                f"backend = {backend!r}: the native vector environment runs on 'analytic' only; "
-                "give gymnasium.make_vec() vectorization_mode='sync'"
+                f"backend = {backend!r}: the native vector environment needs a model, such as "
+                "'analytic'; give gymnasium.make_vec() vectorization_mode='sync'"
             )
         self.num_envs = num_envs
         modes = getattr(gymnasium.vector, "AutoresetMode", str)
-        self.metadata = {
-            **SpatialSchedulingEnv.metadata,
-            "autoreset_mode": modes(autoreset_mode),
-        }
+        #: As TorchRL and Gymnasium's own vector environments have it.
+        self.autoreset_mode = modes(autoreset_mode)
+        self.metadata = {**SpatialSchedulingEnv.metadata, "autoreset_mode": self.autoreset_mode}
         self._same_step = autoreset_mode == SAME_STEP
         self._envs = [SpatialSchedulingEnv(**arguments) for _ in range(num_envs)]
         first = self._envs[0]
@@ -103,23 +101,17 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         self._copy = copy
         self._tiles = first.machine.tiles
         self._raises = arguments.get("on_illegal") == "raise"
-        self._state: Observation = {
-            key: np.zeros((num_envs, *cast(tuple[int, ...], space.shape)), space.dtype)
-            for key, space in cast(gymnasium.spaces.Dict, first.observation_space).items()
-        }
+        self._episodes = Episodes(
+            [env.session for env in self._envs], first.observation_space, threads
+        )
+        for i, env in enumerate(self._envs):
+            env.join(self._episodes, i)
+        self._batch = self._episodes.batch
+        self._state, self._results = self._episodes.state, self._episodes.results
+        self._masks = self._episodes.masks
         self._shown = {key: rows.view() for key, rows in self._state.items()}
         for rows in self._shown.values():
             rows.setflags(write=False)
-        self._masks = self._state["position_mask"].reshape(num_envs, self._tiles)
-        self._masks[:] = first.action_masks()
-        self._results: dict[str, npt.NDArray[Any]] = {
-            "rewards": np.zeros(num_envs),
-            "ended": np.zeros(num_envs, dtype=np.bool_),
-            "throughput": np.zeros(num_envs),
-            "illegal_actions": np.zeros(num_envs, dtype=np.int64),
-            "slice": np.zeros(num_envs, dtype=np.int64),
-            "tile": np.zeros(num_envs, dtype=np.int64),
-        }
         self._incumbent_throughput = np.zeros(num_envs)
         # Read-only, so that they can be handed out again and again.
         self._no_shares = np.zeros((num_envs, first.slices))
@@ -127,13 +119,6 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         for values in (self._no_shares, everybody):
             values.setflags(write=False)
         self._given = {f"_{key}": everybody for key in INFO_KEYS}
-        self._batch = _native.EpisodeBatch(
-            first.native_task(),
-            [cast(AnalyticBackend, env.backend).model for env in self._envs],
-            observations=self._state,
-            results=self._results,
-            threads=threads,
-        )
         self._running = False
 
     def reset(
@@ -187,7 +172,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             self._start(i)
         copies = self._batch.step(tiles, resting, copy=self._copy)
         ended = self._results["ended"].nonzero()[0].tolist()
-        finals = {i: self._finish(i, int(tiles[i])) for i in ended}
+        finals = {i: self._finish(i) for i in ended}
         rewards, terminated = self._results["rewards"].copy(), self._results["ended"].copy()
         shares = self._no_shares
         final: dict[str, Any] = {}
@@ -214,15 +199,17 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         return self._masks.astype(np.bool_)
 
     def sub_environments(self) -> tuple[SpatialSchedulingEnv, ...]:
-        """Every sub-environment, come to where the batch is: only to look at."""
-        for i in range(self.num_envs):
-            self._catch_up(i)
+        """Every sub-environment, the face of its row of the batch: only to look at."""
         return tuple(self._envs)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The result of a method, or the value of an attribute, of every sub-environment."""
         values = [getattr(env, name) for env in self.sub_environments()]
         return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """The value of an attribute of every sub-environment."""
+        return tuple(getattr(env, name) for env in self._envs)
 
     def render(self) -> tuple[Any, ...]:
         """What each sub-environment renders."""
@@ -263,34 +250,13 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
         env = self._envs[i]
-        observation, info = env.reset(seed=seed, options=options)
-        self._incumbent_throughput[i] = info["incumbent_throughput"]
-        self._batch.start(
-            i,
-            counters=env.slice_counters,
-            meta=observation["meta"],
-            incumbent_view=observation.get("incumbent_view"),
-            order=env.order,
-            cores=env.incumbent.cores,
-            nodes=env.incumbent.nodes,
-            readings=env.readings,
-            throughput=info["throughput"],
-        )
+        env.begin(seed=seed, options=options)
+        self._incumbent_throughput[i] = env.incumbent_snapshot.throughput
 
-    def _finish(self, i: int, action: int) -> tuple[Observation, dict[str, Any]]:
-        """Lets the sub-environment itself take the last step; its observation and info."""
-        env = self._envs[i]
-        placed = self._batch.placed(i)
-        illegal = int(self._results["illegal_actions"][i])
-        if placed.size == env.slices:
-            placed, action = placed[:-1], int(placed[-1])
-        else:
-            illegal -= 1
-        env.resume(
-            placed, illegal_actions=illegal, throughput=float(self._results["throughput"][i])
-        )
-        observation, self._results["rewards"][i], _, _, info = env.step(action)
-        self._results["throughput"][i] = info["throughput"]
+    def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
+        """Ends the episode that has come to its end; its observation and info."""
+        self._episodes.finish(i)
+        observation, _, info = self._episodes.shown(i)
         return observation, info
 
     def _final_infos(
@@ -308,14 +274,6 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             "final_info": infos,
             "_final_info": ended.copy(),
         }
-
-    def _catch_up(self, i: int) -> None:
-        if self._running and not self._results["ended"][i]:
-            self._envs[i].resume(
-                self._batch.placed(i),
-                illegal_actions=int(self._results["illegal_actions"][i]),
-                throughput=float(self._results["throughput"][i]),
-            )
 
     def _infos(self, shares: npt.NDArray[np.float64]) -> dict[str, Any]:
         return {

@@ -67,7 +67,7 @@ def play(agent: pmoss_agents.Agent, **change: Any) -> tuple[list[int], float]:
 def optimum() -> float:
     env: Any = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY).unwrapped
     env.reset(seed=0)
-    backend = env.new_backend()
+    backend = env.session.new_backend()
     best: float = backend.place(exact_schedule(env.context(np.random.default_rng(0), backend)))
     backend.close()
     env.close()

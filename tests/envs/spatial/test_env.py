@@ -186,7 +186,7 @@ def test_slice_shares_are_in_step_order_and_sum_to_the_throughput(order, noise):
 def test_every_state_is_a_full_schedule_with_the_throughput_that_info_says():
     env = SpatialSchedulingEnv(slices=64, interference="busy_core", order="load")
     env.reset(seed=5)
-    backend = env.new_backend()
+    backend = env.session.new_backend()
     rng = np.random.default_rng(5)
     done = False
     step = 0
@@ -348,7 +348,7 @@ def test_what_needs_an_episode_says_so():
         lambda: env.instance,
         env.final_snapshot,
         env.render,
-        env.new_backend,
+        env.session.new_backend,
     ):
         with pytest.raises(ResetNeeded):
             ask()
@@ -505,7 +505,7 @@ def test_a_backend_that_must_measure_pays_at_the_end(measuring):
     trace = play(env)
     assert [r for _, r, _, _ in trace[:-1]] == [0.0] * 8
     assert trace[-1][1] == trace[-1][3]["throughput"]
-    assert len(env._backend.measured) == 2
+    assert len(env.backend.measured) == 2
     info = trace[-1][3]
     assert all(t[3]["throughput"] == info["incumbent_throughput"] for t in trace[:-1])
 
@@ -516,7 +516,7 @@ def test_improvement_by_measuring(measuring, caplog, every, measurements):
         env = SpatialSchedulingEnv(**TOY, reward="improvement", measure_every=every)
     assert f"measures {measurements} times" in caplog.text
     trace = play(env)
-    assert len(env._backend.measured) == measurements
+    assert len(env.backend.measured) == measurements
     info = trace[-1][3]
     assert total(trace) == pytest.approx(info["throughput"] - info["incumbent_throughput"])
     paid = [t for t, (_, reward, _, _) in enumerate(trace) if reward]
@@ -526,7 +526,7 @@ def test_improvement_by_measuring(measuring, caplog, every, measurements):
 def test_a_terminal_reward_may_be_measured_on_the_way(measuring):
     env = SpatialSchedulingEnv(**TOY, measure_every=3)
     trace = play(env)
-    assert len(env._backend.measured) == 4
+    assert len(env.backend.measured) == 4
     assert [reward for _, reward, _, _ in trace[:-1]] == [0.0] * 8
     assert len({info["throughput"] for _, _, _, info in trace}) == 4
 
@@ -548,7 +548,7 @@ def test_close_closes_the_backend_and_repeats(measuring):
     env.reset(seed=0)
     env.close()
     env.close()
-    assert env._backend.closed == 2
+    assert env.backend.closed == 2
     with pytest.raises(ResetNeeded):
         env.step(1)
 
@@ -559,7 +559,7 @@ def test_a_new_backend_leaves_the_episode_alone():
     env.reset(seed=6)
     trace = [None]
     for _ in range(8):
-        backend = env.new_backend()
+        backend = env.session.new_backend()
         assert (
             backend.measure(env.incumbent, seed=0).throughput == env.incumbent_snapshot.throughput
         )
@@ -605,7 +605,7 @@ def test_kwargs_are_plain_json():
 def brute_force(slices):
     env = SpatialSchedulingEnv(machine="toy", slices=slices, workload_seed=1)
     env.reset(seed=0)
-    backend = env.new_backend()
+    backend = env.session.new_backend()
     throughputs = [
         backend.place(env.machine.local_schedule(cores))
         for cores in itertools.product(env.machine.workers.tolist(), repeat=slices)
@@ -624,7 +624,7 @@ def test_enumeration_agrees_with_brute_force():
 def test_the_toys_optimum():
     env = gymnasium.make("pmoss/toy-v0").unwrapped
     env.reset(seed=0)
-    schedule, throughput = env.new_backend().best_by_enumeration()
+    schedule, throughput = env.session.new_backend().best_by_enumeration()
     trace = play(env, 0, env.machine.tile_of_core[schedule.cores])
     assert trace[-1][3]["throughput"] == throughput == pytest.approx(7.1207629827)
 

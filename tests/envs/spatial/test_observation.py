@@ -6,13 +6,21 @@ import numpy as np
 import pytest
 
 from pmoss_env.backends import make_backend
-from pmoss_env.envs.spatial import ObservationBuilder, PositionMask, meta_names, placement_order
+from pmoss_env.envs.spatial import (
+    SpatialSchedulingEnv,
+    make_rules,
+    meta_names,
+    observation_space,
+    placement_order,
+)
+from pmoss_env.envs.spatial.observation import observed_counters, observed_meta
 from pmoss_env.errors import ScheduleError, UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS
 
 TOY = load_machine("toy")
 SLICES = 8
+H = len(COUNTERS)
 INCUMBENT = TOY.local_schedule(TOY.workers[[0, 1, 2, 3, 4, 5, 0, 0]])
 FORWARD = np.arange(SLICES, dtype=np.int32)
 
@@ -23,33 +31,40 @@ def snapshot():
     return backend.measure(INCUMBENT, seed=0)
 
 
-def started(snapshot, order=FORWARD, mode="full"):
-    builder = ObservationBuilder(TOY, SLICES, mode)
-    builder.start(INCUMBENT, snapshot, order)
-    return builder
+def expanded(snapshot, order, tiles, mode="full", **rules):
+    """Everything that an episode of these tiles showed, a row per step."""
+    steps = SLICES + 1
+    rows = {
+        key: np.full((steps, *space.shape), 7, space.dtype)
+        for key, space in observation_space(TOY, SLICES, mode).items()
+    }
+    rules = make_rules(TOY, SLICES, observation=mode, **rules)
+    rules.expand(observed_counters(snapshot), order, np.array(tiles, np.int32), steps, rows)
+    return rows
 
 
-def test_shapes_and_types_are_those_of_the_contract(snapshot):
-    builder = started(snapshot)
-    observation = builder.observe(TOY.worker_tiles)
-    h = len(COUNTERS)
+def test_shapes_and_types_are_those_of_the_contract():
+    env = SpatialSchedulingEnv(machine="toy", slices=SLICES)
+    observation, _ = env.reset(seed=1)
     assert {key: (v.shape, v.dtype.name) for key, v in observation.items()} == {
         "view_mask": ((2, 4), "int8"),
         "position_mask": ((2, 4), "int8"),
-        "machine_view": ((2, 4, h), "float32"),
+        "machine_view": ((2, 4, H), "float32"),
         "meta": ((2 * 2 + 2 + 3,), "float32"),
         "slice": ((1,), "float32"),
-        "slice_view": ((h,), "float32"),
-        "incumbent_view": ((2, 4, h), "float32"),
+        "slice_view": ((H,), "float32"),
+        "incumbent_view": ((2, 4, H), "float32"),
     }
-    assert builder.space.contains(observation)
-    assert builder.space.is_np_flattenable
-    assert all(np.isfinite(space.high).all() for space in builder.space.values())
+    assert env.observation_space.contains(observation)
+    assert env.observation_space.is_np_flattenable
+    assert all(np.isfinite(space.high).all() for space in env.observation_space.values())
 
 
-def test_paper_mode_leaves_out_what_the_paper_does_not_show(snapshot):
-    full = started(snapshot).observe(TOY.worker_tiles)
-    paper = started(snapshot, mode="paper").observe(TOY.worker_tiles)
+def test_paper_mode_leaves_out_what_the_paper_does_not_show():
+    full, paper = (
+        SpatialSchedulingEnv(machine="toy", slices=SLICES, observation=mode).reset(seed=1)[0]
+        for mode in ("full", "paper")
+    )
     assert set(full) - set(paper) == {"slice_view", "incumbent_view"}
     assert all(np.array_equal(paper[key], full[key]) for key in paper)
 
@@ -57,65 +72,61 @@ def test_paper_mode_leaves_out_what_the_paper_does_not_show(snapshot):
 def test_every_step_shows_the_slices_placed_so_far(snapshot):
     order = np.array([3, 1, 4, 0, 5, 2, 6, 7], dtype=np.int32)
     tiles = [1, 1, 7, 2, 2, 2, 5, 1]
-    builder = started(snapshot, order)
+    rows = expanded(snapshot, order, tiles)
     counters = snapshot.slice_counters.astype(np.float32)
-    view = np.zeros((8, len(COUNTERS)), dtype=np.float32)
+    view = np.zeros((8, H), dtype=np.float32)
     for t, tile in enumerate(tiles):
-        observation = builder.observe(TOY.worker_tiles)
-        assert observation["slice"] == np.float32(order[t] / SLICES)
-        assert np.array_equal(observation["slice_view"], counters[order[t]])
-        builder.place(tile)
+        assert rows["machine_view"][t].tobytes() == view.tobytes()
+        assert set(np.flatnonzero(rows["view_mask"][t])) == set(tiles[:t])
+        assert rows["slice"][t] == np.float32(order[t] / SLICES)
+        assert np.array_equal(rows["slice_view"][t], counters[order[t]])
+        assert np.array_equal(rows["position_mask"][t].ravel(), TOY.worker_tiles)
         view[tile] = view[tile] + counters[order[t]]
-        observation = builder.observe(TOY.worker_tiles)
-        assert observation["machine_view"].tobytes() == view.tobytes()
-        assert set(np.flatnonzero(observation["view_mask"])) == set(tiles[: t + 1])
-    assert observation["slice"] == 1.0
-    assert not observation["slice_view"].any()
-    assert builder.next_slice == SLICES
-    with pytest.raises(ScheduleError, match="all 8 slices"):
-        builder.place(1)
+    assert rows["machine_view"][-1].tobytes() == view.tobytes()
+    assert rows["slice"][-1] == 1.0
+    assert not rows["slice_view"][-1].any()
 
 
 def test_incumbent_view_adds_in_slice_order(snapshot):
-    view = started(snapshot).observe(TOY.worker_tiles)["incumbent_view"].reshape(8, -1)
-    counters = snapshot.slice_counters.astype(np.float32)
+    counters = observed_counters(snapshot)
+    view = make_rules(TOY, SLICES).incumbent_view(counters, INCUMBENT.cores)
     first = TOY.tile_of_core[TOY.workers[0]]
     assert np.array_equal(view[first], (counters[0] + counters[6]) + counters[7])
     assert not view[TOY.tile_of_core[0]].any()
 
 
-def test_a_float32_snapshot_expands_to_the_same_bits(snapshot):
+def test_a_float32_snapshot_gives_the_same_bits(snapshot):
     stored = replace(
         snapshot,
         slice_counters=snapshot.slice_counters.astype(np.float32),
         offcore=snapshot.offcore.astype(np.float32),
     )
-    one, other = started(snapshot), started(stored)
-    for tile in (1, 2, 2, 2, 1):
-        one.place(tile)
-        other.place(tile)
-    left, right = one.observe(TOY.worker_tiles), other.observe(TOY.worker_tiles)
-    assert all(left[key].tobytes() == right[key].tobytes() for key in left)
+    assert observed_counters(stored).tobytes() == observed_counters(snapshot).tobytes()
+    assert observed_meta(TOY, stored).tobytes() == observed_meta(TOY, snapshot).tobytes()
 
 
-def test_observations_are_fresh_and_start_clears(snapshot):
-    builder = started(snapshot)
-    first = builder.observe(TOY.worker_tiles)
+def test_observations_are_fresh_and_reset_clears():
+    env = SpatialSchedulingEnv(machine="toy", slices=SLICES)
+    first, info = env.reset(seed=1)
     kept = {key: value.copy() for key, value in first.items()}
-    for value in first.values():
+    for value in (*first.values(), info["action_mask"], info["slice_throughput"]):
         value[...] = 1
-    second = builder.observe(TOY.worker_tiles)
-    assert all(np.array_equal(second[key], kept[key]) for key in kept)
-    assert not any(np.shares_memory(first[key], second[key]) for key in first)
-    builder.place(1)
-    builder.start(INCUMBENT, snapshot, FORWARD)
-    third = builder.observe(TOY.worker_tiles)
-    assert all(np.array_equal(third[key], kept[key]) for key in kept)
+    held = [first]
+    for tile in TOY.workers:
+        observation, _, _, _, info = env.step(tile)
+        for value in observation.values():
+            assert not any(np.shares_memory(value, old) for o in held for old in o.values())
+            assert not np.shares_memory(value, info["action_mask"])
+            value[...] = 1  # what a user writes there harms nobody
+        held.append(observation)
+    assert not info["slice_throughput"].any()
+    again, _ = env.reset(seed=1)
+    assert all(np.array_equal(again[key], kept[key]) for key in kept)
 
 
 def test_meta_names_its_values_and_keeps_its_length(snapshot):
     names = meta_names(TOY)
-    meta = started(snapshot).observe(TOY.worker_tiles)["meta"]
+    meta = observed_meta(TOY, snapshot)
     assert len(names) == meta.size
     assert dict(zip(names, meta, strict=True))["logical_cores"] == 8
     assert list(meta[-3:]) == [8, 2, 2]
@@ -130,7 +141,7 @@ def test_meta_names_its_values_and_keeps_its_length(snapshot):
     )
     expected = np.zeros(meta.size - 3, dtype=np.float32)
     expected[keep] = snapshot.offcore[keep]
-    assert np.array_equal(started(partial).observe(TOY.worker_tiles)["meta"][:-3], expected)
+    assert np.array_equal(observed_meta(TOY, partial)[:-3], expected)
 
 
 def test_unavailable_values_are_zero(snapshot):
@@ -141,11 +152,10 @@ def test_unavailable_values_are_zero(snapshot):
         counters_available=available,
         offcore_available=np.zeros_like(snapshot.offcore_available),
     )
-    observation = started(partial).observe(TOY.worker_tiles)
     assert snapshot.slice_counters[0, 0] > 0
-    assert observation["slice_view"][0] == 0
-    assert not observation["incumbent_view"][..., 0].any()
-    assert not observation["meta"][:-3].any()
+    assert not observed_counters(partial)[:, 0].any()
+    assert observed_counters(partial)[:, 1].all()
+    assert not observed_meta(TOY, partial)[:-3].any()
 
 
 def test_order_by_load_puts_the_hottest_first(snapshot):
@@ -162,33 +172,61 @@ def test_order_by_load_puts_the_hottest_first(snapshot):
 
 def test_bad_input_is_refused(snapshot):
     with pytest.raises(UnknownNameError, match="papers"):
-        ObservationBuilder(TOY, SLICES, "papers")
-    builder = ObservationBuilder(TOY, SLICES)
-    with pytest.raises(ScheduleError, match="exactly once"):
-        builder.start(INCUMBENT, snapshot, np.zeros(SLICES, dtype=np.int32))
-    with pytest.raises(ScheduleError, match="shape"):
-        builder.start(
-            INCUMBENT, replace(snapshot, slice_counters=snapshot.slice_counters[:-1]), FORWARD
-        )
-    with pytest.raises(ScheduleError, match="places 2 slices"):
-        builder.start(TOY.local_schedule([1, 2]), snapshot, FORWARD)
-    builder.start(INCUMBENT, snapshot, FORWARD)
+        observation_space(TOY, SLICES, "papers")
+    with pytest.raises(UnknownNameError, match="papers"):
+        make_rules(TOY, SLICES, observation="papers")
+    tiles = [1] * SLICES
+    with pytest.raises(ValueError, match="exactly once"):
+        expanded(snapshot, np.zeros(SLICES, dtype=np.int32), tiles)
     for tile in (-1, 8):
-        with pytest.raises(ScheduleError, match="does not exist"):
-            builder.place(tile)
+        with pytest.raises(ValueError, match=f"tile {tile} does not exist"):
+            expanded(snapshot, FORWARD, [*tiles[1:], tile])
+    with pytest.raises(ValueError, match="tiles = 7: must be 8"):
+        expanded(snapshot, FORWARD, tiles[1:])
+    rules, counters = make_rules(TOY, SLICES), observed_counters(snapshot)
+    for cores in (INCUMBENT.cores[1:], INCUMBENT.cores - 9):
+        with pytest.raises(ValueError, match="cores"):
+            rules.incumbent_view(counters, cores)
+    with pytest.raises(ValueError, match="steps = 10"):
+        rules.expand_masks(np.array(tiles, np.int32), SLICES + 2)
 
 
 def test_constraint_fills_cores_up_to_its_limit():
-    mask = PositionMask(TOY, SLICES, {"max_slices_per_core": 2})
-    mask.start()
-    assert np.array_equal(mask.tiles, TOY.worker_tiles)
-    mask.place(1)
-    assert mask.tiles[1]
-    mask.place(1)
-    assert not mask.tiles[1]
-    assert mask.tiles.sum() == 5
-    mask.start()
-    assert mask.tiles[1]
+    rules = make_rules(TOY, SLICES, constraints={"max_slices_per_core": 2})
+    tiles = np.array([1, 2, 1, 2, 3, 3, 5, 5], np.int32)
+    masks = rules.expand_masks(tiles, SLICES + 1)
+    assert np.array_equal(masks[0], TOY.worker_tiles)
+    assert masks[2, 1] and not masks[3, 1]
+    assert masks[3, 2] and not masks[4, 2]
+    assert masks[-1].sum() == TOY.workers.size - 4
+
+
+@pytest.mark.parametrize("constraints", [None, {"max_slices_per_core": 2}])
+def test_a_masked_tile_is_remapped_to_the_nearest_legal_one(constraints):
+    machine = load_machine("milan-nps4")
+    slices = 2 * machine.workers.size if constraints else 64
+    env = SpatialSchedulingEnv(machine="milan-nps4", slices=slices, constraints=constraints)
+    env.reset(seed=1)
+    rng = np.random.default_rng(0)
+    seen = 0
+    for _ in range(slices):
+        tile, legal = int(rng.integers(machine.tiles)), np.flatnonzero(env.action_masks())
+        _, _, _, _, info = env.step(tile)
+        if tile in legal:
+            assert info["tile"] == tile
+            continue
+        seen += 1
+
+        def distance(other, tile=tile):
+            core, mine = machine.core_of_tile[[other, tile]]
+            node, own = machine.node_of_core[core], machine.node_of_core[mine] if mine >= 0 else -1
+            socket = machine.socket_of_node[node]
+            row, col = np.subtract(divmod(other, machine.cols), divmod(tile, machine.cols))
+            own_socket = machine.socket_of_node[own] if own >= 0 else -1
+            return node != own, socket != own_socket, abs(row) + abs(col), other
+
+        assert info["tile"] == min(legal, key=distance)
+    assert seen > 3
 
 
 @pytest.mark.parametrize(
@@ -203,4 +241,4 @@ def test_constraint_fills_cores_up_to_its_limit():
 )
 def test_impossible_constraints_are_refused(constraints, error, words):
     with pytest.raises(error, match=words):
-        PositionMask(TOY, SLICES, constraints)
+        make_rules(TOY, SLICES, constraints=constraints)

@@ -1,0 +1,92 @@
+#include "environment/rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace pmoss::environment {
+namespace {
+
+// Two rows of three tiles; the first has no core, the second core serves nothing. Cores 0 to 2 are
+// on node 0, cores 3 and 4 on node 1; both nodes are of one socket.
+Task small_task() {
+  Task task;
+  task.slices = 3;
+  task.counters = 1;
+  task.columns = 3;
+  task.core_of_tile = {-1, 0, 1, 2, 3, 4};
+  task.node_of_core = {0, 0, 0, 1, 1};
+  task.socket_of_node = {0, 0};
+  task.worker_tiles = {0, 1, 0, 1, 1, 1};
+  return task;
+}
+
+TEST(Rules, AnIllegalActionGoesToTheNearestTileOfItsNode) {
+  const Rules rules(small_task());
+  std::vector<std::int8_t> legal{0, 1, 0, 1, 1, 1};
+  EXPECT_EQ(rules.nearest_legal(2, legal.data()), 1U);
+  legal[1] = 0;
+  EXPECT_EQ(rules.nearest_legal(2, legal.data()), 3U) << "tile 5 is nearer, on another node";
+  EXPECT_EQ(rules.nearest_legal(1, legal.data()), 3U);
+  legal[3] = 0;
+  EXPECT_EQ(rules.nearest_legal(2, legal.data()), 5U);
+  EXPECT_EQ(rules.nearest_legal(0, legal.data()), 4U) << "without a core only distance counts";
+}
+
+TEST(Rules, OfTilesAsNearTheLowestNumberIsTaken) {
+  const Rules rules(small_task());
+  const std::vector<std::int8_t> legal{0, 1, 0, 1, 0, 0};
+  EXPECT_EQ(rules.nearest_legal(0, legal.data()), 1U);
+}
+
+TEST(Rules, ExpandingShowsWhatPlacingShows) {
+  Task task = small_task();
+  task.max_slices_per_core = 1;
+  const Rules rules(task);
+  const std::array<float, 3> counters{1.0F, 2.0F, 4.0F};
+  const std::array<std::int32_t, 3> order{2, 0, 1}, tiles{4, 1, 3};
+  std::vector<std::int8_t> views(24), masks(24), alone(24);
+  std::vector<float> machine(24), slice(4), slice_view(4);
+  Observations rows;
+  rows.view_mask = views.data();
+  rows.position_mask = masks.data();
+  rows.machine_view = machine.data();
+  rows.slice = slice.data();
+  rows.slice_view = slice_view.data();
+  rules.expand(counters, order, tiles, 4, rows);
+  EXPECT_EQ(std::vector<float>(machine.end() - 6, machine.end()),
+            (std::vector<float>{0, 1, 0, 2, 4, 0}));
+  EXPECT_EQ(std::vector<std::int8_t>(views.end() - 6, views.end()),
+            (std::vector<std::int8_t>{0, 1, 0, 1, 1, 0}));
+  EXPECT_EQ(std::vector<std::int8_t>(masks.end() - 6, masks.end()),
+            (std::vector<std::int8_t>{0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(slice_view, (std::vector<float>{4, 1, 2, 0}));
+  EXPECT_EQ(slice.back(), 1.0F);
+  rules.expand_masks(tiles, 4, alone.data());
+  EXPECT_EQ(alone, masks);
+  EXPECT_THROW(rules.expand(counters, order, tiles, 5, rows), std::invalid_argument);
+}
+
+TEST(Rules, RewardsAndReturns) {
+  const std::array<double, 3> throughput{4.0, 3.0, 6.0}, shares{1.0, 2.0, 3.0};
+  const std::array<std::int32_t, 3> order{2, 0, 1};
+  const Outcome outcome{2.0, 6.0, throughput, shares, order};
+  const auto paid = [&](Reward mode, auto calculate) {
+    std::vector<double> result(3);
+    calculate(mode, outcome, std::span<double>(result));
+    return result;
+  };
+  using List = std::vector<double>;
+  EXPECT_EQ(paid(Reward::improvement, rewards), (List{2, -1, 3}));
+  EXPECT_EQ(paid(Reward::improvement, returns_to_go), (List{4, 2, 3}));
+  EXPECT_EQ(paid(Reward::slice, rewards), (List{3, 1, 2}));
+  EXPECT_EQ(paid(Reward::slice, returns_to_go), (List{6, 3, 2}));
+  EXPECT_EQ(paid(Reward::terminal, rewards), (List{0, 0, 6}));
+  EXPECT_EQ(paid(Reward::terminal, returns_to_go), (List{6, 6, 6}));
+}
+
+}  // namespace
+}  // namespace pmoss::environment

@@ -1,0 +1,132 @@
+"""Episodes that advance together: their sessions and the native batch that steps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from pmoss_env import _native
+from pmoss_env.envs.spatial.session import Session
+from pmoss_env.types import BoolArray, Schedule
+
+Observation = dict[str, npt.NDArray[Any]]
+#: What info holds, at reset and at every step.
+INFO_KEYS = (
+    "action_mask",
+    "illegal_actions",
+    "throughput",
+    "incumbent_throughput",
+    "slice",
+    "tile",
+    "slice_throughput",
+)
+
+
+class Episodes:
+    """One episode per session, all under the same rules. Everything of row i is session i's.
+
+    Attributes:
+        sessions: what lies around the steps.
+        state: the arrays of observations that the batch writes, a row per episode.
+        results: the arrays of what else a step gives, an element per episode.
+        batch: the native batch.
+    """
+
+    def __init__(
+        self, sessions: Sequence[Session], space: spaces.Space[Any], threads: int = 1
+    ) -> None:
+        """Allocates the arrays.
+
+        Args:
+            sessions: with the same arguments.
+            space: the observation space of one environment, a ``Dict``.
+            threads: how many native threads step the episodes.
+        """
+        self.sessions = sessions
+        rows = len(sessions)
+        self.state: Observation = {
+            key: np.zeros((rows, *cast(tuple[int, ...], one.shape)), one.dtype)
+            for key, one in cast(spaces.Dict, space).items()
+        }
+        self.masks = self.state["position_mask"].reshape(rows, -1)
+        self.masks[:] = sessions[0].machine.worker_tiles
+        self.results: dict[str, npt.NDArray[Any]] = {
+            "rewards": np.zeros(rows),
+            "ended": np.zeros(rows, dtype=np.bool_),
+            "throughput": np.zeros(rows),
+            "illegal_actions": np.zeros(rows, dtype=np.int64),
+            "slice": np.zeros(rows, dtype=np.int64),
+            "tile": np.zeros(rows, dtype=np.int64),
+        }
+        self.batch = _native.EpisodeBatch(
+            sessions[0].rules,
+            [session.model for session in sessions],
+            observations=self.state,
+            results=self.results,
+            threads=threads,
+        )
+
+    def start(self, i: int) -> None:
+        """Shows the episode that session ``i`` has begun."""
+        session = self.sessions[i]
+        self.batch.start(
+            i,
+            counters=session.counters,
+            meta=session.meta,
+            order=session.order,
+            cores=session.incumbent.cores,
+            nodes=session.incumbent.nodes,
+            readings=session.readings,
+            throughput=session.incumbent_snapshot.throughput,
+        )
+
+    def step(self, i: int, tile: int) -> bool:
+        """One step of one episode, read and ended where it is due; whether it is over."""
+        slice_ = self.results["slice"][i]
+        ended, due = self.batch.step_one(i, tile)
+        if ended:
+            self.finish(i)
+        elif due:
+            steps = self.batch.placed(i).size
+            self.batch.read(i, self.sessions[i].ask(self.schedule(i), int(slice_), steps))
+        return ended
+
+    def finish(self, i: int) -> None:
+        """Measures the schedule that episode ``i`` leaves, and ends it."""
+        session = self.sessions[i]
+        session.running = False
+        snapshot = session.measure_final(self.schedule(i))
+        # An episode may end at a schedule that was read already.
+        self.batch.read(i, snapshot.throughput)
+        session.end(snapshot, float(self.results["throughput"][i]))
+
+    def schedule(self, i: int) -> Schedule:
+        """The present full schedule: slices placed so far, the others as the incumbent."""
+        return Schedule(*self.batch.schedule(i))
+
+    def legal(self, i: int) -> BoolArray:
+        """(r * c,) bool, the legal tiles for the next slice of episode ``i``."""
+        legal: BoolArray = self.masks[i].astype(np.bool_)
+        return legal
+
+    def shown(self, i: int) -> tuple[Observation, float, dict[str, Any]]:
+        """The observation of episode ``i`` in fresh arrays, the latest reward, and the info."""
+        session = self.sessions[i]
+        observation, mask, reward, throughput, illegal, slice_, tile = self.batch.observe_one(i)
+        final = session.final_snapshot
+        info = {
+            "action_mask": mask,
+            "illegal_actions": illegal,
+            "throughput": throughput,
+            "incumbent_throughput": session.incumbent_snapshot.throughput,
+            "slice": slice_,
+            "tile": tile,
+            "slice_throughput": (
+                np.zeros(session.slices) if final is None else final.slice_throughput[session.order]
+            ),
+        }
+        return observation, reward, info

@@ -1,0 +1,69 @@
+"""The schedules that episodes start from: drawn by a rule, or given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline
+from pmoss_env.envs.spatial.arguments import MIXTURE
+from pmoss_env.errors import ScheduleError
+from pmoss_env.machines import Machine
+from pmoss_env.types import Schedule
+
+
+def drawn_incumbent(name: str, machine: Machine, slices: int, rng: np.random.Generator) -> Schedule:
+    """Draws an incumbent.
+
+    Args:
+        name: one of STATIC_BASELINES, or "mixture": one of them.
+        machine: what the slices go on.
+        slices: how many there are.
+        rng: the only source of chance.
+    """
+    if name == MIXTURE:
+        name = STATIC_BASELINES[int(rng.integers(len(STATIC_BASELINES)))]
+    schedule = make_baseline(name)(Context(machine, slices, rng=rng))
+    return relabelled(schedule, machine, rng)
+
+
+def given_incumbent(given: object, machine: Machine, slices: int) -> Schedule:
+    """The incumbent of ``options={"incumbent": given}``.
+
+    Raises:
+        ScheduleError: it is no schedule from which this machine can start an episode.
+    """
+    if isinstance(given, Schedule):
+        incumbent = given
+    else:
+        values = np.asarray(given)
+        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+            raise ScheduleError(
+                "options['incumbent'] must be a Schedule or a list with the core of each slice"
+            )
+        incumbent = machine.local_schedule(values)
+    if (incumbent.routing, incumbent.data) != ("core", "slice"):
+        raise ScheduleError(
+            f"options['incumbent'] has routing {incumbent.routing!r} and data "
+            f"{incumbent.data!r}: an episode starts from one core and node per slice"
+        )
+    machine.check_schedule(incumbent, slices)
+    return incumbent
+
+
+def relabelled(schedule: Schedule, machine: Machine, rng: np.random.Generator) -> Schedule:
+    """The same schedule on other nodes and workers, so that no two incumbents are alike.
+
+    Nodes with as many workers trade places, and so do the workers of a node. Without this the
+    schedules that follow a rule would be the same in every episode.
+    """
+    workers = machine.workers
+    node = machine.node_of_core[workers]
+    counts = np.bincount(node, minlength=machine.nodes)
+    target = np.arange(machine.nodes)
+    for count in np.unique(counts):
+        alike = np.flatnonzero(counts == count)
+        target[alike] = rng.permutation(alike)
+    core = np.arange(machine.cores, dtype=np.int32)
+    for n in range(machine.nodes):
+        core[workers[node == n]] = rng.permutation(workers[node == target[n]])
+    return machine.local_schedule(core[schedule.cores])

@@ -1,0 +1,309 @@
+"""What lies around the steps of an episode: its instance, its incumbent and its measurements."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from pmoss_env import _native
+from pmoss_env.backends import (
+    Backend,
+    IncrementalBackend,
+    backend_class,
+    backend_options,
+    incremental,
+    make_backend,
+)
+from pmoss_env.backends.reporting import LoggedProgress
+from pmoss_env.baselines import Context
+from pmoss_env.envs.spatial.arguments import Arguments, check_name
+from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
+from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
+from pmoss_env.envs.spatial.rules import make_rules, slices_per_core
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.interference import draw_neighbours, possible_draws
+from pmoss_env.machines import load_machine
+from pmoss_env.noise import Noise
+from pmoss_env.types import (
+    Float32Array,
+    Float64Array,
+    HardwareSnapshot,
+    Instance,
+    Int32Array,
+    Schedule,
+)
+
+#: Seeds drawn per episode lie below this, so that JSON keeps them exact.
+SEEDS = 2**53
+# Streams of noise under an episode's seed: how often one is read does not shift the others.
+_INCUMBENT, _STEPS, _FINAL = 0, 1, 2
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """One environment's machine and backend, and what is fixed or measured once per episode.
+
+    Attributes:
+        arguments: of the environment.
+        machine: what the slices go on.
+        slices: how many an episode places.
+        backend: measures the schedules. Only to look at: see new_backend().
+        reward: the reward mode: the argument, or what its default is on this backend.
+        max_slices_per_core: the constraint; None without one.
+        rules: of every episode.
+        running: whether an episode runs.
+        instance: this episode's workload instance and neighbours; not for a policy to see.
+        incumbent: the schedule that the episode started from.
+        incumbent_snapshot: its snapshot, as observed: with its noise.
+        final_snapshot: that of the final schedule; None while the episode runs.
+        counters: (slices, H) float32, what this episode's observations are made of.
+        meta: (M,) float32, as observed.
+        order: (slices,) int32, the slice placed at each step.
+        readings: (slices,) float64, the factor of noise of each step's reading.
+    """
+
+    instance: Instance
+    incumbent: Schedule
+    incumbent_snapshot: HardwareSnapshot
+    final_snapshot: HardwareSnapshot | None = None
+    counters: Float32Array
+    meta: Float32Array
+    readings: Float64Array
+
+    def __init__(self, arguments: Arguments) -> None:
+        """Makes the backend.
+
+        Raises:
+            UnknownNameError: a name in no catalogue.
+            ScheduleError: slices or constraints that allow no schedule.
+            UnsupportedError: what the backend cannot do.
+            DescriptionError: any other impossible value.
+        """
+        self.arguments = arguments
+        self.machine = load_machine(arguments.machine)
+        self.slices = arguments.slices
+        self.max_slices_per_core = slices_per_core(self.machine, self.slices, arguments.constraints)
+        self._backend_arguments: dict[str, Any] = {
+            "name": arguments.backend,
+            "machine": self.machine,
+            "workload": arguments.workload,
+            "index": arguments.index,
+            "slices": self.slices,
+            "load": arguments.load,
+            **(arguments.backend_options or {}),
+        }
+        if (
+            "progress" in backend_options(arguments.backend)
+            and not backend_class(arguments.backend).measures_host
+        ):
+            self._backend_arguments.setdefault("progress", LoggedProgress())
+        self.backend = make_backend(**self._backend_arguments)
+        for draw in possible_draws(arguments.interference, self.machine):
+            if draw.family not in self.backend.neighbour_families:
+                raise UnsupportedError(
+                    f"interference {arguments.interference!r} has neighbours {draw.family!r}: the "
+                    f"backend {arguments.backend!r} runs only "
+                    f"{', '.join(self.backend.neighbour_families)}"
+                )
+        self._incremental = incremental(self.backend)
+        self.reward = arguments.reward or (
+            "improvement" if self._incremental is not None else "terminal"
+        )
+        self._measure_every = self._steps_between_readings()
+        self.rules = make_rules(
+            self.machine,
+            self.slices,
+            observation=arguments.observation,
+            constraints=arguments.constraints,
+            on_illegal=arguments.on_illegal,
+            reward=self.reward,
+            measure_every=self._measure_every,
+        )
+        self.order: Int32Array = np.arange(self.slices, dtype=np.int32)
+        self.running = False
+        self._began = False
+        self._seed = 0
+
+    def _steps_between_readings(self) -> int:
+        every = self.arguments.measure_every
+        if every is None and (self._incremental is not None or self.reward == "improvement"):
+            every = 1
+        # The last step is always measured.
+        steps = self.slices if every is None else every
+        if self._incremental is None and every is not None:
+            _log.warning(
+                "an episode on the backend %r measures %d times, which takes about %.0f s",
+                self.arguments.backend,
+                1 + -(-self.slices // steps),
+                (1 + -(-self.slices // steps)) * self.backend.step_cost,
+            )
+        return steps
+
+    @property
+    def model(self) -> _native.AnalyticModel | None:
+        """The native model that a native batch asks itself; None where there is none."""
+        model = getattr(self._incremental, "model", None)
+        return model if isinstance(model, _native.AnalyticModel) else None
+
+    def begin(self, rng: np.random.Generator, options: dict[str, Any] | None) -> None:
+        """Draws and measures what an episode starts from.
+
+        Args:
+            rng: the only source of chance.
+            options: of reset().
+
+        Raises:
+            UnknownNameError: another option than "incumbent".
+            ScheduleError: an incumbent that the machine cannot run.
+        """
+        for name in options or {}:
+            check_name("option", name, ("incumbent",))
+        arguments = self.arguments
+        workload_seed = int(rng.integers(SEEDS))
+        if arguments.workload_seed is not None:
+            workload_seed = arguments.workload_seed
+        neighbours = draw_neighbours(arguments.interference, self.machine, rng)
+        seed = int(rng.integers(SEEDS))
+        given = (options or {}).get("incumbent")
+        if given is None:
+            incumbent = drawn_incumbent(arguments.incumbent, self.machine, self.slices, rng)
+        else:
+            incumbent = given_incumbent(given, self.machine, self.slices)
+
+        self.running = False
+        instance = Instance(workload_seed, neighbours)
+        self.backend.set_instance(instance)
+        self._seed = seed
+        snapshot = self._measured_incumbent(incumbent)
+        self.instance, self.incumbent, self.incumbent_snapshot = instance, incumbent, snapshot
+        self.final_snapshot = None
+        self.readings = self._noise(_STEPS).throughput_factors(self.slices)
+        self.order = placement_order(arguments.order, snapshot)
+        self.counters = observed_counters(snapshot)
+        self.meta = observed_meta(self.machine, snapshot)
+        self._began = self.running = True
+
+    def need_episode(self) -> None:
+        """Raises ResetNeeded before the first episode."""
+        if not self._began:
+            raise ResetNeeded("there is no episode yet: call reset() first")
+
+    def ask(self, schedule: Schedule, slice_: int, steps: int) -> float:
+        """The throughput in Mq/s of a schedule on the way, by whatever costs the backend least.
+
+        Args:
+            schedule: the present one.
+            slice_: the slice that was placed last.
+            steps: how many slices are placed.
+        """
+        if self._incremental is None:
+            return self.backend.measure(schedule, seed=self._seed + steps).throughput
+        if self._measure_every == 1:
+            return self._incremental.move(slice_, int(schedule.cores[slice_]))
+        return self._incremental.place(schedule)
+
+    def measure_final(self, schedule: Schedule) -> HardwareSnapshot:
+        """The snapshot of the schedule at the end, as the backend gives it."""
+        return self.backend.measure(schedule, seed=self._seed + self.slices)
+
+    def end(self, snapshot: HardwareSnapshot, throughput: float) -> None:
+        """Ends the episode.
+
+        Args:
+            snapshot: by measure_final().
+            throughput: the episode's last reading, with its noise.
+        """
+        self.running = False
+        read = throughput if self.arguments.noise else None
+        self.final_snapshot = self._as_seen(self._noise(_FINAL).snapshot(snapshot, read))
+
+    def restore(self) -> HardwareSnapshot:
+        """Measures the incumbent again, with the seed and the noise of its first measurement."""
+        self.need_episode()
+        snapshot = self._measured_incumbent(self.incumbent)
+        self.running = False
+        return snapshot
+
+    def watch(self, on_round: Callable[[dict[str, Any]], None] | None) -> None:
+        """Calls ``on_round`` with every sweeping round of a measurement, see HardwareBackend.
+
+        Models measure in one piece: there it is never called.
+        """
+        if hasattr(self.backend, "on_round"):
+            self.backend.on_round = on_round
+
+    def new_backend(self) -> Backend:
+        """A fresh backend with the same arguments, set to this episode's instance.
+
+        For "what if" questions: the episode itself goes on undisturbed. The caller closes it.
+        """
+        self.need_episode()
+        backend = make_backend(**self._backend_arguments)
+        backend.set_instance(self.instance)
+        return backend
+
+    def new_searchable_backend(self) -> IncrementalBackend:
+        """A fresh backend that can be searched, set to this episode's instance.
+
+        Of the episode's kind where that can be asked after every move, else the analytic model of
+        the same machine and workload: the model proposes, the episode's backend measures. The
+        caller closes it.
+
+        Raises:
+            UnsupportedError: the machine has no parameters to model it by.
+        """
+        self.need_episode()
+        arguments = self._backend_arguments
+        if self._incremental is None:
+            if not self.machine.parameters:
+                raise UnsupportedError(
+                    f"machine {self.machine.name!r} has no model: a search needs a backend that "
+                    "can be asked after every move, such as 'analytic'"
+                )
+            kept = ("machine", "index", "slices", "load", "progress")
+            described = {name: arguments[name] for name in kept if name in arguments}
+            arguments = {**described, "name": "analytic", "workload": self.backend.workload}
+        backend = make_backend(**arguments)
+        backend.set_instance(self.instance)
+        return cast(IncrementalBackend, backend)
+
+    def context(self, rng: np.random.Generator, backend: Backend | None = None) -> Context:
+        """What a baseline may know of this episode.
+
+        Args:
+            rng: its source of chance.
+            backend: for a baseline that searches, e.g. new_backend(); never the episode's own,
+                whose current schedule it would change.
+        """
+        self.need_episode()
+        return Context(
+            machine=self.machine,
+            slices=self.slices,
+            incumbent=self.incumbent,
+            snapshot=self.incumbent_snapshot,
+            rng=rng,
+            backend=backend,
+            max_slices_per_core=self.max_slices_per_core,
+            order=self.order.copy(),
+        )
+
+    def close(self) -> None:
+        """Releases the backend. Safe to repeat."""
+        self.running = False
+        self.backend.close()
+
+    def _measured_incumbent(self, incumbent: Schedule) -> HardwareSnapshot:
+        snapshot = self.backend.measure(incumbent, seed=self._seed)
+        return self._as_seen(self._noise(_INCUMBENT).snapshot(snapshot))
+
+    def _noise(self, stream: int) -> Noise:
+        return Noise(float(self.arguments.noise), (self._seed, stream))
+
+    def _as_seen(self, snapshot: HardwareSnapshot) -> HardwareSnapshot:
+        """A snapshot with the counters that may be read."""
+        return snapshot if self.arguments.counters == "all" else snapshot.without_pmu()

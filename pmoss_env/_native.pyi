@@ -1,7 +1,7 @@
 """Types of the native core (native/bindings). tests/native/test_stub.py holds it to the module."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, overload
+from typing import Any, Literal, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -252,24 +252,6 @@ class Trace:
     @property
     def touches(self) -> int: ...
 
-def record_btree(
-    workload: WorkloadSpec,
-    slices: int,
-    *,
-    queries: int = 2_000_000,
-    line_sampling: int = 64,
-    page_sampling: int = 8,
-    seed: int = 0,
-) -> Trace: ...
-def record_rtree(
-    workload: WorkloadSpec,
-    slices: int,
-    *,
-    queries: int = 2_000_000,
-    line_sampling: int = 64,
-    page_sampling: int = 8,
-    seed: int = 0,
-) -> Trace: ...
 def pointer_chase(slices: int, lines_per_slice: int, queries: int) -> Trace: ...
 def streaming(
     slices: int,
@@ -363,22 +345,6 @@ class SliceProfiles:
     @property
     def share(self) -> _Floats: ...
 
-class BTreeProfiler:
-    def __init__(self, workload: WorkloadSpec, slices: int) -> None: ...
-    def profiles(self, seed: int) -> SliceProfiles: ...
-
-class RTreeProfiler:
-    def __init__(
-        self,
-        workload: WorkloadSpec,
-        slices: int,
-        *,
-        queries: int,
-        line_sampling: int,
-        page_sampling: int,
-    ) -> None: ...
-    def profiles(self, seed: int) -> SliceProfiles: ...
-
 def profile_trace(trace: Trace) -> SliceProfiles: ...
 
 class ModelSnapshot(TypedDict):
@@ -415,6 +381,43 @@ class AnalyticModel:
     def best_by_enumeration(self, limit: int) -> tuple[npt.NDArray[np.int32], float, int]: ...
     @property
     def throughput(self) -> float: ...
+
+# native/kinds
+class Profiler:
+    def profiles(self, seed: int) -> SliceProfiles: ...
+
+class IndexKind:
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def records(self) -> Literal["keys", "points"]: ...
+    @property
+    def usual_workload(self) -> str: ...
+    @property
+    def profiled_by_formulas(self) -> bool: ...
+    def record(
+        self,
+        workload: WorkloadSpec,
+        slices: int,
+        *,
+        queries: int = 2_000_000,
+        line_sampling: int = 64,
+        page_sampling: int = 8,
+        seed: int = 0,
+    ) -> Trace: ...
+    def make_profiler(
+        self,
+        workload: WorkloadSpec,
+        slices: int,
+        *,
+        queries: int = 2_000_000,
+        line_sampling: int = 64,
+        page_sampling: int = 8,
+    ) -> Profiler: ...
+
+def index_kinds() -> list[IndexKind]: ...
 
 # native/environment
 class SpatialRules:
@@ -522,10 +525,10 @@ class Runner:
     def __init__(
         self,
         spec: WorkloadSpec,
+        index: str,
         slices: int = 256,
         huge_pages: bool = True,
         load_threads: int = 0,
-        index: str = "btree",
     ) -> None: ...
     def load(self, progress: Callable[[int], object] | None = None) -> None: ...
     def measure(

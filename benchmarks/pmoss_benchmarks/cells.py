@@ -12,12 +12,13 @@ from typing import Any, Protocol, TypeVar, cast
 from pmoss_benchmarks.report import describe_machine
 from pmoss_datasets.executors import Work, check_executor, run_tasks
 from pmoss_env import __version__
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.files import write_atomically
+from pmoss_env.indexes import index_kind
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.result_files import ResultFile
-from pmoss_env.workloads import INDEXES, load_workload, workload_names
+from pmoss_env.workloads import load_workload, workload_names
 
 Progress = Callable[[int, int], None]
 
@@ -28,7 +29,7 @@ class Cell:
 
     Attributes:
         machine: catalogue name.
-        index: "btree" or "rtree".
+        index: a name of pmoss_env.indexes.
         workload: catalogue name.
         load: load regime, as in the environment's argument.
         interference: family of neighbours.
@@ -61,8 +62,7 @@ def catalogue_cells(
         UnknownNameError: a name that is in no catalogue.
     """
     for index in indexes or []:
-        if index not in INDEXES:
-            raise UnknownNameError("index", index, list(INDEXES))
+        index_kind(index)
     chosen = [name for name in machines or machine_names() if load_machine(name).parameters]
     return [
         Cell(machine, load_workload(workload).index, workload, load, family)

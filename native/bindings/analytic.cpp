@@ -3,9 +3,7 @@
 
 #include <memory>
 
-#include "analytic/btree_profile.hpp"
 #include "analytic/exhaustive.hpp"
-#include "analytic/rtree_profile.hpp"
 #include "analytic/trace_profile.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
@@ -27,26 +25,6 @@ void bind_analytic(py::module_& module) {
       .def_property_readonly(
           "share", [](const analytic::SliceProfiles& profiles) { return to_array(profiles.share); },
           "(slices,) probability that a query is one of each slice.");
-
-  py::class_<analytic::BTreeProfiler>(module, "BTreeProfiler",
-                                      "Per-slice demand of a B+-tree under a workload.")
-      .def(py::init<const WorkloadSpec&, int>(), py::arg("workload"), py::arg("slices"))
-      .def("profiles", &analytic::BTreeProfiler::profiles, py::arg("seed"),
-           py::call_guard<py::gil_scoped_release>());
-
-  py::class_<analytic::RTreeProfiler>(module, "RTreeProfiler",
-                                      "Per-slice demand of an R-tree under a workload.")
-      .def(py::init([](const WorkloadSpec& workload, std::uint32_t slices, std::uint64_t queries,
-                       std::uint32_t line_sampling, std::uint32_t page_sampling) {
-             const py::gil_scoped_release release;
-             return std::make_unique<analytic::RTreeProfiler>(
-                 workload, slices,
-                 recording::TraceOptions{queries, line_sampling, page_sampling, 0});
-           }),
-           py::arg("workload"), py::arg("slices"), py::kw_only(), py::arg("queries"),
-           py::arg("line_sampling"), py::arg("page_sampling"))
-      .def("profiles", &analytic::RTreeProfiler::profiles, py::arg("seed"),
-           py::call_guard<py::gil_scoped_release>());
 
   module.def("profile_trace", &analytic::profile_trace, py::arg("trace"),
              py::call_guard<py::gil_scoped_release>(),

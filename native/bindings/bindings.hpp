@@ -7,8 +7,7 @@ namespace pmoss::bindings {
 
 void bind_workload(pybind11::module_& module);
 void bind_machine(pybind11::module_& module);
-void bind_index(pybind11::module_& module);
-void bind_rtree(pybind11::module_& module);
+void bind_kinds(pybind11::module_& module);
 void bind_scan(pybind11::module_& module);
 void bind_scan_paths(pybind11::module_& module);
 void bind_simulator(pybind11::module_& module);

@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "bindings/bindings.hpp"
+#include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
+#include "kinds/served_rtree.hpp"
 
 namespace py = pybind11;
 
@@ -110,9 +111,7 @@ Integers find(const RTree& tree, const py::object& range_object) {
   return Integers(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-}  // namespace
-
-void bind_rtree(py::module_& module) {
+void bind(py::module_& module) {
   const RTree::Options standard;
   py::class_<RTree>(module, "RTree",
                     "A concurrent R-tree of points with 32-bit coordinates, cut into the cells of "
@@ -136,5 +135,9 @@ void bind_rtree(py::module_& module) {
       .def("slice_size", &RTree::slice_size, py::arg("slice"), "Number of points of a slice.")
       .def("height", &RTree::height, py::arg("slice"), "Levels of a slice's tree, 0 if empty.");
 }
+
+const IndexClassRegistration registration{{bind, view_of_tree<kinds::ServedRTree>}};
+
+}  // namespace
 
 }  // namespace pmoss::bindings

@@ -13,8 +13,10 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/events.hpp"
+#include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
 #include "bindings/names.hpp"
+#include "kinds/index_kind.hpp"
 #include "runtime/runner.hpp"
 
 namespace py = pybind11;
@@ -53,12 +55,6 @@ using runtime::Antagonist;
 using runtime::MigrationPace;
 using runtime::MigrationStrategy;
 using runtime::Schedule;
-
-runtime::IndexKind index_of(const std::string& name) {
-  return named<runtime::IndexKind, 2>(
-      "index", name,
-      {{{"btree", runtime::IndexKind::btree}, {"rtree", runtime::IndexKind::rtree}}});
-}
 
 MigrationStrategy strategy_of(const std::string& name) {
   return named<MigrationStrategy, 2>(
@@ -251,18 +247,18 @@ void bind_runtime(py::module_& module) {
       py::register_exception<runtime::RunnerError>(module, "RunnerError", PyExc_RuntimeError);
   py::register_exception<runtime::Cancelled>(module, "Cancelled", error);
 
-  const Runner::Options standard;
+  const kinds::ServeOptions standard;
   const MeasureOptions usual;
   py::class_<Runner>(module, "Runner", "An index on this host, and threads that measure it.")
-      .def(py::init([](const WorkloadSpec& spec, std::uint32_t slices, bool huge_pages,
-                       unsigned load_threads, const std::string& index) {
-             return std::make_unique<Runner>(
-                 spec, Runner::Options{slices, huge_pages, load_threads, {}, index_of(index)});
+      .def(py::init([](const WorkloadSpec& spec, const std::string& index, std::uint32_t slices,
+                       bool huge_pages, unsigned load_threads) {
+             return kinds::make_runner(kinds::kind_named(index), spec, {slices, huge_pages, {}},
+                                       load_threads);
            }),
-           py::arg("spec"), py::arg("slices") = standard.slices,
-           py::arg("huge_pages") = standard.huge_pages,
-           py::arg("load_threads") = standard.load_threads, py::arg("index") = "btree",
-           "load_threads=0 takes one thread for each CPU that the process may use.")
+           py::arg("spec"), py::arg("index"), py::arg("slices") = standard.slices,
+           py::arg("huge_pages") = standard.huge_pages, py::arg("load_threads") = 0,
+           "index: the name of one of index_kinds(). load_threads=0 takes one thread for each CPU "
+           "that the process may use.")
       .def("load", &load, py::arg("progress") = py::none(),
            "Inserts all records. `progress` is called about 20 times a second with the number of "
            "records done; an exception that it raises stops the loading, which can be resumed.")
@@ -296,7 +292,7 @@ void bind_runtime(py::module_& module) {
            "when it returns true, Cancelled is raised. `on_rounds` is called, as often, with the "
            "sweeping rounds that are new, in the form of the result's \"rounds\".")
       .def_property_readonly("spec", &Runner::spec)
-      .def_property_readonly("slices", [](const Runner& r) { return r.options().slices; })
+      .def_property_readonly("slices", [](const Runner& r) { return r.index().slices(); })
       .def_property_readonly("loaded", &Runner::loaded)
       .def_property_readonly("next_insert_record", &Runner::next_insert_record)
       .def_property_readonly("size", [](const Runner& r) { return r.index().size(); })
@@ -304,11 +300,14 @@ void bind_runtime(py::module_& module) {
           "index",
           [](const py::object& self) {
             const auto& runner = py::cast<const Runner&>(self);
-            constexpr auto inside = py::return_value_policy::reference_internal;
-            if (runner.btree() != nullptr) return py::cast(runner.btree(), inside, self);
-            return py::cast(runner.rtree(), inside, self);
+            for (const IndexClass& index_class : index_classes()) {
+              py::object view = index_class.view(runner.index(), self);
+              if (!view.is_none()) return view;
+            }
+            return py::object(py::none());
           },
-          "The BTree or RTree. It must not be written while a measurement runs.");
+          "The index itself, or None if it has no Python class. It must not be written while a "
+          "measurement runs.");
 }
 
 }  // namespace pmoss::bindings

@@ -11,8 +11,6 @@
 #include "bindings/model_types.hpp"
 #include "bindings/names.hpp"
 #include "recording/micro_trace.hpp"
-#include "recording/record.hpp"
-#include "recording/record_rtree.hpp"
 #include "simulator/server.hpp"
 
 namespace py = pybind11;
@@ -22,7 +20,6 @@ namespace {
 
 using recording::Trace;
 using recording::TracedQuery;
-using recording::TraceOptions;
 
 double mean(const Trace& trace, std::uint16_t TracedQuery::* count) {
   double sum = 0.0;
@@ -102,26 +99,6 @@ void bind_server(py::module_& module) {
           "Executes the trace once; the result depends on the arguments alone.");
 }
 
-using Record = std::shared_ptr<const Trace> (*)(const WorkloadSpec&, std::uint32_t,
-                                                const TraceOptions&);
-
-void def_record(py::module_& module, const char* name, Record record, const char* description) {
-  const TraceOptions standard;
-  module.def(
-      name,
-      [record](const WorkloadSpec& workload, std::uint32_t slices, std::uint64_t queries,
-               std::uint32_t line_sampling, std::uint32_t page_sampling, std::uint64_t seed) {
-        const TraceOptions options{queries, line_sampling, page_sampling, seed};
-        const py::gil_scoped_release release;
-        // Python has no const; nothing here changes a trace.
-        return std::const_pointer_cast<Trace>(record(workload, slices, options));
-      },
-      py::arg("workload"), py::arg("slices"), py::kw_only(), py::arg("queries") = standard.queries,
-      py::arg("line_sampling") = standard.line_sampling,
-      py::arg("page_sampling") = standard.page_sampling, py::arg("seed") = standard.seed,
-      description);
-}
-
 void bind_micro_traces(py::module_& module) {
   const auto released = py::call_guard<py::gil_scoped_release>();
   module.def(
@@ -172,14 +149,6 @@ void bind_simulator(py::module_& module) {
                                    trace.bytes_of_slice.data());
                              })
       .def("shares", &shares, "Share of the queries that the core of each slice runs.");
-
-  def_record(
-      module, "record_btree", &recording::record_btree,
-      "Builds the B+-tree of the workload's instance, runs queries on it and tells what they "
-      "touched.");
-  def_record(module, "record_rtree", &recording::record_rtree,
-             "Packs the R-tree of the workload's points, runs the instance's queries on it and "
-             "tells what they touched. The slices are the cells of a grid.");
 
   bind_micro_traces(module);
   bind_server(module);

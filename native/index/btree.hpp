@@ -88,17 +88,10 @@ class BTree {
   /// migration ends. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
 
-  // --- where the data lie (btree_migration.cpp) ---
-
-  /// Asks the kernel on which nodes the pages of a slice are. Throws std::out_of_range.
-  numa::ResidentPages resident_pages(std::uint32_t slice) const;
-
-  /// Moves the pages of a slice to `node` under its readers and writers, and places the pages to
-  /// come. The other way is BTreeMigration, which copies. Throws std::out_of_range.
-  numa::PageMove move_pages(std::uint32_t slice, int node);
-
-  /// Places the pages of a slice that nobody has touched yet. Throws std::out_of_range.
-  void place_from_now_on(std::uint32_t slice, const numa::Placement& placement);
+  /// Where the data of a slice lie. To move them, let SliceMemory::move_pages() move the pages, or
+  /// let BTreeMigration copy the nodes. Throws std::out_of_range.
+  SliceMemory& memory(std::uint32_t slice) { return *slice_.at(slice); }
+  const SliceMemory& memory(std::uint32_t slice) const { return *slice_.at(slice); }
 
   /// Where chunks come from and go to: reserve() there makes migrations faster.
   ChunkPool& chunk_pool() noexcept { return *pool_; }

@@ -179,16 +179,4 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
   return advance();
 }
 
-numa::ResidentPages BTree::resident_pages(std::uint32_t slice) const {
-  return slice_.at(slice)->resident_pages();
-}
-
-numa::PageMove BTree::move_pages(std::uint32_t slice, int node) {
-  return slice_.at(slice)->move_pages(node);
-}
-
-void BTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
-  slice_.at(slice)->place_from_now_on(placement);
-}
-
 }  // namespace pmoss

@@ -392,18 +392,6 @@ ChunkView RTree::root_table() const noexcept {
 
 const SliceArena& RTree::arena(std::uint32_t slice) const { return slices_.at(slice)->current(); }
 
-numa::ResidentPages RTree::resident_pages(std::uint32_t slice) const {
-  return slices_.at(slice)->resident_pages();
-}
-
-numa::PageMove RTree::move_pages(std::uint32_t slice, int node) {
-  return slices_.at(slice)->move_pages(node);
-}
-
-void RTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
-  slices_.at(slice)->place_from_now_on(placement);
-}
-
 void RTree::prefetch(Point point) const noexcept {
   const Node* const root = roots_[grid_.slice_of(point)].load(std::memory_order_acquire);
   if (root == nullptr) return;

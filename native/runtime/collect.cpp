@@ -170,7 +170,7 @@ void add_pages(const Schedule& schedule, const ServedIndex& index, Measurement& 
   result.slice_pages_home.resize(slices);
   if (schedule.data == DataPlacement::keep) return;
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    const numa::ResidentPages pages = index.resident_pages(slice);
+    const numa::ResidentPages pages = index.memory(slice).resident_pages();
     result.pages += pages;
     if (pages.error_number != 0) return;
     result.slice_pages[slice] = pages.total();

@@ -58,7 +58,7 @@ bool Enforcer::step() {
 }
 
 void Enforcer::move_pages(const Goal& goal) {
-  const numa::PageMove move = index_.move_pages(goal.slice, goal.to.node);
+  const numa::PageMove move = index_.memory(goal.slice).move_pages(goal.to.node);
   report_.pages += move.moved;
   report_.pages_failed += move.failed;
   if (move.error_number != 0) report_.error_number = move.error_number;
@@ -88,7 +88,7 @@ bool Enforcer::copy_part(const Goal& goal) {
 }
 
 void Enforcer::arrive(const Goal& goal) {
-  index_.place_from_now_on(goal.slice, goal.then_first_touch ? numa::Placement{} : goal.to);
+  index_.memory(goal.slice).place_from_now_on(goal.then_first_touch ? numa::Placement{} : goal.to);
 }
 
 void Enforcer::reclaim() {

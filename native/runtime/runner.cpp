@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "numa/affinity.hpp"
 #include "numa/available_memory.hpp"
@@ -12,8 +13,6 @@
 #include "runtime/crew.hpp"
 #include "runtime/item.hpp"
 #include "runtime/plan.hpp"
-#include "runtime/served_btree.hpp"
-#include "runtime/served_rtree.hpp"
 #include "runtime/threads.hpp"
 
 namespace pmoss::runtime {
@@ -41,49 +40,24 @@ const WorkloadSpec& checked(const WorkloadSpec& spec) {
   return spec;
 }
 
-std::unique_ptr<ServedIndex> make_index(const WorkloadSpec& spec, const Runner::Options& options) {
-  if (options.index == IndexKind::btree) {
-    return std::make_unique<ServedBTree>(
-        spec, BTree::Options{options.slices, options.huge_pages, options.placement});
-  }
-  RTree::Options of_tree;
-  of_tree.grid = grid_of(options.slices);
-  of_tree.huge_pages = options.huge_pages;
-  of_tree.placement = options.placement;
-  return std::make_unique<ServedRTree>(spec, of_tree);
-}
-
 }  // namespace
 
-Runner::Runner(const WorkloadSpec& spec, const Options& options)
+Runner::Runner(const WorkloadSpec& spec, std::unique_ptr<ServedIndex> index, unsigned load_threads)
     : spec_(checked(spec)),
-      options_(options),
-      index_(make_index(spec, options)),
-      homes_(options.slices),
-      next_insert_record_(spec.records) {
-  if (options_.load_threads == 0) {
-    options_.load_threads = static_cast<unsigned>(numa::allowed_cpus().size());
-  }
-}
-
-const BTree* Runner::btree() const noexcept {
-  const auto* const served = dynamic_cast<const ServedBTree*>(index_.get());
-  return served != nullptr ? &served->tree() : nullptr;
-}
-
-const RTree* Runner::rtree() const noexcept {
-  const auto* const served = dynamic_cast<const ServedRTree*>(index_.get());
-  return served != nullptr ? &served->tree() : nullptr;
-}
+      index_(std::move(index)),
+      load_threads_(load_threads > 0 ? load_threads
+                                     : static_cast<unsigned>(numa::allowed_cpus().size())),
+      homes_(index_->slices()),
+      next_insert_record_(spec.records) {}
 
 void Runner::load(const Progress& progress) {
   const Exclusive exclusive(busy_);
   numa::require_memory(index_->bytes_to_load(),
                        "an index of " + std::to_string(spec_.records) + " records",
                        "ask for fewer records");
-  homes_.assign(options_.slices, std::nullopt);
-  const std::uint32_t slices = options_.slices;
-  const std::uint32_t loaders = std::min(options_.load_threads, slices);
+  const std::uint32_t slices = index_->slices();
+  homes_.assign(slices, std::nullopt);
+  const std::uint32_t loaders = std::min(load_threads_, slices);
   // A line for each: they count often.
   struct alignas(128) Count {
     std::atomic<std::uint64_t> done{0};
@@ -117,7 +91,7 @@ void Runner::load(const Progress& progress) {
 Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   const Exclusive exclusive(busy_);
   if (!loaded_) throw RunnerError("the index is empty: call load() first");
-  const Plan plan = make_plan(options, options_.slices);
+  const Plan plan = make_plan(options, index_->slices());
   Crew crew(plan, *index_, homes_, next_insert_record_);
   crew.start(poll);
   crew.warm_up(poll);

@@ -7,8 +7,6 @@
 #include <functional>
 #include <memory>
 
-#include "index/btree.hpp"
-#include "index/rtree.hpp"
 #include "runtime/errors.hpp"
 #include "runtime/measure_options.hpp"
 #include "runtime/measurement.hpp"
@@ -22,16 +20,9 @@ namespace pmoss::runtime {
 /// index; later measurements insert other keys. One call at a time.
 class Runner {
  public:
-  struct Options {
-    std::uint32_t slices = 256;
-    bool huge_pages = true;
-    unsigned load_threads = 0;       ///< 0: one per CPU that the process may use
-    numa::Placement placement = {};  ///< of the pages that loading touches
-    IndexKind index = IndexKind::btree;
-  };
-
-  /// Throws std::invalid_argument for a spec or options that make no sense.
-  Runner(const WorkloadSpec& spec, const Options& options);
+  /// `index`: of the same spec, empty. `load_threads`: 0 takes one per CPU that the process may
+  /// use. Throws std::invalid_argument for a spec that cannot be measured.
+  Runner(const WorkloadSpec& spec, std::unique_ptr<ServedIndex> index, unsigned load_threads = 0);
 
   /// Called about 20 times a second on the caller's thread. True asks to stop; an exception stops
   /// as well, and leaves load() or measure() once all threads have ended.
@@ -46,19 +37,15 @@ class Runner {
   Measurement measure(const MeasureOptions& options, const Poll& poll = {});
 
   const WorkloadSpec& spec() const noexcept { return spec_; }
-  const Options& options() const noexcept { return options_; }
   const ServedIndex& index() const noexcept { return *index_; }
-  /// The index by its kind; null if it is the other one.
-  const BTree* btree() const noexcept;
-  const RTree* rtree() const noexcept;
   bool loaded() const noexcept { return loaded_; }
   /// No record from here on has been inserted.
   std::uint64_t next_insert_record() const noexcept { return next_insert_record_; }
 
  private:
   WorkloadSpec spec_;
-  Options options_;
   std::unique_ptr<ServedIndex> index_;
+  unsigned load_threads_;
   Homes homes_;
   std::atomic<bool> busy_{false};
   bool loaded_ = false;

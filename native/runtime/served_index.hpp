@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "index/slice_memory.hpp"
 #include "index/slice_migration.hpp"
 #include "runtime/item.hpp"
 #include "runtime/spsc_ring.hpp"
@@ -18,8 +19,6 @@
 namespace pmoss::runtime {
 
 using Ring = SpscRing<Item>;
-
-enum class IndexKind : std::uint8_t { btree, rtree };
 
 /// The slices whose workers may run a query: neighbouring key ranges, or a rectangle of cells.
 struct Candidates {
@@ -102,11 +101,12 @@ class ServedIndex {
   /// Its memory is touched here: built on the worker's thread.
   virtual std::unique_ptr<QueryExecutor> executor() = 0;
 
+  /// Where the data of a slice lie.
+  virtual SliceMemory& memory(std::uint32_t slice) = 0;
+  virtual const SliceMemory& memory(std::uint32_t slice) const = 0;
+  /// Copies a slice's nodes to another place.
   virtual std::unique_ptr<SliceMigration> migrate(std::uint32_t slice,
                                                   const numa::Placement& to) = 0;
-  virtual numa::ResidentPages resident_pages(std::uint32_t slice) const = 0;
-  virtual numa::PageMove move_pages(std::uint32_t slice, int node) = 0;
-  virtual void place_from_now_on(std::uint32_t slice, const numa::Placement& placement) = 0;
 };
 
 }  // namespace pmoss::runtime

@@ -18,7 +18,7 @@ from pmoss_env.backends.native_forms import (
     native_neighbours,
     native_workload,
 )
-from pmoss_env.backends.profilers import Profiler, make_profiler
+from pmoss_env.backends.profilers import make_profiler
 from pmoss_env.interference import check_neighbours
 from pmoss_env.types import (
     NEIGHBOUR_FAMILIES,
@@ -81,7 +81,7 @@ class AnalyticBackend(SubjectBackend):
         )
         native_workload(self.workload)  # refuses what is impossible
         self._progress = progress
-        self._profiler: Profiler | None = None
+        self._profiler: _native.Profiler | None = None
         self._instance: Instance | None = None
         self._node_of_core = machine.node_of_core.tolist()
 

@@ -13,9 +13,10 @@ from pmoss_env.backends.native_forms import record_shares
 from pmoss_env.doors import entries
 from pmoss_env.doors import load as load_entry
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
+from pmoss_env.indexes import DEFAULT, holds_points
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import LoadRegime
-from pmoss_env.workloads import INDEXES, Workload, load_workload
+from pmoss_env.workloads import Workload, load_workload
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def make_backend(
     *,
     machine: str | Machine,
     workload: str | Workload,
-    index: str = "btree",
+    index: str = DEFAULT,
     slices: int = 256,
     load: str = "closed",
     **options: Any,
@@ -80,7 +81,7 @@ def make_backend(
         name: "analytic", "simulated", "hardware" or a backend of another package.
         machine: a catalogue name, a path, or a description.
         workload: a catalogue name, a path, or a description.
-        index: "btree", or "rtree", as the workload has it.
+        index: a name of pmoss_env.indexes, as the workload has it.
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated" or "open:<Mq/s>".
         **options: of the backend's class, e.g. ``seconds`` of a hardware measurement. The hardware
@@ -93,8 +94,7 @@ def make_backend(
         PluginError: a backend of another package that cannot be loaded.
     """
     takes = backend_options(name)
-    if index not in INDEXES:
-        raise UnknownNameError("index", index, list(INDEXES))
+    points = holds_points(index)
     if isinstance(machine, str):
         machine = load_machine(machine)
     if isinstance(workload, str):
@@ -118,7 +118,7 @@ def make_backend(
                 f"it takes {', '.join(takes) or 'none'}"
             )
     backend: Backend = kind(Subject(machine, workload, slices, regime), **options)
-    if index == "btree":  # of a plane's cells many are empty as a matter of course
+    if not points:  # of a plane's cells many are empty as a matter of course
         _tell_of_empty_slices(workload, slices)
     return backend
 

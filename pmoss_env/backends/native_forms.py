@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.errors import DescriptionError
+from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
 from pmoss_env.types import Neighbour
 from pmoss_env.workloads import SOSD, Workload
@@ -165,13 +166,13 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
 def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
     """Share of the records that each slice holds; 0 where it stays empty.
 
-    Of an R-tree's cells, as counted on a sample of its points.
+    Of the cells of an index on points, as counted on a sample of these.
 
     Raises:
         DescriptionError: see native_workload().
     """
     native = native_workload(workload)
-    shares = native.cell_shares if workload.index == "rtree" else native.record_shares
+    shares = native.cell_shares if holds_points(workload.index) else native.record_shares
     return tuple(shares(slices))
 
 

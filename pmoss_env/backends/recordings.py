@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError
+from pmoss_env.indexes import holds_points, index_kind
 from pmoss_env.workloads import Workload
 
 
@@ -43,17 +44,15 @@ class RecordingOptions:
     def recorded_seed(self, workload_seed: int) -> int:
         """The instance that is recorded for one: where all are alike, one serves them all.
 
-        An R-tree's points are the same in all instances, and without a hot region or hot points so
-        is what is asked of them, but for chance.
+        Points are the same in all instances, and without a hot region or hot points so is what is
+        asked of them, but for chance.
         """
-        alike = self.workload.index == "rtree" and self.workload.distribution == "uniform"
+        alike = holds_points(self.workload.index) and self.workload.distribution == "uniform"
         return 0 if alike else workload_seed
 
     def record(self, workload_seed: int) -> _native.Trace:
         """Builds the index of an instance and records it; ValueError if it does not fit."""
-        points = self.workload.index == "rtree"
-        record = _native.record_rtree if points else _native.record_btree
-        return record(
+        return index_kind(self.workload.index).record(
             native_workload(self.workload, workload_seed),
             self.slices,
             queries=self.queries,
@@ -96,5 +95,5 @@ class Recordings:
         self._traces.clear()
 
 
-#: The recordings of R-trees of this process, wherever their backends keep none of their own.
-RTREES = Recordings()
+#: The recordings of indexes on points, wherever their backends keep none of their own.
+OF_POINTS = Recordings()

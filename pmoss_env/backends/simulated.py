@@ -17,9 +17,10 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_machine, native_neighbours
-from pmoss_env.backends.recordings import RTREES, RecordingOptions, Recordings
+from pmoss_env.backends.recordings import OF_POINTS, RecordingOptions, Recordings
 from pmoss_env.backends.reporting import reported
 from pmoss_env.errors import BackendError, DescriptionError
+from pmoss_env.indexes import holds_points
 from pmoss_env.interference import check_neighbours
 from pmoss_env.machines import Machine
 from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, Schedule
@@ -114,8 +115,8 @@ class SimulatedBackend(SubjectBackend):
         self._progress = progress
         self._native_machine = native_machine(self.machine, overhead_cycles)
         self._server: _native.SimulatedServer | None = None
-        if recordings is None and self.workload.index == "rtree":
-            recordings = RTREES
+        if recordings is None and holds_points(self.workload.index):
+            recordings = OF_POINTS
         self._shared = recordings is not None
         self._recordings = recordings or Recordings()
         self._instance = Instance()

@@ -154,13 +154,14 @@ def _workload(workload: Workload, slices: int) -> None:
     from dataclasses import fields
 
     from pmoss_env.backends.native_forms import record_shares
+    from pmoss_env.indexes import holds_points
 
     shares = record_shares(workload, slices)
     rows = [(field.name, str(getattr(workload, field.name))) for field in fields(workload)]
     console.print(table("Workload", ["field", "value"], rows))
     sizes = sorted(share * workload.records for share in shares)
     console.print(
-        f"{slices} {'cells' if workload.index == 'rtree' else 'slices of equal width'} hold "
+        f"{slices} {'cells' if holds_points(workload.index) else 'slices of equal width'} hold "
         f"{sizes[0]:,.0f} to {sizes[-1]:,.0f} records, "
         f"the middle one {sizes[len(sizes) // 2]:,.0f}; {sizes.count(0.0)} are empty"
     )

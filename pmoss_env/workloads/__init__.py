@@ -2,7 +2,6 @@
 
 from pmoss_env.workloads.catalog import load_workload, workload_names
 from pmoss_env.workloads.description import (
-    INDEXES,
     KEY_SPACES,
     SOSD,
     Workload,
@@ -10,7 +9,6 @@ from pmoss_env.workloads.description import (
 )
 
 __all__ = [
-    "INDEXES",
     "KEY_SPACES",
     "SOSD",
     "Workload",

@@ -10,14 +10,13 @@ from typing import Any
 
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
+from pmoss_env.indexes import DEFAULT, holds_points, index_names
 
 FRACTIONS = ("lookup", "insert", "scan", "update")
 DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
-#: Kinds of index.
-INDEXES = ("btree", "rtree")
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,11 @@ class Workload:
         drift: of "hot_range": by what share of the records the range moves per million choices of
             all clients together. On the analytic backend, which knows no time, it stays where the
             workload instance begins: an episode is one phase of the drift.
-        index: the kind of index that the workload is for: "btree" or "rtree". The records of an
-            R-tree are points in the plane, the same in every instance; "clustered" ones stand in
-            for OpenStreetMap's US Northeast and are synthetic. Scans are square ranges, centred on
-            records; the hot range is a square region; slices are the cells of a grid.
+        index: the kind of index that the workload is for, a name of pmoss_env.indexes: "btree" or
+            "rtree". The records of an R-tree are points in the plane, the same in every instance;
+            "clustered" ones stand in for OpenStreetMap's US Northeast and are synthetic. Scans are
+            square ranges, centred on records; the hot range is a square region; slices are the
+            cells of a grid.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Workload:
     hot_share: float = 0.9
     hot_fraction: float = 0.05
     drift: float = 0.0
-    index: str = "btree"
+    index: str = DEFAULT
 
     def __post_init__(self) -> None:
         shares = [getattr(self, name) for name in FRACTIONS]
@@ -102,9 +102,9 @@ class Workload:
         for name in ("zipf_items", "records", "max_scan_length"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
-        if self.index not in INDEXES:
-            raise DescriptionError(f"index = {self.index!r}: must be one of {INDEXES}")
-        if self.index == "rtree":
+        if self.index not in index_names():
+            raise DescriptionError(f"index = {self.index!r}: must be one of {index_names()}")
+        if holds_points(self.index):
             self._check_points()
 
     def _check_points(self) -> None:
@@ -112,16 +112,14 @@ class Workload:
         if self.update != 0:
             raise DescriptionError(f"update = {self.update}: must be 0, for points do not move")
         if self.keys not in KEY_SPACES:
-            raise DescriptionError(
-                f"keys = {self.keys!r}: of an R-tree's points must be one of {KEY_SPACES}"
-            )
+            raise DescriptionError(f"keys = {self.keys!r}: of points must be one of {KEY_SPACES}")
         if self.distribution == "zipf_ordered":
             raise DescriptionError(
                 f"distribution = {self.distribution!r}: points in the plane have no order"
             )
         if self.distribution == "hot_range" and self.hot_fraction < 0.01:
             raise DescriptionError(
-                f"hot_fraction = {self.hot_fraction}: of an R-tree's points must be at least 0.01"
+                f"hot_fraction = {self.hot_fraction}: of points must be at least 0.01"
             )
         if self.drift != 0:
             raise DescriptionError(f"drift = {self.drift}: must be 0, for hot regions stay")

@@ -123,8 +123,8 @@ def test_the_tree_is_not_loaded_before_it_is_needed(
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("the tree was run")
 
-    monkeypatch.setattr(_native, "RTreeProfiler", refuse)
-    monkeypatch.setattr(_native, "record_rtree", refuse)
+    monkeypatch.setattr(_native.IndexKind, "make_profiler", refuse)
+    monkeypatch.setattr(_native.IndexKind, "record", refuse)
     made = gymnasium.make("pmoss/skylake-x-8n-rtree-ranges-v0", backend=backend)
     made.close()
     # Another number of records, so that no tree of another test serves.

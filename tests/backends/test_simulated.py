@@ -136,13 +136,13 @@ def test_an_instance_says_which_keys_are_hot_and_is_recorded_once(monkeypatch):
     from pmoss_env import _native
 
     backend, recorded = make(queries=5_000), []
-    record = _native.record_btree
+    record = _native.IndexKind.record
 
-    def counted(workload, *args, **kwargs):
+    def counted(kind, workload, *args, **kwargs):
         recorded.append(workload.seed)
-        return record(workload, *args, **kwargs)
+        return record(kind, workload, *args, **kwargs)
 
-    monkeypatch.setattr(_native, "record_btree", counted)
+    monkeypatch.setattr(_native.IndexKind, "record", counted)
     hottest = {}
     for seed in (1, 2, 1, 2, 3, 4, 1):
         backend.set_instance(Instance(seed))
@@ -212,7 +212,7 @@ def test_more_cores_than_the_model_holds_are_refused_before_anything_is_recorded
     described = tomllib.loads((PRESETS / "toy.toml").read_text())
     described["topology"] |= {"cores_per_node": 100, "cores_per_llc": 100, "grid": [10, 20]}
     big = make(Machine.from_dict(described))
-    monkeypatch.setattr(_native, "record_btree", None)
+    monkeypatch.setattr(_native.IndexKind, "record", None)
     with pytest.raises(BackendError, match="physical cores = 200: the simulator holds at most 128"):
         big.measure(schedule_of(big), seed=0)
 

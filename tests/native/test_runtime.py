@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pmoss_env import _native
+from pmoss_env.indexes import DEFAULT
 
 SLICES = 8
 SEED = 3
@@ -21,7 +22,7 @@ def spec(**changes: Any) -> _native.WorkloadSpec:
 
 @pytest.fixture(scope="module")
 def runner() -> _native.Runner:
-    runner = _native.Runner(spec(), slices=SLICES, huge_pages=False)
+    runner = _native.Runner(spec(), DEFAULT, slices=SLICES, huge_pages=False)
     seen: list[int] = []
     runner.load(progress=seen.append)
     assert runner.loaded
@@ -71,7 +72,7 @@ def test_measures_a_schedule(runner: _native.Runner, arguments: dict[str, Any], 
 
 
 def test_no_inserted_key_is_lost(arguments: dict[str, Any]) -> None:
-    runner = _native.Runner(spec(), slices=SLICES, huge_pages=False, load_threads=2)
+    runner = _native.Runner(spec(), DEFAULT, slices=SLICES, huge_pages=False, load_threads=2)
     runner.load()
     inserted = sum(runner.measure(**arguments)["inserted"] for _ in range(2))
     assert runner.next_insert_record == 10_000 + inserted
@@ -106,7 +107,7 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
         with pytest.raises(error, match=words):
             runner.measure(**{**arguments, **change})
     with pytest.raises(_native.RunnerError, match="call load"):
-        _native.Runner(spec(), slices=SLICES, huge_pages=False).measure(**arguments)
+        _native.Runner(spec(), DEFAULT, slices=SLICES, huge_pages=False).measure(**arguments)
 
 
 def test_data_move_while_schedules_change(

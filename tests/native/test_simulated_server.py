@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pmoss_env._native import SimulatedServer, WorkloadSpec, record_btree
+from pmoss_env._native import SimulatedServer, WorkloadSpec
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.indexes import DEFAULT, index_kind
 from pmoss_env.machines import load_machine
 
 SLICES = 16
-TRACE = record_btree(WorkloadSpec(records=50_000), SLICES, queries=20_000, line_sampling=1)
+TRACE = index_kind(DEFAULT).record(
+    WorkloadSpec(records=50_000), SLICES, queries=20_000, line_sampling=1
+)
 TOY = load_machine("toy")
 WORKERS = np.flatnonzero(np.asarray(native_machine(TOY).is_worker)).astype(np.int32)
 NODES = np.asarray(native_machine(TOY).node_of_core, dtype=np.int32)

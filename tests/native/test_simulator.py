@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from pmoss_env import _native
-from pmoss_env._native import WorkloadSpec, record_btree
+from pmoss_env._native import WorkloadSpec
+from pmoss_env.indexes import index_kind
+
+record = index_kind("btree").record
 
 
 def workload(seed: int = 0) -> WorkloadSpec:
@@ -12,13 +15,13 @@ def workload(seed: int = 0) -> WorkloadSpec:
 
 
 def test_a_trace_says_what_it_holds() -> None:
-    trace = record_btree(workload(), 16, queries=5_000, line_sampling=4, page_sampling=2, seed=3)
+    trace = record(workload(), 16, queries=5_000, line_sampling=4, page_sampling=2, seed=3)
     assert (trace.size, trace.slices) == (5_000, 16)
     assert (trace.line_sampling, trace.page_sampling) == (4, 2)
     # One level of inner nodes: 5 lines waited for, and the lock of half of the queries.
     assert 5.0 < trace.mean_dependent < 6.0
     assert trace.mean_streaming > 6.0
-    every = record_btree(workload(), 16, queries=5_000, line_sampling=1, page_sampling=1, seed=3)
+    every = record(workload(), 16, queries=5_000, line_sampling=1, page_sampling=1, seed=3)
     assert every.mean_dependent == trace.mean_dependent
     assert every.touches == pytest.approx(5_000 * (every.mean_dependent + every.mean_streaming))
     assert trace.touches == pytest.approx(every.touches / 4, rel=0.3)
@@ -30,7 +33,7 @@ def test_a_trace_says_what_it_holds() -> None:
 
 
 def test_the_shares_are_those_of_the_operations() -> None:
-    trace = record_btree(workload(seed=2), 16, queries=5_000, seed=3)
+    trace = record(workload(seed=2), 16, queries=5_000, seed=3)
     keys = _native.OperationGenerator(workload(seed=2), 3).draw(5_000)["key"]
     slices = _native.slice_of_key(keys, 16)
     np.testing.assert_allclose(trace.shares(), np.bincount(slices, minlength=16) / 5_000)
@@ -51,4 +54,4 @@ def test_impossible_arguments_are_refused(changes: dict[str, int], message: str)
     arguments = {"slices": 16, "queries": 10, **changes}
     slices = arguments.pop("slices")
     with pytest.raises(ValueError, match=message):
-        record_btree(WorkloadSpec(records=1_000), slices, **arguments)
+        record(WorkloadSpec(records=1_000), slices, **arguments)

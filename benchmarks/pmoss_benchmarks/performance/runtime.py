@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_benchmarks.report import Figure
 from pmoss_env import _native
+from pmoss_env.indexes import DEFAULT
 
 SLICES = 256
 _SECONDS = 1.0
@@ -25,7 +26,7 @@ def measure_runtime(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[F
     On a host with one CPU the two share it, and the note says so.
     """
     spec = _native.WorkloadSpec(lookup=1.0, records=keys, seed=1, distribution="uniform")
-    runner = _native.Runner(spec, slices=SLICES)
+    runner = _native.Runner(spec, DEFAULT, slices=SLICES)
     runner.load()
     cpus = _native.host_topology()["allowed_cpus"]
     worker, router = cpus[0], cpus[-1]

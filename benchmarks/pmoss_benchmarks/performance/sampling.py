@@ -11,6 +11,7 @@ from pmoss_benchmarks.performance.simulator import LOADS, MACHINE, ROUTINGS, SLI
 from pmoss_benchmarks.report import Figure
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.indexes import DEFAULT, index_kind
 from pmoss_env.machines import load_machine
 
 QUERIES = 2_000_000
@@ -38,7 +39,7 @@ def measure_sampling(keys: int = 30_000_000, queries: int = QUERIES, **_: Any) -
         workload = _native.WorkloadSpec(records=keys, **mix)
         found: dict[tuple[str, str, int], list[float]] = {}
         for sampling in (1, *SAMPLINGS):
-            trace = _native.record_btree(
+            trace = index_kind(DEFAULT).record(
                 workload, SLICES, queries=queries, line_sampling=sampling, page_sampling=1
             )
             for load, routing in product(LOADS, ROUTINGS):

@@ -19,6 +19,7 @@ from pmoss_benchmarks.performance.native_programs import BUILD, build_program, r
 from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.indexes import DEFAULT, index_kind
 from pmoss_env.machines import load_machine
 
 ACCESS_GOAL = 60e6
@@ -119,7 +120,7 @@ def _queries(rounds: int, keys: int) -> list[Figure]:
     nodes = np.asarray(machine.node_of_core, np.int32)[cores]
     figures = []
     for sampling, queries in ((64, 2_000_000), (1, 200_000)):
-        trace = _native.record_btree(
+        trace = index_kind(DEFAULT).record(
             workload,
             SLICES,
             queries=queries,

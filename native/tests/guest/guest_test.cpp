@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "kinds/index_kind.hpp"
 #include "numa/affinity.hpp"
 #include "numa/memory.hpp"
 #include "numa/sysfs.hpp"
@@ -98,7 +99,7 @@ class GuestFaults : public Guest {
     spec.lookup = 0.5;
     spec.update = 0.5;
     spec.records = 20'000;
-    runner_ = std::make_unique<runtime::Runner>(spec, runtime::Runner::Options{slices, false, 1});
+    runner_ = kinds::make_runner(kinds::kind_named("btree"), spec, {slices, false, {}}, 1);
     runner_->load();
   }
 

@@ -26,7 +26,7 @@ class RunnerPlacement : public testing::Test {
   }
 
   Runner& make(const WorkloadSpec& spec) {
-    runner_ = std::make_unique<Runner>(spec, Runner::Options{slices, false, 2, {}});
+    runner_ = small_runner(spec);
     runner_->load();
     return *runner_;
   }
@@ -60,14 +60,14 @@ class RunnerPlacement : public testing::Test {
     const std::uint64_t loaded = runner.spec().records;
     ASSERT_EQ(runner.index().size(), loaded + inserted);
     std::vector<std::uint64_t> keys(runner.index().size() + 1);
-    ASSERT_EQ(runner.btree()->scan(0, keys.size(), keys.data(), nullptr), loaded + inserted);
+    ASSERT_EQ(btree_of(runner).scan(0, keys.size(), keys.data(), nullptr), loaded + inserted);
     keys.pop_back();
     for (std::size_t i = 1; i < keys.size(); ++i) ASSERT_LT(keys[i - 1], keys[i]);
     // Routers may have left gaps among the last numbers, but what they drew was inserted.
     std::uint64_t found = 0;
     for (std::uint64_t record = 0; record < records; ++record) {
       std::uint64_t value = 0;
-      const bool there = runner.btree()->lookup(key_of_record(record, runner.spec().seed), value);
+      const bool there = btree_of(runner).lookup(key_of_record(record, runner.spec().seed), value);
       ASSERT_TRUE(there || record >= loaded) << record;
       found += there ? 1 : 0;
     }
@@ -175,10 +175,11 @@ TEST_F(RunnerPlacement, OnlyTheNodesWorkersServeASliceThatIsRoutedByNode) {
 TEST_F(RunnerPlacement, LoadedPagesLieWhereTheyWereTouchedOrPlaced) {
   const WorkloadSpec spec = small_spec(1, 0, 0, 0);
   for (const int node : numa::memory_nodes()) {
-    Runner runner(spec, {slices, false, 1, numa::Placement::on(node)});
-    runner.load();
+    const auto runner = kinds::make_runner(kinds::kind_named("btree"), spec,
+                                           {slices, false, numa::Placement::on(node)}, 1);
+    runner->load();
     for (std::uint32_t slice = 0; slice < slices; ++slice) {
-      const numa::ResidentPages pages = runner.index().resident_pages(slice);
+      const numa::ResidentPages pages = runner->index().memory(slice).resident_pages();
       if (pages.error_number != 0) GTEST_SKIP() << "the kernel does not tell where pages are";
       EXPECT_EQ(pages.on(node), pages.total());
     }

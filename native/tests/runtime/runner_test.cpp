@@ -27,7 +27,7 @@ namespace {
 class RunnerTest : public testing::Test {
  protected:
   Runner& make(const WorkloadSpec& spec) {
-    runner_ = std::make_unique<Runner>(spec, Runner::Options{slices, false, 2});
+    runner_ = small_runner(spec);
     runner_->load();
     return *runner_;
   }
@@ -36,7 +36,8 @@ class RunnerTest : public testing::Test {
 
 TEST_F(RunnerTest, LoadsEveryRecordAndReportsProgress) {
   const WorkloadSpec spec = small_spec(1, 0, 0, 0);
-  Runner runner(spec, {slices, false, 3});
+  const auto made = small_runner(spec, 3);
+  Runner& runner = *made;
   std::uint64_t last = 0;
   runner.load([&](std::uint64_t done) {
     EXPECT_GE(done, last);
@@ -47,14 +48,15 @@ TEST_F(RunnerTest, LoadsEveryRecordAndReportsProgress) {
   EXPECT_EQ(runner.index().size(), spec.records);
   for (std::uint64_t record = 0; record < spec.records; record += 37) {
     std::uint64_t value = 0;
-    EXPECT_TRUE(runner.btree()->lookup(key_of_record(record, spec.seed), value));
+    EXPECT_TRUE(btree_of(runner).lookup(key_of_record(record, spec.seed), value));
   }
 }
 
 TEST_F(RunnerTest, ACancelledLoadCanBeTakenUpAgain) {
   WorkloadSpec spec = small_spec(1, 0, 0, 0);
   spec.records = 400'000;
-  Runner runner(spec, {slices, false, 2});
+  const auto made = small_runner(spec);
+  Runner& runner = *made;
   // A fast host may be done before the first poll.
   try {
     runner.load([](std::uint64_t) { return true; });
@@ -156,7 +158,7 @@ TEST_F(RunnerTest, NoInsertedKeyIsLostOrInsertedTwice) {
   std::uint64_t missing = 0;
   for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
     std::uint64_t value = 0;
-    missing += runner.btree()->lookup(key_of_record(record, spec.seed), value) ? 0 : 1;
+    missing += btree_of(runner).lookup(key_of_record(record, spec.seed), value) ? 0 : 1;
   }
   EXPECT_EQ(missing, 0U);
 }
@@ -336,7 +338,7 @@ TEST_F(RunnerTest, BatchesAnswerTheSameQueries) {
   }
   std::uint64_t value = 0;
   for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
-    ASSERT_TRUE(runner.btree()->lookup(key_of_record(record, 5), value)) << record;
+    ASSERT_TRUE(btree_of(runner).lookup(key_of_record(record, 5), value)) << record;
   }
 }
 
@@ -461,17 +463,20 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
       },
       "3 routers for 2 queries in flight (outstanding_per_worker is 2, with 1 worker)");
 
-  EXPECT_THROW(Runner(small_spec(1, 1, 0, 0), {slices, false, 1}), std::invalid_argument);
-  EXPECT_THROW(Runner(small_spec(1, 0, 0, 0), {0, false, 1}), std::invalid_argument);
+  EXPECT_THROW(small_runner(small_spec(1, 1, 0, 0)), std::invalid_argument);
+  EXPECT_THROW(
+      kinds::kind_named("btree").serve(small_spec(1, 0, 0, 0), {.slices = 0, .huge_pages = false}),
+      std::invalid_argument);
   WorkloadSpec long_scans = small_spec(1, 0, 0, 0);
   long_scans.max_scan_length = 70'000;
   try {
-    const Runner bad(long_scans, {slices, false, 1});
+    small_runner(long_scans);
     ADD_FAILURE() << "not refused";
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(), "max_scan_length is 70000; it must be at most 65535");
   }
-  Runner empty(small_spec(1, 0, 0, 0), {slices, false, 1});
+  const auto made = small_runner(small_spec(1, 0, 0, 0), 1);
+  Runner& empty = *made;
   EXPECT_THROW(empty.measure(good), RunnerError);
 }
 

@@ -5,9 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
+#include "index/btree.hpp"
+#include "kinds/index_kind.hpp"
+#include "kinds/served_btree.hpp"
 #include "numa/affinity.hpp"
 #include "runtime/runner.hpp"
 
@@ -26,6 +31,15 @@ inline WorkloadSpec small_spec(double lookup, double insert, double scan, double
   spec.max_scan_length = 40;
   spec.seed = 5;
   return spec;
+}
+
+inline std::unique_ptr<Runner> small_runner(const WorkloadSpec& spec, unsigned load_threads = 2,
+                                            const std::string& kind = "btree") {
+  return kinds::make_runner(kinds::kind_named(kind), spec, {slices, false, {}}, load_threads);
+}
+
+inline const BTree& btree_of(const Runner& runner) {
+  return dynamic_cast<const kinds::ServedBTree&>(runner.index()).tree();
 }
 
 // The first half of the slices on the first CPU, the rest on the last. On a host with one CPU both

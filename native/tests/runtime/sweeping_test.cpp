@@ -72,7 +72,8 @@ TEST(RunnerSweeping, ARoundIsStitchedWhenAllItsPartsAreThere) {
 }
 
 TEST(RunnerSweeping, AMeasurementIsSweptAsASumOfItsRounds) {
-  Runner runner(small_spec(0.5, 0, 0, 0.5), {slices, false, 2, {}});
+  const auto made = small_runner(small_spec(0.5, 0, 0, 0.5));
+  Runner& runner = *made;
   runner.load();
   MeasureOptions options = options_for(LoadKind::closed);
   options.sweep_seconds = options.seconds / 5;

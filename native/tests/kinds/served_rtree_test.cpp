@@ -1,4 +1,6 @@
 // The R-tree behind the runtime: ranges and inserts while its data move.
+#include "kinds/served_rtree.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "numa/memory.hpp"
-#include "runtime/served_rtree.hpp"
 #include "tests/runtime/small_runner.hpp"
 #include "workload/random.hpp"
 
@@ -27,10 +28,13 @@ WorkloadSpec points_spec(double lookup, double insert, double scan) {
 }
 
 std::unique_ptr<Runner> loaded(const WorkloadSpec& spec) {
-  auto runner =
-      std::make_unique<Runner>(spec, Runner::Options{slices, false, 2, {}, IndexKind::rtree});
+  auto runner = small_runner(spec, 2, "rtree");
   runner->load();
   return runner;
+}
+
+const RTree& rtree_of(const Runner& runner) {
+  return dynamic_cast<const kinds::ServedRTree&>(runner.index()).tree();
 }
 
 /// All points that were loaded or inserted are there, each once.
@@ -38,7 +42,7 @@ void expect_no_point_lost(const Runner& runner, std::uint64_t inserted) {
   const std::uint64_t records = runner.spec().records;
   ASSERT_EQ(runner.index().size(), records + inserted);
   std::vector<std::uint64_t> found;
-  runner.rtree()->find({0, 0, top, top}, found);
+  rtree_of(runner).find({0, 0, top, top}, found);
   ASSERT_EQ(found.size(), records + inserted);
   std::sort(found.begin(), found.end());
   std::vector<std::uint64_t> drawn;
@@ -56,32 +60,15 @@ void expect_no_point_lost(const Runner& runner, std::uint64_t inserted) {
 
 TEST(RunnerRTree, LoadsEveryPointIntoItsCell) {
   const auto runner = loaded(points_spec(0, 0, 1));
-  EXPECT_EQ(runner->btree(), nullptr);
   expect_no_point_lost(*runner, 0);
-  const Grid grid = runner->rtree()->grid();
+  const Grid grid = rtree_of(*runner).grid();
   EXPECT_EQ(grid.rows, 4U);
   std::vector<std::uint64_t> of_slice(slices);
   for (std::uint64_t record = 0; record < runner->spec().records; ++record) {
     ++of_slice[grid.slice_of(point_of_record(KeySpace::Kind::clustered, record))];
   }
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    EXPECT_EQ(runner->rtree()->slice_size(slice), of_slice[slice]);
-  }
-}
-
-TEST(RunnerMemory, MoreRecordsThanMemoryAreRefusedBeforeAllocation) {
-  for (const auto kind : {IndexKind::btree, IndexKind::rtree}) {
-    WorkloadSpec spec = points_spec(0, 0, 1);
-    spec.records = std::uint64_t{1} << 38;
-    Runner runner(spec, Runner::Options{slices, false, 2, {}, kind});
-    try {
-      runner.load();
-      ADD_FAILURE() << "loaded";
-    } catch (const std::invalid_argument& error) {
-      EXPECT_NE(std::string(error.what()).find("274877906944 records"), std::string::npos);
-      EXPECT_NE(std::string(error.what()).find("fewer records"), std::string::npos);
-    }
-    EXPECT_EQ(runner.index().size(), 0U);
+    EXPECT_EQ(rtree_of(*runner).slice_size(slice), of_slice[slice]);
   }
 }
 
@@ -100,14 +87,13 @@ TEST(RunnerRTree, MeasuresRangesLookupsAndInserts) {
   expect_no_point_lost(*runner, inserted);
   // Points have no update.
   WorkloadSpec spec = small_spec(0.5, 0, 0, 0.5);
-  EXPECT_THROW(Runner(spec, Runner::Options{slices, false, 2, {}, IndexKind::rtree}),
-               std::invalid_argument);
+  EXPECT_THROW(small_runner(spec, 2, "rtree"), std::invalid_argument);
 }
 
 TEST(RunnerRTree, ARangeOverSeveralCellsGoesToAnyOfTheirWorkers) {
   WorkloadSpec spec = points_spec(0, 0, 1);
   spec.max_scan_length = 4000;  // a fifth of all points: most ranges cross cells
-  const ServedRTree index(spec, {grid_of(slices), 50, false, {}});
+  const kinds::ServedRTree index(spec, {grid_of(slices), 50, false, {}});
   const auto stream = index.stream(1, spec.records, 1);
   const ScanSquares squares(spec.records);
   std::size_t several = 0;

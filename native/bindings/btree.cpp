@@ -1,4 +1,6 @@
 // Python: the B+-tree, a whole array of keys per call.
+#include "index/btree.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -9,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "bindings/bindings.hpp"
+#include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
-#include "index/btree.hpp"
+#include "kinds/served_btree.hpp"
 
 namespace py = pybind11;
 
@@ -126,9 +128,7 @@ void choose_isa(const std::string& name) {
                               std::string(py::str(supported_isas())));
 }
 
-}  // namespace
-
-void bind_index(py::module_& module) {
+void bind(py::module_& module) {
   const BTree::Options standard;
   py::class_<BTree>(module, "BTree",
                     "A concurrent B+-tree of 64-bit keys and values, cut into slices of equal "
@@ -186,5 +186,9 @@ void bind_index(py::module_& module) {
   module.def("set_search_isa", &choose_isa, py::arg("isa"),
              "Chooses the instruction set of all trees; for tests and measurements.");
 }
+
+const IndexClassRegistration registration{{bind, view_of_tree<kinds::ServedBTree>}};
+
+}  // namespace
 
 }  // namespace pmoss::bindings

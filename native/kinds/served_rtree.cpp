@@ -1,4 +1,4 @@
-#include "runtime/served_rtree.hpp"
+#include "kinds/served_rtree.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -6,11 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "index/rtree_migration.hpp"
 #include "index/rtree_node.hpp"
 
-namespace pmoss::runtime {
+namespace pmoss::kinds {
 namespace {
+
+using runtime::Candidates;
+using runtime::Item;
+using runtime::QueryExecutor;
+using runtime::QueryStream;
+using runtime::Ring;
 
 constexpr double fill = 0.7;  // of nodes that were split and refilled in random order
 
@@ -92,7 +97,7 @@ class Executor final : public QueryExecutor {
 }  // namespace
 
 ServedRTree::ServedRTree(const WorkloadSpec& spec, const RTree::Options& options)
-    : spec_(checked(spec)), tree_(options) {}
+    : ServedTree(checked(spec), options) {}
 
 double ServedRTree::bytes_to_load() const noexcept {
   const auto points = static_cast<double>(spec_.records);
@@ -141,21 +146,4 @@ std::unique_ptr<QueryExecutor> ServedRTree::executor() {
   return std::make_unique<Executor>(tree_, spec_);
 }
 
-std::unique_ptr<SliceMigration> ServedRTree::migrate(std::uint32_t slice,
-                                                     const numa::Placement& to) {
-  return std::make_unique<RTreeMigration>(tree_, slice, to);
-}
-
-numa::ResidentPages ServedRTree::resident_pages(std::uint32_t slice) const {
-  return tree_.resident_pages(slice);
-}
-
-numa::PageMove ServedRTree::move_pages(std::uint32_t slice, int node) {
-  return tree_.move_pages(slice, node);
-}
-
-void ServedRTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
-  tree_.place_from_now_on(slice, placement);
-}
-
-}  // namespace pmoss::runtime
+}  // namespace pmoss::kinds

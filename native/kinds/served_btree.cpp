@@ -1,15 +1,20 @@
-#include "runtime/served_btree.hpp"
+#include "kinds/served_btree.hpp"
 
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "index/btree_migration.hpp"
 #include "index/node.hpp"
 #include "runtime/worker.hpp"
 
-namespace pmoss::runtime {
+namespace pmoss::kinds {
 namespace {
+
+using runtime::Candidates;
+using runtime::Item;
+using runtime::QueryExecutor;
+using runtime::QueryStream;
+using runtime::Ring;
 
 const WorkloadSpec& checked(const WorkloadSpec& spec) {
   validate(spec);
@@ -72,9 +77,9 @@ class Executor final : public QueryExecutor {
 
   // Lookups come first.
   void execute_batch(const Ring& ring, std::size_t count) override {
-    std::uint64_t keys[Worker::max_batch] = {};
-    std::uint64_t values[Worker::max_batch];
-    bool found[Worker::max_batch];
+    std::uint64_t keys[runtime::Worker::max_batch] = {};
+    std::uint64_t values[runtime::Worker::max_batch];
+    bool found[runtime::Worker::max_batch];
     for (std::size_t i = 0; i < count; ++i) keys[i] = ring.front(i).key();
     // For the others, the search brings the way to their keys into the cache.
     tree_.lookup_batch(keys, count, values, found);
@@ -102,7 +107,7 @@ class Executor final : public QueryExecutor {
 }  // namespace
 
 ServedBTree::ServedBTree(const WorkloadSpec& spec, const BTree::Options& options)
-    : spec_(checked(spec)), tree_(options) {}
+    : ServedTree(checked(spec), options) {}
 
 double ServedBTree::bytes_to_load() const noexcept {
   constexpr double fill = 0.69;  // what inserts in random order leave
@@ -141,21 +146,4 @@ std::unique_ptr<QueryExecutor> ServedBTree::executor() {
   return std::make_unique<Executor>(tree_, spec_.max_scan_length);
 }
 
-std::unique_ptr<SliceMigration> ServedBTree::migrate(std::uint32_t slice,
-                                                     const numa::Placement& to) {
-  return std::make_unique<BTreeMigration>(tree_, slice, to);
-}
-
-numa::ResidentPages ServedBTree::resident_pages(std::uint32_t slice) const {
-  return tree_.resident_pages(slice);
-}
-
-numa::PageMove ServedBTree::move_pages(std::uint32_t slice, int node) {
-  return tree_.move_pages(slice, node);
-}
-
-void ServedBTree::place_from_now_on(std::uint32_t slice, const numa::Placement& placement) {
-  tree_.place_from_now_on(slice, placement);
-}
-
-}  // namespace pmoss::runtime
+}  // namespace pmoss::kinds

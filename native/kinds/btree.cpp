@@ -1,0 +1,34 @@
+#include "index/btree.hpp"
+
+#include <memory>
+
+#include "analytic/btree_profile.hpp"
+#include "kinds/built_in.hpp"
+#include "kinds/served_btree.hpp"
+#include "recording/record.hpp"
+
+namespace pmoss::kinds {
+
+IndexKind btree() {
+  return {
+      .name = "btree",
+      .title = "B+-tree",
+      .records = Records::keys,
+      .usual_workload = "ycsb-a",
+      .serve = [](const WorkloadSpec& spec,
+                  const ServeOptions& options) -> std::unique_ptr<runtime::ServedIndex> {
+        return std::make_unique<ServedBTree>(
+            spec, BTree::Options{options.slices, options.huge_pages, options.placement});
+      },
+      .record = recording::record_btree,
+      .make_profiler = [](const WorkloadSpec& spec, std::uint32_t slices,
+                          const recording::TraceOptions&) -> Profiler {
+        const auto profiler =
+            std::make_shared<const analytic::BTreeProfiler>(spec, static_cast<int>(slices));
+        return [profiler](std::uint64_t seed) { return profiler->profiles(seed); };
+      },
+      .profiled_by_formulas = true,
+  };
+}
+
+}  // namespace pmoss::kinds

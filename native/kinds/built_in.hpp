@@ -1,0 +1,11 @@
+// The kinds of this house, each in a file of its own.
+#pragma once
+
+#include "kinds/index_kind.hpp"
+
+namespace pmoss::kinds {
+
+IndexKind btree();
+IndexKind rtree();
+
+}  // namespace pmoss::kinds

@@ -1,0 +1,69 @@
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "analytic/trace_profile.hpp"
+#include "kinds/built_in.hpp"
+#include "kinds/index_kind.hpp"
+
+namespace pmoss::kinds {
+namespace {
+
+void add(std::map<std::string, IndexKind>& kinds, IndexKind kind) {
+  if (kind.name.empty()) throw std::invalid_argument("a kind of index must have a name");
+  if (!kind.serve || !kind.record) {
+    throw std::invalid_argument("the index '" + kind.name + "' must have `serve` and `record`");
+  }
+  if (kinds.contains(kind.name)) {
+    throw std::invalid_argument("there is an index '" + kind.name + "' already: name it otherwise");
+  }
+  if (!kind.make_profiler) {
+    kind.make_profiler = [record = kind.record](const WorkloadSpec& spec, std::uint32_t slices,
+                                                const recording::TraceOptions& options) {
+      return [=, spec = spec](std::uint64_t seed) mutable {
+        spec.seed = seed;
+        return analytic::profile_trace(*record(spec, slices, options));
+      };
+    };
+    kind.profiled_by_formulas = false;
+  }
+  std::string name = kind.name;
+  kinds.emplace(std::move(name), std::move(kind));
+}
+
+/// Made when first asked for, so that a Registration may come before everything else.
+std::map<std::string, IndexKind>& registry() {
+  static std::map<std::string, IndexKind> kinds = [] {
+    std::map<std::string, IndexKind> built_in;
+    for (auto* const kind : {btree, rtree}) add(built_in, kind());
+    return built_in;
+  }();
+  return kinds;
+}
+
+}  // namespace
+
+void register_kind(IndexKind kind) { add(registry(), std::move(kind)); }
+
+std::vector<const IndexKind*> all_kinds() {
+  std::vector<const IndexKind*> kinds;
+  for (const auto& [name, kind] : registry()) kinds.push_back(&kind);
+  return kinds;
+}
+
+const IndexKind& kind_named(const std::string& name) {
+  const auto found = registry().find(name);
+  if (found != registry().end()) return found->second;
+  std::string known;
+  for (const IndexKind* const kind : all_kinds()) {
+    known += (known.empty() ? "" : ", ") + kind->name;
+  }
+  throw std::invalid_argument("index is '" + name + "'; it must be one of " + known);
+}
+
+std::unique_ptr<runtime::Runner> make_runner(const IndexKind& kind, const WorkloadSpec& spec,
+                                             const ServeOptions& options, unsigned load_threads) {
+  return std::make_unique<runtime::Runner>(spec, kind.serve(spec, options), load_threads);
+}
+
+}  // namespace pmoss::kinds

@@ -1,0 +1,33 @@
+// What is the same for every index of index/ that the runtime serves.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/served_index.hpp"
+
+namespace pmoss::runtime {
+
+/// `Tree` keeps a SliceMemory for each slice, and `Migration` moves one of its slices.
+template <class Tree, class Migration>
+class ServedTree : public ServedIndex {
+ public:
+  const Tree& tree() const noexcept { return tree_; }
+
+  std::uint32_t slices() const noexcept final { return tree_.slices(); }
+  std::uint64_t size() const noexcept final { return tree_.size(); }
+  SliceMemory& memory(std::uint32_t slice) final { return tree_.memory(slice); }
+  const SliceMemory& memory(std::uint32_t slice) const final { return tree_.memory(slice); }
+  std::unique_ptr<SliceMigration> migrate(std::uint32_t slice, const numa::Placement& to) final {
+    return std::make_unique<Migration>(tree_, slice, to);
+  }
+
+ protected:
+  ServedTree(const WorkloadSpec& spec, const typename Tree::Options& options)
+      : spec_(spec), tree_(options) {}
+
+  WorkloadSpec spec_;
+  Tree tree_;
+};
+
+}  // namespace pmoss::runtime

@@ -1,0 +1,37 @@
+"""The kinds of index, and what each of them must have."""
+
+import numpy as np
+import pytest
+
+from pmoss_env import _native
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.errors import UnknownNameError
+from pmoss_env.indexes import DEFAULT, holds_points, index_kind, index_names
+from pmoss_env.workloads import load_workload, resized, workload_names
+
+
+def test_kinds_are_found_by_name() -> None:
+    assert index_names() == sorted(index_names())
+    assert DEFAULT in index_names()
+    with pytest.raises(UnknownNameError, match=r"index 'rtre'.*rtree"):
+        index_kind("rtre")
+
+
+def test_every_workload_is_for_a_kind() -> None:
+    assert {load_workload(name).index for name in workload_names()} <= set(index_names())
+
+
+@pytest.mark.parametrize("name", index_names())
+def test_a_kind_serves_records_and_profiles_its_usual_workload(name: str) -> None:
+    kind = index_kind(name)
+    workload = load_workload(kind.usual_workload)
+    assert workload.index == kind.name == name
+    assert holds_points(name) == (kind.records == "points")
+    native = native_workload(resized(workload, 20_000), seed=1)
+    runner = _native.Runner(native, name, slices=16, huge_pages=False)
+    runner.load()
+    assert runner.size == 20_000
+    trace = kind.record(native, 16, queries=1_000, line_sampling=1, page_sampling=1)
+    assert (trace.size, trace.slices) == (1_000, 16)
+    profiler = kind.make_profiler(native, 16, queries=1_000, line_sampling=1, page_sampling=1)
+    np.testing.assert_allclose(profiler.profiles(1).share.sum(), 1.0)

@@ -33,15 +33,15 @@ def measure(
     index: Annotated[
         str | None,
         typer.Option(
-            help="btree (slices are key ranges), or rtree (cells of a grid over points in the "
-            "plane). Default: what the workload is for."
+            help="A kind of index, such as btree (slices are key ranges) or rtree (cells of a grid "
+            "over points in the plane). Default: what the workload is for."
         ),
     ] = None,
     workload: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss workloads`. Default: ycsb-a, or rtree-ranges-5m with --index "
-            "rtree; rtree-ranges has the paper's 50 million points and takes a minute to load."
+            help="A name from `pmoss workloads`. Default: the usual one of the index. rtree-ranges "
+            "has the paper's 50 million points and takes a minute to load."
         ),
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,

@@ -87,7 +87,9 @@ Workloads = Annotated[
 ]
 Indexes = Annotated[
     list[str] | None,
-    typer.Option("--index", help="Only workloads for btree or rtree; repeatable; default: both."),
+    typer.Option(
+        "--index", help="Only workloads for this kind of index; repeatable; default: all."
+    ),
 ]
 Loads = Annotated[
     list[str] | None,

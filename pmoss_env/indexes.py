@@ -6,7 +6,7 @@ here: no other module knows kinds by name.
 
 from __future__ import annotations
 
-from pmoss_env import _native
+from pmoss_env._native import IndexKind, index_kinds
 from pmoss_env.errors import UnknownNameError
 
 #: What workloads and environments are for unless they say otherwise.
@@ -15,16 +15,16 @@ DEFAULT = "btree"
 
 def index_names() -> list[str]:
     """The names of all kinds, in alphabetical order."""
-    return [kind.name for kind in _native.index_kinds()]
+    return [kind.name for kind in index_kinds()]
 
 
-def index_kind(name: str) -> _native.IndexKind:
+def index_kind(name: str) -> IndexKind:
     """A kind of index by its name.
 
     Raises:
         UnknownNameError: no such kind.
     """
-    for kind in _native.index_kinds():
+    for kind in index_kinds():
         if kind.name == name:
             return kind
     raise UnknownNameError("index", name, index_names())

@@ -132,7 +132,7 @@ def test_the_build_says_what_is_wrong_with_the_table(tmp_path: Path) -> None:
         [sys.executable, "-I", generator, path, tmp_path / "counters"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 1

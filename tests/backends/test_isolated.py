@@ -58,7 +58,7 @@ def is_running(process: int) -> bool:
 
 
 def wait_until_gone(process: int) -> bool:
-    for _ in range(200):
+    for _ in range(1200):
         if not is_running(process):
             return True
         time.sleep(0.05)

@@ -120,7 +120,7 @@ def test_same_bits_in_other_processes():
     )
     runs = [
         subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600
         ).stdout
         for _ in range(2)
     ]

@@ -47,8 +47,8 @@ def test_help_teaches_every_command() -> None:
         assert command in top
         text = pmoss(command, "--help")
         assert "Usage:" in text
-    for command in [*learning, "measure", "rollout", "explain"]:
-        assert "Example: pmoss" in pmoss(command, "--help")
+        if command in [*learning, "measure", "rollout", "explain"]:
+            assert "Example: pmoss" in text
 
 
 def test_catalogues_list_what_there_is() -> None:
@@ -135,7 +135,7 @@ def test_bad_input_ends_with_one_line_and_status_2(
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     words: list[str], path: str, reason: str, tmp_path: Path
 ) -> None:
-    output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2, timeout=60)
+    output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
     assert output == f"error: {path.format(tmp=tmp_path)}: {reason}\n"
     assert list(tmp_path.iterdir()) == []
 
@@ -319,7 +319,7 @@ def children_of(pid: int) -> list[int]:
     ("words", "after"),
     [
         (["measure", "--records", "200000", "--seconds", "60"], 3.0),
-        (["collect", "{tmp}/data", "--episodes", "5000", "--processes", "2"], 6.0),
+        (["collect", "{tmp}/data", "--episodes", "100000", "--processes", "2"], 6.0),
     ],
 )
 def test_ctrl_c_leaves_no_children_and_nothing_cut(
@@ -334,9 +334,9 @@ def test_ctrl_c_leaves_no_children_and_nothing_cut(
     time.sleep(after)
     children = children_of(process.pid)
     os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode in (130, 1, -signal.SIGINT), output.decode()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and any(Path(f"/proc/{c}").exists() for c in children):
         time.sleep(0.1)
     assert not any(Path(f"/proc/{child}").exists() for child in children)

@@ -16,7 +16,7 @@ def run_check(**environment: str) -> str:
         [sys.executable, str(CHECK)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         env={**os.environ, **environment},
         check=False,
     )

@@ -47,7 +47,7 @@ TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
 }
 
 // Sanitizers need more addresses than the limit leaves.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(PMOSS_SANITIZED)
 TEST(TeamDeathTest, ThrowsWhereTheSystemHasNoMoreThreads) {
   const auto ask_for_too_many = [] {
     const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};

@@ -4,14 +4,7 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define PMOSS_SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define PMOSS_SLOW 1
-#endif
-#endif
-#if defined(PMOSS_EMULATED)
+#if defined(PMOSS_SANITIZED) || defined(PMOSS_EMULATED)
 #define PMOSS_SLOW 1
 #endif
 #ifndef PMOSS_SLOW

@@ -102,7 +102,7 @@ def test_trained_with_d3rlpy_it_evaluates_and_collects_without(tmp_path, python_
             [sys.executable, "-m", "pmoss_env", *words],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=True,
         )
         return done.stdout

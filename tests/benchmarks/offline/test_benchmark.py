@@ -1,12 +1,10 @@
 """The offline benchmark on the toy: cells, their interruption, extension, report and refusals."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,28 +100,21 @@ def test_more_agents_and_tracks_are_added_to_what_is_there(
 def test_a_killed_run_loses_only_the_running_cell(whole: Any, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     program = (
-        "import sys\n"
+        "import os, signal\n"
         "from pathlib import Path\n"
         "from dataclasses import replace\n"
         "from pmoss_benchmarks.offline import SUITES, run_offline\n"
+        "def die(stage, done, total):\n"
+        "    if stage == 'cells' and done == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"plan = replace(SUITES['quick'], **{CHANGES!r})\n"
         f"run_offline(plan, Path({str(out)!r}), Path({str(data)!r}), "
-        f"agents=[{OPPONENTS!r}, {AGENT!r}])\n"
+        f"agents=[{OPPONENTS!r}, {AGENT!r}], progress=die)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", program])
-    partial = out / "cells.partial"
-    try:
-        until = time.monotonic() + 120
-        while time.monotonic() < until and process.poll() is None:
-            if partial.exists() and len(partial.read_text().splitlines()) >= 2:
-                break
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-    finally:
-        process.wait()
-    kept = partial.read_text().splitlines()
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    kept = (out / "cells.partial").read_text().splitlines()
     assert 2 <= len(kept) < 5
-    first = json.loads(kept[1])[0]
+    first = json.loads(kept[1])["cell"]
     told: list[tuple[int, int]] = []
     run_offline(
         PLAN,

@@ -46,7 +46,7 @@ def converted_on_a_full_disk(dataset):
             [sys.executable, "-B", "-c", limited, *words],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         return done.returncode, done.stderr

@@ -39,6 +39,18 @@ def use_snapshots() -> None:
         assert not snapshot.without_pmu().counters_available[-1]
 
 
+def use_this_host() -> None:
+    """The runtime counts what this host can, whichever table its module was built with."""
+    host = {"machine": "host", "workload": "ycsb-a", "slices": 8, "records": 20_000}
+    short = {"seconds": 0.1, "warmup_seconds": 0.02, "own_process": False}
+    backend = make_backend("hardware", **host, **short)
+    workers = np.resize(backend.machine.workers, 8)
+    snapshot = backend.measure(backend.machine.local_schedule(workers), seed=0)
+    assert snapshot.slice_counters.shape == (8, len(COUNTERS))
+    assert snapshot.counters_available[0]
+    backend.close()
+
+
 def use_environment() -> None:
     """The environment shows one column more, and passes Gymnasium's checks."""
     env = gymnasium.make("pmoss/SpatialScheduling-v0", **ENV)
@@ -65,7 +77,7 @@ def use_dataset(path: Path) -> None:
         for key, value in shown.items():
             assert np.array_equal(seen[key][0], value), key
         assert not episode.incumbent_running_ratio[-1]
-    again = write_dataset(path.with_name("again"), list(old), old.metadata)
+    again = write_dataset(Path("again"), list(old), old.metadata)  # in the copy
     assert again.stored.counter_names == COUNTER_NAMES
 
 
@@ -79,6 +91,7 @@ def actions_of(checkpoints: list[Path]) -> dict[str, list[list[int]]]:
 def main(dataset: Path, checkpoints: list[Path]) -> None:
     """Uses everything; prints what the agents did and whether the native module knows all."""
     use_snapshots()
+    use_this_host()
     use_environment()
     use_dataset(dataset)
     known = _native.COUNTERS == COUNTER_NAMES

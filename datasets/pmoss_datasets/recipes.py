@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.checked import check
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN, ID_PATTERN, without_first_domain
 from pmoss_env.baselines import DEFAULT_BUDGET
@@ -44,7 +45,7 @@ class Behaviour:
     arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_kinds(self, "behaviours: ")
+        check(Behaviour, vars(self), "behaviours: ")
         object.__setattr__(self, "arguments", tuple(self.arguments))
         if not 0 < self.weight < math.inf:
             raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
@@ -128,7 +129,7 @@ class Recipe:
     domain: str = FIRST_DOMAIN
 
     def __post_init__(self) -> None:
-        _check_kinds(self)
+        check(Recipe, vars(self))
         domain = find_domain(self.domain)
         known = sorted(domain.parameters())
         for key in self.env:
@@ -136,9 +137,7 @@ class Recipe:
                 raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
         domain.check_task(self.kwargs)
         behaviours = tuple(
-            entry
-            if isinstance(entry, Behaviour)
-            else _construct(Behaviour, entry, where="behaviours: ")
+            entry if isinstance(entry, Behaviour) else Behaviour(**entry)
             for entry in self.behaviours or tier(self.tier, self.domain)["behaviours"]
         )
         object.__setattr__(self, "behaviours", behaviours)
@@ -214,39 +213,5 @@ class Recipe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
         """The recipe of a recipe file's contents, or of a dataset's metadata."""
-        recipe: Recipe = _construct(cls, data)
-        return recipe
-
-
-def _construct(kind: type[Any], data: Mapping[str, Any], where: str = "") -> Any:
-    known = {entry.name: entry for entry in fields(kind)}
-    for key in data:
-        if key not in known:
-            raise DescriptionError(f"{where}{key}: unknown; known are {', '.join(sorted(known))}")
-    for key, entry in known.items():
-        if key not in data and entry.default is entry.default_factory is MISSING:
-            raise DescriptionError(f"{where}{key}: is missing")
-    return kind(**data)
-
-
-#: By a key's annotation: what its value is, what each of its parts is, and both in words.
-_KINDS: Mapping[str, tuple[Any, Any, str]] = {
-    "bool": (bool, None, "true or false"),
-    "int": (int, None, "a whole number"),
-    "int | None": (int | None, None, "a whole number"),
-    "float": (int | float, None, "a number"),
-    "str": (str, None, "a text"),
-    "Mapping[str, Any]": (Mapping, None, "a table"),
-    "tuple[str, ...]": (list | tuple, str, "a list of texts"),
-    "tuple[Behaviour, ...]": (list | tuple, Behaviour | Mapping, "a list of tables"),
-}
-
-
-def _check_kinds(made: Behaviour | Recipe, where: str = "") -> None:
-    """Types come first: comparing a text with a number would be a TypeError that names no key."""
-    for entry in fields(made):
-        value = getattr(made, entry.name)
-        kind, part, words = _KINDS[str(entry.type)]
-        good = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-        if not good or (part is not None and not all(isinstance(p, part) for p in value)):
-            raise DescriptionError(f"{where}{entry.name} = {value!r}: must be {words}")
+        check(cls, data)
+        return cls(**data)

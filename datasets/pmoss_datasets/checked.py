@@ -1,0 +1,96 @@
+"""Checks of what people write in files, by msgspec, with errors of one line that name the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import lru_cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pmoss_env.errors import DescriptionError, MissingExtraError
+
+#: What a value must be, by msgspec's name of the expected type.
+_WORDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "int | null": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table",
+}
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?")
+
+
+def check(kind: Any, values: Mapping[str, Any], where: str = "") -> None:
+    """Refuses values that a dataclass cannot be made of.
+
+    Args:
+        kind: the dataclass; its annotations say what each value must be.
+        values: by field, plain JSON or such dataclasses.
+        where: goes before the key in the error.
+
+    Raises:
+        DescriptionError: a key is unknown or missing, or a value is of another type.
+        MissingExtraError: msgspec is not installed.
+    """
+    msgspec = _msgspec()
+    try:
+        msgspec.convert(values, _shape(kind), from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise DescriptionError(f"{where}{_in_words(str(error), kind, values)}") from error
+
+
+def _msgspec() -> Any:
+    try:
+        import msgspec
+    except ImportError as error:
+        raise MissingExtraError("msgspec", "datasets") from error
+    return msgspec
+
+
+@lru_cache
+def _shape(kind: Any) -> Any:
+    """A dataclass as a structure that refuses unknown keys."""
+    hints = get_type_hints(kind)
+    entries: list[Any] = []
+    for entry in fields(kind):
+        hint = _nested(hints[entry.name])
+        required = entry.default is entry.default_factory is MISSING
+        entries.append((entry.name, hint) if required else (entry.name, hint, None))
+    return _msgspec().defstruct(
+        kind.__name__, entries, forbid_unknown_fields=True, kw_only=True, frozen=True
+    )
+
+
+def _nested(hint: Any) -> Any:
+    """A type in which dataclasses refuse unknown keys, too."""
+    nested: Any = hint if is_dataclass(hint) else None
+    if nested is not None:
+        return _shape(nested)
+    if get_origin(hint) is tuple:
+        return tuple[tuple(_nested(part) for part in get_args(hint))]  # type: ignore[misc]
+    return hint
+
+
+def _in_words(message: str, kind: type[Any], values: Any) -> str:
+    """What msgspec says, as ``key = value: must be ...``."""
+    found = _MESSAGE.fullmatch(message)
+    assert found is not None
+    what, path = found["what"], found["path"] or ""
+    names = re.findall(r"`([^`]*)`", what)
+    inside = f"{path}." if path else ""
+    if "unknown field" in what:
+        known = "" if path else f"; known are {', '.join(sorted(f.name for f in fields(kind)))}"
+        return f"{inside}{names[0]}: unknown{known}"
+    if "missing required" in what:
+        return f"{inside}{names[0]}: is missing"
+    value = values
+    for key in re.findall(r"\w+", path):
+        value = value[int(key)] if key.isdigit() else _part(value, key)
+    return f"{path} = {value!r}: must be {_WORDS.get(names[0], names[0]) if names else what}"
+
+
+def _part(value: Any, key: str) -> Any:
+    return value[key] if isinstance(value, Mapping) else getattr(value, key)

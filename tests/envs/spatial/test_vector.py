@@ -200,6 +200,8 @@ def test_it_agrees_with_gymnasiums_own_vector_environment(mode, copy, on_illegal
     assert native.observation_space == synchronous.observation_space
     assert native.action_space == synchronous.action_space
     assert native.metadata["autoreset_mode"] == synchronous.metadata["autoreset_mode"]
+    assert native.unwrapped.autoreset_mode == native.metadata["autoreset_mode"]
+    assert native.unwrapped.get_attr("slices") == (8, 8, 8)
     steps = [native.reset(seed=9), synchronous.reset(seed=9)]
     rng = np.random.default_rng(0)
     for _ in range(30):

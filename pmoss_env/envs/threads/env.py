@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
@@ -19,11 +18,10 @@ from pmoss_env.envs.threads.decisions import (
     threads_to_move,
     unbalanced_cores,
 )
-from pmoss_env.envs.threads.inputs import INPUTS
+from pmoss_env.envs.threads.observation import Observation, observation_space, observe
+from pmoss_env.envs.threads.options import RENDER_MODES, Options
 from pmoss_env.envs.threads.programs import load_program, slow_memory, slow_nodes
 from pmoss_env.envs.threads.reward import (
-    FORMS,
-    UTILISATIONS,
     Form,
     Utilisation,
     terms,
@@ -34,9 +32,6 @@ from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameEr
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import BoolArray
 
-Observation = dict[str, npt.NDArray[Any]]
-ON_ILLEGAL = ("remap", "terminate", "raise")
-RENDER_MODES = ("ansi", "rgb_array")
 #: What info holds, at reset and at every step.
 INFO_KEYS = (
     "action_mask",
@@ -54,10 +49,7 @@ INFO_KEYS = (
     "requests",
     "p99_ms",
 )
-_SCALES = np.array([entry.scale for entry in INPUTS])
 _SEEDS = 2**53
-#: Of a scaled input; what is more is cut. Gymnasium's checker minds an open end.
-_MOST = 1e4
 
 
 class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -208,13 +200,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._set_up(
             described,
             self._program.threads,
-            threshold=threshold,
-            stay=stay,
-            reward=reward,
-            utilisation=utilisation,
-            epoch_seconds=epoch_seconds,
-            on_illegal=on_illegal,
-            render_mode=render_mode,
+            Options(threshold, stay, reward, utilisation, epoch_seconds, on_illegal, render_mode),
         )
         SimulatedServer(described, self._program, data_nodes=self._data_nodes)  # checks the nodes
 
@@ -231,63 +217,25 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         env._server = server
         env._given = True
         env._data_nodes = None
-        env._set_up(server.machine, most_threads, **options)
+        env._set_up(server.machine, most_threads, Options(**options))
         return env
 
-    def _set_up(
-        self,
-        machine: Machine,
-        most_threads: int,
-        *,
-        threshold: float = THRESHOLD,
-        stay: bool = True,
-        reward: str = "normalised",
-        utilisation: str = "cpu",
-        epoch_seconds: float = 1.0,
-        on_illegal: str = "remap",
-        render_mode: str | None = None,
-    ) -> None:
-        for kind, name, known in (
-            ("reward", reward, FORMS),
-            ("utilisation", utilisation, UTILISATIONS),
-            ("on_illegal", on_illegal, ON_ILLEGAL),
-            ("render_mode", render_mode, (*RENDER_MODES, None)),
-        ):
-            if name not in known:
-                raise UnknownNameError(kind, name, [str(k) for k in known if k])
-        if not _is_number(threshold) or not 0.0 < threshold <= 1.0:
-            raise DescriptionError(f"threshold = {threshold!r}: must be above 0 and at most 1")
-        if not _is_number(epoch_seconds) or not 0.0 < epoch_seconds < 3600.0:
-            raise DescriptionError(
-                f"epoch_seconds = {epoch_seconds!r}: must be above 0 and below 3600"
-            )
+    def _set_up(self, machine: Machine, most_threads: int, options: Options) -> None:
         self._machine = machine
-        self._threshold = threshold
-        self._stay = bool(stay)
-        self._form = cast(Form, reward)
-        self._utilisation = cast(Utilisation, utilisation)
-        self._epoch_seconds = float(epoch_seconds)
-        self._on_illegal = on_illegal
-        self.render_mode = render_mode
+        self._threshold = options.threshold
+        self._stay = bool(options.stay)
+        self._form = cast(Form, options.reward)
+        self._utilisation = cast(Utilisation, options.utilisation)
+        self._epoch_seconds = float(options.epoch_seconds)
+        self._on_illegal = options.on_illegal
+        self.render_mode = options.render_mode
         self._actions = most_threads + 1
         self._slow_gb_per_s = 1.0
         if machine.parameters and slow_nodes(machine):
             read = machine.distances.per_node("dram_gb_per_s")
             self._slow_gb_per_s = float(sum(read[node] for node in slow_nodes(machine)))
-        inputs = len(INPUTS)
         self.observation_space = cast(
-            spaces.Space[Observation],
-            spaces.Dict(
-                {
-                    "inputs": spaces.Box(0.0, _MOST, shape=(inputs,), dtype=np.float32),
-                    "core_inputs": spaces.Box(
-                        0.0, _MOST, shape=(machine.cores, inputs), dtype=np.float32
-                    ),
-                    "threads": spaces.Box(0.0, _MOST, shape=(1,), dtype=np.float32),
-                    "core": spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32),
-                    "action_mask": spaces.Box(0, 1, shape=(self._actions,), dtype=np.int8),
-                }
-            ),
+            spaces.Space[Observation], observation_space(machine, self._actions)
         )
         self.action_space = cast(spaces.Space[np.int64], spaces.Discrete(self._actions))
         self._mask = np.zeros(self._actions, dtype=np.int8)
@@ -455,17 +403,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return any(core not in self.server.nearest[int(home)] for home in homes)
 
     def _observe(self) -> Observation:
-        sample = self.sample
-        scaled = np.minimum(sample.inputs / _SCALES, _MOST).astype(np.float32)
-        core = self._core
-        on_core = int(np.sum(sample.cpus == core)) if core >= 0 else 0
-        return {
-            "inputs": scaled[core].copy() if core >= 0 else np.zeros(len(INPUTS), np.float32),
-            "core_inputs": scaled,
-            "threads": np.array([on_core], dtype=np.float32),
-            "core": np.array([core / self._machine.cores if core >= 0 else -1.0], np.float32),
-            "action_mask": self._mask.copy(),
-        }
+        return observe(self._machine, self.sample, self._core, self._mask)
 
     def _info(self) -> dict[str, Any]:
         outcome = self.outcome
@@ -485,10 +423,6 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             "requests": outcome.requests,
             "p99_ms": outcome.p99_ms,
         }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 __all__ = ["INFO_KEYS", "ThreadSchedulingEnv"]

@@ -1,0 +1,58 @@
+"""What a policy sees of a server: the observation space, and how a sample is shown in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from pmoss_env.envs.threads.inputs import INPUTS
+from pmoss_env.envs.threads.server import Sample
+from pmoss_env.machines import Machine
+from pmoss_env.types import Int8Array
+
+Observation = dict[str, npt.NDArray[Any]]
+_SCALES = np.array([entry.scale for entry in INPUTS])
+#: Of a scaled input; what is more is cut. Gymnasium's checker minds an open end.
+_MOST = 1e4
+
+
+def observation_space(machine: Machine, actions: int) -> spaces.Dict:
+    """The observation space, see ``ThreadSchedulingEnv``.
+
+    Args:
+        machine: gives the cores.
+        actions: how many actions there are.
+    """
+    inputs = len(INPUTS)
+    return spaces.Dict(
+        {
+            "inputs": spaces.Box(0.0, _MOST, shape=(inputs,), dtype=np.float32),
+            "core_inputs": spaces.Box(0.0, _MOST, shape=(machine.cores, inputs), dtype=np.float32),
+            "threads": spaces.Box(0.0, _MOST, shape=(1,), dtype=np.float32),
+            "core": spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32),
+            "action_mask": spaces.Box(0, 1, shape=(actions,), dtype=np.int8),
+        }
+    )
+
+
+def observe(machine: Machine, sample: Sample, core: int, mask: Int8Array) -> Observation:
+    """The observation of an epoch, in fresh arrays.
+
+    Args:
+        machine: gives the number of cores.
+        sample: what the server showed.
+        core: the core to decide on; negative for none.
+        mask: (actions,) the legal actions.
+    """
+    scaled = np.minimum(sample.inputs / _SCALES, _MOST).astype(np.float32)
+    on_core = int(np.sum(sample.cpus == core)) if core >= 0 else 0
+    return {
+        "inputs": scaled[core].copy() if core >= 0 else np.zeros(len(INPUTS), np.float32),
+        "core_inputs": scaled,
+        "threads": np.array([on_core], dtype=np.float32),
+        "core": np.array([core / machine.cores if core >= 0 else -1.0], np.float32),
+        "action_mask": mask.copy(),
+    }

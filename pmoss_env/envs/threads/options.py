@@ -1,0 +1,50 @@
+"""How the thread environment decides, rewards and shows: its arguments beside the program's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pmoss_env.envs.threads.decisions import THRESHOLD
+from pmoss_env.envs.threads.reward import FORMS, UTILISATIONS
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+ON_ILLEGAL = ("remap", "terminate", "raise")
+RENDER_MODES = ("ansi", "rgb_array")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Arguments of ``ThreadSchedulingEnv``, which describes them.
+
+    Raises:
+        UnknownNameError: a name in no catalogue.
+        DescriptionError: any other impossible value.
+    """
+
+    threshold: float = THRESHOLD
+    stay: bool = True
+    reward: str = "normalised"
+    utilisation: str = "cpu"
+    epoch_seconds: float = 1.0
+    on_illegal: str = "remap"
+    render_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        for kind, name, known in (
+            ("reward", self.reward, FORMS),
+            ("utilisation", self.utilisation, UTILISATIONS),
+            ("on_illegal", self.on_illegal, ON_ILLEGAL),
+            ("render_mode", self.render_mode, (*RENDER_MODES, None)),
+        ):
+            if name not in known:
+                raise UnknownNameError(kind, name, [str(k) for k in known if k])
+        if not _is_number(self.threshold) or not 0.0 < self.threshold <= 1.0:
+            raise DescriptionError(f"threshold = {self.threshold!r}: must be above 0 and at most 1")
+        if not _is_number(self.epoch_seconds) or not 0.0 < self.epoch_seconds < 3600.0:
+            raise DescriptionError(
+                f"epoch_seconds = {self.epoch_seconds!r}: must be above 0 and below 3600"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

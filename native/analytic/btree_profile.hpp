@@ -1,9 +1,11 @@
 // Profiles of the B+-tree of index/ from formulas, in the time that an episode's reset may take.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "analytic/btree_slice.hpp"
 #include "analytic/profile.hpp"
 #include "workload/generator.hpp"
 
@@ -19,16 +21,12 @@ class BTreeProfiler {
   SliceProfiles profiles(std::uint64_t seed) const;
 
  private:
-  /// Part of a slice's records that is asked for more than its share.
-  struct Band {
-    double part;  // of the slice's records
-    double mass;  // of all choices of a record
-  };
-
   /// [slice] the bands of a hot range of neighbouring records, or of Zipf's records in order.
-  std::vector<std::vector<Band>> bands(const WorkloadSpec& instance) const;
+  std::vector<std::vector<HotBand>> bands(const WorkloadSpec& instance) const;
   void add_bands_in_order(const WorkloadSpec& instance,
-                          std::vector<std::vector<Band>>& bands) const;
+                          std::vector<std::vector<HotBand>>& bands) const;
+  std::vector<std::array<HotClass, hot_classes>> hottest(std::uint64_t seed) const;
+  double tail() const;
 
   WorkloadSpec workload_;
   int slices_;

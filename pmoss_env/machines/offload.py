@@ -1,6 +1,6 @@
 """The ``[offload]`` table of a machine file: blades, their hubs, and the copy engines in these.
 
-What the parameters mean is in native/simulator/scan_paths.hpp, which has the same names.
+What the parameters mean is in native/simulator/scan_types.hpp, which has the same names.
 """
 
 from __future__ import annotations

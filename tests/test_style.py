@@ -27,6 +27,7 @@ NATIVE_FLOORS = {
     "simulator": {"machine", "recording", "workload"},
     "analytic": {"index", "machine", "recording", "workload"},
     "runtime": {"index", "machine", "numa", "pmu", "workload"},
+    "kinds": {"analytic", "index", "numa", "recording", "runtime", "workload"},
     "bindings": None,
 }
 

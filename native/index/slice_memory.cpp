@@ -15,14 +15,14 @@ SliceArena& SliceMemory::enter(const numa::Placement& placement) {
   return entered;
 }
 
-std::vector<std::unique_ptr<SliceArena>> SliceMemory::leave() {
+std::vector<std::unique_ptr<SliceArena>> SliceMemory::retire() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::unique_ptr<SliceArena>> left;
+  std::vector<std::unique_ptr<SliceArena>> retired;
   // The newest is the current one: nobody else may have begun to move this slice.
   const auto end = std::prev(arenas_.end());
-  std::move(arenas_.begin(), end, std::back_inserter(left));
+  std::move(arenas_.begin(), end, std::back_inserter(retired));
   arenas_.erase(arenas_.begin(), end);
-  return left;
+  return retired;
 }
 
 numa::ResidentPages SliceMemory::resident_pages() const {

@@ -11,7 +11,7 @@
 
 namespace pmoss {
 
-/// While a slice moves, its nodes lie in several arenas; new ones go to the current one.
+/// While a slice moves, its nodes lie in several arenas, and new nodes are made in the current one.
 class alignas(64) SliceMemory {
  public:
   SliceMemory(std::shared_ptr<ChunkPool> pool, const numa::Placement& placement)
@@ -21,19 +21,19 @@ class alignas(64) SliceMemory {
 
   /// The caller must hold the lock of the node that makes the new one necessary.
   SliceArena& current() const noexcept {
-    // Orders the lock before the load, as enter() orders the new arena before all reads of nodes
-    // that follow there: either the allocation goes to the new arena, or the migration waits for
-    // the lock and then finds the new node.
+    // This fence orders the caller's lock before the load. The one in enter() orders the new arena
+    // before the migration's reads of nodes. So either the allocation sees the new arena, or the
+    // migration waits for the lock and then finds the new node.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return *current_.load(std::memory_order_seq_cst);
   }
 
   // --- a migration, of which there is one at a time (slice_migration.hpp) ---
 
-  /// From now on this is the current arena. Throws std::bad_alloc.
+  /// Makes an arena there the current one. Throws std::bad_alloc.
   SliceArena& enter(const numa::Placement& placement);
-  /// All arenas but the current one, which holds all nodes by now.
-  std::vector<std::unique_ptr<SliceArena>> leave();
+  /// Gives away all arenas but the current one, which holds all nodes by now.
+  std::vector<std::unique_ptr<SliceArena>> retire();
   /// False if somebody else moves the slice.
   bool begin_migration() noexcept { return !migrating_.exchange(true); }
   void end_migration() noexcept { migrating_.store(false); }

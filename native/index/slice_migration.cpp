@@ -21,7 +21,7 @@ SliceMigration::SliceMigration(SliceMemory& memory, std::uint32_t slice, const n
 SliceMigration::~SliceMigration() { memory_.end_migration(); }
 
 std::vector<std::unique_ptr<SliceArena>> SliceMigration::take_retired() {
-  return done_ ? memory_.leave() : std::vector<std::unique_ptr<SliceArena>>{};
+  return done_ ? memory_.retire() : std::vector<std::unique_ptr<SliceArena>>{};
 }
 
 }  // namespace pmoss

@@ -10,12 +10,17 @@
 
 namespace pmoss {
 
-/// Copies a slice node by node, under locks. Readers go on in the old copy or the new one; writers
-/// wait for a copy to be made, no longer than a step. New nodes go to the new memory from the
+/// Copies a slice node by node, under locks. Readers use the old copy or the new one. Writers wait
+/// while a node is copied, no longer than a step. New nodes are made in the new memory from the
 /// start.
 ///
-/// It may be abandoned half way: the slice is then as good as before, in two places. One thread
-/// drives a migration, and a slice has one at a time.
+/// Example: slice 3 has a root and four leaves on NUMA node 0 and moves to node 1. Two calls of
+/// step(2) copy the leaves, and each copy is linked in place of the original. The third copies the
+/// root and returns false. take_retired() then returns the arena on node 0. Its owner frees it once
+/// every reader has begun a later epoch (runtime::ReaderEpoch).
+///
+/// A migration may be abandoned half way. The slice then lies in two places and works as before.
+/// One thread drives a migration, and a slice has one at a time.
 class SliceMigration {
  public:
   /// Throws std::logic_error if the slice is being moved already, and std::bad_alloc.
@@ -34,8 +39,8 @@ class SliceMigration {
   std::uint64_t nodes_moved() const noexcept { return nodes_moved_; }
   std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }
 
-  /// The memory left behind, once done: to be destroyed when every operation on the tree that began
-  /// before this call has ended.
+  /// The old arenas, once done. They must live until every operation on the tree that began before
+  /// this call has ended.
   std::vector<std::unique_ptr<SliceArena>> take_retired();
 
  protected:

@@ -116,8 +116,8 @@ double ServedBTree::bytes_to_load() const noexcept {
   return 1.01 * leaves * sizeof(index_detail::Node);
 }
 
-// To find the keys of the slices all are computed, which is cheap beside inserting them; so no two
-// loaders meet in one leaf or take turns on one arena.
+// Each loader computes the keys of all records, which is cheap, and inserts those of its slices. So
+// no two loaders write to one leaf or wait for one arena.
 void ServedBTree::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
                        const std::function<bool()>& cancelled) {
   std::uint64_t inserted = 0;

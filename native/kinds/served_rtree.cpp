@@ -108,8 +108,8 @@ double ServedRTree::bytes_to_load() const noexcept {
          1.5 * points * sizeof(Point);
 }
 
-// Like the B+-tree's loaders each computes all records and keeps those of its slices; the slices
-// are then packed one by one, as the simulator's are.
+// Each loader computes all records, which is cheap, and keeps those of its slices. The slices are
+// then packed one by one, as they are for a recording.
 void ServedRTree::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
                        const std::function<bool()>& cancelled) {
   std::vector<std::vector<Point>> points(last - first);

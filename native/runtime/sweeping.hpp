@@ -117,6 +117,11 @@ struct StitchedRounds {
   std::vector<double> offcore_gb_per_s;  ///< [rounds x quantities]
 };
 
+/// Joins partial snapshots to whole rounds.
+///
+/// Example with workers on two nodes: when round 4 ends, each node's sweeper pushes a CoreSnapshot
+/// of round 4 and the off-core sweeper an OffcoreSnapshot of it. The round is appended by the first
+/// stitch() that finds all three, and never before round 3.
 class Stitcher {
  public:
   explicit Stitcher(std::vector<int> nodes) { stitched_.nodes = std::move(nodes); }

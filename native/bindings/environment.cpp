@@ -114,8 +114,6 @@ class SharedBatch {
       all_.add(name, like.dtype(), shape);
       one_.add(name, like.dtype(), {shape.begin() + 1, shape.end()});
     }
-    one_.add(py::str("action_mask"), py::dtype::of<std::int8_t>(),
-             {static_cast<py::ssize_t>(task_.tiles())});
   }
 
   void start(std::size_t environment, const Start& start) {
@@ -128,9 +126,8 @@ class SharedBatch {
   py::object step(const Array<std::int64_t>& actions, const Array<bool>& resting, bool copy) {
     const auto chosen = view(actions);
     const auto left = view(resting);
-    py::object result = copy ? py::object(all_.fresh()) : py::none();
     Observations to;
-    if (copy) to = observations(result, task_, batch_.environments());
+    py::object result = copy ? py::object(all_.fresh(to)) : py::none();
     const py::gil_scoped_release release;
     const std::scoped_lock lock(mutex_);
     batch_.step(chosen, left, copy ? &to : nullptr);
@@ -155,8 +152,8 @@ class SharedBatch {
   }
 
   py::dict observe() {
-    py::dict result = all_.fresh();
-    const Observations to = observations(result, task_, batch_.environments());
+    Observations to;
+    py::dict result = all_.fresh(to);
     const py::gil_scoped_release release;
     const std::scoped_lock lock(mutex_);
     batch_.observe(to);
@@ -166,10 +163,10 @@ class SharedBatch {
   /// An observation in arrays of its own, the position mask as a flat array, and
   /// (reward, throughput, illegal actions, next slice, latest tile).
   py::tuple observe_one(std::size_t i) {
-    py::dict result = one_.fresh();
-    const Observations to = observations(result, task_, 1);
-    const py::object mask = result.attr("pop")("action_mask");
-    std::int8_t* const flat = py::reinterpret_borrow<Array<std::int8_t>>(mask).mutable_data();
+    Observations to;
+    py::dict result = one_.fresh(to);
+    py::array_t<std::int8_t> mask(static_cast<py::ssize_t>(task_.tiles()));
+    std::int8_t* const flat = mask.mutable_data();
     {
       const py::gil_scoped_release release;
       const std::scoped_lock lock(mutex_);
@@ -195,12 +192,25 @@ class SharedBatch {
     void add(py::handle name, const py::dtype& type, const std::vector<py::ssize_t>& shape) {
       std::size_t bytes = static_cast<std::size_t>(type.itemsize());
       for (const py::ssize_t length : shape) bytes *= static_cast<std::size_t>(length);
-      parts_.push_back({py::reinterpret_borrow<py::object>(name), type, shape, bytes_});
+      const auto key = py::cast<std::string>(name);
+      float* Observations::* number = nullptr;
+      std::int8_t* Observations::* flag = nullptr;
+      if (key == "view_mask") flag = &Observations::view_mask;
+      if (key == "position_mask") flag = &Observations::position_mask;
+      if (key == "machine_view") number = &Observations::machine_view;
+      if (key == "meta") number = &Observations::meta;
+      if (key == "slice") number = &Observations::slice;
+      if (key == "slice_view") number = &Observations::slice_view;
+      if (key == "incumbent_view") number = &Observations::incumbent_view;
+      if (number == nullptr && flag == nullptr) throw py::key_error(key);
+      parts_.push_back(
+          {py::reinterpret_borrow<py::object>(name), type, shape, bytes_, number, flag});
       bytes_ += (bytes + alignment - 1) / alignment * alignment;
       pool_.reset();
     }
 
-    py::dict fresh() {
+    // `to` gets their places, so that nobody has to look them up by name.
+    py::dict fresh(Observations& to) {
       if (!pool_) pool_ = std::make_shared<BlockPool>(bytes_, spare_blocks);
       std::unique_ptr<BlockPool::Loan> loan = pool_->take();
       std::byte* const at = loan->data();
@@ -210,7 +220,13 @@ class SharedBatch {
       static_cast<void>(loan.release());  // the capsule's now
       py::dict result;
       for (const Part& part : parts_) {
-        result[part.name] = py::array(part.type, part.shape, at + part.offset, owner);
+        std::byte* const values = at + part.offset;
+        result[part.name] = py::array(part.type, part.shape, values, owner);
+        if (part.number != nullptr) {
+          to.*part.number = reinterpret_cast<float*>(values);
+        } else {
+          to.*part.flag = reinterpret_cast<std::int8_t*>(values);
+        }
       }
       return result;
     }
@@ -221,6 +237,9 @@ class SharedBatch {
       py::dtype type;
       std::vector<py::ssize_t> shape;
       std::size_t offset;
+      // Which of the pointers of Observations it is.
+      float* Observations::* number;
+      std::int8_t* Observations::* flag;
     };
     static constexpr std::size_t alignment = 64;  // a cache line
     // As many as a training loop has in use: the present observations, the next and a spare.

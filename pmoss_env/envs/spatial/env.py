@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, cast
 
 import gymnasium
@@ -15,6 +15,7 @@ from pmoss_env.backends import Backend
 from pmoss_env.baselines import Context, slice_load
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
+from pmoss_env.envs.spatial.copies import Began, copied_state, repeat
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.spatial.observation import observation_space
 from pmoss_env.envs.spatial.rules import REWARDS, Reward
@@ -38,7 +39,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     A slice that is not placed yet stays where the incumbent has it, so that every intermediate
     state is a full schedule that a server could run.
 
-    This is the decision process of P-MOSS (section 6; mission rows B1 to B7).
+    This is the decision process of P-MOSS (section 6).
 
     ## Observation Space
 
@@ -188,27 +189,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         measure_every: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        self.arguments = Arguments(
-            machine=machine,
-            index=index,
-            workload=workload,
-            slices=slices,
-            backend=backend,
-            load=load,
-            interference=interference,
-            observation=observation,
-            reward=reward,
-            incumbent=incumbent,
-            order=order,
-            workload_seed=workload_seed,
-            counters=counters,
-            noise=noise,
-            on_illegal=on_illegal,
-            constraints=constraints,
-            backend_options=backend_options,
-            measure_every=measure_every,
-            render_mode=render_mode,
-        )
+        given = locals()
+        self.arguments = Arguments(**{one.name: given[one.name] for one in fields(Arguments)})
         self.session = Session(self.arguments)
         self.observation_space = cast(
             spaces.Space[Observation],
@@ -222,7 +204,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._row = 0
         self._episodes = Episodes([self.session], self.observation_space)
         # What this episode came from, for a copy to repeat it.
-        self._began: tuple[dict[str, Any], dict[str, Any] | None] | None = None
+        self._began: Began | None = None
         self._actions: list[int] = []
 
     def join(self, episodes: Episodes, row: int) -> None:
@@ -403,32 +385,12 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle needs to repeat the episode so far."""
-        if not self.backend.repeatable:
-            raise UnsupportedError(
-                f"an episode on the backend {self.backend.name!r} cannot be copied: it measures, "
-                "and never twice the same"
-            )
-        if self._episodes.sessions[0] is not self.session or len(self._episodes.sessions) > 1:
+        if self._episodes.sessions != [self.session]:
             raise UnsupportedError("a sub-environment of a vector environment cannot be copied")
         began = self._began if self.session.running else None
-        return {
-            "arguments": asdict(self.arguments),
-            "began": began,
-            "actions": list(self._actions) if began else [],
-            "generator": self.np_random.bit_generator.state,
-            "np_random_seed": self._np_random_seed,
-            "spec": self.spec,
-        }
+        return copied_state(self, asdict(self.arguments), began, self._actions)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Makes the environment anew and repeats the episode; one that is over has to be reset."""
         self.__init__(**state["arguments"])  # type: ignore[misc]
-        self.spec = state["spec"]
-        generator = self.np_random.bit_generator
-        if state["began"] is not None:
-            generator.state, options = state["began"]
-            self.reset(options=options)
-            for action in state["actions"]:
-                self.step(action)
-        generator.state = state["generator"]
-        self._np_random_seed = state["np_random_seed"]
+        repeat(self, state)

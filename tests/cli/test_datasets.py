@@ -131,7 +131,7 @@ def test_other_environments_are_collected_and_listed_alike(
     listed = run("datasets", "list")
     assert "uv-300h-access-path-scans-4/oracle-v0" in listed and " ms" in listed
     assert "score 100: the best of oracle" in run("datasets", "show", out)
-    assert "1 datasets, nothing wrong" in run("datasets", "verify", out, "--rebuild")
+    assert "1 datasets, nothing wrong" in run("datasets", "verify", out, "--rebuild", "--replay")
     run("datasets", "convert", out, tmp_path / "flat.hdf5", "--to", "d4rl")
     with pytest.raises(DescriptionError, match="env: load: unknown"):
         CliRunner().invoke(

@@ -290,6 +290,9 @@ def verify(
     rebuild: Annotated[
         bool, typer.Option(help="Also collect each again from its recipe and compare the bits.")
     ] = False,
+    replay: Annotated[
+        bool, typer.Option(help="Also play each episode again from its seed and its actions.")
+    ] = False,
     root: Root = None,
 ) -> None:
     """Read every byte and list all that is wrong: file, episode, field.
@@ -299,6 +302,7 @@ def verify(
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import dataset_folders, default_root, load
     from pmoss_datasets.catalog import verify as find
+    from pmoss_datasets.replaying import replay as replayed
     from pmoss_datasets.storage import open_dataset
 
     _check_root(root)
@@ -308,8 +312,11 @@ def verify(
         if paths or Path(path).exists()
     ]
     problems = list(find(folders))
+    every = [folder for place in folders for folder in dataset_folders(place)]
+    for folder in every if replay and not problems else ():
+        with progress_bar(f"replaying {folder.name}") as progress:
+            problems += replayed(open_dataset(folder), progress)
     if rebuild and not problems:
-        every = [folder for place in folders for folder in dataset_folders(place)]
         with tempfile.TemporaryDirectory() as scratch, progress_bar("rebuilding") as progress:
             for number, folder in enumerate(every):
                 progress(number, len(every))
@@ -324,8 +331,7 @@ def verify(
         typer.echo(problem)
     if problems:
         raise typer.Exit(1)
-    count = sum(len(list(dataset_folders(folder))) for folder in folders)
-    console.print(f"{count} datasets, nothing wrong")
+    console.print(f"{len(every)} datasets, nothing wrong")
 
 
 @datasets.command()

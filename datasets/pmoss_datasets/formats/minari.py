@@ -16,7 +16,7 @@ from pmoss_datasets.card import card
 from pmoss_datasets.domain import Domain, Player, domain_of_env
 from pmoss_datasets.folder import DATA, check_target, import_h5py, whole_folder
 from pmoss_datasets.formats.episodes import worth
-from pmoss_datasets.recipes import Behaviour, Recipe
+from pmoss_datasets.replaying import replay_recipe
 from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
@@ -125,13 +125,7 @@ def from_minari(
     with _damage(f"{where}: env_spec"):
         env: Any = gymnasium.make(spec).unwrapped
         kwargs, reward = domain.task_of(env)  # with those of a ready-made id
-        recipe = Recipe(
-            env=kwargs,
-            tier="minari",
-            reference_episodes=0,
-            behaviours=_UNKNOWN,
-            domain=domain.name,
-        )
+        recipe = replay_recipe(domain.name, kwargs, "minari")
         player = domain.player(recipe)
     try:
         played = []
@@ -162,10 +156,6 @@ def from_minari(
     )
     episodes = [domain.episode(each.values) for each in played]
     return write_dataset(path, episodes, metadata, overwrite=overwrite)
-
-
-#: What the recipe of an imported dataset plays: never asked, as the actions are known.
-_UNKNOWN = (Behaviour("random"),)
 
 
 @contextmanager

@@ -28,18 +28,22 @@ class SpatialJudge:
     """Scores schedules by a backend of the environment's kind, and has one that can be searched.
 
     Attributes:
-        searchable: a backend for baselines that search; it may be asked after every move.
+        searchable: a backend for baselines that search, from the first episode on; it may be asked
+            after every move.
     """
 
     def __init__(self, env: SpatialSchedulingEnv) -> None:
         self._env = env
-        self._backend: Any = env.session.new_backend()
-        self.searchable: Any = (
-            self._backend if self._backend.incremental else env.session.new_searchable_backend()
-        )
+        self._backend: Any = None
+        self.searchable: Any = None
 
     def begin(self) -> None:
         """Takes the workload instance and the co-tenants of the environment's episode."""
+        session = self._env.session
+        if self._backend is None:
+            self._backend = session.new_backend()
+            one = self._backend.incremental
+            self.searchable = self._backend if one else session.new_searchable_backend()
         self._backend.set_instance(self._env.instance)
         self.searchable.set_instance(self._env.instance)
 
@@ -65,8 +69,9 @@ class SpatialJudge:
 
     def close(self) -> None:
         """Releases the backends."""
-        self._backend.close()
-        self.searchable.close()
+        for backend in (self._backend, self.searchable):
+            if backend is not None:
+                backend.close()
 
 
 def play(
@@ -82,9 +87,9 @@ def play(
         options: of the environment's reset.
     """
     observation, info = env.reset(seed=seed, options=dict(options) or None)
+    if judge is not None:
+        judge.begin()
     backend: Any = getattr(judge, "searchable", None)
-    if backend is not None:
-        backend.set_instance(env.instance)
     began = time.perf_counter()
     policy.reset()
     if isinstance(policy, SchedulePolicy):

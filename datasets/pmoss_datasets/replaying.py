@@ -1,0 +1,69 @@
+"""Playing the stored episodes of a dataset again, and comparing every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from pmoss_datasets.folder import DATA
+from pmoss_datasets.recipes import Behaviour, Recipe
+from pmoss_datasets.storage import Dataset
+from pmoss_env.errors import DatasetError
+
+#: Fields that no replay can prove: who chose the actions, and with what chance.
+_UNPROVEN = ("policy", "propensity", "counterfactual")
+
+
+def replay_recipe(domain: str, env: dict[str, Any], tier: str) -> Recipe:
+    """A recipe whose player replays actions: its behaviour is never asked."""
+    random = (Behaviour("random"),)
+    return Recipe(domain=domain, env=env, tier=tier, reference_episodes=0, behaviours=random)
+
+
+def replay(
+    dataset: Dataset, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Iterator[str]:
+    """Plays every episode again from its seed and its actions.
+
+    Unlike a rebuild it needs no policy, so that it also proves what agents collected.
+
+    Args:
+        dataset: to replay.
+        progress: called with (episodes done, episodes).
+
+    Yields:
+        One line for each episode that comes out otherwise; names file, episode and field.
+
+    Raises:
+        PmossError: the environment cannot be made.
+    """
+    domain = dataset.domain
+    recipe = replay_recipe(domain.name, dict(dataset.metadata.env_kwargs), "replay")
+    player = domain.player(recipe)
+    try:
+        for number, episode in enumerate(dataset):
+            where = f"{dataset.path / DATA}: episode {number}"
+            try:
+                played = player.replay(episode.seed, episode.actions, episode.episode)
+            except DatasetError as error:
+                yield f"{where}: {error}"
+            else:
+                stored = domain.values(episode)
+                for name, value in played.values.items():
+                    if name not in _UNPROVEN and not _same(np.asarray(stored[name]), value):
+                        yield f"{where}: {name}: comes out otherwise when it is played again"
+                        break
+            progress(number + 1, len(dataset))
+    finally:
+        player.close()
+
+
+def _same(stored: np.ndarray[Any, Any], value: Any) -> bool:
+    """Whether a value is the stored one, but for the padding of the latter."""
+    now = np.asarray(value)
+    if now.ndim != stored.ndim or any(n > s for n, s in zip(now.shape, stored.shape, strict=True)):
+        return False
+    held = stored[tuple(slice(0, size) for size in now.shape)] if now.ndim else stored
+    return np.array_equal(held, now.astype(held.dtype), equal_nan=held.dtype.kind == "f")

@@ -46,12 +46,12 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     sizes = {"layers": 1, "heads": 2, "width": 16, "channels": 8, "updates": 2, "batch_size": 2}
     agent = pmoss_agents.make("decision-transformer", **sizes, reward="slice")
     agent.fit(dataset)
-    agent.save(folder / "transformer.npz")
+    agent.save(folder / "transformer.safetensors")
     sizes = {"steps": 96, "envs": 4, "channels": 4, "width": 8, "batch_size": 16, "epochs": 2}
     agent = pmoss_agents.make("maskable-ppo", **sizes)
     agent.fit(ENV)
-    agent.save(folder / "ppo.npz")
-    return folder / "dataset", [folder / "transformer.npz", folder / "ppo.npz"]
+    agent.save(folder / "ppo.safetensors")
+    return folder / "dataset", [folder / "transformer.safetensors", folder / "ppo.npz"]
 
 
 @pytest.fixture

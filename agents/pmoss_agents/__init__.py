@@ -2,65 +2,27 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pmoss_agents.base import EXPORTED, Agent, OnlineAgent, read_checkpoint, read_config
-from pmoss_env.errors import CheckpointError, UnknownNameError
+from pmoss_agents import checkpoints
+from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
+from pmoss_agents.configs import read_config
+from pmoss_agents.registry import agent_class, agent_names, registered_class
+from pmoss_env.doors import find
+from pmoss_env.errors import CheckpointError, PluginError, UnknownNameError
+from pmoss_env.policies import Policy
 
-__all__ = ["Agent", "OnlineAgent", "agent_names", "load", "make"]
-
-#: Module and class of each agent by the environment that it is for; imported when asked for,
-#: because some need torch.
-_BY_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
-    "spatial": {
-        "bc": ("pmoss_agents.spatial.bc", "BehaviourCloning"),
-        "bcq": ("pmoss_agents.spatial.bcq", "BCQ"),
-        "cql": ("pmoss_agents.spatial.cql", "CQL"),
-        "decision-transformer": (
-            "pmoss_agents.spatial.decision_transformer",
-            "DecisionTransformer",
-        ),
-        "dqn": ("pmoss_agents.spatial.dqn", "MaskedDQNAgent"),
-        "iql": ("pmoss_agents.spatial.iql", "IQL"),
-        "maskable-ppo": ("pmoss_agents.spatial.maskable_ppo", "MaskablePPOAgent"),
-        "percentile-bc": ("pmoss_agents.spatial.percentile_bc", "PercentileBC"),
-    },
-    "access-path": {
-        "always-cpu": ("pmoss_agents.access_path.fixed", "AlwaysCpu"),
-        "always-offload": ("pmoss_agents.access_path.fixed", "AlwaysOffload"),
-        "decision-tree": ("pmoss_agents.access_path.decision_tree", "DecisionTree"),
-        "linear-cost": ("pmoss_agents.access_path.linear_cost", "LinearCost"),
-        "linucb": ("pmoss_agents.access_path.linucb", "LinUCB"),
-        "oracle": ("pmoss_agents.access_path.fixed", "Oracle"),
-    },
-    "threads": {
-        "threads-hybrid": ("pmoss_agents.threads.agents", "Hybrid"),
-        "threads-linucb": ("pmoss_agents.threads.agents", "ThreadLinUCB"),
-        "threads-random": ("pmoss_agents.threads.agents", "ThreadRandom"),
-        "threads-rule": ("pmoss_agents.threads.agents", "ThreadRule"),
-        "threads-scheduling-domain": ("pmoss_agents.threads.agents", "SchedulingDomain"),
-    },
-}
-_AGENTS = {name: where for agents in _BY_ENVIRONMENT.values() for name, where in agents.items()}
-
-
-def agent_names(environment: str | None = None) -> list[str]:
-    """Names that make() knows.
-
-    Args:
-        environment: only those for "spatial", "access-path" or "threads".
-    """
-    return sorted(_AGENTS if environment is None else _BY_ENVIRONMENT[environment])
-
-
-def _agent_class(name: str) -> type[Agent]:
-    if name not in _AGENTS:
-        raise UnknownNameError("agent", name, _AGENTS)
-    module, attribute = _AGENTS[name]
-    found: type[Agent] = getattr(import_module(module), attribute)
-    return found
+__all__ = [
+    "Agent",
+    "OfflineAgent",
+    "OnlineAgent",
+    "agent_names",
+    "find_policy",
+    "load",
+    "make",
+    "names_policy",
+]
 
 
 def make(
@@ -69,7 +31,7 @@ def make(
     """Makes an agent that is not fitted yet.
 
     Args:
-        name: one of agent_names().
+        name: one of agent_names(), or ``module:Class`` of any importable agent.
         config_file: a committed config ("decision-transformer-demo") or a path to a TOML file.
         task: which of the file's tables for tasks to take, see read_config(); task_name() tells a
             dataset's.
@@ -79,28 +41,81 @@ def make(
         UnknownNameError: no such agent.
         DescriptionError: a config file or field that does not exist, or an impossible value.
         MissingExtraError: the agent needs a package that is not installed.
+        PluginError: an agent of another package cannot be imported.
     """
     values = read_config(config_file, task) if config_file is not None else {}
     for_agent = values.pop("agent", name)
     if for_agent != name:
         raise UnknownNameError(f"agent in {config_file}", for_agent, (name,))
-    return _agent_class(name)(**{**values, **config})
+    return agent_class(name)(**{**values, **config})
 
 
-def load(path: str | Path) -> Agent:
+def load(path: str | Path, agent: str | type[Agent] | None = None) -> Agent:
     """The agent of a checkpoint, ready to act or to go on learning; or of an export (.pt), to act.
 
+    Args:
+        path: of the file.
+        agent: its class, or ``module:Class``. None: the file names it, and it must be registered;
+            what a file names is never imported.
+
     Raises:
-        CheckpointError: the file is missing, damaged, foreign or of another version.
+        CheckpointError: the file is missing, damaged, foreign, of another version or of another
+            agent.
         MissingExtraError: the agent needs a package that is not installed.
+        PluginError: an agent of another package cannot be imported.
     """
-    if Path(path).suffix == EXPORTED:
+    if Path(path).suffix == checkpoints.EXPORTED:
         from pmoss_agents.spatial.export import load_policy
 
         return load_policy(path)
-    header, arrays = read_checkpoint(path)
-    try:
-        agent_class = _agent_class(header["agent"])
-    except (KeyError, TypeError, UnknownNameError) as error:
-        raise CheckpointError(f"{path}: {error}") from error
-    return agent_class.from_checkpoint(Path(path), header, arrays)
+    header, arrays = checkpoints.read(path)
+    name = header.get("agent")
+    if agent is None:
+        try:
+            agent = registered_class(str(name))
+        except UnknownNameError as error:
+            raise CheckpointError(
+                f"{path}: {error}. An agent of your own is named beside the file: "
+                "load(path, 'module:Class'), or module:Class@FILE in commands"
+            ) from error
+    elif isinstance(agent, str):
+        agent = agent_class(agent)
+    if agent.name != name:
+        raise CheckpointError(f"{path}: is of the agent {name!r}, not of {agent.name!r}")
+    return agent.from_checkpoint(Path(path), header, arrays)
+
+
+def names_policy(word: str) -> bool:
+    """Whether find_policy() knows what to do with a word; baselines have other names."""
+    return ":" in word or _is_file(word) or word in agent_names()
+
+
+def find_policy(word: str) -> Policy:
+    """The policy that a word of a command names.
+
+    Args:
+        word: a checkpoint or export; ``module:Class@FILE``, a checkpoint of an agent of your own;
+            an agent's name, for one that needs no fit(); or ``module:Class`` of any policy, which
+            is made without arguments.
+
+    Raises:
+        UnknownNameError: no agent has that name.
+        CheckpointError, MissingExtraError: see load().
+        PluginError: it cannot be imported, or is no policy.
+    """
+    named, _, file = word.partition("@")
+    if file and ":" in named:
+        return load(file, named)
+    if _is_file(word):
+        return load(word)
+    if ":" not in word:
+        return make(word)
+    policy = find("policy", word, {})()
+    if not isinstance(policy, Policy):
+        raise PluginError(f"{word}: {policy!r} is no policy: it lacks act() or reset()")
+    return policy
+
+
+def _is_file(word: str) -> bool:
+    path = Path(word)
+    return path.exists() or path.suffix in (checkpoints.SUFFIX, checkpoints.EXPORTED, ".npz")

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pmoss_agents.base import Array
-from pmoss_env.errors import CheckpointError, MissingExtraError
-
-try:
-    import torch
-    from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
+from pmoss_agents.agent import Array
+from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_env.errors import CheckpointError
 
 
 class torch_threads:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pmoss_agents import OfflineAgent
 from pmoss_agents import load as load_agent
 from pmoss_agents import make as make_agent
 from pmoss_benchmarks.evaluation import EpisodeResult, Summary, aggregate, evaluate, write_results
@@ -233,7 +234,7 @@ def _collect(plan: Plan, path: Path, seed: int, progress: Progress) -> Dataset:
 def _train(plan: Plan, folder: Path, seed: int, progress: Progress) -> list[Path]:
     """Trains one agent per training seed, as many at a time as there are cores."""
     context = multiprocessing.get_context("spawn")
-    paths = [folder / f"agent-{seed + i}.npz" for i in range(plan.training_seeds)]
+    paths = [folder / f"agent-{seed + i}.safetensors" for i in range(plan.training_seeds)]
     settings = {"config_file": plan.agent_config, **plan.agent_changes}
     updates = make_agent(AGENT, **settings).config.updates
     done: Any = context.Array("i", len(paths))
@@ -272,6 +273,7 @@ def _train_one(
         done[i] = finished
 
     agent = make_agent(AGENT, **settings)
+    assert isinstance(agent, OfflineAgent)
     agent.fit(open_dataset(dataset), progress=count)
     agent.save(path)
 

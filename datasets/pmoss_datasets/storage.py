@@ -270,6 +270,11 @@ class Dataset:
         return self.domain.expander(self)
 
     @property
+    def id(self) -> str:
+        """Its id, as ``pmoss/<task>/<tier>-v<version>``."""
+        return self.metadata.id
+
+    @property
     def checksum(self) -> str:
         """Sha256 over the checksums of all fields: the same for the same episodes."""
         text = json.dumps(dict(self.metadata.checksums), sort_keys=True)

@@ -81,11 +81,14 @@ def test_doctor_judges_every_event() -> None:
         (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
         (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are backend,"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
-        (["train", "{tmp}/none", "{tmp}/a.npz"], "none"),
-        (["train", "{tmp}/a.npz"], "DATASET OUT, or OUT alone"),
-        (["train", "{tmp}/d", "{tmp}/a.npz", "-e", "machine=toy"], "DATASET OUT, or OUT alone"),
-        (["train", "{tmp}/a.npz", "-e", "machine=toy"], "learns from data"),
-        (["evaluate", "{tmp}/none.npz"], "none.npz"),
+        (["train", "{tmp}/none", "{tmp}/a.st"], "none"),
+        (["train", "{tmp}/a.st"], "DATASET OUT, or OUT alone"),
+        (
+            ["train", "{tmp}/d", "{tmp}/a.st", "-e", "machine=toy"],
+            "DATASET OUT, or OUT alone",
+        ),
+        (["train", "{tmp}/a.st", "-e", "machine=toy"], "learns from data"),
+        (["evaluate", "{tmp}/none.safetensors"], "none.safetensors"),
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
         (["benchmark", "offline", "--suite", "big", "--out", "{tmp}/o"], "unknown suite 'big'"),
@@ -97,16 +100,22 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--index", "btree", "--workload", "rtree-ranges"], "is for index='rtree'"),
         (["benchmark", "headroom", "--index", "trie"], "unknown index 'trie'"),
         (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
-        (["evaluate", "{tmp}/lpt.npz"], "more than one policy is named 'lpt': "),
-        (["evaluate", "{tmp}/a/dt.npz", "{tmp}/b/dt.npz"], "more than one policy is named 'dt': "),
+        (["evaluate", "{tmp}/lpt.safetensors"], "more than one policy is named 'lpt': "),
+        (
+            ["evaluate", "{tmp}/a/dt.pt", "{tmp}/b/dt.pt"],
+            "more than one policy is named 'dt': ",
+        ),
         (["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"], "--resume with --set: "),
         (
             ["train", "d", "{tmp}/a", "--resume", "--config", "c", "--agent", "a"],
             "--resume with --agent, --config: ",
         ),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
-        (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: exports end so, and cannot learn"),
-        (["train", "{tmp}/a.npz", "-e", "machine=toy", "--agent", "linucb"], "unknown agent 'lin"),
+        (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: is the name of an export, which cannot"),
+        (
+            ["train", "{tmp}/a.st", "-e", "machine=toy", "--agent", "linucb"],
+            "unknown agent 'lin",
+        ),
         (["export", "{tmp}/a.pt", "{tmp}/b.pt"], "a.pt: is an export already"),
         (["rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"], "episodes = 0: "),
     ],
@@ -126,7 +135,11 @@ def test_bad_input_ends_with_one_line_and_status_2(
         (["evaluate", "--out", "{tmp}"], "{tmp}", "Is a directory"),
         (["evaluate", "--out", "/dev/null/r.jsonl"], "/dev/null/r.jsonl", "Not a directory"),
         (["evaluate", "--out", "/proc/r.jsonl"], "/proc/r.jsonl", "No such file or directory"),
-        (["train", "{tmp}/none", "/dev/null/a.npz"], "/dev/null/a.npz", "Not a directory"),
+        (
+            ["train", "{tmp}/none", "/dev/null/a.st"],
+            "/dev/null/a.st",
+            "Not a directory",
+        ),
         (["collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
         (["collect", "/dev/null", "--overwrite"], "/dev/null", "Not a directory"),
         (["benchmark", "performance", "--out", "/dev/null/r"], "/dev/null/r", "Not a directory"),
@@ -169,8 +182,8 @@ def test_an_agent_places_slices_on_a_smaller_machine(tmp_path: Path) -> None:
     sizes = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "updates": 1}
     agent = pmoss_agents.make("decision-transformer", **sizes)
     agent.fit(data)
-    agent.save(tmp_path / "dt.npz")
-    words = ["evaluate", str(tmp_path / "dt.npz"), "-b", "lpt", "-e", "machine=toy"]
+    agent.save(tmp_path / "dt.safetensors")
+    words = ["evaluate", str(tmp_path / "dt.safetensors"), "-b", "lpt", "-e", "machine=toy"]
     words += ["-e", "slices=8", "--seeds", "1", "--episodes", "1", "--budget", "5"]
     assert "grid = [4, 8], but the environment has grid = [2, 4]" in pmoss(*words, status=2)
     assert "Illegal actions: 0" in pmoss(*words, "--pad")
@@ -223,7 +236,7 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
     refused = pmoss("explain", f"{results}:2", f"{results}:5", status=2)
     assert "different episodes" in refused
     assert "unknown baseline 'ltp'. Did you mean 'lpt'" in pmoss("explain", "ltp", "x", status=2)
-    assert "does not exist" in pmoss("explain", "lpt", "absent.npz", status=2)
+    assert "does not exist" in pmoss("explain", "lpt", "absent.safetensors", status=2)
 
 
 def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
@@ -261,7 +274,9 @@ def test_measure_on_the_model_and_on_this_host() -> None:
 
 
 def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
-    data, agent, results = (str(tmp_path / name) for name in ("data", "agent.npz", "r.jsonl"))
+    data, agent, results = (
+        str(tmp_path / name) for name in ("data", "agent.safetensors", "r.jsonl")
+    )
     task = ["-e", "machine=toy", "-e", "slices=8", "-e", "order=load"]
     assert "12 episodes" in pmoss("collect", data, *task, "--episodes", "12")
     small = [
@@ -294,7 +309,14 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
     assert written == {
-        *("agent-0.npz", "agent-1.npz", "dataset", "demo.png", "results.jsonl", "summary.json")
+        *(
+            "agent-0.safetensors",
+            "agent-1.safetensors",
+            "dataset",
+            "demo.png",
+            "results.jsonl",
+            "summary.json",
+        )
     }
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())

@@ -21,8 +21,9 @@ def results() -> dict[str, dict[str, Any]]:
     need_guest()
     python = guest_python(
         "numpy.ma",
-        "pmoss_agents.threads.agents",
+        "pmoss_agents.threads.bandits",
         "pmoss_agents.cli.threads",
+        "pmoss_agents.registry",
         "pmoss_env.envs.threads.live.load",
         "pmoss_env.envs.threads.live.process",
     )

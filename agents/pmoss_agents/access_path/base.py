@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_agents.base import Agent, Array, Observation, Progress
+from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.trainer import Course
 from pmoss_datasets.access_path.scans import AccessPathDataset
 from pmoss_env.envs.access_path import FEATURES, PATHS
 from pmoss_env.errors import CheckpointError
@@ -42,49 +43,32 @@ def expected_ms(features: Floats) -> Floats:
     return np.asarray(0.05 + features[:, _SIZE] / 5.0)
 
 
-class AccessPathAgent(Agent):
+class AccessPathAgent(OfflineAgent[AccessPathDataset]):
     """Chooses a path for each scan; many at once, or one at a time.
 
-    ``fit`` takes an ``AccessPathDataset``. While it acts, ``observe`` may be told what each choice
-    paid, minus milliseconds (the reward "time"): agents that refine themselves learn from it.
+    ``fit`` takes an ``AccessPathDataset``, and tells how far the chosen paths are from the best.
+    While it acts, ``observe`` may be told what each choice paid, minus milliseconds (the reward
+    "time"): agents that refine themselves learn from it.
     """
 
-    TASK: ClassVar[tuple[str, ...]] = ()
+    domain = "access-path"
 
     def __init__(self, **config: Any) -> None:
         """Makes an agent; see Agent."""
         super().__init__(**config)
         self._last: tuple[Floats, int] | None = None
 
-    def fit(  # type: ignore[override]  # of another environment
-        self,
-        dataset: AccessPathDataset,
-        *,
-        progress: Progress | None = None,
-        checkpoint: str | Path | None = None,
-        allow_other_dataset: bool = False,
-    ) -> dict[str, float]:
-        """Learns from measured scans; see Agent.fit.
-
-        Returns:
-            Scores on the data it learned from.
-        """
-        given = {"id": dataset.id, "checksum": dataset.checksum}
-        if self.dataset and self.dataset != given and not allow_other_dataset:
-            raise CheckpointError(
-                f"{self.name} was fitted to {self.dataset['id']}, but {dataset.path} is another "
-                "dataset: pass allow_other_dataset=True to go on with it"
-            )
+    @contextmanager
+    def _course(self, dataset: AccessPathDataset) -> Iterator[Course]:
         features, times = dataset.pairs()
-        self.learn(features, times)
-        self.dataset = given
-        if checkpoint is not None:
-            self.save(checkpoint)
-        chosen = times[np.arange(len(times)), self.choose(features)]
-        metrics = {"above_best": float(chosen.sum() / times.min(axis=1).sum() - 1.0)}
-        if progress is not None:
-            progress(1, 1, metrics)
-        return metrics
+
+        def change() -> dict[str, float]:
+            self.learn(features, times)
+            chosen = times[np.arange(len(times)), self.choose(features)]
+            return {"above_best": float(chosen.sum() / times.min(axis=1).sum() - 1.0)}
+
+        # All scans at once: an agent that is fitted again has one more update to make.
+        yield Course(lambda update: change, total=self.updates + 1)
 
     def learn(self, features: Floats, times_us: Floats) -> None:
         """Learns from (n, 5) features and the (n, P) microseconds that each path took."""

@@ -1,4 +1,4 @@
-"""A decision tree over the five features: the paper's alternative (section 5.2, mission row E15).
+"""A decision tree over the five features: the paper's alternative (section 5.2).
 
 Grown with scikit-learn; kept and walked as plain arrays.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
-from pmoss_agents.base import Array
+from pmoss_agents.agent import Array
 from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError
 
 _ARRAYS = ("left", "right", "feature", "threshold", "path")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
-from pmoss_agents.base import Array, Observation
+from pmoss_agents.agent import Array, Learns, Observation
 from pmoss_env.envs.access_path import PATHS
 from pmoss_env.errors import DescriptionError
 
@@ -23,6 +23,7 @@ class AlwaysCpu(AccessPathAgent):
     """The processor loads, always."""
 
     name = "always-cpu"
+    learns: ClassVar[Learns] = "nothing"
     Config = NoConfig
     path = PATHS.index("cpu")
 
@@ -42,6 +43,7 @@ class Oracle(AccessPathAgent):
     """The path that the environment knows to be fastest, of the coherent ones."""
 
     name = "oracle"
+    learns: ClassVar[Learns] = "nothing"
     Config = NoConfig
 
     def __init__(self, **config: Any) -> None:

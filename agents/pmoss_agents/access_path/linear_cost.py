@@ -1,6 +1,6 @@
 """The paper's choice: a linear regression of the run time per path; the smaller prediction wins.
 
-Fitted with scikit-learn, refined while it acts (section 5.3, mission row E18). With
+Fitted with scikit-learn, refined while it acts (section 5.3). With
 ``features="paper"`` these are the paper's five features (table 1); "products" adds the size times
 latency and traffic, because what a scan waits per byte depends on both.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
-from pmoss_agents.base import Array
+from pmoss_agents.agent import Array
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError, UnknownNameError
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
-from pmoss_agents.base import Array
+from pmoss_agents.agent import Array
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.envs.access_path import FEATURES
 from pmoss_env.errors import DescriptionError, UnknownNameError

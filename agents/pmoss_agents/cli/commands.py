@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_agents.cli import threads, training
+from pmoss_agents.cli import listing, threads, training
 
 commands = typer.Typer()
+commands.command(rich_help_panel="Agents")(listing.agents)
 commands.command(rich_help_panel="Agents")(training.train)
 commands.command(rich_help_panel="Agents")(training.export)
 commands.command(rich_help_panel="This host")(threads.threads)

@@ -25,7 +25,7 @@ def threads(
         int, typer.Option(help="The node with the slow memory: CXL, Optane, or a far node.")
     ] = 0,
     agent: Annotated[
-        str, typer.Option(help="linucb, rule, scheduling-domain, random or hybrid.")
+        str, typer.Option(help="linucb, rule, scheduling-domain, random, hybrid, or module:Class.")
     ] = "hybrid",
     load_agent: Annotated[
         Path | None, typer.Option("--load", help="Start from this agent's checkpoint.")
@@ -48,6 +48,7 @@ def threads(
     Example: pmoss threads --pid 4711 --slow-node 2 --dry-run
     """
     import pmoss_agents
+    from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_env.cli.output import check_output
     from pmoss_env.envs.threads import ThreadSchedulingEnv
     from pmoss_env.envs.threads.live.process import ProcessServer
@@ -57,10 +58,12 @@ def threads(
     for path in (save_agent, log):
         if path is not None:
             check_output(path)
+    if save_agent is not None:
+        check_checkpoint(save_agent)
     if load_agent is not None:
         chosen = pmoss_agents.load(load_agent)
     else:
-        chosen = pmoss_agents.make(f"threads-{agent}")
+        chosen = pmoss_agents.make(agent if ":" in agent else f"threads-{agent}")
     with _started(command) as child:
         target = pid if child is None else child.pid
         assert target is not None

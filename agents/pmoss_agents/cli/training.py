@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,20 +13,24 @@ from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
+if TYPE_CHECKING:
+    from pmoss_agents import Agent
+    from pmoss_datasets import Dataset
+
 
 def train(
     paths: Annotated[
         list[Path],
         typer.Argument(
             metavar="[DATASET] OUT",
-            help="Folder of the dataset, and checkpoint to write (.npz); OUT alone with --env.",
+            help="Folder or id of the dataset, and checkpoint to write (.safetensors); OUT alone "
+            "with --env.",
         ),
     ],
     agent: Annotated[
         str | None,
         typer.Option(
-            help="decision-transformer (default); bc, percentile-bc, cql, bcq or iql, which learn "
-            "through the extra d3rlpy; maskable-ppo or dqn, which play (extra online)."
+            help="A name from `pmoss agents`, or module:Class; decision-transformer if not given."
         ),
     ] = None,
     env: EnvOption = None,
@@ -46,62 +50,83 @@ def train(
 ) -> None:
     """Train an agent on a dataset, or online in the environment that --env describes.
 
-    Ctrl-C keeps the last checkpoint, --resume goes on.
+    Ctrl-C keeps the last checkpoint, --resume goes on. `pmoss datasets` lists datasets by id.
 
-    Example: pmoss train runs/data runs/dt.npz --config decision-transformer-demo --set updates=200
-    Example: pmoss train runs/ppo.npz --agent maskable-ppo -e machine=toy -e slices=8
+    Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
+    Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200
+    Example: pmoss train runs/ppo.safetensors --agent maskable-ppo -e machine=toy -e slices=8
     """
     import pmoss_agents
-    from pmoss_agents.base import CONFIGS, EXPORTED, OnlineAgent, read_config, task_name
-    from pmoss_datasets import Recipe, open_dataset
-    from pmoss_env.errors import DescriptionError, UnknownNameError
+    from pmoss_agents.checkpoints import SUFFIX
+    from pmoss_agents.checkpoints import check_output as check_checkpoint
+    from pmoss_datasets.catalog import load as load_dataset
+    from pmoss_env.errors import DescriptionError
 
     if len(paths) != (1 if env else 2):
         raise DescriptionError(
             f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
             "environment to play in"
         )
-    out = paths[-1]
-
-    given = {"--agent": agent, "--config": config, "--set": changes}
-    if resume and (refused := [option for option, value in given.items() if value]):
-        raise DescriptionError(
-            f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
-            "config; leave out one or the other"
-        )
-    if out.suffix == EXPORTED:
-        raise DescriptionError(f"{out}: exports end so, and cannot learn: give a checkpoint (.npz)")
+    source = out = paths[-1]
+    if resume:
+        given = {"--config": config, "--set": changes, "--agent": agent and ":" not in agent}
+        if refused := [option for option, value in given.items() if value]:
+            raise DescriptionError(
+                f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
+                "config; leave out one or the other"
+            )
+        # What an earlier version wrote goes on beside it, in a file of today's form.
+        out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
+    check_checkpoint(out)
     check_output(out)
     kwargs = pairs(env)
-    data = None if env else open_dataset(paths[0])
+    data = None if env else load_dataset(paths[0])
     if resume:
-        learner = pmoss_agents.load(out)
+        learner = pmoss_agents.load(source, agent)
     else:
-        name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
-        if name not in pmoss_agents.agent_names("spatial"):
-            raise UnknownNameError("agent", name, pmoss_agents.agent_names("spatial"))
-        if config is None and (CONFIGS / f"{name}.toml").exists():
-            config = name
-        task = Recipe(env=kwargs).task if data is None else task_name(data.metadata.id)
-        learner = pmoss_agents.make(name, config_file=config, task=task, **pairs(changes))
+        learner = _new(agent, config, pairs(changes), kwargs, data)
     with progress_bar("training") as bar:
 
         def progress(done: int, total: int, metrics: Mapping[str, float]) -> None:
             bar(done, total)
 
-        if isinstance(learner, OnlineAgent):
+        if isinstance(learner, pmoss_agents.OnlineAgent):
             if data is not None:
                 raise DescriptionError(
                     f"{learner.name} learns by playing: give --env in place of a dataset"
                 )
             metrics = learner.fit(kwargs, progress=progress, checkpoint=out)
-        elif data is None:
-            raise DescriptionError(f"{learner.name} learns from data: give DATASET OUT")
-        else:
+        elif isinstance(learner, pmoss_agents.OfflineAgent):
+            if data is None:
+                raise DescriptionError(f"{learner.name} learns from data: give DATASET OUT")
             metrics = learner.fit(data, progress=progress, checkpoint=out)
+        else:
+            raise DescriptionError(f"{learner.name} learns nothing: it can be used as it is")
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {told}; saved to {out}")
+
+
+def _new(
+    agent: str | None,
+    config: str | None,
+    changes: dict[str, Any],
+    kwargs: dict[str, Any],
+    data: Dataset | None,
+) -> Agent:
+    """An agent of spatial scheduling, with the config that is its own for this task."""
+    import pmoss_agents
+    from pmoss_agents.configs import CONFIGS, read_config, task_name
+    from pmoss_datasets import Recipe
+    from pmoss_env.errors import UnknownNameError
+
+    name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
+    if ":" not in name and name not in (known := pmoss_agents.agent_names("spatial")):
+        raise UnknownNameError("agent", name, known)
+    if config is None and (CONFIGS / f"{name}.toml").exists():
+        config = name
+    task = Recipe(env=kwargs).task if data is None else task_name(data.id)
+    return pmoss_agents.make(name, config_file=config, task=task, **changes)
 
 
 def export(
@@ -113,10 +138,10 @@ def export(
     The file says in its extra file pmoss.json what goes in and what it was trained for; evaluate
     and rollout take it like a checkpoint.
 
-    Example: pmoss export runs/dt.npz runs/dt.pt
+    Example: pmoss export runs/dt.safetensors runs/dt.pt
     """
     import pmoss_agents
-    from pmoss_agents.base import EXPORTED
+    from pmoss_agents.checkpoints import EXPORTED
     from pmoss_env.errors import DescriptionError, UnsupportedError
 
     if out.suffix != EXPORTED:

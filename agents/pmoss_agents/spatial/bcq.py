@@ -1,8 +1,9 @@
 """Batch-constrained Q-learning: the best value among the tiles that the data might have chosen.
 
 Fujimoto et al., Benchmarking Batch Deep Reinforcement Learning Algorithms, 2019: d3rlpy's
-DiscreteBCQ, a double DQN whose maxima leave out every tile that an imitator finds less than
-``threshold`` times as likely as the likeliest one; masked in both.
+DiscreteBCQ, masked. Its loss is that of a double DQN plus that of behaviour cloning (bc.py). The
+policy takes the highest Q among the tiles that the imitator finds at least ``threshold`` times as
+likely as the likeliest one.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor
-
-from pmoss_agents.base import checker
+from pmoss_agents.configs import checker
+from pmoss_agents.pytorch import Tensor
 from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ValueConfig
-from pmoss_agents.spatial.tile_networks import constrained
+from pmoss_agents.spatial.tile_networks import FORBIDDEN
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,31 @@ class BCQ(D3rlpyAgent):
 
     name = "bcq"
     Config = Config
+    LEARNER = "pmoss_agents.spatial.d3rlpy_masked:MaskedDiscreteBCQConfig"
+    SETTINGS: ClassVar = {
+        "action_flexibility": "threshold",
+        "beta": "beta",
+        "target_update_interval": "target_update_interval",
+        "share_encoder": "share_encoder",
+    }
     NETWORKS: ClassVar = {
         "q": ("q_funcs.0.scores", True),
         "imitator": ("imitator.scores", False),
     }
 
-    def _learner_config(self, common: dict[str, Any]) -> Any:
-        from pmoss_agents.spatial.d3rlpy_masked.discrete_bcq import MaskedDiscreteBCQConfig
-
-        config = self.config
-        return MaskedDiscreteBCQConfig(
-            **common,
-            action_flexibility=config.threshold,
-            beta=config.beta,
-            target_update_interval=config.target_update_interval,
-            share_encoder=config.share_encoder,
-        )
-
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         values = self.networks["q"](observation)
         scores = self.networks["imitator"](observation)
         return constrained(values, scores, math.log(self.config.threshold))
+
+
+def constrained(values: Tensor, scores: Tensor, threshold: float) -> Tensor:
+    """Values of the tiles that an imitator might choose, FORBIDDEN for all others.
+
+    Args:
+        values: (B, tiles) of the Q-function.
+        scores: (B, tiles) of the imitator.
+        threshold: how far the logarithm of a tile's odds may lie below that of the likeliest one.
+    """
+    behind = scores - scores.amax(dim=1, keepdim=True)
+    return values.masked_fill(behind <= threshold, FORBIDDEN)

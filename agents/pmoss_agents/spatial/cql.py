@@ -5,18 +5,17 @@ discrete form: d3rlpy's DiscreteCQL, a double DQN with the penalty
 
     alpha (logsumexp_a Q(s, a) - Q(s, action of the data)),
 
-its sum over the allowed tiles only (mission row B17). The policy takes the tile of the highest Q.
+its sum over the allowed tiles only. The policy takes the tile of the highest Q.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor
-
-from pmoss_agents.base import checker
+from pmoss_agents.configs import checker
+from pmoss_agents.pytorch import Tensor
 from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ValueConfig
 
 
@@ -44,16 +43,12 @@ class CQL(D3rlpyAgent):
 
     name = "cql"
     Config = Config
+    LEARNER = "d3rlpy.algos:DiscreteCQLConfig"
+    SETTINGS: ClassVar = {
+        "alpha": "alpha",
+        "target_update_interval": "target_update_interval",
+    }
     NETWORKS: ClassVar = {"q": ("q_funcs.0.scores", True)}
-
-    def _learner_config(self, common: dict[str, Any]) -> Any:
-        from d3rlpy.algos import DiscreteCQLConfig
-
-        return DiscreteCQLConfig(
-            **common,
-            alpha=self.config.alpha,
-            target_update_interval=self.config.target_update_interval,
-        )
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         values: Tensor = self.networks["q"](observation)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pmoss_agents.base import checker
+from pmoss_agents.configs import checker
 from pmoss_env.envs.spatial.env import REWARDS
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of a Decision Transformer; the defaults are the paper's model (row B9).
+    """Settings of a Decision Transformer; the defaults are the paper's model (section 7.1).
 
     Attributes:
         layers: transformer blocks.

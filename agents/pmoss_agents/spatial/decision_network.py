@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.state_encoder import DERIVED, Standardise, StateEncoder
-from pmoss_env.errors import MissingExtraError
-
-try:
-    import torch
-    import torch.nn.functional as F
-    from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
 FORBIDDEN = -1e9

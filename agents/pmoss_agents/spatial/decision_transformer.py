@@ -1,7 +1,7 @@
 """Decision Transformer: placement as sequence modelling, conditioned on the wanted throughput.
 
-Chen et al., Decision Transformer, NeurIPS 2021; as P-MOSS uses it (sections 6.3 and 7.1, mission
-rows B7 to B15). One token sequence per episode, 3 T + 1 long:
+Chen et al., Decision Transformer, NeurIPS 2021; as P-MOSS uses it (sections 6.3
+and 7.1). One token sequence per episode, 3 T + 1 long:
 
     meta, R_1, s_1, a_1, R_2, s_2, a_2, ..., R_T, s_T, a_T
 
@@ -14,36 +14,36 @@ so where things are on the chip is never squeezed out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pmoss_agents.base import Agent, Array, Observation, Progress, task_of
+from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.pytorch import F, Tensor, nn, torch
+from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_config import Config
+from pmoss_agents.spatial.decision_episodes import Episodes
 from pmoss_agents.spatial.decision_network import Decoder, Model
-from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_samples
-from pmoss_agents.spatial.observations import FullSequenceView, in_full, in_own_counters
+from pmoss_agents.spatial.episodes import check_learnable
+from pmoss_agents.spatial.observations import in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
+from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
-from pmoss_env.errors import CheckpointError, DatasetError, MissingExtraError
-from pmoss_env.machines import Machine
+from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.types import COUNTER_INDEX
-
-try:
-    import torch
-    import torch.nn.functional as F
-    from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
 
 _QUERIES = COUNTER_INDEX["queries"]
 
 
-class DecisionTransformer(Agent):
-    """The agent; see the module's docstring."""
+class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
+    """The agent; see the module's docstring.
+
+    Update u of a run depends on the seed and u alone.
+    """
 
     name = "decision-transformer"
     Config = Config
@@ -53,7 +53,6 @@ class DecisionTransformer(Agent):
         self.config: Config
         self.model: Model | None = None
         self._optimiser: torch.optim.AdamW | None = None
-        self._updates = 0
         self._best_loss = math.inf
         self._decoder: Decoder | None = None
         self._chance = np.random.default_rng(self.config.seed)
@@ -63,103 +62,83 @@ class DecisionTransformer(Agent):
 
     # ---- learning
 
-    def fit(
-        self,
-        dataset: Dataset,
-        *,
-        progress: Progress | None = None,
-        checkpoint: str | Path | None = None,
-        allow_other_dataset: bool = False,
-    ) -> dict[str, float]:
-        """See Agent.fit. Metrics: ``loss``, ``accuracy`` (agreement with the logged actions).
+    def task_of(self, dataset: Dataset) -> dict[str, Any]:
+        """See OfflineAgent.task_of."""
+        return task_of(dataset)
 
-        With ``held_out`` also ``held_out_loss``, asked at every ``save_every`` updates and at the
-        end; whenever it is the lowest so far, a second checkpoint is written, best_path().
+    @contextmanager
+    def _course(self, dataset: Dataset) -> Iterator[Course]:
+        """Updates of whole episodes; see OfflineAgent.fit.
 
-        Update u of a run depends on the seed and u alone, so a run that is resumed from a
-        checkpoint ends with the same weights as one that was never stopped.
-
-        Raises:
-            CheckpointError: the agent was fitted for another task, or to another dataset, or is an
-                export; or training diverged, and the last checkpoint stays.
-            DatasetError: see check_learnable(); or returns of "improvement" in data that do not
-                tell the incumbent's throughput.
+        Metrics are ``loss`` and ``accuracy`` (agreement with the logged actions). With ``held_out``
+        there is also ``held_out_loss``. Whenever it is the lowest so far, a second checkpoint is
+        written, see best_path().
         """
         config = self.config
         if self.task and self.model is None:
             raise CheckpointError(f"{self.name}: an exported policy cannot learn")
-        task = task_of(dataset)
-        self.check_task(task, f"the dataset {dataset.metadata.id}")
-        origin = self.check_dataset(dataset, allow_other_dataset)
         check_learnable(dataset, config.reward)
+        task = task_of(dataset)
         if config.reward == "improvement" and task["observation"] == "paper":
             raise DatasetError(
                 f"{dataset.path}: was collected with observation='paper', which does not tell the "
                 "incumbent's throughput that reward='improvement' starts from"
             )
         with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
-            source = _Episodes(dataset, config)
+            source = Episodes(dataset, config)
             if self.model is None:
                 best = float(dataset.column("final_throughput").max())
                 self.task = {**task, "meta": source.meta_size, "best_throughput": best}
                 torch.manual_seed(config.seed)
                 self.model = self._new_model()
                 source.set_up(self.model, best)
-            self.dataset = origin
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser
-            metrics: dict[str, float] = {}
             model.train()
-            torn = False
             try:
-                while self._updates < config.updates:
-                    update = self._updates
-                    torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
-                    batch = source.batch(update, self.task["best_throughput"])
-                    for group in optimiser.param_groups:
-                        group["lr"] = config.learning_rate * _schedule(update, config)
-                    scores = model(batch)
-                    actions = batch["actions"]
-                    loss = imitation_loss(scores, actions, config.doubt)
-                    if not bool(loss.isfinite()):
-                        raise CheckpointError(
-                            f"{self.name}: the loss of update {update} is not finite: training "
-                            "diverged; try a lower learning_rate"
-                        )
-                    optimiser.zero_grad(set_to_none=True)
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-                    torn = True
-                    optimiser.step()
-                    self._updates += 1
-                    torn = False
-                    metrics = {
-                        "loss": float(loss.detach()),
-                        "accuracy": float((scores.argmax(-1) == actions).double().mean()),
-                    }
-                    due = self._updates % config.save_every == 0
-                    if due or self._updates == config.updates:
-                        metrics |= self._judge(source, checkpoint)
-                    if progress is not None:
-                        progress(self._updates, config.updates, metrics)
-                    if checkpoint is not None and due:
-                        self.save(checkpoint)
-                if checkpoint is not None:
-                    self.save(checkpoint)
-            except KeyboardInterrupt:
-                # Weights change in the optimiser's step alone: anywhere else they are those of a
-                # whole update. After a cut step the last checkpoint stays.
-                if checkpoint is not None and not torn:
-                    self.save(checkpoint)
-                raise
+                yield Course(
+                    lambda update: self._step(update, source, model, optimiser),
+                    config.updates,
+                    config.save_every,
+                    judge=lambda checkpoint: self._judge(source, checkpoint),
+                )
             finally:
                 model.eval()
         self._decoder = None
         self.reset()
-        return metrics
 
-    def _judge(self, source: _Episodes, checkpoint: str | Path | None) -> dict[str, float]:
+    def _step(
+        self, update: int, source: Episodes, model: Model, optimiser: torch.optim.AdamW
+    ) -> Callable[[], dict[str, float]]:
+        """One gradient step: the imitation loss over all steps of some whole episodes."""
+        config = self.config
+        torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
+        batch = source.batch(update, self.task["best_throughput"])
+        for group in optimiser.param_groups:
+            group["lr"] = config.learning_rate * _rate(update, config)
+        scores = model(batch)
+        actions = batch["actions"]
+        loss = imitation_loss(scores, actions, config.doubt)
+        if not bool(loss.isfinite()):
+            raise CheckpointError(
+                f"{self.name}: the loss of update {update} is not finite: training diverged; try a "
+                "lower learning_rate"
+            )
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+
+        def change() -> dict[str, float]:
+            optimiser.step()
+            return {
+                "loss": float(loss.detach()),
+                "accuracy": float((scores.argmax(-1) == actions).double().mean()),
+            }
+
+        return change
+
+    def _judge(self, source: Episodes, checkpoint: str | Path | None) -> dict[str, float]:
         """Asks the episodes held out, and keeps the agent if it never did better."""
         assert self.model is not None
         if source.held.size == 0:
@@ -294,7 +273,7 @@ class DecisionTransformer(Agent):
         if self._optimiser is not None:
             arrays |= moments_of(self._optimiser, "optimiser/")
         return arrays, {
-            "updates": self._updates,
+            "updates": self.updates,
             "best_loss": None if math.isinf(self._best_loss) else self._best_loss,
             "sampling": self._chance.bit_generator.state,
         }
@@ -307,7 +286,7 @@ class DecisionTransformer(Agent):
             raise CheckpointError(f"task: best_throughput = {best!r}: must be above 0")
         load_weights(self.model, arrays, "model/")
         self.model.eval()
-        self._updates = int(values["updates"])
+        self.updates = int(values["updates"])
         best = values.get("best_loss")
         self._best_loss = math.inf if best is None else float(best)
         self._chance.bit_generator.state = values["sampling"]
@@ -356,88 +335,9 @@ def _optimiser(model: Model, config: Config) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
 
 
-def _schedule(update: int, config: Config) -> float:
-    """Linear warm-up, then a cosine from 1 to 0.1."""
+def _rate(update: int, config: Config) -> float:
+    """Linear warm-up, then a cosine from 1 to a tenth."""
     if update < config.warmup:
         return (update + 1) / config.warmup
     done = (update - config.warmup) / max(1, config.updates - config.warmup)
-    return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done)))
-
-
-def _alike_tiles(machine: Machine) -> list[Array]:
-    """Tiles of workers that may trade places: of one domain, no sibling's time to share."""
-    workers = machine.workers
-    alone = np.bincount(machine.physical_of_core[workers])[machine.physical_of_core[workers]] == 1
-    workers = workers[alone]
-    domain = machine.domain_of_core[workers]
-    groups = [machine.tile_of_core[workers[domain == each]] for each in np.unique(domain)]
-    return [tiles for tiles in groups if tiles.size > 1]
-
-
-class _Episodes:
-    """Batches of whole episodes in an order that depends on the seed and the update alone."""
-
-    def __init__(self, dataset: Dataset, config: Config) -> None:
-        kept = best_episodes(dataset, config.keep_best)
-        # Every so many of them, by final throughput: the good and the bad alike.
-        count = min(round(config.held_out * kept.size), kept.size - 1)
-        ranked = kept[np.argsort(-dataset.column("final_throughput")[kept], kind="stable")]
-        self.held = np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)])
-        self._kept = np.setdiff1d(kept, self.held)
-        self._dataset = dataset
-        self._alike = _alike_tiles(dataset.machine) if config.shuffle_cores else []
-        self._config = config
-        self._view = FullSequenceView(dataset, config.reward)
-        self.meta_size = int(self._view[0]["meta"].numel())
-
-    def batch(self, update: int, best: float) -> dict[str, Tensor]:
-        """The training batch of an update, its returns in units of ``best`` Mq/s."""
-        batch = self.whole(self._rows(update), best)
-        if self._alike:
-            rng = np.random.default_rng([self._config.seed, update, 1])
-            for i in range(len(batch["actions"])):
-                self._shuffle(batch, i, rng)
-        return batch
-
-    def whole(self, rows: list[int], best: float) -> dict[str, Tensor]:
-        """Whole episodes as they are, their returns in units of ``best`` Mq/s."""
-        batch = self._view.batch(rows)
-        batch["returns"] /= best
-        return batch
-
-    def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
-        """Gives the tiles that are alike other places in one episode of a batch."""
-        source = np.arange(batch["position_mask"].shape[-1])
-        for tiles in self._alike:
-            source[tiles] = rng.permutation(tiles)
-        target = torch.from_numpy(np.argsort(source))
-        order = torch.from_numpy(source)
-        for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
-            batch[key][i] = batch[key][i][:, order]
-        batch["actions"][i] = target[batch["actions"][i]]
-
-    def _rows(self, update: int) -> list[int]:
-        """Goes through the episodes again and again, each time in another order."""
-        size = self._config.batch_size
-        rows = []
-        for position in range(update * size, (update + 1) * size):
-            lap, place = divmod(position, self._kept.size)
-            order = np.random.default_rng([self._config.seed, lap]).permutation(self._kept)
-            rows.append(int(order[place]))
-        return rows
-
-    def set_up(self, model: Model, best: float) -> None:
-        """Tells the model the machine, and statistics of its inputs from some episodes."""
-        samples = input_samples(self._dataset, self._view, self._kept)
-        for key, part in {
-            "machine_view": model.states.machine,
-            "incumbent_view": model.states.incumbent,
-            "slice_view": model.states.slice,
-            "meta": model.meta_standard,
-        }.items():
-            part.set(samples[key])
-        model.states.set_domains(self._dataset.machine.domain_of_tile)
-        returns = torch.from_numpy(samples["returns"]).double() / best
-        model.returns_mean.copy_(returns.mean())
-        # Where all episodes end alike there is no scale to standardise to.
-        model.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))
+    return cosine(math.pi * min(1.0, done))

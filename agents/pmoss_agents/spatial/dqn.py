@@ -12,11 +12,10 @@ stopped.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pmoss_agents.base import checker
+from pmoss_agents.configs import checker
 from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent
 
 
@@ -57,41 +56,29 @@ class MaskedDQNAgent(SB3Agent):
     ACTOR = "q_net.scores"
     LEVEL = True
 
-    def _new_model(self, env: Any) -> Any:
-        from pmoss_agents.spatial.sb3_masked.deep_q import MaskedDQN, TileDQNPolicy
+    def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
+        from pmoss_agents.spatial.sb3_masked import MaskedDQN, TileDQNPolicy
 
         config: Config = self.config
         return MaskedDQN(
             TileDQNPolicy,
             env,
-            learning_rate=config.learning_rate,
             buffer_size=config.memory,
             learning_starts=0,
-            batch_size=config.batch_size,
-            gamma=config.gamma,
             n_steps=config.n_steps,
             train_freq=(self.task["slices"], "step"),
             gradient_steps=config.gradient_steps,
             # _update() copies: this would count steps of the environment.
             target_update_interval=2**62,
-            max_grad_norm=config.clip,
-            policy_kwargs={"config": config, "shapes": env.shapes},
-            device="cpu",
+            **common,
         )
 
-    def _total_updates(self) -> int:
+    def _update(self, model: Any, total: int) -> dict[str, float]:
         config: Config = self.config
-        slices: int = self.task["slices"]
-        return math.ceil(config.steps / (config.envs * slices))
-
-    def _update(self, model: Any, seed: int) -> dict[str, float]:
-        config: Config = self.config
-        done = self._updates / (self._total_updates() * config.exploration or 1.0)
+        done = self.updates / (total * config.exploration or 1.0)
         epsilon = config.epsilon + (config.epsilon_end - config.epsilon) * min(1.0, done)
         model.exploration_schedule = lambda _: epsilon
         model.exploration_rate = epsilon
-        model.env.seed(seed)
-        model._last_obs = None  # so that learn() begins new episodes
-        model.learn(config.envs * self.task["slices"], reset_num_timesteps=False)
+        metrics = super()._update(model, total)
         model.q_net_target.load_state_dict(model.q_net.state_dict())
-        return {"loss": float(model.logger.name_to_value["train/loss"]), "epsilon": epsilon}
+        return {**metrics, "epsilon": epsilon}

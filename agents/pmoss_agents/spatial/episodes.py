@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_agents.base import Array
+from pmoss_agents.agent import Array
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.spatial.expansion import Expander
@@ -63,6 +63,13 @@ def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -
         returns = returns - dataset.column("incumbent_throughput")
     keep = max(1, round(share * len(dataset)))
     return np.sort(np.argsort(-returns, kind="stable")[:keep])
+
+
+def spread(returns: npt.ArrayLike) -> float:
+    """Standard deviation of returns in Mq/s, to divide rewards by; 1 where they are all alike."""
+    values = np.asarray(returns)
+    deviation = float(np.std(values))
+    return deviation if deviation > 1e-6 * float(np.abs(values).max()) else 1.0
 
 
 def input_samples(

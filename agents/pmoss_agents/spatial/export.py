@@ -18,8 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from pmoss_agents.pytorch import torch
 from pmoss_agents.spatial.decision_network import STATE, Decoder, Step
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_env import __version__

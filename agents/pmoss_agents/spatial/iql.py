@@ -1,19 +1,25 @@
 """Implicit Q-learning: never asks for the value of an action that the data do not hold.
 
-Kostrikov et al., ICLR 2022, with a categorical policy: d3rlpy_masked/discrete_iql.py has the
-losses, as a learnable of d3rlpy, which itself knows the continuous form only. The policy takes
-the likeliest of the allowed tiles.
+Kostrikov et al., Offline Reinforcement Learning with Implicit Q-Learning, ICLR 2022, with a
+categorical policy. Three networks learn at once:
+
+- V(s) by expectile regression towards Q(s, a) of the data's own actions: an upper estimate of what
+  the data can do, without ever asking for the value of an action that they do not hold;
+- Q(s, a) by regression towards r + gamma V(s');
+- the policy by cloning the data's actions with weights exp(temperature (Q(s, a) - V(s))).
+
+Only the policy knows of masks: Q is asked for actions that were taken, V for no action. d3rlpy
+itself knows the continuous form only. The policy takes the likeliest of the allowed tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor
-
-from pmoss_agents.base import checker
+from pmoss_agents.configs import checker
+from pmoss_agents.pytorch import Tensor, torch
 from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ValueConfig
 
 
@@ -51,21 +57,42 @@ class IQL(D3rlpyAgent):
 
     name = "iql"
     Config = Config
+    LEARNER = "pmoss_agents.spatial.d3rlpy_iql:DiscreteIQLConfig"
+    SETTINGS: ClassVar = {
+        "tau": "tau",
+        "n_critics": "critics",
+        "expectile": "expectile",
+        "weight_temp": "weight_temp",
+        "max_weight": "max_weight",
+    }
     NETWORKS: ClassVar = {"policy": ("policy.scores", False)}
-
-    def _learner_config(self, common: dict[str, Any]) -> Any:
-        from pmoss_agents.spatial.d3rlpy_masked.discrete_iql import DiscreteIQLConfig
-
-        config = self.config
-        return DiscreteIQLConfig(
-            **common,
-            tau=config.tau,
-            n_critics=config.critics,
-            expectile=config.expectile,
-            weight_temp=config.weight_temp,
-            max_weight=config.max_weight,
-        )
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         scores: Tensor = self.networks["policy"](observation)
         return scores
+
+
+def value_loss(advantage: Tensor, expectile: float) -> Tensor:
+    """Expectile regression of V: errors below Q weigh more than those above it.
+
+    Args:
+        advantage: (B, 1) Q(s, a) - V(s), with a gradient for V alone.
+        expectile: in (0, 1).
+    """
+    side = torch.where(advantage.detach() < 0, 1 - expectile, expectile)
+    return (side * advantage.square()).mean()
+
+
+def policy_loss(
+    log_odds: Tensor, advantage: Tensor, temperature: float, max_weight: float
+) -> Tensor:
+    """Cloning of the data's actions, the better the more.
+
+    Args:
+        log_odds: (B, 1) of the data's actions.
+        advantage: (B, 1) Q(s, a) - V(s).
+        temperature: inverse: 0 weighs all actions alike.
+        max_weight: the largest weight.
+    """
+    weight = (temperature * advantage.detach()).exp().clamp(max=max_weight)
+    return -(weight * log_odds).mean()

@@ -11,11 +11,10 @@ the same weights as one that was never stopped.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pmoss_agents.base import checker
+from pmoss_agents.configs import checker
 from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent
 
 
@@ -58,39 +57,24 @@ class MaskablePPOAgent(SB3Agent):
     ACTOR = "actor"
     LEVEL = False
 
-    def _new_model(self, env: Any) -> Any:
+    def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
         from sb3_contrib import MaskablePPO
 
-        from pmoss_agents.spatial.sb3_masked.actor_critic import TileActorCritic
+        from pmoss_agents.spatial.sb3_masked import TileActorCritic
 
         config: Config = self.config
         return MaskablePPO(
             TileActorCritic,
             env,
-            learning_rate=config.learning_rate,
             n_steps=config.rounds * self.task["slices"],
-            batch_size=config.batch_size,
             n_epochs=config.epochs,
-            gamma=config.gamma,
             gae_lambda=config.gae_lambda,
             clip_range=config.clip_range,
             ent_coef=config.entropy,
             target_kl=config.target_kl,
-            max_grad_norm=config.clip,
-            policy_kwargs={"config": config, "shapes": env.shapes},
-            device="cpu",
+            **common,
         )
 
-    def _total_updates(self) -> int:
-        config: Config = self.config
-        slices: int = self.task["slices"]
-        return math.ceil(config.steps / (config.envs * config.rounds * slices))
-
-    def _update(self, model: Any, seed: int) -> dict[str, float]:
-        config: Config = self.config
-        model.env.seed(seed)
-        model._last_obs = None  # so that learn() begins new episodes
-        steps = config.envs * config.rounds * self.task["slices"]
-        model.learn(steps, reset_num_timesteps=False)
-        logged = model.logger.name_to_value
-        return {"loss": float(logged["train/loss"])}
+    def _steps_per_update(self) -> int:
+        rounds: int = self.config.rounds
+        return rounds * super()._steps_per_update()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from pmoss_agents.base import Array
+from pmoss_agents.agent import Array
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.types import COUNTER_NAMES
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_agents.base import Agent, Array, Observation
+from pmoss_agents.agent import Array, Observation
+from pmoss_agents.spatial.base import SpatialAgent
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import CheckpointError
 
@@ -15,7 +16,7 @@ _OF_TILES = ("view_mask", "position_mask", "machine_view", "incumbent_view")
 
 
 class PaddedAgent:
-    """Lets an agent place slices on another machine (P-MOSS section 7.5, mission row D16).
+    """Lets an agent place slices on another machine (P-MOSS, section 7.5).
 
     The other machine's grid of core tiles lies in the upper left corner of the one that the agent
     knows, and the rest is masked. Entries of ``meta`` go by their names: nodes and links that the
@@ -25,7 +26,7 @@ class PaddedAgent:
         agent: who decides.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: SpatialAgent) -> None:
         """Wraps a fitted agent.
 
         Raises:

@@ -12,19 +12,21 @@ import math
 import random
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.base import Array, OnlineAgent, Progress
+from pmoss_agents.agent import Array, OnlineAgent
+from pmoss_agents.configs import checker
+from pmoss_agents.pytorch import Tensor, torch
+from pmoss_agents.spatial.episodes import spread
 from pmoss_agents.spatial.observations import full_shapes, in_full
-from pmoss_agents.spatial.tile_agent import TileAgent, check_settings, set_up
-from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
+from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
+from pmoss_agents.trainer import Course
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.envs.spatial.observation import meta_names
@@ -33,63 +35,45 @@ from pmoss_env.errors import MissingExtraError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_NAMES
 
-try:
-    import torch
-    from torch import Tensor
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
-
 #: Random episodes that input statistics and the scale of rewards are taken from, and every how
 #: many steps of them.
 SAMPLE, STRIDE = 16, 8
 
 
 @dataclass(frozen=True)
-class OnlineConfig:
-    """Settings that every agent which learns online has.
+class OnlineConfig(TileConfig):
+    """Settings that every agent which learns online has, beside those of TileConfig.
+
+    Its learning rate falls linearly to a tenth, and ``threads`` are of the environment, too.
 
     Attributes:
-        channels: features per core tile in the state encoder.
-        width: size of the token.
-        derived: per-tile channels computed from the counters, see derived_channels().
-        reward: of the environment that is played.
         steps: of the environment, over all sub-environments; rounded up to whole updates.
         envs: sub-environments.
         gamma: discount per step.
-        batch_size: steps per gradient step.
-        learning_rate: of Adam; falls linearly to a tenth.
-        clip: largest norm of the gradient.
-        seed: of weights, episodes, exploration and batches.
-        threads: of torch and of the environment in fit(); act() uses one.
     """
 
-    channels: int = 16
     width: int = 32
-    derived: bool = True
     reward: Reward = "improvement"
     steps: int = 50_000
     envs: int = 8
     gamma: float = 1.0
     batch_size: int = 128
-    learning_rate: float = 1e-3
     clip: float = 0.5
-    seed: int = 0
-    threads: int = 1
-
-    agent: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        check = check_settings(self.agent, self)
-        check("gamma", 0 < self.gamma <= 1, "lie in (0, 1]")
+        super().__post_init__()
+        checker(self.agent, self)("gamma", 0 < self.gamma <= 1, "lie in (0, 1]")
 
 
-class SB3Agent(TileAgent, OnlineAgent):
+class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
     """An agent whose networks Stable-Baselines3 trains.
 
-    Subclasses say where in the policy the network lies that chooses (``ACTOR``), and how they make
-    and train it.
+    An update plays whole episodes in every sub-environment, and learns from them. Metrics are the
+    ``loss`` and the ``steps`` of the environment so far. Updates take seconds where the networks
+    are large, so that a checkpoint is written after each.
     """
 
+    #: Where in the policy the network lies that chooses.
     ACTOR: ClassVar[str]
     #: Whether the actor's scores are values, see TileScores.
     LEVEL: ClassVar[bool]
@@ -99,7 +83,6 @@ class SB3Agent(TileAgent, OnlineAgent):
         super().__init__(**config)
         self._model: Any = None
         self._arrays: dict[str, Array] = {}
-        self._updates = 0
         self._steps = 0
 
     # ---- learning
@@ -110,39 +93,40 @@ class SB3Agent(TileAgent, OnlineAgent):
             raise MissingExtraError("sb3_contrib", "online")
 
     @abstractmethod
-    def _new_model(self, env: Any) -> Any:
-        """The learner for an environment."""
+    def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
+        """The learner for an environment.
 
-    @abstractmethod
-    def _total_updates(self) -> int:
-        """Updates until the end of training."""
+        Args:
+            env: a FlatVecEnv.
+            common: arguments that all learners share.
+        """
 
-    @abstractmethod
-    def _update(self, model: Any, seed: int) -> dict[str, float]:
-        """Plays and learns for one update; ``seed`` is of its episodes."""
+    def _steps_per_update(self) -> int:
+        """Of the environment, over all sub-environments."""
+        slices: int = self.task["slices"]
+        envs: int = self.config.envs
+        return envs * slices
 
-    def fit(  # type: ignore[override]  # see OnlineAgent
-        self,
-        env: Mapping[str, Any],
-        *,
-        progress: Progress | None = None,
-        checkpoint: str | Path | None = None,
-    ) -> dict[str, float]:
-        """See OnlineAgent.fit."""
+    def _update(self, model: Any, total: int) -> dict[str, float]:
+        """Plays and learns for one update of ``total``."""
+        model.learn(self._steps_per_update(), reset_num_timesteps=False)
+        return {"loss": float(model.logger.name_to_value["train/loss"])}
+
+    @contextmanager
+    def _course(self, env: Mapping[str, Any]) -> Iterator[Course]:
+        from pmoss_agents.spatial.sb3_masked import FlatVecEnv
+
         config = self.config
-        self.check_extras()
-        from pmoss_agents.spatial.sb3_masked.environment import FlatVecEnv
-
         kwargs = {**env, "reward": config.reward}
         task, samples, machine = _look_around(kwargs, config.seed)
         self.check_task(task, "the environment")
-        scale = self.task.get("scale") or _spread(samples["returns"])
+        scale = self.task.get("scale") or spread(samples["returns"])
         with _own_chance(config.seed), torch_threads(config.threads):
             flat = FlatVecEnv(scale, config.envs, threads=config.threads, **kwargs)
             try:
                 begun = bool(self.task)
                 self.task = self.task or {**task, "scale": scale}
-                model = self._new_model(flat)
+                model = self._new_model(flat, self._common(flat.shapes))
                 if not begun:
                     set_up([model.policy], samples, machine)
                 else:
@@ -151,44 +135,45 @@ class SB3Agent(TileAgent, OnlineAgent):
                 model.num_timesteps = self._steps
                 self._model = model
                 self.networks = {"actor": model.policy.get_submodule(self.ACTOR)}
-                return self._learn(model, progress, checkpoint)
+                total = math.ceil(config.steps / self._steps_per_update())
+                yield Course(self._step(model, total), total, metrics=self._told())
             finally:
                 flat.close()
                 self._arrays = self._gathered()
                 self._model = None
 
-    def _learn(
-        self, model: Any, progress: Progress | None, checkpoint: str | Path | None
-    ) -> dict[str, float]:
+    def _common(self, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
         config = self.config
-        total = self._total_updates()
-        metrics = {"steps": float(self._steps)}
-        torn = False
-        try:
-            while self._updates < total:
-                seed = int(
-                    np.random.SeedSequence((config.seed, self._updates)).generate_state(1)[0]
-                )
-                _seed(seed)
-                rate = config.learning_rate * (1.0 - 0.9 * self._updates / total)
-                model.lr_schedule = lambda _, rate=rate: rate
-                torn = True
-                metrics = self._update(model, seed)
-                self._updates += 1
-                self._steps = model.num_timesteps
-                torn = False
-                metrics["steps"] = float(self._steps)
-                if progress is not None:
-                    progress(self._updates, total, metrics)
-                # An update takes seconds where the networks are large: a kill costs one.
-                if checkpoint is not None:
-                    self.save(checkpoint)
-        except KeyboardInterrupt:
-            # After a cut update the last checkpoint stays.
-            if checkpoint is not None and not torn:
-                self.save(checkpoint)
-            raise
-        return metrics
+        return {
+            "learning_rate": config.learning_rate,
+            "batch_size": config.batch_size,
+            "gamma": config.gamma,
+            "max_grad_norm": config.clip,
+            "policy_kwargs": {"config": config, "shapes": shapes},
+            "device": "cpu",
+        }
+
+    def _step(self, model: Any, total: int) -> Callable[[int], Callable[[], dict[str, float]]]:
+        config = self.config
+
+        def step(update: int) -> Callable[[], dict[str, float]]:
+            seed = int(np.random.SeedSequence((config.seed, update)).generate_state(1)[0])
+            _seed(seed)
+            rate = config.learning_rate * (1.0 - 0.9 * update / total)
+            model.lr_schedule = lambda _: rate
+            model.env.seed(seed)
+            model._last_obs = None  # so that learn() begins new episodes
+            return change
+
+        def change() -> dict[str, float]:
+            metrics = self._update(model, total)
+            self._steps = model.num_timesteps
+            return {**metrics, **self._told()}
+
+        return step
+
+    def _told(self) -> dict[str, float]:
+        return {"steps": float(self._steps)}
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         scores: Tensor = self.networks["actor"](observation)
@@ -206,31 +191,15 @@ class SB3Agent(TileAgent, OnlineAgent):
         }
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        return self._gathered(), {"updates": self._updates, "steps": self._steps}
+        return self._gathered(), {"updates": self.updates, "steps": self._steps}
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
-            actor = new_scores(self.config, self.task["shapes"], level=self.LEVEL)
+            actor = self.config.scores(self.task["shapes"], level=self.LEVEL)
         load_weights(actor, arrays, f"policy.{self.ACTOR}.")
         self.networks = {"actor": actor}
         self._arrays = dict(arrays)
-        self._updates, self._steps = int(values["updates"]), int(values["steps"])
-
-
-def new_encoder(config: Any, shapes: Sequence[Sequence[int]]) -> TileEncoder:
-    """An encoder of the config's size."""
-    return TileEncoder(shapes, channels=config.channels, width=config.width, derived=config.derived)
-
-
-def new_scores(config: Any, shapes: Sequence[Sequence[int]], *, level: bool) -> TileScores:
-    """A network of the config's size that scores tiles; see TileScores."""
-    return TileScores(new_encoder(config, shapes), level=level)
-
-
-def parts_of(observation: Tensor, shapes: Sequence[Sequence[int]]) -> list[Tensor]:
-    """The arrays of (B, D) observations as FlatVecEnv gives them, in the order of KEYS."""
-    parts = torch.split(observation, [math.prod(shape) for shape in shapes], dim=1)
-    return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
+        self.updates, self._steps = int(values["updates"]), int(values["steps"])
 
 
 @contextmanager
@@ -303,9 +272,3 @@ def _look_around(
         envs.close()
     gathered = {key: np.concatenate(parts) for key, parts in samples.items()}
     return task, {**gathered, "returns": returns}, first.machine
-
-
-def _spread(returns: Array) -> float:
-    """What rewards are divided by, Mq/s: the standard deviation; 1 where returns are all alike."""
-    spread = float(returns.std())
-    return spread if spread > 1e-6 * float(np.abs(returns).max()) else 1.0

@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_env.baselines.best_fit import SLACK
-from pmoss_env.errors import MissingExtraError
 from pmoss_env.types import COUNTER_INDEX
-
-try:
-    import torch
-    import torch.nn.functional as F
-    from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
 
 _BUSY = COUNTER_INDEX["task_clock_us"]
 _ELAPSED = COUNTER_INDEX["elapsed_us"]

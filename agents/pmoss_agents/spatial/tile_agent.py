@@ -3,44 +3,72 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.base import Agent, Array, Observation, checker
+from pmoss_agents.agent import Array, Observation
+from pmoss_agents.configs import checker
+from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_agents.spatial.base import SpatialAgent
 from pmoss_agents.spatial.observations import KEYS, in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
 from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import torch_threads
-from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.errors import CheckpointError
 from pmoss_env.machines import Machine
 
-try:
-    import torch
-    from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
 
+@dataclass(frozen=True)
+class TileConfig:
+    """Settings that every agent has which sees one observation at a time.
 
-def check_settings(agent: str, config: Any) -> Callable[[str, bool, str], None]:
-    """checker() for a config whose reward, seed, learning_rate, clip and counts it has checked.
-
-    Every whole number but the seed is a count, of at least 1.
+    Attributes:
+        channels: features per core tile in the state encoder.
+        width: size of the token.
+        derived: per-tile channels computed from the counters, see derived_channels().
+        reward: what the return is.
+        batch_size: steps per gradient step.
+        learning_rate: of Adam.
+        clip: largest norm of the gradient.
+        seed: of weights, and of whatever else is drawn.
+        threads: of torch in fit(); act() uses one.
     """
-    check = checker(agent, config)
-    check("reward", config.reward in REWARDS, f"be one of {REWARDS}")
-    for field in fields(config):
-        if field.type == "int" and field.name != "seed":
-            check(field.name, getattr(config, field.name) >= 1, "be at least 1")
-    for name in ("learning_rate", "clip"):
-        check(name, getattr(config, name) > 0, "be above 0")
-    return check
+
+    channels: int = 16
+    width: int = 64
+    derived: bool = True
+    reward: Reward = "terminal"
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    clip: float = 1.0
+    seed: int = 0
+    threads: int = 1
+
+    agent: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check = checker(self.agent, self)
+        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
+        for field in fields(self):
+            if field.type == "int" and field.name != "seed":
+                check(field.name, getattr(self, field.name) >= 1, "be at least 1")
+        for name in ("learning_rate", "clip"):
+            check(name, getattr(self, name) > 0, "be above 0")
+
+    def encoder(self, shapes: Sequence[Sequence[int]]) -> TileEncoder:
+        """A new encoder of this size, for arrays of these shapes in the order of KEYS."""
+        return TileEncoder(shapes, channels=self.channels, width=self.width, derived=self.derived)
+
+    def scores(self, shapes: Sequence[Sequence[int]], *, level: bool) -> TileScores:
+        """A new network of this size that scores tiles; see TileScores."""
+        return TileScores(self.encoder(shapes), level=level)
 
 
-class TileAgent(Agent):
+class TileAgent(SpatialAgent):
     """An agent that takes the tile which its networks prefer.
 
     Its task holds ``shapes``, those of the observation's arrays in the order of KEYS.
@@ -48,6 +76,8 @@ class TileAgent(Agent):
     Attributes:
         networks: what act() asks, by name; empty before the first fit().
     """
+
+    config: Any
 
     def __init__(self, **config: Any) -> None:
         """Makes an agent that is not fitted yet; see Agent."""

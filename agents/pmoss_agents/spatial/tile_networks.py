@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch.nn.functional as F
-from torch import Tensor, nn
-
+from pmoss_agents.pytorch import F, Tensor, nn
 from pmoss_agents.spatial.observations import KEYS
 from pmoss_agents.spatial.state_encoder import DERIVED, Standardise, StateEncoder
 
@@ -118,15 +116,3 @@ class TileScores(nn.Module):
         if self.level is not None:
             scores = scores + self.level(token)
         return scores.masked_fill(allowed == 0, FORBIDDEN)
-
-
-def constrained(values: Tensor, scores: Tensor, threshold: float) -> Tensor:
-    """Values of the tiles that an imitator might choose, FORBIDDEN for all others: BCQ's policy.
-
-    Args:
-        values: (B, tiles) of the Q-function.
-        scores: (B, tiles) of the imitator.
-        threshold: how far the logarithm of a tile's odds may lie below that of the likeliest one.
-    """
-    behind = scores - scores.amax(dim=1, keepdim=True)
-    return values.masked_fill(behind <= threshold, FORBIDDEN)

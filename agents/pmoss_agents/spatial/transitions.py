@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_agents.base import Array
+from pmoss_agents.agent import Array
 from pmoss_agents.spatial.observations import KEYS, full_shapes, in_full
 from pmoss_datasets import Dataset
 from pmoss_datasets.spatial.expansion import Expander, rewards

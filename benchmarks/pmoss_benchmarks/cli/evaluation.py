@@ -34,7 +34,7 @@ def evaluate(
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
 
-    Example: pmoss evaluate runs/dt.npz -e interference=busy_core -e order=load --out runs/r.jsonl
+    Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
     """
     from pmoss_benchmarks.evaluation import aggregate, write_results
     from pmoss_benchmarks.evaluation import evaluate as run

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmoss_benchmarks.cli.policies import short_name
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
@@ -69,14 +70,14 @@ def explain(
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
 
-    A and B are each a baseline (lpt, grouped, incumbent, os-default, ...), a saved agent (.npz or
-    .pt), a schedule file (.json: {"cores": [...]}), or a row of a result file: FILE.jsonl:POLICY is
-    the first row of a policy, FILE.jsonl:12 line 12. Both are made and measured in the same
-    episode: a row brings its own.
+    A and B are each a baseline (lpt, grouped, incumbent, os-default, ...), a saved agent
+    (.safetensors or .pt), a policy of yours (module:Class), a schedule file (.json:
+    {"cores": [...]}), or a row of a result file: FILE.jsonl:POLICY is the first row of a policy,
+    FILE.jsonl:12 line 12. Both are made and measured in the same episode: a row brings its own.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
-    Example: pmoss explain incumbent runs/dt.npz -e interference=busy_core -e order=load
+    Example: pmoss explain incumbent runs/dt.safetensors -e interference=busy_core -e order=load
 
     Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:decision-transformer
     """
@@ -119,13 +120,16 @@ def explain(
 
 def _found(word: str) -> Any:
     """What a word means, as far as no environment is needed to know."""
+    import pmoss_agents
     from pmoss_benchmarks.explaining.rows import names_row, read_row
     from pmoss_env.baselines import make_baseline
 
     if names_row(word):
         return read_row(word)
-    if word.endswith((".npz", ".pt", ".json")):
+    if word.endswith(".json"):
         return Path(word)
+    if pmoss_agents.names_policy(word):
+        return pmoss_agents.find_policy(word)
     return make_baseline(word, shared=True)
 
 
@@ -159,11 +163,7 @@ def _loaded(choice: Any, env: SpatialSchedulingEnv) -> Choice:
     if not isinstance(choice, Path):
         result: Choice = choice
         return result
-    if choice.suffix == ".json":
-        return read_schedule(choice, env.machine)
-    import pmoss_agents
-
-    return pmoss_agents.load(choice)
+    return read_schedule(choice, env.machine)
 
 
 def _named(a: str, b: str, choices: list[Choice]) -> dict[str, Choice]:
@@ -173,7 +173,7 @@ def _named(a: str, b: str, choices: list[Choice]) -> dict[str, Choice]:
     def short(word: str, choice: Choice) -> str:
         if isinstance(choice, Row):
             return choice.name
-        return Path(word).stem if word.endswith((".npz", ".pt", ".json")) else word
+        return short_name(word)
 
     names = [short(a, choices[0]), short(b, choices[1])]
     if names[0] == names[1]:

@@ -1,4 +1,4 @@
-"""Policies that a command is told of: baselines by name, agents by their checkpoints."""
+"""Policies that a command is told of: baselines by name, agents by their checkpoints or paths."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ PadOption = Annotated[
 
 def named_policies(
     baselines: Sequence[str],
-    checkpoints: Sequence[Path] | None,
+    agents: Sequence[str | Path] | None,
     budget: int | None = None,
     *,
     pad: bool = False,
 ) -> dict[str, Any]:
-    """The policies by name, a checkpoint's being that of its file.
+    """The policies by name; an agent from a file goes by the file's name without its ending.
 
     Args:
         baselines: names.
-        checkpoints: files of agents.
+        agents: words, see pmoss_agents.find_policy().
         budget: evaluations of baselines that search; their own default if None.
         pad: let agents place slices on smaller machines than that of their data.
 
     Raises:
         DescriptionError: two of the same name.
+        UnsupportedError: a policy that cannot be padded.
     """
     from pmoss_env.baselines import SEARCHES, make_baseline
     from pmoss_env.errors import DescriptionError
     from pmoss_env.policies import SchedulePolicy
 
-    names = [*baselines, *(path.stem for path in checkpoints or [])]
+    words = [str(agent) for agent in agents or []]
+    names = [*baselines, *(short_name(word) for word in words)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise DescriptionError(
             f"more than one policy is named {', '.join(map(repr, twice))}: checkpoints go by their "
@@ -51,11 +53,28 @@ def named_policies(
         name: SchedulePolicy(make_baseline(name, budget=budget if name in SEARCHES else None))
         for name in baselines
     }
-    if checkpoints:
-        import pmoss_agents
-        from pmoss_agents.spatial.padded import PaddedAgent
+    if words:
+        from pmoss_agents import find_policy
 
-        for path in checkpoints:
-            agent = pmoss_agents.load(path)
-            policies[path.stem] = PaddedAgent(agent) if pad else agent
+        for word in words:
+            policy = find_policy(word)
+            policies[short_name(word)] = _padded(word, policy) if pad else policy
     return policies
+
+
+def short_name(word: str) -> str:
+    """What a policy goes by in tables and result files: a file's stem, a class, or the word."""
+    named, _, file = word.partition("@")
+    if ":" in named and not Path(word).exists():
+        return Path(file).stem if file else named.rpartition(":")[2]
+    return Path(word).stem
+
+
+def _padded(word: str, policy: Any) -> Any:
+    from pmoss_agents.spatial.base import SpatialAgent
+    from pmoss_agents.spatial.padded import PaddedAgent
+    from pmoss_env.errors import UnsupportedError
+
+    if not isinstance(policy, SpatialAgent):
+        raise UnsupportedError(f"{word}: --pad needs an agent that tells the grid it learned on")
+    return PaddedAgent(policy)

@@ -60,9 +60,9 @@ def rollout(
     means: the incumbent is put back, measured, and compared with what it was before; if it is not
     the same, the command ends with status 1.
 
-    Example: pmoss rollout runs/dt.npz -b lpt -e slices=16 -o records=1000000 --out runs/r.jsonl
+    Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
 
-    Example: pmoss rollout runs/dt.npz --machine skylake-x-8n --backend simulated --undo worse
+    Example: pmoss rollout runs/dt.safetensors --machine toy --backend simulated --undo worse
     """
     from pmoss_benchmarks.rollouts import roll_out
     from pmoss_env.machines import load_machine

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pmoss_agents
-from pmoss_agents.base import read_config
+from pmoss_agents.configs import read_config
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.suite import TOY, load_task, task_names

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pmoss_agents
-from pmoss_agents import Agent, OnlineAgent
+from pmoss_agents import Agent, OfflineAgent, OnlineAgent
 from pmoss_datasets import open_dataset
 from pmoss_datasets.folder import whole_folder
 
@@ -38,7 +38,9 @@ class Trained:
 
     def load(self, number: int) -> Agent:
         """The agent as it was at a checkpoint, by its place in ``updates``."""
-        return pmoss_agents.load(self.folder / f"{number}.npz")
+        path = self.folder / f"{number}.safetensors"
+        # What an earlier version trained was kept in .npz files.
+        return pmoss_agents.load(path if path.exists() else path.with_suffix(".npz"))
 
 
 def trained(
@@ -86,7 +88,7 @@ def _train(
         nonlocal saving
         if done < total and done >= math.ceil(total * (len(updates) + 1) / checkpoints):
             began = time.process_time()
-            agent.save(folder / f"{len(updates)}.npz")
+            agent.save(folder / f"{len(updates)}.safetensors")
             updates.append(done)
             saving += time.process_time() - began
         last[0] = done
@@ -97,11 +99,12 @@ def _train(
         metrics = agent.fit(env, progress=keep)
         source: dict[str, Any] = {"env": dict(env), "steps": int(metrics["steps"])}
     else:
+        assert isinstance(agent, OfflineAgent)
         data = open_dataset(dataset)
         metrics = agent.fit(data, progress=keep)
         source = {"id": data.metadata.id, "checksum": data.checksum, "episodes": len(data)}
     seconds = time.process_time() - began - saving
-    agent.save(folder / f"{len(updates)}.npz")
+    agent.save(folder / f"{len(updates)}.safetensors")
     updates.append(last[0])
     facts = {"updates": updates, "seconds": seconds, "metrics": metrics, "source": source}
     (folder / _FACTS).write_text(json.dumps(facts))

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from pmoss_agents import make
+from pmoss_agents import OfflineAgent, make
 from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_datasets import Behaviour, Dataset, Recipe, collect, open_dataset
 from pmoss_datasets.formats import SequenceView
@@ -58,6 +58,7 @@ def _expansion(dataset: Dataset, rounds: int) -> list[Figure]:
     copies = seconds_of(lambda: [np.array(array) for array in arrays], rounds)
     clocks: list[float] = []
     agent = make("decision-transformer", updates=rounds + 1, batch_size=_BATCH, threads=1)
+    assert isinstance(agent, OfflineAgent)
     agent.fit(dataset, progress=lambda done, total, metrics: clocks.append(process_time()))
     updates = [b - a for a, b in pairwise(clocks)]
     share = Figure.of(

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 
 import pmoss_env  # noqa: F401  # registers the environments
-from pmoss_agents import Agent, make
+from pmoss_agents import Agent, OfflineAgent, make
 from pmoss_agents.weights import torch_threads
 from pmoss_benchmarks.performance.original_layout import Training
 from pmoss_benchmarks.report import Figure, seconds_of
@@ -42,6 +42,7 @@ def measure_decision_transformer(rounds: int = 7, **_: Any) -> list[Figure]:
         )
         dataset = collect(recipe, Path(folder) / "data")
         agent = make("decision-transformer", updates=rounds + 1, batch_size=_BATCH, threads=1)
+        assert isinstance(agent, OfflineAgent)
         clocks: list[float] = []
         agent.fit(dataset, progress=lambda done, total, metrics: clocks.append(process_time()))
         # The first update also allocates; it ends where the first difference begins.

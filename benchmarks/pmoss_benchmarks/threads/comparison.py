@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.base import Agent
-from pmoss_agents.threads.agents import run_episode
+from pmoss_agents import Agent
+from pmoss_agents.threads import run_episode
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 
 #: Agents by the short name in tables. Every run begins with an agent that knows nothing, but for

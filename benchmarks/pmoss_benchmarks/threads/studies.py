@@ -8,7 +8,8 @@ from time import process_time
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_agents.threads.agents import ThreadLinUCB, run_episode
+from pmoss_agents.threads import run_episode
+from pmoss_agents.threads.bandits import ThreadLinUCB
 from pmoss_env.envs.threads import INPUT_NAMES, ThreadProgram, ThreadSchedulingEnv, load_program
 from pmoss_env.envs.threads.server import Sample, SimulatedServer
 from pmoss_env.machines import Machine, load_machine

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -169,12 +173,33 @@ def _mask_key(space: spaces.Dict) -> str:
     raise DatasetError("observations: hold no mask: whether an action is legal is not known")
 
 
+#: Where ./run installs d3rlpy: apart from the other packages, for it asks for an old Gymnasium that
+#: it does not need.
+_ASIDE = Path(sys.prefix) / "d3rlpy"
+
+
+def find_d3rlpy() -> None:
+    """Makes d3rlpy importable where it is installed; does not import it, which takes seconds.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    if "d3rlpy" not in sys.modules and find_spec("d3rlpy") is None and _ASIDE.is_dir():
+        # At the end: no package of the environment is hidden by another version of it.
+        sys.path.append(str(_ASIDE))
+        importlib.invalidate_caches()
+    # None in sys.modules says that it is absent.
+    if sys.modules.get("d3rlpy", _ASIDE) is None or find_spec("d3rlpy") is None:
+        raise MissingExtraError("d3rlpy", "d3rlpy")
+
+
 def import_d3rlpy() -> Any:
     """The module, without the lines that its dependency gym prints.
 
     Raises:
         MissingExtraError: d3rlpy is not installed.
     """
+    find_d3rlpy()
     try:
         with redirect_stderr(io.StringIO()):
             import d3rlpy

@@ -135,6 +135,6 @@ def test_an_exported_policy_cannot_learn(dataset, tmp_path):
     with pytest.raises(CheckpointError, match="cannot learn"):
         exported.fit(dataset)
     with pytest.raises(CheckpointError, match="no checkpoint to save"):
-        exported.save(tmp_path / "agent.npz")
+        exported.save(tmp_path / "agent.safetensors")
     with pytest.raises(CheckpointError, match=r"policy\.pt: is the name of an export"):
         agent.save(tmp_path / "policy.pt")

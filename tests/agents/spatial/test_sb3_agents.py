@@ -104,13 +104,13 @@ def test_one_seed_gives_one_agent_and_leaves_no_trace_in_global_generators(name:
 def test_a_checkpoint_acts_without_stable_baselines(name: str, tmp_path: Path) -> None:
     agent = make(name, **TINY[name])
     agent.fit(TOY)
-    agent.save(tmp_path / "agent.npz")
+    agent.save(tmp_path / "agent.safetensors")
     program = (
         "import sys\n"
         "for name in ('stable_baselines3', 'sb3_contrib'):\n"
         "    sys.modules[name] = None\n"
         "import gymnasium, pmoss_agents, pmoss_env\n"
-        f"agent = pmoss_agents.load({str(tmp_path / 'agent.npz')!r})\n"
+        f"agent = pmoss_agents.load({str(tmp_path / 'agent.safetensors')!r})\n"
         f"env = gymnasium.make('pmoss/SpatialScheduling-v0', **{TOY!r})\n"
         "seen, info = env.reset(seed=0)\n"
         "done, actions = False, []\n"
@@ -134,7 +134,7 @@ def test_ppo_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
-    path = tmp_path / "agent.npz"
+    path = tmp_path / "agent.safetensors"
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(TOY, progress=stop, checkpoint=path)
     resumed: Any = pmoss_agents.load(path)
@@ -146,7 +146,7 @@ def test_ppo_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
 
 
 def test_a_kill_costs_one_update(tmp_path: Path) -> None:
-    path = tmp_path / "agent.npz"
+    path = tmp_path / "agent.safetensors"
     found: list[int] = []
 
     def look(done: int, total: int, metrics: Any) -> None:
@@ -186,7 +186,7 @@ def test_what_cannot_be_learned_online_is_refused(
     with pytest.raises(UnsupportedError, match="analytic"):
         agent.fit({**TOY, "backend": "simulated"})
     with pytest.raises(CheckpointError, match="nothing to save"):
-        agent.save(tmp_path / "agent.npz")
+        agent.save(tmp_path / "agent.safetensors")
     agent.fit(TOY)
     with pytest.raises(CheckpointError, match="slices"):
         agent.fit({**TOY, "slices": 9})

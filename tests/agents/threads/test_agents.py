@@ -2,27 +2,43 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_agents.threads.agents import run_episode, thread_agent_names
+from pmoss_agents import OnlineAgent
+from pmoss_agents.threads import run_episode
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.errors import CheckpointError, DescriptionError
 
-NAMES = sorted(thread_agent_names())
+NAMES = pmoss_agents.agent_names("threads")
 
 
 def short(program="fillrandom", requests=1_500_000):
     return ThreadSchedulingEnv(program=program, requests=requests, on_illegal="raise")
 
 
-def test_they_are_registered():
-    assert set(NAMES) <= set(pmoss_agents.agent_names())
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_agents_act_legally_and_come_back_from_files(name, tmp_path):
     agent = pmoss_agents.make(name)
-    agent.fit(short("mixed50"), episodes=1, checkpoint=tmp_path / "agent.npz")
-    again = pmoss_agents.load(tmp_path / "agent.npz")
+    if isinstance(agent, OnlineAgent):
+        agent.fit(short("mixed50"), checkpoint=tmp_path / "agent.safetensors")
+    else:
+        assert agent.learns == "nothing"
+        agent.save(tmp_path / "agent.safetensors")
+    again = pmoss_agents.load(tmp_path / "agent.safetensors")
     assert run_episode(short(), agent, seed=5) == run_episode(short(), again, seed=5)
+
+
+def test_a_bandit_that_was_stopped_ends_as_one_that_was_not(tmp_path):
+    def stop(done, total, metrics):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "agent.safetensors"
+    whole = pmoss_agents.make("threads-linucb", episodes=2)
+    whole.fit(short())
+    with pytest.raises(KeyboardInterrupt):
+        pmoss_agents.make("threads-linucb", episodes=2).fit(short(), progress=stop, checkpoint=path)
+    resumed = pmoss_agents.load(path)
+    resumed.fit(short())
+    for name, array in whole._state()[0].items():
+        np.testing.assert_array_equal(array, resumed._state()[0][name], err_msg=name)
 
 
 def test_rule_moves_everything_and_scheduling_domain_nothing():

@@ -374,7 +374,7 @@ def test_the_command_line(tmp_path):
     load = [*pmoss, "load", "readrandom", "--threads", "2", "--keys", "20", "--seconds", "20"]
     done = subprocess.run(
         [*pmoss, "threads", "--seconds", "2", "--epoch", "0.3", "--log", str(tmp_path / "log"),
-         "--save", str(tmp_path / "agent.npz"), "--", *load],
+         "--save", str(tmp_path / "agent.safetensors"), "--", *load],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -382,7 +382,7 @@ def test_the_command_line(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert lines
     assert set(lines[0]) >= {"epoch", "core", "action", "moved", "reward"}
-    assert pmoss_agents.load(tmp_path / "agent.npz").name == "threads-hybrid"
+    assert pmoss_agents.load(tmp_path / "agent.safetensors").name == "threads-hybrid"
     both = subprocess.run([*pmoss, "threads"], capture_output=True, text=True, check=False)
     assert both.returncode != 0
     assert "--pid" in both.stderr

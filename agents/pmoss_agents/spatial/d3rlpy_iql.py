@@ -1,15 +1,4 @@
-"""Discrete implicit Q-learning, which d3rlpy lacks, as a learnable of d3rlpy.
-
-Kostrikov et al., Offline Reinforcement Learning with Implicit Q-Learning, ICLR 2022, with a
-categorical policy. Three networks:
-
-- V(s), by expectile regression towards Q(s, a) of the data's own actions: an upper estimate of
-  what the data can do, without ever asking for the value of an action that they do not hold;
-- Q(s, a), by regression towards r + gamma V(s');
-- the policy, by cloning the data's actions with weights exp(temperature (Q(s, a) - V(s))).
-
-Only the policy knows of masks: Q is asked for actions that were taken, V for no action.
-"""
+"""Discrete implicit Q-learning as a learnable of d3rlpy, which lacks it; iql.py has its losses."""
 
 from __future__ import annotations
 
@@ -20,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pmoss_agents.spatial.d3rlpy_masked.networks import (
+from pmoss_agents.spatial.d3rlpy_networks import (
     MaskedPolicy,
     MaskedQFunctionFactory,
     TileEncoderFactory,
     create_q_functions,
 )
+from pmoss_agents.spatial.iql import policy_loss, value_loss
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 
 import_d3rlpy()
@@ -162,8 +152,6 @@ class DiscreteIQLImpl(DiscreteQFunctionMixin, QLearningAlgoImplBase):
             q = self._targ_q_func_forwarder.compute_target(batch.observations, actions, "min")
             target = modules.value_func(batch.next_observations)
         advantage = q - modules.value_func(batch.observations)
-        side = torch.where(advantage.detach() < 0, 1 - config.expectile, config.expectile)
-        value_loss = (side * advantage.square()).mean()
         q_loss = self._q_func_forwarder.compute_error(
             observations=batch.observations,
             actions=batch.actions.long(),
@@ -172,16 +160,17 @@ class DiscreteIQLImpl(DiscreteQFunctionMixin, QLearningAlgoImplBase):
             terminals=batch.terminals,
             gamma=config.gamma**batch.intervals,
         )
-        weight = (config.weight_temp * advantage.detach()).exp().clamp(max=config.max_weight)
         log_odds = modules.policy(batch.observations).log_prob(actions).view(-1, 1)
-        policy_loss = -(weight * log_odds).mean()
-
+        parts = {
+            "value_loss": value_loss(advantage, config.expectile),
+            "q_loss": q_loss,
+            "policy_loss": policy_loss(log_odds, advantage, config.weight_temp, config.max_weight),
+        }
+        loss = parts["value_loss"] + parts["q_loss"] + parts["policy_loss"]
         modules.optim.zero_grad()
-        loss = value_loss + q_loss + policy_loss
         loss.backward()
         modules.optim.step()
         soft_sync(modules.targ_q_funcs, modules.q_funcs, config.tau)
-        parts = {"q_loss": q_loss, "value_loss": value_loss, "policy_loss": policy_loss}
         return {"loss": loss.item(), **{name: part.item() for name, part in parts.items()}}
 
     def inner_predict_best_action(self, x: Sequence[Tensor]) -> Tensor:

@@ -1,0 +1,330 @@
+"""The interface of every agent: it acts, and it is kept in a file.
+
+What it learns from, if anything, decides its base: ``OfflineAgent`` learns from a dataset,
+``OnlineAgent`` by playing. Both are generic, because each domain has data and environments of its
+own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_agents import checkpoints
+from pmoss_agents.trainer import Course, Progress, train
+from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.types import COUNTER_NAMES
+
+Array = npt.NDArray[Any]
+Observation = Mapping[str, Array]
+Learns = Literal["offline", "online", "nothing"]
+
+#: What to do where an environment differs from the task.
+_WAYS_OUT = {
+    "grid": "; padding (--pad) takes it to a smaller grid",
+    "slices": "; see -e slices",
+    "order": "; see -e order",
+    "observation": "; see -e observation",
+    "readable": "; see -e counters",
+}
+
+
+class Agent(ABC):
+    """A policy that is asked for one action at a time.
+
+    Attributes:
+        name: registry name, a class attribute.
+        domain: the environment that it is for: "spatial", "threads" or "access-path".
+        learns: "offline" from a dataset, "online" by playing, or "nothing".
+        config: the agent's frozen config dataclass.
+        task: what it was fitted for, as plain JSON values; empty before the first fit().
+        dataset: id and checksum of the dataset it last learned from; empty where there is none.
+    """
+
+    name: ClassVar[str]
+    domain: ClassVar[str] = ""
+    learns: ClassVar[Learns] = "nothing"
+    Config: ClassVar[type[Any]]
+    #: Keys that the task of a fitted agent always holds.
+    TASK: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an agent that is not fitted yet.
+
+        Args:
+            **config: fields of the agent's Config.
+
+        Raises:
+            DescriptionError: a field that does not exist, or an impossible value.
+        """
+        known = {field.name for field in fields(self.Config)}
+        for key in config:
+            if key not in known:
+                raise DescriptionError(
+                    f"{self.name}: config {key!r}: unknown; known are {', '.join(sorted(known))}"
+                )
+        self.config = self.Config(**config)
+        self.task: dict[str, Any] = {}
+        self.dataset: dict[str, str] = {}
+
+    # ---- acting
+
+    @abstractmethod
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """Chooses the next action.
+
+        Args:
+            observation: of an environment of the agent's domain.
+            action_mask: (actions,) 1 = allowed; the mask in the observation if None.
+
+        Returns:
+            An allowed action.
+
+        Raises:
+            CheckpointError: the observation is of another task than the agent was fitted for.
+        """
+
+    def reset(self) -> None:  # noqa: B027 (many agents remember nothing)
+        """Begins an episode."""
+
+    def observe(self, reward: float) -> None:  # noqa: B027 (most agents have no use for it)
+        """Tells the reward of the last action."""
+
+    def check_env(self, env: Any) -> None:  # noqa: B027 (an agent may play anywhere)
+        """Raises CheckpointError for an environment of another task than the agent's."""
+
+    def check_extras(self) -> None:  # noqa: B027 (most agents need no more than to be made)
+        """Raises MissingExtraError if fit() needs a package that is not installed."""
+
+    def check_task(self, other: Mapping[str, Any], what: str = "the environment") -> None:
+        """Compares facts with the task that the agent was fitted for.
+
+        Args:
+            other: any part of a task. Keys that the agent's task lacks and values of None are not
+                compared.
+            what: whose facts these are, for the message.
+
+        Raises:
+            CheckpointError: a fact differs; names the first one and both values.
+        """
+        for key, value in other.items():
+            if value is None or key not in self.task:
+                continue
+            value = list(value) if isinstance(value, tuple) else value
+            if self.task[key] != value:
+                raise CheckpointError(
+                    f"{self.name} was fitted for {key} = {_short(self.task[key])}, but {what} has "
+                    f"{key} = {_short(value)}{_WAYS_OUT.get(key, '')}"
+                )
+
+    # ---- keeping
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays and plain JSON values that restore the agent."""
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        """Takes what _state() gave; raises CheckpointError if it does not fit the config."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes a checkpoint, whole or not at all.
+
+        Args:
+            path: of the file, by custom ``.safetensors``.
+
+        Raises:
+            CheckpointError: nothing was learned yet, training diverged, or the path's ending is
+                that of an export or of an old checkpoint.
+            MissingExtraError: safetensors is not installed.
+        """
+        if not self.task:
+            raise CheckpointError(f"{self.name}: nothing to save: call fit() first")
+        arrays, values = self._state()
+        if name := _not_finite(arrays):
+            raise CheckpointError(
+                f"{self.name}: {name} is not finite: training diverged, nothing is saved; try a "
+                "lower learning_rate"
+            )
+        header = {
+            "agent": self.name,
+            "config": asdict(self.config),
+            "task": self.task,
+            "dataset": self.dataset,
+            "values": values,
+        }
+        checkpoints.write(path, header, arrays)
+
+    @classmethod
+    def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
+        """Rebuilds an agent from what checkpoints.read() gave.
+
+        Raises:
+            CheckpointError: it does not fit this class.
+        """
+        try:
+            if name := _not_finite(arrays):
+                raise CheckpointError(f"{name} is not finite")
+            agent = cls(**header["config"])
+            agent.task = dict(header["task"])
+            if missing := [key for key in cls.TASK if key not in agent.task]:
+                raise CheckpointError(f"task: {missing[0]}: is missing")
+            agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
+            # Counters are only added at the end of their table: act() leaves out the new ones.
+            known = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])
+            agent.check_task({"counters": known}, "this version of pmoss_env")
+            agent._restore(arrays, header["values"])
+        except CheckpointError as error:
+            raise CheckpointError(f"{path}: {error}") from error
+        # What an altered header makes of shapes and numbers is any kind of error.
+        except (
+            *(ArithmeticError, AttributeError, LookupError),
+            *(RuntimeError, TypeError, ValueError),
+        ) as error:
+            raise CheckpointError(f"{path}: does not fit {cls.name}: {error}") from error
+        return agent
+
+
+class Origin(Protocol):
+    """What every dataset tells of itself."""
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def checksum(self) -> str:
+        """Of all that it holds."""
+
+
+DatasetT = TypeVar("DatasetT", bound=Origin)
+EnvT = TypeVar("EnvT")
+
+
+class OfflineAgent(Agent, Generic[DatasetT]):
+    """An agent that learns from a dataset of its domain.
+
+    Attributes:
+        updates: how many it has made.
+    """
+
+    learns: ClassVar[Learns] = "offline"
+    updates: int = 0
+
+    def fit(
+        self,
+        dataset: DatasetT,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+        allow_other_dataset: bool = False,
+    ) -> dict[str, float]:
+        """Learns from a dataset; continues where a loaded checkpoint stopped.
+
+        Args:
+            dataset: what to learn from.
+            progress: called after every update.
+            checkpoint: where to save now and then, at the end, and when interrupted.
+            allow_other_dataset: go on with another dataset of the same task.
+
+        Returns:
+            The last update's metrics.
+
+        Raises:
+            CheckpointError: the agent was fitted for another task, or to another dataset; or
+                training diverged, and the last checkpoint stays.
+            DatasetError: there is nothing to learn from these data.
+            MissingExtraError: learning needs a package that is not installed.
+        """
+        self.check_extras()
+        self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
+        origin = self._origin(dataset, allow_other_dataset)
+        with self._course(dataset) as course:
+            self.dataset = origin
+            return train(self, course, progress, checkpoint)
+
+    def task_of(self, dataset: DatasetT) -> dict[str, Any]:
+        """What an agent that is fitted to a dataset can be used for, as plain JSON values."""
+        return {}
+
+    @abstractmethod
+    def _course(self, dataset: DatasetT) -> AbstractContextManager[Course]:
+        """The updates to make, in a context that holds whatever they need.
+
+        It sets ``task``, and raises DatasetError for data that teach nothing.
+        """
+
+    def _origin(self, dataset: DatasetT, allow_other: bool) -> dict[str, str]:
+        """Id and checksum of a dataset; CheckpointError if it is not the one begun with."""
+        given = {"id": dataset.id, "checksum": dataset.checksum}
+        if self.dataset and self.dataset != given and not allow_other:
+            raise CheckpointError(
+                f"{self.name} was fitted to the dataset {self.dataset['id']} with checksum "
+                f"{self.dataset['checksum'][:12]}, but {dataset.path} is {given['id']} with "
+                f"{given['checksum'][:12]}: pass allow_other_dataset=True to go on with it"
+            )
+        return given
+
+
+class OnlineAgent(Agent, Generic[EnvT]):
+    """An agent that learns by playing.
+
+    Attributes:
+        updates: how many it has made.
+    """
+
+    learns: ClassVar[Learns] = "online"
+    updates: int = 0
+
+    def fit(
+        self,
+        env: EnvT,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> dict[str, float]:
+        """Learns by playing; continues where a loaded checkpoint stopped.
+
+        Args:
+            env: what to play in: for spatial scheduling the keyword arguments of
+                ``pmoss/SpatialScheduling-v0``, for thread scheduling an environment.
+            progress: called after every update.
+            checkpoint: where to save now and then, at the end, and when interrupted.
+
+        Returns:
+            The last update's metrics.
+
+        Raises:
+            CheckpointError: the agent was fitted for another task.
+            MissingExtraError: learning needs a package that is not installed.
+            UnsupportedError: a backend that is too slow to be played millions of times.
+        """
+        self.check_extras()
+        with self._course(env) as course:
+            return train(self, course, progress, checkpoint)
+
+    @abstractmethod
+    def _course(self, env: EnvT) -> AbstractContextManager[Course]:
+        """The updates to make, in a context that holds whatever they need; it sets ``task``."""
+
+
+def _not_finite(arrays: Mapping[str, Array]) -> str | None:
+    """The name of the first array with a number that is not finite."""
+    floats = (name for name, array in arrays.items() if array.dtype.kind == "f")
+    return next((name for name in floats if not np.isfinite(arrays[name]).all()), None)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,169 @@
+"""How agents are kept in files.
+
+A checkpoint is one safetensors file: arrays by name, and a JSON header among its metadata. Nothing
+in it is ever unpickled or imported, a checksum covers header and arrays, and it is written whole
+or not at all. Checkpoints of version 2, which were ``.npz`` files, can still be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_env import __version__
+from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.files import write_atomically
+
+Array = npt.NDArray[Any]
+
+FORMAT = "pmoss-agent"
+#: Raised by one whenever an older reader could misread a newer checkpoint.
+VERSION = 3
+#: The last version that was kept in .npz files.
+_NPZ_VERSION = 2
+SUFFIX = ".safetensors"
+#: How the names of exported policies end, which are no checkpoints.
+EXPORTED = ".pt"
+#: Endings that a checkpoint's name must not have, and why.
+_TAKEN = {
+    EXPORTED: f"is the name of an export, which cannot learn: a checkpoint ends in {SUFFIX}",
+    ".npz": f"is the name of an old checkpoint, which can only be read: new ones end in {SUFFIX}",
+}
+
+
+def check_output(path: str | Path) -> None:
+    """Refuses early what write() would refuse after hours of training.
+
+    Args:
+        path: where a checkpoint is to be written.
+
+    Raises:
+        CheckpointError: the ending is that of an export or of an old checkpoint.
+        MissingExtraError: safetensors is not installed.
+    """
+    if reason := _TAKEN.get(Path(path).suffix):
+        raise CheckpointError(f"{path}: {reason}")
+    _safetensors()
+
+
+def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Writes a checkpoint, whole or not at all.
+
+    Args:
+        path: of the file.
+        header: what the agent is, as plain JSON values; ``agent`` is its registry name.
+        arrays: what it has learned, by name.
+
+    Raises:
+        CheckpointError: see check_output().
+        MissingExtraError: safetensors is not installed.
+    """
+    check_output(path)
+    # safetensors writes an array's memory as it lies, so that it must lie in C order.
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps({**header, "code_version": __version__}, sort_keys=True)
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "header": text,
+        "sha256": _checksum(text, arrays),
+    }
+    write_atomically(path, _safetensors().numpy.save(arrays, metadata))
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays of a checkpoint.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, foreign or of a newer version.
+        MissingExtraError: safetensors is not installed.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise CheckpointError(f"{path}: does not exist")
+    return _read_npz(path) if zipfile.is_zipfile(path) else _read_safetensors(path)
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    module = _safetensors()
+    try:
+        with module.safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    # A damaged file answers with many kinds of error, depending on the bytes.
+    except Exception as error:
+        raise CheckpointError(
+            f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}"
+        ) from error
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: is not a {FORMAT} file")
+    if metadata.get("version") != str(VERSION):
+        raise CheckpointError(
+            f"{path}: version = {metadata.get('version')!r}: this version reads {VERSION}"
+        )
+    text = metadata.get("header", "")
+    if metadata.get("sha256") != _checksum(text, arrays):
+        raise CheckpointError(f"{path}: is damaged: its checksum is another")
+    return _header(path, text), arrays
+
+
+def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A checkpoint of version 2: a zip container, with the header among the arrays."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    # A damaged zip container answers with many kinds of error, depending on the bytes.
+    except Exception as error:
+        raise CheckpointError(
+            f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}"
+        ) from error
+    if "header" not in arrays:
+        raise CheckpointError(f"{path}: has no header: it is no checkpoint of ours")
+    header = _header(path, arrays.pop("header").tobytes())
+    if header.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: is not a {FORMAT} file")
+    if header.get("version") != _NPZ_VERSION:
+        raise CheckpointError(
+            f"{path}: version = {header.get('version')!r}: of .npz files this version reads "
+            f"{_NPZ_VERSION}"
+        )
+    if {name: [a.dtype.str, *a.shape] for name, a in arrays.items()} != header.get("arrays"):
+        raise CheckpointError(f"{path}: its arrays are not those that the header lists")
+    return header, arrays
+
+
+def _header(path: Path, text: str | bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: its header is no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise CheckpointError(f"{path}: its header is no JSON object")
+    return header
+
+
+def _checksum(header: str, arrays: Mapping[str, Array]) -> str:
+    """SHA-256 of the header's text, and of every array's name, type, shape and bytes."""
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _safetensors() -> ModuleType:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise MissingExtraError("safetensors", "agents") from error
+    return safetensors

@@ -1,0 +1,96 @@
+"""Configs: TOML files of settings, and how the fields of an agent's settings are checked."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable
+from dataclasses import fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pmoss_env.errors import DescriptionError
+
+CONFIGS = Path(__file__).parent / "configs"
+#: More threads than any machine has use for; far more of them end the process.
+MOST_THREADS = 1024
+
+
+def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
+    """A config: one that is committed, by name, or a ``.toml`` file by path.
+
+    The file's fields hold for every task. Tables named ``[tasks."<pattern>"]`` override them for
+    the tasks whose name the pattern (as of a shell) fits, the last one that fits winning.
+
+    Args:
+        name: of the config, or its file.
+        task: as in dataset ids: ``skylake-x-8n-btree-ycsb-a`` of
+            ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``.
+
+    Raises:
+        DescriptionError: it does not exist or is not valid TOML.
+    """
+    path = Path(name)
+    if path.suffix != ".toml":
+        path = CONFIGS / f"{name}.toml"
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as error:
+        known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
+        raise DescriptionError(
+            f"config {str(name)!r}: cannot be read; known are {known}"
+        ) from error
+    except ValueError as error:
+        raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+    if not isinstance(values.get("agent", ""), str):
+        raise DescriptionError(f"{path}: agent = {values['agent']!r}: must be a string")
+    tasks = values.pop("tasks", {})
+    if not isinstance(tasks, dict) or not all(isinstance(t, dict) for t in tasks.values()):
+        raise DescriptionError(f'{path}: tasks: must be tables, as [tasks."toy-*"]')
+    for pattern, changes in tasks.items():
+        if fnmatchcase(task, pattern):
+            values |= changes
+    return values
+
+
+def task_name(dataset_id: str) -> str:
+    """``skylake-x-8n-btree-ycsb-a`` of ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``."""
+    return dataset_id.removeprefix("pmoss/").split("/")[0]
+
+
+def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
+    """Checks the types of a config's fields, for its ``__post_init__``.
+
+    Types come first: comparing a string with a number would be a TypeError that names no field.
+
+    Args:
+        agent: whose config, for the messages.
+        config: a dataclass with postponed annotations.
+
+    Returns:
+        check(name, good, rule), which raises a DescriptionError that names field, value and rule
+        unless ``good``.
+
+    Raises:
+        DescriptionError: an int, float or bool field that holds something else.
+    """
+
+    def check(name: str, good: bool, rule: str) -> None:
+        if not good:
+            raise DescriptionError(f"{agent}: {name} = {getattr(config, name)!r}: must {rule}")
+
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.type == "int":
+            check(field.name, type(value) is int, "be a whole number")
+        elif field.type == "float":
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            check(field.name, number and math.isfinite(value), "be a finite number")
+        elif field.type == "bool":
+            check(field.name, isinstance(value, bool), "be true or false")
+        if field.name == "seed":
+            check("seed", 0 <= value < 2**32, "lie in [0, 2^32)")
+        elif field.name == "threads":
+            check("threads", 1 <= value <= MOST_THREADS, f"lie between 1 and {MOST_THREADS}")
+    return check

@@ -1,0 +1,170 @@
+"""Agents by name: our own, and those of other packages.
+
+A package adds an agent by an entry point in its ``pyproject.toml``::
+
+    [project.entry-points."pmoss.agents"]
+    mine = "my_package.agent:Mine"
+
+The class is an ``Agent`` whose ``name`` is that of the entry point. Without an entry point it goes
+by its path, ``my_package.agent:Mine``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from pmoss_agents.agent import Agent, Learns
+from pmoss_env.doors import entries, find
+from pmoss_env.doors import load as load_entry
+from pmoss_env.errors import MissingExtraError, PluginError, UnknownNameError
+
+GROUP = "pmoss.agents"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """An agent as ``pmoss agents`` shows it.
+
+    Attributes:
+        name: what make() knows it by.
+        domain: the environment that it is for; empty if it cannot be told.
+        learns: "offline" from a dataset, "online" by playing, or "nothing".
+        extra: of pmoss-env, needed to learn; empty if none is.
+        path: ``module:Class``.
+        problem: why an agent of another package cannot be loaded; empty if it can.
+    """
+
+    name: str
+    domain: str
+    learns: Learns
+    extra: str
+    path: str
+    problem: str = ""
+
+
+def _own(domain: str, folder: str, agents: Mapping[str, tuple[str, Learns, str]]) -> list[Listing]:
+    return [
+        Listing(name, domain, learns, extra, f"pmoss_agents.{folder}.{path}")
+        for name, (path, learns, extra) in agents.items()
+    ]
+
+
+#: Our own, imported when asked for: some need torch.
+OWN = {
+    listing.name: listing
+    for listing in (
+        *_own(
+            "spatial",
+            "spatial",
+            {
+                "bc": ("bc:BehaviourCloning", "offline", "d3rlpy"),
+                "bcq": ("bcq:BCQ", "offline", "d3rlpy"),
+                "cql": ("cql:CQL", "offline", "d3rlpy"),
+                "decision-transformer": (
+                    "decision_transformer:DecisionTransformer",
+                    "offline",
+                    "agents",
+                ),
+                "dqn": ("dqn:MaskedDQNAgent", "online", "online"),
+                "iql": ("iql:IQL", "offline", "d3rlpy"),
+                "maskable-ppo": ("maskable_ppo:MaskablePPOAgent", "online", "online"),
+                "percentile-bc": ("percentile_bc:PercentileBC", "offline", "d3rlpy"),
+            },
+        ),
+        *_own(
+            "access-path",
+            "access_path",
+            {
+                "always-cpu": ("fixed:AlwaysCpu", "nothing", ""),
+                "always-offload": ("fixed:AlwaysOffload", "nothing", ""),
+                "decision-tree": ("decision_tree:DecisionTree", "offline", "agents"),
+                "linear-cost": ("linear_cost:LinearCost", "offline", "agents"),
+                "linucb": ("linucb:LinUCB", "offline", ""),
+                "oracle": ("fixed:Oracle", "nothing", ""),
+            },
+        ),
+        *_own(
+            "threads",
+            "threads",
+            {
+                "threads-hybrid": ("bandits:Hybrid", "online", ""),
+                "threads-linucb": ("bandits:ThreadLinUCB", "online", ""),
+                "threads-random": ("fixed:ThreadRandom", "nothing", ""),
+                "threads-rule": ("fixed:ThreadRule", "nothing", ""),
+                "threads-scheduling-domain": ("fixed:SchedulingDomain", "nothing", ""),
+            },
+        ),
+    )
+}
+
+
+def listings() -> list[Listing]:
+    """All agents by name: ours, and those that other packages register, which are imported."""
+    return [*OWN.values(), *(_of_others(entry) for entry in entries(GROUP, OWN).values())]
+
+
+def agent_names(domain: str | None = None) -> list[str]:
+    """Names that agent_class() knows, sorted.
+
+    Args:
+        domain: only those for "spatial", "access-path" or "threads".
+
+    Raises:
+        UnknownNameError: no agent is for such a domain.
+    """
+    if domain is None:
+        return sorted([*OWN, *entries(GROUP, OWN)])
+    every = listings()
+    if domain not in (domains := {listing.domain for listing in every if listing.domain}):
+        raise UnknownNameError("domain", domain, domains)
+    return sorted(listing.name for listing in every if listing.domain == domain)
+
+
+def agent_class(name: str) -> type[Agent]:
+    """The class of an agent.
+
+    Args:
+        name: one of agent_names(), or ``module:Class``, which is imported.
+
+    Raises:
+        UnknownNameError: neither.
+        PluginError: it cannot be imported, or is no agent.
+        MissingExtraError: it needs a package that is not installed.
+    """
+    found = find("agent", name, _known())
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise PluginError(f"agent {name!r}: {found!r} is no subclass of pmoss_agents.Agent")
+    if ":" not in name and found.name != name:
+        raise PluginError(
+            f"agent {name!r}: its class calls itself {found.name!r}: entry point and class must "
+            "have the same name"
+        )
+    return found
+
+
+def registered_class(name: str) -> type[Agent]:
+    """agent_class() of a name that was read from a file: only those registered, no path.
+
+    Raises:
+        UnknownNameError: no agent of that name is registered.
+    """
+    if name not in _known():
+        raise UnknownNameError("agent", name, _known())
+    return agent_class(name)
+
+
+def _known() -> dict[str, EntryPoint]:
+    own = {name: EntryPoint(name, listing.path, GROUP) for name, listing in OWN.items()}
+    return {**own, **entries(GROUP, OWN)}
+
+
+def _of_others(entry: EntryPoint) -> Listing:
+    try:
+        found: Any = load_entry(entry)
+        facts = (str(found.domain), found.learns, str(getattr(found, "extra", "")))
+    except (AttributeError, MissingExtraError, PluginError) as error:
+        return Listing(entry.name, "", "nothing", "", entry.value, problem=str(error))
+    return Listing(entry.name, *facts, entry.value)

@@ -1,0 +1,65 @@
+"""What the agents of spatial scheduling share: the task that they were fitted for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pmoss_agents.agent import Agent
+from pmoss_datasets import Dataset
+from pmoss_env.envs.spatial.observation import meta_names
+from pmoss_env.types import COUNTER_NAMES
+
+
+class SpatialAgent(Agent):
+    """An agent that chooses a core tile for each slice, and knows which machine it learned on."""
+
+    domain = "spatial"
+    TASK: ClassVar[tuple[str, ...]] = (
+        "grid",
+        "slices",
+        "counters",
+        "order",
+        "observation",
+        "meta_names",
+    )
+
+    def check_env(self, env: Any) -> None:
+        """Refuses an environment of another task than the agent was fitted for.
+
+        Args:
+            env: a spatial scheduling environment, wrapped or bare. What it does not tell is not
+                compared.
+
+        Raises:
+            CheckpointError: it has another grid, number of slices, placement order, observation or
+                set of counters.
+        """
+        env = getattr(env, "unwrapped", env)
+        machine = getattr(env, "machine", None)
+        self.check_task(
+            {
+                "grid": None if machine is None else [machine.rows, machine.cols],
+                "slices": getattr(env, "slices", None),
+                "order": getattr(env, "order_kind", None),
+                "observation": getattr(env, "observation_mode", None),
+                "readable": getattr(env, "counters_kind", None),
+            }
+        )
+
+    def encoders(self) -> list[Any]:
+        """The state encoders of the networks that it acts by: they know the machine's domains."""
+        return []
+
+
+def task_of(dataset: Dataset) -> dict[str, Any]:
+    """What an agent fitted to ``dataset`` can be used for, as plain JSON values."""
+    given = dataset.metadata.env_kwargs
+    return {
+        "grid": [dataset.machine.rows, dataset.machine.cols],
+        "slices": dataset.slices,
+        "counters": list(COUNTER_NAMES),
+        "order": str(given.get("order", "index")),
+        "observation": str(given.get("observation", "full")),
+        "readable": str(given.get("counters", "all")),
+        "meta_names": list(meta_names(dataset.machine)),
+    }

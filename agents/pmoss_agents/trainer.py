@@ -1,0 +1,101 @@
+"""The loop of every fit(): update after update, with progress, checkpoints and Ctrl-C.
+
+An update has two parts. The first, the call of ``step``, prepares it: it may be interrupted at any
+place, for it changes no weights. It returns the second part, which does change them. Cut there, an
+update leaves weights that belong to no update, so nothing is saved then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+#: progress(done, total, metrics) after every update of a fit.
+Progress = Callable[[int, int, Mapping[str, float]], None]
+Metrics = dict[str, float]
+#: Prepares the update of a number, from 0; what it returns changes the weights.
+Step = Callable[[int], Callable[[], Metrics]]
+
+
+@dataclass(frozen=True)
+class Course:
+    """What train() runs through.
+
+    Attributes:
+        step: makes an update, see the module's docstring. Update u must depend on the agent's seed
+            and on u alone: a run that is resumed from a checkpoint then ends with the same weights
+            as one that was never stopped.
+        total: updates at the end, those made before included.
+        save_every: updates between checkpoints.
+        judge: asked for further metrics every ``save_every`` updates, and after the last one. It
+            is given the place of the checkpoint, if there is one.
+        metrics: what is told if nothing is left to do.
+    """
+
+    step: Step
+    total: int
+    save_every: int = 1
+    judge: Callable[[str | Path | None], Metrics] | None = None
+    metrics: Metrics = field(default_factory=dict)
+
+
+class Learner(Protocol):
+    """What train() needs of an agent.
+
+    Attributes:
+        updates: how many it has made; kept in its checkpoints.
+    """
+
+    updates: int
+
+    def save(self, path: str | Path) -> None:
+        """Writes a checkpoint, whole or not at all."""
+
+
+def train(
+    agent: Learner, course: Course, progress: Progress | None, checkpoint: str | Path | None
+) -> Metrics:
+    """Makes updates until there are ``course.total``.
+
+    Args:
+        agent: goes on from its ``updates``.
+        course: the updates.
+        progress: called after every update.
+        checkpoint: where to save now and then, at the end, and when interrupted.
+
+    Returns:
+        The last update's metrics.
+    """
+    metrics = course.metrics
+    torn = False
+    try:
+        while agent.updates < course.total:
+            change = course.step(agent.updates)
+            torn = True
+            metrics = change()
+            agent.updates += 1
+            torn = False
+            due = agent.updates % course.save_every == 0
+            if course.judge is not None and (due or agent.updates == course.total):
+                metrics |= course.judge(checkpoint)
+            if progress is not None:
+                progress(agent.updates, course.total, metrics)
+            if checkpoint is not None and (due or agent.updates == course.total):
+                agent.save(checkpoint)
+    except KeyboardInterrupt:
+        if checkpoint is not None and not torn:
+            agent.save(checkpoint)
+        raise
+    return metrics
+
+
+def cosine(turn: float) -> float:
+    """A share of the learning rate: falls as a cosine from 1 to a tenth.
+
+    Args:
+        turn: from 0 at the beginning to pi at the end.
+    """
+    return 0.1 + 0.45 * (1 + math.cos(turn))

@@ -1,0 +1,153 @@
+"""Checkpoints: what is written is read, old ones are read, damaged and foreign ones refused."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pmoss_agents
+from pmoss_agents import checkpoints
+from pmoss_env.errors import CheckpointError, MissingExtraError
+
+HEADER = {"agent": "threads-linucb", "config": {}, "task": {}, "values": {"updates": 3}}
+ARRAYS = {
+    "weights": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "count": np.array([1, 2], dtype=np.int64),
+    "step": np.array(7.0, dtype=np.float32),
+    "turned": np.arange(6, dtype=np.float64).reshape(2, 3).T,
+    "none": np.zeros((0, 5)),
+}
+
+
+def write_npz(path: Path, held: dict[str, Any], **change: Any) -> None:
+    """A checkpoint as version 0.1.0 wrote it."""
+    header: dict[str, Any] = {
+        "format": "pmoss-agent",
+        "version": 2,
+        "code_version": "0.1.0",
+        **HEADER,
+        "arrays": {name: [array.dtype.str, *array.shape] for name, array in held.items()},
+        **change,
+    }
+    text = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
+    np.savez(path, header=text, **held)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "agent.safetensors"
+    checkpoints.write(path, HEADER, ARRAYS)
+    header, arrays = checkpoints.read(path)
+    assert {key: header[key] for key in HEADER} == HEADER
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert (arrays[name].dtype, arrays[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(arrays[name], array)
+    assert [file.name for file in tmp_path.iterdir()] == ["agent.safetensors"]
+
+
+def test_any_reader_of_safetensors_reads_it(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    checkpoints.write(tmp_path / "agent.safetensors", HEADER, ARRAYS)
+    arrays = numpy.load_file(tmp_path / "agent.safetensors")
+    np.testing.assert_array_equal(arrays["weights"], ARRAYS["weights"])
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "agent.safetensors"
+    checkpoints.write(path, HEADER, ARRAYS)
+    clean = path.read_bytes()
+    for length in (0, 7, 8, 100, len(clean) // 2, len(clean) - 1):
+        path.write_bytes(clean[:length])
+        with pytest.raises(CheckpointError, match=r"agent\.safetensors"):
+            checkpoints.read(path)
+    path.write_bytes(clean + b"\0")
+    with pytest.raises(CheckpointError, match=r"agent\.safetensors"):
+        checkpoints.read(path)
+    for position in range(len(clean)):
+        data = bytearray(clean)
+        data[position] ^= 0x10
+        path.write_bytes(bytes(data))
+        with pytest.raises(CheckpointError, match=r"agent\.safetensors"):
+            checkpoints.read(path)
+
+
+def test_foreign_files_and_other_versions_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "agent.safetensors"
+    with pytest.raises(CheckpointError, match="does not exist"):
+        checkpoints.read(path)
+    with pytest.raises(CheckpointError, match="damaged or no checkpoint"):
+        checkpoints.read(tmp_path)
+    path.write_bytes(b"anything else, of some length")
+    with pytest.raises(CheckpointError, match="damaged or no checkpoint"):
+        checkpoints.read(path)
+    pytest.importorskip("safetensors.numpy").save_file({"a": np.zeros(3)}, path)
+    with pytest.raises(CheckpointError, match="is not a pmoss-agent file"):
+        checkpoints.read(path)
+    monkeypatch.setattr(checkpoints, "VERSION", 4)
+    checkpoints.write(path, HEADER, ARRAYS)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"version = '4': this version reads 3"):
+        checkpoints.read(path)
+
+
+def test_names_of_other_files_are_refused(tmp_path: Path) -> None:
+    for name, reason in (("agent.pt", "an export"), ("agent.npz", "an old checkpoint")):
+        with pytest.raises(CheckpointError, match=reason):
+            checkpoints.write(tmp_path / name, HEADER, ARRAYS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_old_checkpoint_is_read(tmp_path: Path) -> None:
+    agent = pmoss_agents.make("threads-linucb")
+    arrays, _ = agent._state()
+    task = agent.task
+    write_npz(tmp_path / "old.npz", arrays, task=task, values={})
+    loaded = pmoss_agents.load(tmp_path / "old.npz")
+    assert (loaded.name, loaded.task) == (agent.name, task)
+    loaded.save(tmp_path / "new.safetensors")
+    again = pmoss_agents.load(tmp_path / "new.safetensors")
+    for name, array in again._state()[0].items():
+        np.testing.assert_array_equal(array, arrays[name])
+
+
+def test_damaged_old_checkpoints_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "old.npz"
+    arrays = {"weights": np.arange(400, dtype=np.float32)}
+    write_npz(path, arrays)
+    clean = path.read_bytes()
+    data = bytearray(clean)
+    data[clean.index(arrays["weights"].tobytes()) + 4] ^= 0x10
+    for content in (clean[: len(clean) // 2], bytes(data)):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"old\.npz: is damaged or no checkpoint"):
+            checkpoints.read(path)
+    for change, reason in (
+        ({"version": 1}, "version = 1: of .npz files this version reads 2"),
+        ({"format": "other"}, "is not a pmoss-agent file"),
+        ({"arrays": {}}, "its arrays are not those"),
+    ):
+        write_npz(path, arrays, **change)
+        with pytest.raises(CheckpointError, match=reason):
+            checkpoints.read(path)
+    np.savez(path, weights=np.zeros(3))
+    with pytest.raises(CheckpointError, match="no header"):
+        checkpoints.read(path)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    np.savez(tmp_path / "old.npz", header=np.array([{}], dtype=object))
+    with pytest.raises(CheckpointError, match="allow_pickle=False"):
+        checkpoints.read(tmp_path / "old.npz")
+
+
+def test_without_safetensors_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(MissingExtraError, match=r"safetensors.*pmoss-env\[agents\]"):
+        checkpoints.check_output(tmp_path / "agent.safetensors")

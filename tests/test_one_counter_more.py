@@ -51,7 +51,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     agent = pmoss_agents.make("maskable-ppo", **sizes)
     agent.fit(ENV)
     agent.save(folder / "ppo.safetensors")
-    return folder / "dataset", [folder / "transformer.safetensors", folder / "ppo.npz"]
+    return folder / "dataset", [folder / "transformer.safetensors", folder / "ppo.safetensors"]
 
 
 @pytest.fixture

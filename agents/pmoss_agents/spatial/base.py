@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pmoss_agents.agent import Agent
 from pmoss_datasets import Dataset
 from pmoss_env.envs.spatial.observation import meta_names
+from pmoss_env.errors import DatasetError
 from pmoss_env.types import COUNTER_NAMES
 
 
@@ -52,11 +53,20 @@ class SpatialAgent(Agent):
 
 
 def task_of(dataset: Dataset) -> dict[str, Any]:
-    """What an agent fitted to ``dataset`` can be used for, as plain JSON values."""
+    """What an agent fitted to ``dataset`` can be used for, as plain JSON values.
+
+    Raises:
+        DatasetError: its episodes are of another domain.
+    """
+    if dataset.domain.name != SpatialAgent.domain:
+        raise DatasetError(
+            f"{dataset.path}: holds episodes of the domain {dataset.domain.name!r}: agents of "
+            "spatial scheduling cannot learn from them"
+        )
     given = dataset.metadata.env_kwargs
     return {
         "grid": [dataset.machine.rows, dataset.machine.cols],
-        "slices": dataset.slices,
+        "slices": dataset.steps,
         "counters": list(COUNTER_NAMES),
         "order": str(given.get("order", "index")),
         "observation": str(given.get("observation", "full")),

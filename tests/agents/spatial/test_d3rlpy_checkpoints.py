@@ -93,7 +93,7 @@ def test_the_command_trains_and_what_it_trained_acts_without_d3rlpy(tmp_path):
     task = ["-e", "machine=toy", "-e", "slices=8", "-e", "order=load"]
     collect(Recipe(env=TOY, episodes=6, reference_episodes=0), data)
 
-    def pmoss(*words, before=""):
+    def pmoss(*words, before="pass"):
         program = f"import sys; {before}; from pmoss_env.cli import main; sys.exit(main())"
         done = subprocess.run(
             [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False

@@ -1,0 +1,32 @@
+"""The map of the house in docs is that of the code."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def drawing() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("draw_house", DOCS / "draw_house.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_map_shows_every_room(drawing: ModuleType) -> None:
+    shown = set(re.findall(r">([\w/]+)</text>", drawing.PICTURE.read_text()))
+    rooms = {name.removeprefix("envs/") for _, name in drawing.house()[0]}
+    missing = rooms - shown
+    assert not missing, f"run python docs/draw_house.py: {missing} are not on the map"
+
+
+def test_no_arrow_leads_up_a_floor(drawing: ModuleType) -> None:
+    floors = list(drawing.FLOORS)
+    for room, target in drawing.house()[1]:
+        assert floors.index(room[0]) >= floors.index(target[0]), f"{room} imports {target}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from pmoss_env.baselines import ASKING, Baseline, Context, make_baseline
+from pmoss_env.baselines import Baseline, Context, asks, make_baseline
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.types import Int8Array, Int32Array
 
@@ -42,7 +42,7 @@ class SchedulePolicy:
         """Takes a baseline's name or the function itself; raises UnknownNameError."""
         self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
         #: Whether the baseline asks a backend that can be searched.
-        self.searches = getattr(self._baseline, "func", self._baseline) in ASKING
+        self.searches = asks(self._baseline)
         self._tiles: list[int] = []
         self._t = 0
 

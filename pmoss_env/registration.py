@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from pmoss_env.workloads import load_workload, workload_names
+from pmoss_env.workloads import load_workload, preset_names
 
 NAMESPACE = "pmoss"
 ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
@@ -40,7 +40,7 @@ def spatial_environments() -> dict[str, dict[str, Any]]:
                 "workload": workload,
             }
             for machine in SUITE_MACHINES
-            for workload in workload_names()
+            for workload in preset_names()
         },
     }
 

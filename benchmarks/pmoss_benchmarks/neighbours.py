@@ -6,18 +6,23 @@ the same snapshot and measured in turn, so that what drifts meets both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 from pmoss_benchmarks.evaluation import bootstrap_interval
+from pmoss_benchmarks.report import write_report
 from pmoss_env.backends import make_backend
 from pmoss_env.interference import possible_targets
 from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import Instance, Neighbour
 
+FAMILIES = ("busy_core", "cache_thrash", "memory_stream")
 SCHEDULES = ("lpt", "lpt-capacity")
 #: A neighbour that spins has the core for whole turns of the kernel's scheduler, 3 to 4 ms. With
 #: many queries in flight the other cores go on meanwhile, with few they soon wait for that one.
@@ -45,6 +50,47 @@ class Gain:
     capacity_mq_per_s: tuple[float, ...]
     ratio: float
     interval: tuple[float, float] | None
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """Median throughput of both schedules, Mq/s."""
+        return median(self.lpt_mq_per_s), median(self.capacity_mq_per_s)
+
+
+def measure_gains(
+    families: Sequence[str] | None,
+    loads: Sequence[str] | None,
+    *,
+    rounds: int,
+    out: Path | None = None,
+    progress: Callable[[str], Callable[[int, int], None]] | None = None,
+    **options: Any,
+) -> list[Gain]:
+    """Measures every family under every load.
+
+    Args:
+        families: of neighbours; None: FAMILIES.
+        loads: see measure_gain(); None: LOADS.
+        rounds: of each.
+        out: JSON file of the report.
+        progress: called with a label before each; what it returns is called with (done, total).
+        **options: of measure_gain().
+    """
+    gains = []
+    for family, load in product(families or FAMILIES, loads or LOADS):
+        told = progress(f"{family}, {load}") if progress else (lambda done, total: None)
+        gains.append(
+            measure_gain(
+                family,
+                rounds=rounds,
+                load=load,
+                on_round=lambda done, told=told: told(done, rounds),  # type: ignore[misc]
+                **options,
+            )
+        )
+    if out:
+        write_report(out, gains=[asdict(gain) for gain in gains])
+    return gains
 
 
 def measure_gain(

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from pmoss_benchmarks.evaluation.results import command_line
 from pmoss_env import __version__, _native
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import write_atomically
@@ -109,6 +110,22 @@ class Report:
                 },
             }
             write_atomically(self._path, json.dumps(content, indent=2) + "\n")
+
+
+def write_report(path: Path, **content: Any) -> None:
+    """Writes the JSON report of a benchmark, whole or not at all.
+
+    Args:
+        path: of the file.
+        **content: plain JSON; the command, the version and the machine are put before it.
+    """
+    report = {
+        "command": command_line(),
+        "version": __version__,
+        "machine": describe_machine(),
+        **content,
+    }
+    write_atomically(path, json.dumps(report, indent=1) + "\n")
 
 
 def markdown_row(cells: Sequence[str]) -> str:

@@ -6,15 +6,19 @@ Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() 
 from pmoss_env.baselines.annealing import anneal
 from pmoss_env.baselines.best_fit import best_fit, foretold_times
 from pmoss_env.baselines.catalog import (
-    ASKING,
     BASELINES,
     SEARCHES,
     SHARED_BASELINES,
     STATIC_BASELINES,
+    asks,
+    baseline_names,
+    find_baseline,
+    has_budget,
     incumbent,
+    knowledge_of,
     make_baseline,
 )
-from pmoss_env.baselines.context import Baseline, Context
+from pmoss_env.baselines.context import COUNTERS, MODEL, NOTHING, Baseline, Context, uses
 from pmoss_env.baselines.exact import branch_and_bound
 from pmoss_env.baselines.kernel_like import balance_two_levels, spread_by_misses
 from pmoss_env.baselines.load_aware import (
@@ -42,9 +46,11 @@ from pmoss_env.baselines.search import local_search
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult
 
 __all__ = [
-    "ASKING",
     "BASELINES",
+    "COUNTERS",
     "DEFAULT_BUDGET",
+    "MODEL",
+    "NOTHING",
     "SEARCHES",
     "SHARED_BASELINES",
     "STATIC_BASELINES",
@@ -52,17 +58,22 @@ __all__ = [
     "Context",
     "SearchResult",
     "anneal",
+    "asks",
     "balance_two_levels",
+    "baseline_names",
     "best_fit",
     "branch_and_bound",
     "core_speed",
+    "find_baseline",
     "foretold_times",
     "greedy",
     "greedy_capacity",
     "greedy_marginal",
     "grouped",
+    "has_budget",
     "in_runs",
     "incumbent",
+    "knowledge_of",
     "local_search",
     "longest_first",
     "lpt",
@@ -77,4 +88,5 @@ __all__ = [
     "slice_load",
     "spread",
     "spread_by_misses",
+    "uses",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import MODEL, Context, uses
 from pmoss_env.baselines.load_aware import lpt
 from pmoss_env.baselines.walk import (
     DEFAULT_BUDGET,
@@ -60,6 +60,7 @@ def anneal(
     return replace(best, evaluations=walk.used)
 
 
+@uses(MODEL, asks=True)
 def anneal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
     """Simulated annealing from LPT."""
     return anneal(context, budget).schedule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import COUNTERS, Context, uses
 from pmoss_env.baselines.load_aware import core_speed, slice_load
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import COUNTER_INDEX, Float64Array, Schedule
@@ -15,6 +15,7 @@ SLACK = 0.05
 _MEMORY = ("cycles", "cycles_mem_any", "l1d_misses")
 
 
+@uses(COUNTERS)
 def best_fit(context: Context) -> Schedule:
     """Each slice on the fullest core that it does not overfill, in the order of the episode.
 

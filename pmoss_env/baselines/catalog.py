@@ -1,13 +1,15 @@
-"""The baselines by name."""
+"""The baselines by name: ours, and those of other packages."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import cast
 
 from pmoss_env.baselines.annealing import anneal_schedule
 from pmoss_env.baselines.best_fit import best_fit
-from pmoss_env.baselines.context import Baseline, Context
+from pmoss_env.baselines.context import COUNTERS, NOTHING, Baseline, Context, uses
 from pmoss_env.baselines.exact import exact_schedule
 from pmoss_env.baselines.kernel_like import balance_two_levels, spread_by_misses
 from pmoss_env.baselines.load_aware import greedy, greedy_capacity, lpt, lpt_capacity
@@ -23,10 +25,16 @@ from pmoss_env.baselines.papers import (
     spread,
 )
 from pmoss_env.baselines.search import search_schedule
+from pmoss_env.doors import entries, load
 from pmoss_env.errors import UnknownNameError, UnsupportedError
 from pmoss_env.types import Schedule
 
+#: The entry points by which other packages add baselines: a name and a function of a Context. One
+#: that searches has a keyword ``budget``; what it may use is declared by @uses().
+GROUP = "pmoss.baselines"
 
+
+@uses(NOTHING)
 def incumbent(context: Context) -> Schedule:
     """Leaves everything where it is; UnsupportedError if nothing runs yet."""
     if context.incumbent is None:
@@ -64,37 +72,76 @@ SHARED_BASELINES: Mapping[str, Baseline] = {
     "shared-everything": shared_everything,
     "shared-nothing-node": shared_nothing_node,
 }
-#: The functions among them that ask a backend after every move.
-ASKING: tuple[Callable[..., Schedule], ...] = (*SEARCHES.values(), exact_schedule)
+_OWN: Mapping[str, Callable[..., Schedule]] = {**BASELINES, **SHARED_BASELINES}
 #: The baselines that need no measurement: what an incumbent is drawn from.
 STATIC_BASELINES = ("grouped", "spread", "mixed", "random")
+
+
+def baseline_names() -> list[str]:
+    """The baselines that give every slice a core: ours first, then those of other packages."""
+    return [*BASELINES, *entries(GROUP, own=_OWN)]
+
+
+def find_baseline(name: str, *, shared: bool = False) -> Callable[..., Schedule]:
+    """The function of a name; its declarations are in what knowledge_of() and asks() give.
+
+    Args:
+        name: one of baseline_names(), or a key of SHARED_BASELINES where those will do.
+        shared: whether workers may share slices. An environment places every slice on a core.
+
+    Raises:
+        UnknownNameError: no such baseline.
+        UnsupportedError: a baseline whose workers share slices where that will not do.
+        PluginError: a baseline of another package that cannot be loaded.
+    """
+    if name in SHARED_BASELINES and not shared:
+        raise UnsupportedError(
+            f"the baseline {name!r} lets workers share slices, which can be measured but not "
+            f"placed; those that place are {', '.join(sorted(baseline_names()))}"
+        )
+    if name in _OWN:
+        return _OWN[name]
+    others = entries(GROUP, own=_OWN)
+    if name not in others:
+        raise UnknownNameError("baseline", name, [*(_OWN if shared else BASELINES), *others])
+    return cast(Callable[..., Schedule], load(others[name]))
+
+
+def has_budget(baseline: str | Callable[..., Schedule]) -> bool:
+    """Whether a baseline takes a budget of evaluations: it has a parameter ``budget``."""
+    function = find_baseline(baseline, shared=True) if isinstance(baseline, str) else baseline
+    return "budget" in inspect.signature(function).parameters
+
+
+def asks(baseline: Callable[..., Schedule]) -> bool:
+    """Whether a baseline asks the backend of its context after every move; see uses()."""
+    return bool(getattr(getattr(baseline, "func", baseline), "asks", False))
+
+
+def knowledge_of(name: str) -> str:
+    """What a baseline may use, in words; see uses(). Of one that declares nothing: counters."""
+    return str(getattr(find_baseline(name, shared=True), "knows", COUNTERS))
 
 
 def make_baseline(name: str, *, budget: int | None = None, shared: bool = False) -> Baseline:
     """The baseline of a name.
 
     Args:
-        name: a key of BASELINES, or of SHARED_BASELINES where those will do.
-        budget: evaluations of the backend, of SEARCHES only.
-        shared: whether workers may share slices. An environment places every slice on a core.
+        name: see find_baseline().
+        budget: evaluations of the backend, of baselines that search only.
+        shared: see find_baseline().
 
     Raises:
         UnknownNameError: no such baseline.
         UnsupportedError: a budget for a baseline that does not search, or a baseline whose workers
             share slices where that will not do.
+        PluginError: a baseline of another package that cannot be loaded.
     """
-    known = {**BASELINES, **SHARED_BASELINES}
-    if name not in known:
-        raise UnknownNameError("baseline", name, known if shared else BASELINES)
-    if name in SHARED_BASELINES and not shared:
-        raise UnsupportedError(
-            f"the baseline {name!r} lets workers share slices, which can be measured but not "
-            f"placed; those that place are {', '.join(sorted(BASELINES))}"
-        )
+    baseline = find_baseline(name, shared=shared)
     if budget is None:
-        return known[name]
-    if name not in SEARCHES:
+        return baseline
+    if not has_budget(baseline):
         raise UnsupportedError(
             f"the baseline {name!r} takes no budget: only {', '.join(SEARCHES)} do"
         )
-    return partial(SEARCHES[name], budget=budget)
+    return partial(baseline, budget=budget)

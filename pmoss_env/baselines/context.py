@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,3 +39,22 @@ class Context:
 
 
 Baseline = Callable[[Context], Schedule]
+
+F = TypeVar("F", bound=Callable[..., Schedule])
+#: What a baseline may use, in the words of the tables. It stands behind ``@uses(...)``.
+NOTHING, COUNTERS, MODEL = "nothing", "the incumbent's counters", "the model"
+
+
+def uses(knows: str, *, asks: bool = False) -> Callable[[F], F]:
+    """Declares what a baseline may use.
+
+    Args:
+        knows: in words, e.g. NOTHING or COUNTERS.
+        asks: whether it asks ``context.backend`` after every move.
+    """
+
+    def declare(baseline: F) -> F:
+        baseline.knows, baseline.asks = knows, asks  # type: ignore[attr-defined]
+        return baseline
+
+    return declare

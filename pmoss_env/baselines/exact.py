@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pmoss_env.backends.base import IncrementalBackend
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import MODEL, Context, uses
 from pmoss_env.baselines.load_aware import slice_load
 from pmoss_env.baselines.search import local_search
 from pmoss_env.baselines.walk import SearchResult, searchable
@@ -90,6 +90,7 @@ def branch_and_bound(context: Context) -> SearchResult:
     return SearchResult(machine.local_schedule(best_cores), best, used)
 
 
+@uses(f"{MODEL}, branch and bound", asks=True)
 def exact_schedule(context: Context) -> Schedule:
     """The optimum of a small instance."""
     return branch_and_bound(context).schedule

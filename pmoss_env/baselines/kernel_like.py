@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import COUNTERS, Context, uses
 from pmoss_env.baselines.load_aware import slice_load
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import (
@@ -29,6 +29,7 @@ BETWEEN_NODES, WITHIN_NODE = 0.17, 0.05
 HEAVY = 2.0
 
 
+@uses(COUNTERS)
 def balance_two_levels(context: Context) -> Schedule:
     """Balances load between nodes, then between the cores of each node, by thresholds.
 
@@ -55,6 +56,7 @@ def balance_two_levels(context: Context) -> Schedule:
     return machine.local_schedule(cores)
 
 
+@uses(COUNTERS)
 def spread_by_misses(context: Context) -> Schedule:
     """Spreads the slices whose last-level misses exceed a threshold; the others stay.
 

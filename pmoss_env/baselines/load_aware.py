@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import COUNTERS, Context, uses
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
@@ -87,12 +87,14 @@ def longest_first(
     return machine.local_schedule(cores)
 
 
+@uses(COUNTERS)
 def lpt(context: Context) -> Schedule:
     """LPT over the loads in the incumbent's snapshot; UnsupportedError without a snapshot."""
     load = _measured_load(context, "lpt")
     return longest_first(load, context.machine, context.max_slices_per_core)
 
 
+@uses(COUNTERS)
 def lpt_capacity(context: Context) -> Schedule:
     """LPT that also reads how slow each core was: what a careful person does with the counters.
 
@@ -105,6 +107,7 @@ def lpt_capacity(context: Context) -> Schedule:
     return longest_first(load, context.machine, context.max_slices_per_core, speed)
 
 
+@uses(COUNTERS)
 def greedy(context: Context) -> Schedule:
     """LPT's rule in the order in which the episode places: what one step's state explains.
 
@@ -113,6 +116,7 @@ def greedy(context: Context) -> Schedule:
     return _greedy(context, _measured_load(context, "greedy"), None)
 
 
+@uses(COUNTERS)
 def greedy_capacity(context: Context) -> Schedule:
     """The rule of lpt_capacity() in the order in which the episode places.
 

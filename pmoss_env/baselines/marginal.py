@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import MODEL, Context, uses
 from pmoss_env.baselines.load_aware import lpt, slice_load
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, searchable
 from pmoss_env.errors import UnsupportedError
@@ -52,6 +52,7 @@ def greedy_marginal(
     return walk.result()
 
 
+@uses(MODEL, asks=True)
 def greedy_marginal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
     """Greedy on marginals from LPT."""
     return greedy_marginal(context, budget).schedule

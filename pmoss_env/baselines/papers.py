@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import NOTHING, Context, uses
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Int32Array, Schedule
@@ -37,21 +37,25 @@ def in_runs(context: Context, run: int) -> Schedule:
     return machine.local_schedule(cores)
 
 
+@uses(NOTHING)
 def grouped(context: Context) -> Schedule:
     """Adjacent slices on the same node and on nearby cores: the longest runs that use all nodes."""
     return in_runs(context, _grouped_run(context))
 
 
+@uses(NOTHING)
 def spread(context: Context) -> Schedule:
     """Adjacent slices on different nodes: runs of one."""
     return in_runs(context, 1)
 
 
+@uses(NOTHING)
 def mixed(context: Context) -> Schedule:
     """Between Grouped and Spread: runs of 16 for 256 slices, the square root in general."""
     return in_runs(context, min(math.isqrt(context.slices), _grouped_run(context)))
 
 
+@uses(NOTHING)
 def random(context: Context) -> Schedule:
     """Every slice on a worker core drawn uniformly, among those that still may take one."""
     workers = context.machine.workers
@@ -67,6 +71,7 @@ def random(context: Context) -> Schedule:
     return context.machine.local_schedule(cores)
 
 
+@uses(NOTHING)
 def os_default(context: Context) -> Schedule:
     """OS:D: any worker runs a query; all data lie where they were loaded, on node 0."""
     return replace(
@@ -77,16 +82,19 @@ def os_default(context: Context) -> Schedule:
     )
 
 
+@uses(NOTHING)
 def os_interleave(context: Context) -> Schedule:
     """OS:I: any worker runs a query; the pages lie on all nodes in turn."""
     return replace(grouped(context), routing="any", data="interleaved")
 
 
+@uses(NOTHING)
 def shared_everything(context: Context) -> Schedule:
     """SE:N: any worker runs a query; the data lie as under Grouped, as many slices on each node."""
     return replace(grouped(context), routing="any")
 
 
+@uses(NOTHING)
 def shared_nothing_node(context: Context) -> Schedule:
     """SN:N: any worker of the slice's node runs a query; the data lie as in SE:N."""
     return replace(grouped(context), routing="node")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_env.baselines.context import Context
+from pmoss_env.baselines.context import MODEL, Context, uses
 from pmoss_env.baselines.load_aware import lpt, slice_load
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, random_change, searchable
 from pmoss_env.types import Schedule
@@ -107,6 +107,7 @@ def _climb(search: Walk, context: Context, budget: int) -> None:
             search.attempt(steps)
 
 
+@uses(MODEL, asks=True)
 def search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
     """Local search from LPT with a budget of 2000 model evaluations."""
     return local_search(context, budget).schedule

@@ -1,4 +1,4 @@
-"""The catalogue of machines: presets by name, machine files by path, and this host."""
+"""The catalogue of machines: presets and files of others by name, any by path, and this host."""
 
 from __future__ import annotations
 
@@ -8,28 +8,44 @@ from pathlib import Path
 from pmoss_env.errors import UnknownNameError
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.random_machine import PREFIX, random_machine
+from pmoss_env.search_paths import file_of, toml_files
 
 PRESETS = Path(__file__).parent / "presets"
+#: Where other packages and the user add folders of machine files; see pmoss_env.search_paths.
+GROUP, VARIABLE = "pmoss.machines", "PMOSS_MACHINES_PATH"
 #: The name that stands for the machine this process runs on.
 HOST = "host"
 
 
 def machine_names() -> list[str]:
-    """Names that load_machine() knows, presets first."""
-    return [*sorted(path.stem for path in PRESETS.glob("*.toml")), HOST]
+    """Names that load_machine() knows, this host last."""
+    return [*toml_files(PRESETS, GROUP, VARIABLE), HOST]
 
 
-@lru_cache(maxsize=32)
 def load_machine(name: str) -> Machine:
     """The machine of a preset, of a ``.toml`` file, a made-up one, or this host.
 
     Args:
-        name: a preset's name, a path that ends in ``.toml``, "random:<seed>", or "host".
+        name: of a preset or of a file on the search path, a path that ends in ``.toml``,
+            "random:<seed>", or "host".
 
     Raises:
-        UnknownNameError: no preset has this name, or the seed is not a whole number.
-        DescriptionError: the file has a missing or impossible value.
+        UnknownNameError: no file has this name, or the seed is not a whole number.
+        DescriptionError: the file has a missing or impossible value, or two files have the name.
     """
+    if name == HOST or name.startswith(PREFIX):
+        return _load(name)
+    path = file_of(name, PRESETS, GROUP, VARIABLE)
+    if path is None:
+        raise UnknownNameError(
+            "machine", name, [*machine_names(), "random:<seed>", "path/to/machine.toml"]
+        )
+    return _load(str(path))
+
+
+@lru_cache(maxsize=32)
+def _load(name: str) -> Machine:
+    """This host, a made-up machine, or that of a path."""
     if name == HOST:
         from pmoss_env.machines.host import describe_host
 
@@ -39,11 +55,4 @@ def load_machine(name: str) -> Machine:
         if not (seed.isascii() and seed.isdigit()):
             raise UnknownNameError("machine", name, ["random:0", "random:1"])
         return random_machine(int(seed))
-    if name.endswith(".toml"):
-        return Machine.from_toml(Path(name))
-    path = PRESETS / f"{name}.toml"
-    if "/" in name or not path.is_file():
-        raise UnknownNameError(
-            "machine", name, [*machine_names(), "random:<seed>", "path/to/machine.toml"]
-        )
-    return Machine.from_toml(path)
+    return Machine.from_toml(Path(name))

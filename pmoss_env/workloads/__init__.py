@@ -1,6 +1,6 @@
 """Workloads as data: what queries an index gets."""
 
-from pmoss_env.workloads.catalog import load_workload, workload_names
+from pmoss_env.workloads.catalog import load_workload, preset_names, workload_names
 from pmoss_env.workloads.description import (
     KEY_SPACES,
     SOSD,
@@ -13,6 +13,7 @@ __all__ = [
     "SOSD",
     "Workload",
     "load_workload",
+    "preset_names",
     "resized",
     "workload_names",
 ]

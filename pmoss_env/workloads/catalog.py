@@ -1,4 +1,4 @@
-"""The catalogue of workloads: presets by name and workload files by path."""
+"""The catalogue of workloads: presets and files of others by name, any by path."""
 
 from __future__ import annotations
 
@@ -6,27 +6,37 @@ from functools import lru_cache
 from pathlib import Path
 
 from pmoss_env.errors import UnknownNameError
+from pmoss_env.search_paths import file_of, toml_files
 from pmoss_env.workloads.description import Workload
 
 PRESETS = Path(__file__).parent / "presets"
+#: Where other packages and the user add folders of workload files; see pmoss_env.search_paths.
+GROUP, VARIABLE = "pmoss.workloads", "PMOSS_WORKLOADS_PATH"
 
 
-def workload_names() -> list[str]:
-    """Names of the presets."""
+def preset_names() -> list[str]:
+    """Names of the presets: the registered ids do not depend on what is installed beside us."""
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-@lru_cache(maxsize=32)
+def workload_names() -> list[str]:
+    """Names that load_workload() knows."""
+    return list(toml_files(PRESETS, GROUP, VARIABLE))
+
+
 def load_workload(name: str) -> Workload:
-    """The workload of a preset or of a ``.toml`` file.
+    """The workload of a preset, of a file on the search path, or of a ``.toml`` file by its path.
 
     Raises:
-        UnknownNameError: no preset has this name.
-        DescriptionError: the file has a missing or impossible value.
+        UnknownNameError: no file has this name.
+        DescriptionError: the file has a missing or impossible value, or two files have the name.
     """
-    if name.endswith(".toml"):
-        return Workload.from_toml(Path(name))
-    path = PRESETS / f"{name}.toml"
-    if "/" in name or not path.is_file():
+    path = file_of(name, PRESETS, GROUP, VARIABLE)
+    if path is None:
         raise UnknownNameError("workload", name, [*workload_names(), "path/to/workload.toml"])
+    return _load(path)
+
+
+@lru_cache(maxsize=32)
+def _load(path: Path) -> Workload:
     return Workload.from_toml(path)

@@ -9,14 +9,21 @@ from hypothesis import strategies as st
 
 from pmoss_env.baselines import (
     BASELINES,
+    NOTHING,
     SEARCHES,
+    SHARED_BASELINES,
     STATIC_BASELINES,
     Context,
+    asks,
+    baseline_names,
+    has_budget,
+    knowledge_of,
     local_search,
     make_baseline,
 )
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
+from pmoss_env.policies import SchedulePolicy
 
 MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
 machines = st.sampled_from(MACHINES).map(load_machine)
@@ -86,3 +93,42 @@ def test_what_is_missing_is_named(a_context):
     backend = a_context().backend
     assert make_baseline("local-search", budget=7)(replace(a_context(), backend=backend))
     assert backend.calls <= 7
+
+
+def test_every_baseline_declares_what_it_uses():
+    for name, baseline in {**BASELINES, **SHARED_BASELINES}.items():
+        assert baseline.knows and asks(baseline) == ("the model" in baseline.knows), name
+        assert has_budget(name) == (name in SEARCHES)
+    assert {n for n in BASELINES if knowledge_of(n) == NOTHING} == {*STATIC_BASELINES, "incumbent"}
+
+
+OUTSIDE = """
+from pmoss_env.baselines import MODEL, grouped, uses
+
+def plain(context):
+    return grouped(context)
+
+@uses(MODEL, asks=True)
+def deep(context, budget=3):
+    return grouped(context)
+"""
+
+
+def test_baselines_of_other_packages_play_as_ours(a_context, tmp_path, monkeypatch):
+    info = tmp_path / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    entries = {"plain": "plain", "deep": "deep", "broken": "nothing"}
+    lines = [f"{name} = outside_baselines:{function}" for name, function in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[pmoss.baselines]", *lines]) + "\n")
+    (tmp_path / "outside_baselines.py").write_text(OUTSIDE)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert baseline_names() == [*BASELINES, "broken", "deep", "plain"]
+    assert make_baseline("plain")(a_context()) == make_baseline("grouped")(a_context())
+    assert knowledge_of("plain") == "the incumbent's counters"
+    deep = make_baseline("deep", budget=9)
+    assert deep.keywords == {"budget": 9} and SchedulePolicy(deep).searches
+    with pytest.raises(UnsupportedError, match="no budget"):
+        make_baseline("plain", budget=9)
+    with pytest.raises(PluginError, match=r"'broken' of 'pmoss\.baselines'"):
+        make_baseline("broken")

@@ -1,7 +1,10 @@
+import json
+from pathlib import Path
+
 import pytest
 
-from pmoss_benchmarks.validation import TARGETS, Laboratory, Target, choose, validate
-from pmoss_env.errors import UnknownNameError
+from pmoss_benchmarks.validation import TARGETS, Laboratory, Target, choose, read_targets, validate
+from pmoss_env.errors import DescriptionError, UnknownNameError
 
 
 def constant(value: float) -> Target:
@@ -43,3 +46,64 @@ def test_the_laboratory_measures_each_combination_once() -> None:
         "analytic", "toy", "ycsb-a", ("lpt", "grouped")
     )
     laboratory.close()
+
+
+GOOD = """
+[[target]]
+number = "1"
+statement = "s"
+source = "here"
+gate = "hard"
+low = 1.0
+high = 2.0
+expected = "1.5"
+ask = { question = "hottest-share", machine = "toy", workload = "lookups", schedule = "lpt" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"hard"', '"firm"', r"Invalid enum value 'firm' - at `\$.target\[0\].gate`"),
+        ("high = 2.0", "high = 0.5", "low = 1: must be below 0.5"),
+        ('"hottest-share"', '"hottest"', "Invalid value 'hottest'"),
+        ('machine = "toy", ', "", "missing required field `machine`"),
+        ('statement = "s"', 'statement = "s"\nmore = 1', "unknown field `more`"),
+        ("ask =", "# ask =", "ask: is missing"),
+    ],
+)
+def test_a_statement_that_is_not_well_formed_is_named(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (target,) = read_targets(tmp_path)
+    assert target.ask is not None
+    share = target.ask(Laboratory(slices=8), "analytic")
+    assert 1 / 8 <= share < 1
+    (tmp_path / "mine.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(DescriptionError, match=f"mine.toml: .*{reason}"):
+        read_targets(tmp_path)
+    (tmp_path / "mine.toml").write_text(GOOD + GOOD)
+    with pytest.raises(DescriptionError, match="number = '1': is there twice"):
+        read_targets(tmp_path)
+
+
+COMMITTED = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "validation.json"
+
+
+def test_statements_are_those_of_the_committed_verdicts() -> None:
+    verdicts = json.loads(COMMITTED.read_text())["verdicts"]
+    told = {verdict.pop("number"): verdict for verdict in verdicts}
+    assert set(told) == {target.number for target in TARGETS}
+    for target in TARGETS:
+        fields = ("statement", "source", "gate", "low", "high", "expected")
+        assert all(told[target.number][name] == getattr(target, name) for name in fields)
+
+
+@pytest.mark.parametrize("number", ["21", "22a", "22b", "26a", "27", "31"])
+def test_answers_are_those_of_the_committed_verdicts(number: str) -> None:
+    """A few that take seconds; ``pmoss benchmark validation`` asks all."""
+    (target,) = choose([number])
+    (told,) = (v for v in json.loads(COMMITTED.read_text())["verdicts"] if v["number"] == number)
+    assert target.ask is not None
+    assert target.ask(Laboratory(), "simulated") == told["got"]["simulated"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_benchmarks.cli import access_path, benchmark, demo, evaluation, explain, rollout
+from pmoss_benchmarks.cli import access_path, demo, evaluation, explain, rollout
+from pmoss_benchmarks.cli.benchmark.commands import app as benchmark
 
 commands = typer.Typer()
 commands.command(rich_help_panel="Start")(demo.demo)
 commands.command(rich_help_panel="Agents")(evaluation.evaluate)
 commands.command(rich_help_panel="Agents")(rollout.rollout)
 commands.command(rich_help_panel="Agents")(explain.explain)
-commands.add_typer(benchmark.app, name="benchmark", rich_help_panel="Benchmarks")
+commands.add_typer(benchmark, name="benchmark", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
 commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")

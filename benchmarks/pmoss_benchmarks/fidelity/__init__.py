@@ -1,5 +1,12 @@
 """`pmoss benchmark fidelity`: how far the analytic model is from the simulated server."""
 
-from pmoss_benchmarks.fidelity.card import GOALS, FidelityOptions, card, measure_cell, summary
+from pmoss_benchmarks.fidelity.card import (
+    GOALS,
+    FidelityOptions,
+    card,
+    goals_reached,
+    measure_cell,
+    summary,
+)
 
-__all__ = ["GOALS", "FidelityOptions", "card", "measure_cell", "summary"]
+__all__ = ["GOALS", "FidelityOptions", "card", "goals_reached", "measure_cell", "summary"]

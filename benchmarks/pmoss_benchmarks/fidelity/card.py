@@ -162,6 +162,41 @@ def _moves(
     return changes
 
 
+@dataclass(frozen=True)
+class Reached:
+    """How many cells reach a goal.
+
+    Attributes:
+        field: of the cells.
+        median: over the cells that have the field.
+        at_least: whether large values are good.
+        required: of every cell.
+        aim: what the project would like.
+        inside: cells that reach the required value.
+        cells: that have the field.
+    """
+
+    field: str
+    median: float
+    at_least: bool
+    required: float
+    aim: float
+    inside: int
+    cells: int
+
+
+def goals_reached(cells: Sequence[dict[str, Any]]) -> list[Reached]:
+    """Each of GOALS, held against the cells."""
+    found = []
+    medians = summary(cells)
+    for field, required, aim in GOALS:
+        at_least = field in ("tau", "sign_agreement")
+        values = [cell[field] for cell in cells if cell[field] is not None]
+        inside = sum(value >= required if at_least else value <= required for value in values)
+        found.append(Reached(field, medians[field], at_least, required, aim, inside, len(values)))
+    return found
+
+
 def summary(cells: Sequence[dict[str, Any]]) -> dict[str, float]:
     """The median over cells of every field that has a goal."""
     result = {}

@@ -18,9 +18,8 @@ from pmoss_benchmarks.off_policy.estimators import (
     whole_episode,
 )
 from pmoss_benchmarks.off_policy.logged import POLICIES, TargetPolicy, log, pair_features
-from pmoss_benchmarks.report import describe_machine
+from pmoss_benchmarks.report import write_report
 from pmoss_datasets import Behaviour, Dataset, Recipe, collect
-from pmoss_env import __version__
 from pmoss_env.types import Float64Array
 
 Progress = Callable[[str, int, int], None]
@@ -64,8 +63,8 @@ QUICK = Plan(
 )
 
 
-def run_off_policy(plan: Plan, command: str, progress: Progress) -> dict[str, Any]:
-    """Collects, estimates and rolls out; returns the report as plain JSON.
+def run_off_policy(plan: Plan, progress: Progress, out: Path | None = None) -> list[dict[str, Any]]:
+    """Collects, estimates and rolls out; returns the rows, and writes the report to ``out``.
 
     Each row is of one task, policy, horizon ("one step" on the logged states, "whole episode" from
     the logged starts) and estimator: the truth and the mean estimate in Mq/s, the root of the mean
@@ -95,13 +94,9 @@ def run_off_policy(plan: Plan, command: str, progress: Progress) -> dict[str, An
             rows += _rows(task, found)
     progress("estimating", total, total)
     settings = {**asdict(plan), "tasks": {name: dict(env) for name, env in plan.tasks.items()}}
-    return {
-        "command": command,
-        "version": __version__,
-        "machine": describe_machine(),
-        "settings": settings,
-        "rows": rows,
-    }
+    if out:
+        write_report(out, settings=settings, rows=rows)
+    return rows
 
 
 # (policy, horizon) -> the truth, the behaviour's own value, and the estimates.

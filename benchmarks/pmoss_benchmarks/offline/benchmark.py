@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
+from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
-    OPPONENTS,
     OfflineCell,
     Plan,
     cells_of,
@@ -22,6 +22,7 @@ from pmoss_benchmarks.offline.store import PARTIAL, finished
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.offline.work import OfflineWork
 from pmoss_datasets.suite import load_task, obtain
+from pmoss_env.extras import require
 
 #: progress(stage, done, total).
 Progress = Callable[[str, int, int], None]
@@ -61,10 +62,12 @@ def run_offline(
         UnknownNameError: an agent that does not exist.
         MissingExtraError: an agent that was asked for needs a package.
     """
-    usable, left_out = usable_agents(agents)
+    usable, left_out = usable_agents(plan, agents)
     cells = cells_of(plan, usable)
-    known = finished(out, plan.settings)
-    missing = [c for c in cells if c.name not in known and c.agent != OPPONENTS]
+    if any(not is_opponent(name) for name in usable):
+        require("h5py", "matplotlib")
+    known = finished(out, plan)
+    missing = [c for c in cells if c.name not in known and not is_opponent(c.agent)]
     how: dict[str, Any] = {"executor": executor, "processes": processes, "address": address}
     datasets = _datasets(plan, missing, data, progress, how)
     results = finish_cells(

@@ -10,16 +10,13 @@ from typing import Any
 
 import pmoss_agents
 from pmoss_agents.configs import read_config
+from pmoss_benchmarks.offline.opponents import OPPONENTS, is_opponent, opponent_names
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.suite import TOY, load_task, task_names
-from pmoss_env.baselines import BASELINES, SHARED_BASELINES, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, find_baseline
 from pmoss_env.errors import DescriptionError, MissingExtraError, UnknownNameError
 
-#: The agent of the cells in which all non-learning opponents play.
-OPPONENTS = "opponents"
-#: The non-learning opponents.
-BASELINE_NAMES = tuple(name for name in BASELINES if name != "incumbent")
 #: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
 #: neither a dataset nor the other of both has.
 EVALUATION_SEED, VALIDATION_SEED = 101, 1001
@@ -56,7 +53,7 @@ class Plan:
     checkpoints: int = 5
     search_budget: int = 2000
     random_schedules: int = 100
-    opponents: tuple[str, ...] = BASELINE_NAMES
+    opponents: tuple[str, ...] = field(default_factory=opponent_names)
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,7 +63,7 @@ class Plan:
             load_track(track)
         tier(self.tier)
         for name in self.opponents:
-            make_baseline(name)
+            find_baseline(name)
         for name in ("seeds", "episodes", "validation_episodes", "checkpoints"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
@@ -149,12 +146,12 @@ SUITES: Mapping[str, Plan] = {
 
 @dataclass(frozen=True)
 class OfflineCell:
-    """One run: of an agent, or of all opponents.
+    """One run: of an agent, or of an opponent.
 
     Attributes:
         track: name.
         task: name.
-        agent: name, or OPPONENTS.
+        agent: name of an agent, or of a baseline.
         seed: of training; it also chooses the episodes of the evaluation.
         config: the agent's config and the recipe of its data in short: results of others are not
             taken for its own.
@@ -185,39 +182,45 @@ def recipe_of(plan: Plan, track: str, task: str) -> Recipe:
     return Recipe.from_dict({**tier(plan.tier), "tier": plan.tier, "env": env})
 
 
-def usable_agents(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
-    """The agents of the benchmark, and of those left out why.
+def usable_agents(
+    plan: Plan, asked: Sequence[str] | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """The agents and opponents of the benchmark, and of those left out why.
 
     Args:
-        asked: names, which then must be usable; None: all agents of spatial scheduling.
+        plan: names the opponents.
+        asked: names, which then must be usable; OPPONENTS stands for all of them. None: all.
 
     Raises:
         UnknownNameError: no such agent.
         MissingExtraError: an agent that was asked for needs a package that is not installed.
     """
     known = pmoss_agents.agent_names("spatial")
+    opponents = (*plan.opponents, *SHARED_BASELINES)
     for name in asked or ():
-        if name not in (*known, OPPONENTS):
-            raise UnknownNameError("agent", name, [*known, OPPONENTS])
+        if name not in (*known, OPPONENTS, *opponents):
+            raise UnknownNameError("agent", name, [*known, OPPONENTS, *opponents])
     usable: list[str] = []
     left_out: dict[str, str] = {}
     for name in [OPPONENTS, *known] if asked is None else asked:
+        if name == OPPONENTS or name in opponents:
+            usable += opponents if name == OPPONENTS else [name]
+            continue
         try:
-            if name != OPPONENTS:
-                pmoss_agents.make(name).check_extras()
+            pmoss_agents.make(name).check_extras()
         except MissingExtraError as error:
             if asked is not None:
                 raise
             left_out[name] = str(error)
         else:
             usable.append(name)
-    return usable, left_out
+    return list(dict.fromkeys(usable)), left_out
 
 
 def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
     """All cells of a plan: seed by seed, and those that meet the same episodes are neighbours."""
     return [
-        OfflineCell(track, task, agent, seed, _digest(plan, track, agent, task))
+        OfflineCell(track, task, agent, seed, digest(plan, track, agent, task))
         for track in plan.tracks
         for seed in range(plan.seeds)
         for task in plan.tasks
@@ -227,14 +230,20 @@ def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
 
 
 def is_current(plan: Plan, name: str) -> bool:
-    """Whether a cell's result is of the config and data that its agent has now, by its name."""
+    """Whether a cell's result is of the config and data that its agent has now, by its name.
+
+    The results of an agent or opponent that is not installed here stay.
+    """
     track, task, agent, _, config = name.split("/")
-    return _digest(plan, track, agent, task) == config
+    if not is_opponent(agent) and agent not in pmoss_agents.agent_names("spatial"):
+        return True
+    return digest(plan, track, agent, task) == config
 
 
-def _digest(plan: Plan, track: str, agent: str, task: str) -> str:
-    facts: Any = [*plan.opponents, *SHARED_BASELINES]
-    if agent != OPPONENTS:
+def digest(plan: Plan, track: str, agent: str, task: str) -> str:
+    """What decides a cell besides its other names, in eight hexadecimal digits."""
+    facts: Any = {"baseline": agent}
+    if not is_opponent(agent):
         made = pmoss_agents.make(agent, **config_of(plan, agent, task))
         # With all defaults: a new field, or another default, is another agent.
         facts = {"config": asdict(made.config)}

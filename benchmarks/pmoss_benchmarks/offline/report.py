@@ -13,7 +13,8 @@ import numpy as np
 
 from pmoss_benchmarks.evaluation import EpisodeResult, aggregate, command_line
 from pmoss_benchmarks.offline.curves import draw_curves
-from pmoss_benchmarks.offline.plan import BASELINE_NAMES, OPPONENTS, Plan
+from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent, opponent_names
+from pmoss_benchmarks.offline.plan import Plan
 from pmoss_benchmarks.offline.scores import (
     REPETITIONS,
     STATISTICS,
@@ -25,7 +26,7 @@ from pmoss_benchmarks.offline.tracks import TRACKS
 from pmoss_benchmarks.offline.work import best_name, to_rows
 from pmoss_benchmarks.report import describe_machine, markdown_row
 from pmoss_env import __version__
-from pmoss_env.baselines import SEARCHES, SHARED_BASELINES, STATIC_BASELINES
+from pmoss_env.baselines import SHARED_BASELINES, has_budget, knowledge_of
 from pmoss_env.files import write_atomically
 
 #: Schedules without an idea, learned or not: what a learned agent has to beat.
@@ -76,10 +77,9 @@ def write_report(
 
 
 def _position(name: str) -> tuple[Any, ...]:
-    """Where a cell stands: opponents first, then agents by name and seed."""
+    """Where a cell stands: opponents first, then agents; by name and seed."""
     track, task, agent, seed, _ = name.split("/")
-    tracks = list(TRACKS)
-    return tracks.index(track), task, agent != OPPONENTS, agent, int(seed)
+    return list(TRACKS).index(track), task, not is_opponent(agent), agent, int(seed)
 
 
 def summarise(rows: Mapping[str, list[EpisodeResult]]) -> dict[str, Any]:
@@ -133,9 +133,11 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
     columns = ["policy", "knows", "IQM", "best", "median", "mean", *tasks]
     columns += ["illegal", "training s", "ms / decision", "command"]
     lines = [markdown_row(columns), markdown_row(["---"] * len(columns))]
-    agents = list(dict.fromkeys(c["agent"] for c in cells if c["agent"] != OPPONENTS))
+    agents = list(dict.fromkeys(c["agent"] for c in cells if has_learned(c)))
     played = {name for task in tasks for name in found["tasks"][task]}
-    names = [name for name in (*BASELINE_NAMES, *agents) if name in played]
+    others = dict.fromkeys(p for c in cells if not has_learned(c) for p in c["policies"])
+    opponents = [*(name for name in opponent_names() if name in others), *others]
+    names = [name for name in dict.fromkeys((*opponents, *agents)) if name in played]
     for name in sorted(names, key=lambda name: -_rank(found, name)):
         of_tasks = [found["tasks"][task].get(name) for task in tasks]
         overall = found["overall"].get(name, {})
@@ -178,12 +180,11 @@ def _rank(found: Mapping[str, Any], name: str) -> float:
 
 def _knows(name: str, cells: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
     """What a policy may use: an equal budget is stated where there is one."""
-    if name == "exact":
-        return "the model, branch and bound"
-    if name in SEARCHES:
-        return f"the model, {settings['search_budget']} evaluations per episode"
     if not cells:
-        return "nothing" if name in STATIC_BASELINES else "the incumbent's counters"
+        if not is_opponent(name):
+            return ""  # of a package that is not installed here
+        budget = f", {settings['search_budget']} evaluations per episode"
+        return knowledge_of(name) + budget * has_budget(name)
     source = cells[0]["training"]["source"]
     if "steps" in source:
         return f"{source['steps']} steps of the environment"
@@ -217,7 +218,9 @@ def _shared(
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for task in tasks:
         for name in SHARED_BASELINES:
-            episodes = [e for c in opponents if c["task"] == task for e in c["shared"][name]]
+            episodes = [
+                e for c in opponents if c["task"] == task for e in c["shared"].get(name, ())
+            ]
             scores = [score for _, score in episodes if score is not None]
             if scores:
                 mean = float(np.mean([throughput for throughput, _ in episodes]))

@@ -15,7 +15,8 @@ from pmoss_benchmarks.evaluation import (
     read_results,
     write_results,
 )
-from pmoss_benchmarks.offline.plan import EVALUATION_SEED
+from pmoss_benchmarks.offline.opponents import OPPONENTS, split_cell
+from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, digest
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_datasets.suite import load_task
 from pmoss_env import __version__
@@ -29,8 +30,10 @@ README = "README.md"
 HEADING = "# Offline benchmark"
 
 
-def finished(out: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Results, by the cell's name, that an earlier run with these settings left in ``out``.
+def finished(out: Path, plan: Plan) -> dict[str, dict[str, Any]]:
+    """Results, by the cell's name, that an earlier run with the plan's settings left in ``out``.
+
+    A cell that all opponents shared (version 0.1.0) becomes one cell for each of them.
 
     Raises:
         DatasetError: they are of other settings or of another version, or the folder holds
@@ -50,7 +53,7 @@ def finished(out: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]
         raise DatasetError(
             f"{path}: is no summary of this benchmark: choose another folder, or remove it"
         ) from error
-    if of != (__version__, dict(settings)):
+    if of != (__version__, plan.settings):
         raise DatasetError(
             f"{path}: holds results of another plan or version: choose another folder, or remove it"
         )
@@ -58,7 +61,7 @@ def finished(out: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]
         (track, task): read_results(rows_path(out, track, task))[1]
         for track, task in dict.fromkeys((c["track"], c["task"]) for c in summary["cells"].values())
     }
-    return {
+    results = {
         name: {
             **{key: value for key, value in cell.items() if key not in _CELL},
             "rows": [
@@ -69,6 +72,17 @@ def finished(out: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]
         }
         for name, cell in summary["cells"].items()
     }
+    found: dict[str, dict[str, Any]] = {}
+    for name, result in results.items():
+        cell = summary["cells"][name]
+        if cell["agent"] != OPPONENTS:
+            found[name] = result
+            continue
+        track, task, seed = cell["track"], cell["task"], cell["seed"]
+        for opponent, own in split_cell(result).items():
+            code = digest(plan, track, opponent, task)
+            found[OfflineCell(track, task, opponent, seed, code).name] = own
+    return found
 
 
 #: What facts_of() adds to a result that it takes the rows from.

@@ -10,9 +10,10 @@ import numpy as np
 
 from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
+from pmoss_benchmarks.evaluation.scoring import Judge, score_of
+from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,
-    OPPONENTS,
     VALIDATION_SEED,
     OfflineCell,
     Plan,
@@ -21,7 +22,7 @@ from pmoss_benchmarks.offline.plan import (
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.offline.training import trained
 from pmoss_datasets.suite import load_task
-from pmoss_env.baselines import SEARCHES, SHARED_BASELINES, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, asks, has_budget, make_baseline
 from pmoss_env.baselines.exact import MOST_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
@@ -53,15 +54,16 @@ class OfflineWork:
     def __call__(self, cell: OfflineCell) -> dict[str, Any]:
         """The result of a cell as plain JSON.
 
-        ``rows`` holds the rows of the evaluation. The opponents have ``shared``, throughputs and
-        scores of schedules whose workers share slices: no actions lead to them; and ``absent``,
-        who could not play and why. An agent has ``training`` and ``curve``, updates and validation
-        score of each checkpoint; one that refuses the task or its data has ``refused`` alone.
+        ``rows`` holds the rows of the evaluation. An opponent whose workers share slices has
+        ``shared`` instead, throughputs and scores: no actions lead to its schedules. One that
+        cannot play has ``absent``, by its name the reason. An agent has ``training`` and ``curve``,
+        updates and validation score of each checkpoint; one that refuses the task or its data has
+        ``refused`` alone.
         """
-        if cell.agent == OPPONENTS:
-            policies, absent = self._opponents(cell)
-            rows = self._rows(cell, policies, EVALUATION_SEED)
-            return {"rows": rows, "shared": self._shared(cell), "absent": absent}
+        if cell.agent in SHARED_BASELINES:
+            return {"rows": [], "shared": {cell.agent: self._shared(cell)}}
+        if is_opponent(cell.agent):
+            return self._opponent(cell)
         try:
             return self._learned(cell)
         except (CheckpointError, DatasetError, UnsupportedError) as error:
@@ -72,50 +74,54 @@ class OfflineWork:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _opponents(self, cell: OfflineCell) -> tuple[dict[str, Any], dict[str, str]]:
-        """The opponents that can play, and of the others why they cannot."""
-        budget = self._plan.search_budget
+    def _opponent(self, cell: OfflineCell) -> dict[str, Any]:
+        """The rows of an opponent; none, and why, if it cannot play."""
+        searches = has_budget(cell.agent)
+        baseline = make_baseline(cell.agent, budget=self._plan.search_budget if searches else None)
         env = SpatialSchedulingEnv(**self._env(cell))
-        env.reset(seed=0)
-        context = env.context(np.random.default_rng(0))
-        small = env.machine.workers.size**env.slices <= MOST_SCHEDULES
-        env.close()
-        policies: dict[str, Any] = {}
-        absent: dict[str, str] = {}
-        for name in self._plan.opponents:
-            searches = name in SEARCHES
-            if name == "exact" and not small:
-                continue
-            baseline = make_baseline(name, budget=budget if searches else None)
-            try:
-                if not searches and name != "exact":
-                    baseline(context)
-            except UnsupportedError as error:
-                absent[name] = str(error)
-            else:
-                policies[name] = SchedulePolicy(baseline)
-        return policies, absent
+        try:
+            env.reset(seed=0)
+            if cell.agent == "exact" and env.machine.workers.size**env.slices > MOST_SCHEDULES:
+                return {"rows": []}
+            if not asks(baseline):
+                baseline(env.context(np.random.default_rng(0)))
+        except UnsupportedError as error:
+            return {"rows": [], "absent": {cell.agent: str(error)}}
+        finally:
+            env.close()
+        policies = {cell.agent: SchedulePolicy(baseline)}
+        return {"rows": self._rows(cell, policies, EVALUATION_SEED)}
 
-    def _shared(self, cell: OfflineCell) -> dict[str, list[list[float | None]]]:
-        """Throughput (Mq/s) and score of the schedules that can be measured only, per episode."""
-        seed = EVALUATION_SEED + cell.seed
-        known = self._references[f"{cell.track}/{cell.task}"]
-        found: dict[str, list[list[float | None]]] = {name: [] for name in SHARED_BASELINES}
+    def _shared(self, cell: OfflineCell) -> list[list[float | None]]:
+        """Throughput (Mq/s) and score of a schedule that can be measured only, per episode."""
+        plan = self._plan
+        known = self._known(cell)
+        found: list[list[float | None]] = []
         env = SpatialSchedulingEnv(**self._env(cell))
-        for episode in range(self._plan.episodes):
-            env_seed = episode_seed(seed, episode)
+        judge: Judge | None = None
+        for episode in range(plan.episodes):
+            env_seed = episode_seed(EVALUATION_SEED + cell.seed, episode)
             env.reset(seed=env_seed)
+            judge = judge or Judge(env)
+            judge.set_instance(env.session.instance)
+            if env_seed not in known:
+                known[env_seed] = judge.reference(
+                    env, env_seed, plan.search_budget, plan.random_schedules
+                )
             backend = env.session.new_backend()
             context = env.context(np.random.default_rng((env_seed, 2)))
-            low, high = known[env_seed]
-            for name in SHARED_BASELINES:
-                schedule = make_baseline(name, shared=True)(context)
-                throughput = backend.measure(schedule, seed=0).throughput
-                score = 100 * (throughput - low) / (high - low) if high > low else None
-                found[name].append([throughput, score])
+            schedule = make_baseline(cell.agent, shared=True)(context)
+            throughput = backend.measure(schedule, seed=0).throughput
+            found.append([throughput, score_of(throughput, *known[env_seed])])
             backend.close()
+        if judge is not None:
+            judge.close()
         env.close()
         return found
+
+    def _known(self, cell: OfflineCell) -> dict[int, tuple[float, float]]:
+        """Scores 0 and 100 of the world of a cell, as far as they are known, by seed."""
+        return self._references.setdefault(f"{cell.track}/{cell.task}", {})
 
     def _env(self, cell: OfflineCell) -> dict[str, Any]:
         env = load_track(cell.track).evaluation_env(load_task(cell.task).env)
@@ -180,7 +186,7 @@ class OfflineWork:
             episodes_per_seed=episodes or plan.episodes,
             search_budget=plan.search_budget,
             random_schedules=plan.random_schedules,
-            references=self._references.setdefault(f"{cell.track}/{cell.task}", {}),
+            references=self._known(cell),
         )
         return [asdict(row) for row in found.rows]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.evaluation import command_line
 from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
@@ -16,7 +17,7 @@ from pmoss_benchmarks.performance.sampling import measure_sampling
 from pmoss_benchmarks.performance.scan import measure_scan
 from pmoss_benchmarks.performance.simulator import measure_simulator
 from pmoss_benchmarks.performance.vector_environment import measure_vector_environment
-from pmoss_benchmarks.report import Figure
+from pmoss_benchmarks.report import Figure, Report
 from pmoss_env.errors import UnknownNameError
 
 #: What can be measured; each gives its figures.
@@ -35,18 +36,33 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
 
 
 def run_performance(
-    parts: Sequence[str], **options: Any
-) -> Iterator[tuple[str, Callable[[], list[Figure]]]]:
-    """The parts by name, and what measures each.
+    parts: Sequence[str] | None,
+    out: Path | None = None,
+    announce: Callable[[str], None] = lambda part: None,
+    **options: Any,
+) -> tuple[Report, list[Figure]]:
+    """Measures parts and writes the report after each.
 
     Args:
-        parts: keys of PARTS.
+        parts: keys of PARTS; None: all.
+        out: JSON file; parts that it holds and that are not measured stay.
+        announce: called with each part before it is measured.
         **options: ``rounds`` of every part; ``keys`` of the index and the simulator.
+
+    Returns:
+        The report, and the figures that were measured now.
 
     Raises:
         UnknownNameError: no such part.
+        DescriptionError: ``out`` holds something else, or figures of another machine.
     """
-    for part in parts:
+    for part in parts or ():
         if part not in PARTS:
             raise UnknownNameError("part", part, PARTS)
-    return ((part, partial(PARTS[part], **options)) for part in parts)
+    report = Report(out)
+    measured: list[Figure] = []
+    for part in parts or PARTS:
+        announce(part)
+        report.add(part, command_line(), PARTS[part](**options))
+        measured += report.parts[part]
+    return report, measured

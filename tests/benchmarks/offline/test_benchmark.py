@@ -13,7 +13,9 @@ import pytest
 
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
-from pmoss_benchmarks.offline.plan import OPPONENTS, cells_of, is_current
+from pmoss_benchmarks.offline.opponents import OPPONENTS
+from pmoss_benchmarks.offline.plan import cells_of, is_current, usable_agents
+from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -113,7 +115,8 @@ def test_a_killed_run_loses_only_the_running_cell(whole: Any, data: Path, tmp_pa
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
     kept = (out / "cells.partial").read_text().splitlines()
-    assert 2 <= len(kept) < 5
+    total = len(cells_of(PLAN, usable_agents(PLAN, [OPPONENTS, AGENT])[0]))
+    assert 2 <= len(kept) <= total
     first = json.loads(kept[1])["cell"]
     told: list[tuple[int, int]] = []
     run_offline(
@@ -123,7 +126,7 @@ def test_a_killed_run_loses_only_the_running_cell(whole: Any, data: Path, tmp_pa
         agents=[OPPONENTS, AGENT],
         progress=lambda stage, done, total: told.append((done, total)),
     )
-    assert told[0] == (len(kept) - 1, 4)
+    assert told[0] == (len(kept) - 1, total)
     assert rows_of(out) == rows_of(whole[0])
     assert first in json.loads((out / "summary.json").read_text())["cells"]
 
@@ -209,11 +212,11 @@ def test_a_folder_of_something_else_is_left_as_it_is(
 
 
 def test_results_of_other_data_or_another_config_are_not_taken() -> None:
-    agents = [OPPONENTS, AGENT, "dqn"]
+    agents = ["lpt", "os-default", AGENT, "dqn"]
     others = {
         "data": replace(PLAN, tier="expert"),
         "config": replace(PLAN, changes={AGENT: {**SMALL, "updates": 5}}),
-        "opponents": replace(PLAN, opponents=FEW[:2]),
+        "opponents": replace(PLAN, opponents=("spread",)),
     }
     names = [cell.name for cell in cells_of(PLAN, agents)]
     assert all(is_current(PLAN, name) for name in names)
@@ -222,7 +225,49 @@ def test_results_of_other_data_or_another_config_are_not_taken() -> None:
         for what, plan in others.items()
     }
     # Who learns online has no data.
-    assert stale == {"data": {AGENT}, "config": {AGENT}, "opponents": {OPPONENTS}}
+    assert stale == {"data": {AGENT}, "config": {AGENT}, "opponents": set()}
+
+
+def test_another_opponent_adds_only_its_own_cells(whole: Any, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole[0], out)
+    plan = replace(PLAN, opponents=(*FEW, "grouped"))
+    told: list[tuple[int, int]] = []
+    summary = run_offline(
+        plan,
+        out,
+        data,
+        agents=[OPPONENTS, AGENT],
+        progress=lambda stage, done, total: told.append((done, total)),
+    )
+    done, total = told[0]
+    assert total - done == plan.seeds
+    assert len([row for row in rows_of(out) if row[0] != "grouped"]) == len(rows_of(whole[0]))
+    assert "grouped" in summary["tracks"]["same-task"]["overall"]
+
+
+COMMITTED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "offline"
+
+
+@pytest.mark.parametrize(("suite", "missing"), [("quick", 0), ("core", 0), ("machines", 190)])
+def test_the_committed_cells_of_opponents_count_as_finished(suite: str, missing: int) -> None:
+    plan = SUITES[suite]
+    cells = cells_of(plan, usable_agents(plan, [OPPONENTS])[0])
+    known = finished(COMMITTED / suite, plan)
+    assert sum(cell.name not in known for cell in cells) == missing
+    assert not {name.split("/")[2] for name in known} & {OPPONENTS}
+
+
+def test_opponents_play_as_in_the_committed_results(tmp_path: Path) -> None:
+    plan = SUITES["quick"].part(tracks=["interference"])
+    names = ["random", "best-fit", "os-default"]
+    run_offline(plan, tmp_path / "out", tmp_path, agents=names)
+    now, then = finished(tmp_path / "out", plan), finished(COMMITTED / "quick", plan)
+    assert len(now) == len(names) * plan.seeds
+    for name, result in now.items():
+        for row in (*result["rows"], *then[name]["rows"]):
+            del row["seconds_per_decision"]
+        assert result == then[name]
 
 
 def test_names_that_are_not_there_are_refused(data: Path, tmp_path: Path) -> None:
@@ -238,8 +283,9 @@ def test_names_that_are_not_there_are_refused(data: Path, tmp_path: Path) -> Non
 
 def test_suites_have_the_cells_that_they_promise() -> None:
     core: Plan = SUITES["core"]
-    cells = cells_of(core, [OPPONENTS, AGENT])
-    assert len(cells) == 3 * 5 * 2
+    opponents = usable_agents(core, [OPPONENTS])[0]
+    cells = cells_of(core, [*opponents, AGENT])
+    assert len(cells) == 3 * 5 * (len(opponents) + 1)
     assert len({cell.name for cell in cells}) == len(cells)
     standard = cells_of(SUITES["standard"], [AGENT])
     # No other mix of operations is there for the R-tree.

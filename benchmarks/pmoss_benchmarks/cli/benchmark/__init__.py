@@ -1,0 +1,1 @@
+"""`pmoss benchmark ...`: the figures this project publishes."""

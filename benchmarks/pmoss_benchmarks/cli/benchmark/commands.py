@@ -1,0 +1,23 @@
+"""`pmoss benchmark`: one command per benchmark."""
+
+from __future__ import annotations
+
+import typer
+
+from pmoss_benchmarks.cli.benchmark.access_path import access_path
+from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
+from pmoss_benchmarks.cli.benchmark.headroom import headroom
+from pmoss_benchmarks.cli.benchmark.neighbours import neighbours
+from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
+from pmoss_benchmarks.cli.benchmark.offline import offline
+from pmoss_benchmarks.cli.benchmark.performance import performance
+from pmoss_benchmarks.cli.benchmark.threads import threads
+from pmoss_benchmarks.cli.benchmark.validation import validation
+
+app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
+for command in (performance, fidelity, headroom, neighbours, validation):
+    app.command()(command)
+app.command("off-policy")(off_policy)
+app.command()(offline)
+app.command("access-path")(access_path)
+app.command()(threads)

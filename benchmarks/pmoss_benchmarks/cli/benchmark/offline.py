@@ -1,0 +1,93 @@
+"""`pmoss benchmark offline`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.output import check_output
+
+
+def offline(
+    suite: Annotated[
+        str,
+        typer.Option(
+            help="core (an hour on two cores), machines (the paper's five), standard or quick."
+        ),
+    ] = "core",
+    task: Annotated[
+        list[str] | None, typer.Option(help="Only this task of the suite's; repeatable.")
+    ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="same-task, interference, noise, ...; repeatable; default: the suite's."),
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(help="Agent, or opponents (all that do not learn); repeatable; default: all."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs per agent and task; default: the suite's.", min=1)
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", "-j", help="Cells at a time; with ray 0: all CPUs.")
+    ] = 1,
+    executor: Annotated[str, typer.Option(help="processes, or ray for a cluster.")] = "processes",
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; none: start one here.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results; default: runs/offline/SUITE.")
+    ] = None,
+) -> None:
+    """Train every agent on the same data and let it place what no dataset holds.
+
+    Interrupted or killed, the same command goes on: finished cells are kept in the folder OUT, and
+    a command with other agents, tasks or tracks adds to it. README.md there has the tables.
+
+    Example: pmoss benchmark offline --suite quick --agent opponents --agent decision-transformer
+    """
+    from pmoss_benchmarks.offline import SUITES, run_offline
+    from pmoss_datasets.catalog import default_root
+    from pmoss_env.errors import UnknownNameError
+
+    if suite not in SUITES:
+        raise UnknownNameError("suite", suite, SUITES)
+    folder = out or Path("runs/offline") / suite
+    check_output(folder, folder=True)
+    with Stages() as progress:
+        summary = run_offline(
+            SUITES[suite].part(task, track, seeds),
+            folder,
+            data or default_root(),
+            agents=agent,
+            executor=executor,
+            processes=processes,
+            address=ray_address,
+            progress=progress,
+        )
+    for name, found in summary["tracks"].items():
+        # From the lowest to the highest; each agent's last checkpoint, the best one is in the file.
+        policies = sorted(found["overall"].items(), key=lambda item: item[1]["iqm"]["value"])
+        rows = [
+            (policy, *(_with_interval(of[key]) for key in ("iqm", "mean")))
+            for policy, of in policies
+            if not policy.endswith(" (best)")
+        ]
+        title = f"Track {name}: scores over {len(found['tasks'])} tasks"
+        console.print(table(title, ["policy", ">IQM [95 %]", ">mean [95 %]"], rows))
+    for reason in summary["left_out"].values():
+        console.print(f"left out: {reason}", highlight=False)
+    console.print(f"written to {folder}")
+
+
+def _with_interval(estimate: dict[str, float | None]) -> str:
+    value, low, high = (estimate[key] for key in ("value", "low", "high"))
+    return f"{value:.1f}" if low is None else f"{value:.1f} [{low:.1f}, {high:.1f}]"

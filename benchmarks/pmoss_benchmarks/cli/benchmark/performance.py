@@ -1,0 +1,60 @@
+"""`pmoss benchmark performance`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pmoss_env.cli.console import console, table
+from pmoss_env.cli.output import check_output
+
+
+def performance(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="environment, vector-environment, datasets, decision-transformer, index, rtree, "
+            "runtime, simulator, sampling or scan; repeatable."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,
+    keys: Annotated[int, typer.Option(help="Records in the index.")] = 30_000_000,
+    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+) -> None:
+    """How fast the parts are: environment step, placement by the model, index lookups.
+
+    OUT is written after every part; parts that it holds and that are not measured stay.
+
+    Example: pmoss benchmark performance --only index --keys 1000000
+    """
+    from pmoss_benchmarks.performance import run_performance
+
+    if out:
+        check_output(out)
+    report, measured = run_performance(
+        only,
+        out,
+        lambda part: console.print(f"measuring {part} ..."),
+        rounds=rounds,
+        keys=keys,
+    )
+    console.print(
+        table(
+            f"Performance on {report.machine['cpu_model']}, {report.machine['cpus']} CPUs",
+            ["figure", ">median", ">least", ">most", "unit", "goal", "reached"],
+            [
+                (
+                    f.name,
+                    *(f"{value:.4g}" for value in (f.median, f.low, f.high)),
+                    f.unit,
+                    f.goal,
+                    "" if f.reached is None else ("yes" if f.reached else "no"),
+                )
+                for f in measured
+            ],
+        )
+    )
+    if out:
+        console.print(f"written to {out}")

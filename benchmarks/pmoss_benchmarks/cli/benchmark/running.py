@@ -1,0 +1,55 @@
+"""Cells of a benchmark behind a progress bar, and verdicts in colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from pmoss_env.cli.console import console, progress_bar
+from pmoss_env.cli.output import check_output
+
+if TYPE_CHECKING:
+    from pmoss_benchmarks.cells import Cell
+
+#: Colours of the verdicts of reproductions.
+COLOURS = {"inside": "green", "outside": "red", "fitted": "", "not modelled": ""}
+
+
+def finish(
+    work: Callable[[Cell], dict[str, Any]],
+    cells: Sequence[Cell],
+    settings: dict[str, Any],
+    out: Path | None,
+    processes: int,
+    label: str,
+) -> list[dict[str, Any]]:
+    """The results of the cells; with ``out`` they are written there, too."""
+    from pmoss_benchmarks.cells import run_cells
+    from pmoss_benchmarks.evaluation import command_line
+
+    if out:
+        check_output(out)
+    with progress_bar(label) as bar:
+        report = run_cells(
+            work,
+            cells,
+            settings=settings,
+            command=command_line(),
+            out=out,
+            processes=processes,
+            progress=bar,
+        )
+    if out:
+        console.print(f"written to {out}")
+    results: list[dict[str, Any]] = report["cells"]
+    return results
+
+
+def verdict(reached: bool | None) -> Text:
+    """Yes, no, or nothing where there is no goal."""
+    if reached is None:
+        return Text("")
+    return Text("yes", "green") if reached else Text("no", "red")

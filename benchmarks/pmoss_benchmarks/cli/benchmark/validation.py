@@ -1,0 +1,69 @@
+"""`pmoss benchmark validation`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from pmoss_benchmarks.cli.benchmark.options import Queries, Sampling
+from pmoss_benchmarks.cli.benchmark.running import COLOURS
+from pmoss_env.cli.console import console, progress_bar, table
+from pmoss_env.cli.output import check_output
+
+
+def validation(
+    only: Annotated[
+        list[str] | None, typer.Option(help="Number of a statement; repeatable; default: all.")
+    ] = None,
+    queries: Queries = None,
+    line_sampling: Sampling = 64,
+    out: Annotated[Path | None, typer.Option(help="Write the verdicts to this JSON file.")] = None,
+) -> None:
+    """Published statements about real machines: expected, got, tolerance, verdict.
+
+    Ends with status 1 if a hard statement is outside its tolerance.
+
+    Example: pmoss benchmark validation --only 2 --only 3
+    """
+    from pmoss_benchmarks.validation import run_validation
+
+    if out:
+        check_output(out)
+    simulated = {"queries": queries, "line_sampling": line_sampling}
+    with progress_bar("validation") as bar:
+        result = run_validation(only, simulated, out, bar)
+    console.print(
+        table(
+            "Published statements",
+            ["no", "gate", "statement", "expected", "accepted", ">analytic", ">simulated", ""],
+            [
+                (
+                    v.target.number,
+                    v.target.gate,
+                    v.target.statement,
+                    v.target.expected,
+                    f"{v.target.low:g} .. {v.target.high:g}",
+                    *(
+                        f"{v.got[f]:.3g}" if v.got and v.got[f] == v.got[f] else ""
+                        for f in ("analytic", "simulated")
+                    ),
+                    Text(v.words, COLOURS[v.words]),
+                )
+                for v in result.verdicts
+            ],
+        )
+    )
+    for v in result.verdicts:
+        if not v.inside and v.target.cause:
+            console.print(f"{v.target.number}: {v.target.cause}")
+    console.print(
+        f"{result.inside} of {result.asked} statements inside; "
+        f"hard statements outside: {', '.join(result.failed) or 'none'}"
+    )
+    if out:
+        console.print(f"written to {out}")
+    if result.failed:
+        raise typer.Exit(1)

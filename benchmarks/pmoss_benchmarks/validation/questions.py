@@ -1,0 +1,314 @@
+"""How a published statement is asked: one class per question of ``targets/*.toml``.
+
+A question's fields are the keys of its table. Its ask() gives our value from a laboratory and a
+fidelity. What only the simulated machine can answer is NaN in the analytic fidelity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import nan
+from typing import Literal
+
+import msgspec
+
+from pmoss_benchmarks.access_path.models import ModelScores, score, train
+from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
+from pmoss_benchmarks.threads import bandwidth_gap, compare, convergence, times_by_remote_share
+from pmoss_benchmarks.threads.studies import PATTERNS, settled_after
+from pmoss_benchmarks.validation.laboratory import Laboratory
+from pmoss_benchmarks.validation.micro import (
+    latency_ns,
+    loaded_latency,
+    modified_ns,
+    stream_gb_per_s,
+)
+from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
+from pmoss_env.machines import load_machine
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="question"):
+    """What all questions have in common."""
+
+    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
+        """Our value; one that only the simulated machine can tell, unless a question says more."""
+        return self.measure() if fidelity == "simulated" else nan
+
+    def measure(self) -> float:
+        """The value on the simulated machine."""
+        raise NotImplementedError
+
+
+class Ratio(Question, frozen=True, tag="ratio"):
+    """Throughput of the best of some schedules over that of others; the mean over machines.
+
+    Attributes:
+        machines: catalogue names.
+        workload: catalogue name.
+        first: schedules, see Laboratory.schedule().
+        others: likewise.
+        over: what of the others counts.
+    """
+
+    machines: tuple[str, ...]
+    workload: str
+    first: tuple[str, ...]
+    others: tuple[str, ...]
+    over: Literal["best", "mean", "worst"] = "best"
+
+    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
+        """See the class."""
+        return sum(self._of(laboratory, fidelity, m) for m in self.machines) / len(self.machines)
+
+    def _of(self, laboratory: Laboratory, fidelity: str, machine: str) -> float:
+        place = (fidelity, machine, self.workload)
+        if self.over == "worst":
+            below = min(laboratory.throughput(*place, name) for name in self.others)
+        elif self.over == "mean":
+            below = laboratory.mean(*place, self.others)
+        else:
+            below = laboratory.best(*place, self.others)
+        return laboratory.best(*place, self.first) / below
+
+
+class LargestGap(Question, frozen=True, tag="largest-gap"):
+    """The best over the worst of some schedules, on the machine where that is largest."""
+
+    machines: tuple[str, ...]
+    workload: str
+    schedules: tuple[str, ...]
+
+    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
+        """See the class."""
+        gaps = []
+        for machine in self.machines:
+            values = [
+                laboratory.throughput(fidelity, machine, self.workload, name)
+                for name in self.schedules
+            ]
+            gaps.append(max(values) / min(values))
+        return max(gaps)
+
+
+class HottestShare(Question, frozen=True, tag="hottest-share"):
+    """Share of the queries that the hottest slice gets, under closed load."""
+
+    machine: str
+    workload: str
+    schedule: str
+
+    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
+        """See the class."""
+        snapshot = laboratory.snapshot(
+            fidelity, self.machine, self.workload, self.schedule, "closed"
+        )
+        return float(snapshot.slice_throughput.max() / snapshot.slice_throughput.sum())
+
+
+class Dispatched(Question, frozen=True, tag="dispatched"):
+    """Throughput, Mq/s, where every query passes the original's routers."""
+
+    machine: str
+    workload: str
+    schedule: str
+
+    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
+        """See the class."""
+        return laboratory.dispatched(fidelity, self.machine, self.workload, self.schedule)
+
+
+class MemoryLatency(Question, frozen=True, tag="memory-latency"):
+    """Latency of the memory of node ``far`` over that of ``near``, from the first node."""
+
+    machine: str
+    far: int
+    near: int
+
+    def measure(self) -> float:
+        """See the class."""
+        return latency_ns(self.machine, 0, self.far) / latency_ns(self.machine, 0, self.near)
+
+
+class CoreToCore(Question, frozen=True, tag="core-to-core"):
+    """Latency of a modified line between sockets, or chiplets of one, over that within."""
+
+    machine: str
+    between: Literal["sockets", "chiplets"]
+
+    def measure(self) -> float:
+        """See the class."""
+        return self._sockets() if self.between == "sockets" else self._chiplets()
+
+    def _sockets(self) -> float:
+        """Lines are at home in turn at both sockets, each of which has two nodes."""
+        machine = load_machine(self.machine)
+        cores = machine.workers
+        nodes = machine.node_of_core[cores]
+        here, beside, away = int(cores[0]), int(cores[1]), int(cores[nodes == 2][0])
+        across = [modified_ns(self.machine, here, away, home) for home in (0, 2)]
+        return sum(across) / 2 / modified_ns(self.machine, here, beside, 0)
+
+    def _chiplets(self) -> float:
+        machine = load_machine(self.machine)
+        cores = machine.workers
+        chiplets = machine.llc_of_core[cores]
+        here, beside = (int(core) for core in cores[chiplets == chiplets[0]][:2])
+        away = int(cores[chiplets == chiplets[-1] // 2 - 1][0])
+        far, near = (modified_ns(self.machine, here, core, 0) for core in (away, beside))
+        return far / near
+
+
+class LoadedLatency(Question, frozen=True, tag="loaded-latency"):
+    """The largest relative error of loaded / idle latency.
+
+    Attributes:
+        machine: catalogue name.
+        measured: pairs of a share of the bandwidth and loaded / idle latency at it.
+    """
+
+    machine: str
+    measured: tuple[tuple[float, float], ...]
+
+    def measure(self) -> float:
+        """See the class."""
+        return max(
+            abs(loaded_latency(self.machine, use) / measured - 1) for use, measured in self.measured
+        )
+
+
+class ScanBandwidth(Question, frozen=True, tag="scan-bandwidth"):
+    """GB/s of a scan of a node's memory by one core, or by all of the first node."""
+
+    machine: str
+    memory_node: int
+    cores: Literal["one", "all"]
+
+    def measure(self) -> float:
+        """See the class."""
+        machine = load_machine(self.machine)
+        mine = machine.workers[machine.node_of_core[machine.workers] == 0]
+        count = 1 if self.cores == "one" else None
+        return stream_gb_per_s(self.machine, mine[:count], self.memory_node)
+
+
+def _best_choices(m: Measurements) -> float:
+    """Share of the paper's three statements on the better path that hold."""
+    local, small, far = (
+        m.gb_per_s(CPU, place, size) / m.gb_per_s(OFFLOAD, place, size)
+        for place, size in (("local", 1024.0), ("other blade", 1.0), ("other blade", 256.0))
+    )
+    return ((local > 1) + (small > 1) + (far < 1)) / 3
+
+
+_SCANS: Mapping[str, Callable[[Measurements], float]] = {
+    "mixed-offloaded": lambda m: (
+        sum(m.mixed_gb_per_s(OFFLOAD, place) for place in PLACES) / len(PLACES)
+    ),
+    "gain": lambda m: m.gain(0.0),
+    "full-speed-loads": lambda m: m.full_speed_mb(CPU),
+    "full-speed-offloaded": lambda m: m.full_speed_mb(OFFLOAD),
+    "best-choices": _best_choices,
+    "relaxed": lambda m: m.gb_per_s(RELAXED, "other blade"),
+}
+
+
+class ScanPaths(Question, frozen=True, tag="scan-paths"):
+    """What scans on blades with copy engines get."""
+
+    what: Literal[
+        "mixed-offloaded",
+        "gain",
+        "full-speed-loads",
+        "full-speed-offloaded",
+        "best-choices",
+        "relaxed",
+    ]
+
+    def measure(self) -> float:
+        """See the class."""
+        return _SCANS[self.what](Measurements())
+
+
+class LinearModels(Question, frozen=True, tag="linear-models"):
+    """A score of the pair of linear models with products, on combinations held out."""
+
+    what: Literal["r2", "above-best"]
+
+    def measure(self) -> float:
+        """See the class."""
+        scores = self._scores()
+        return min(scores.r2.values()) if self.what == "r2" else scores.above_best
+
+    @staticmethod
+    def _scores() -> ModelScores:
+        # The first four fifths of the combinations to train on: they are drawn in no order.
+        features, times = pairs_of(simulate(AccessPathRecipe(combinations=200, repeats=4)))
+        cut = 160 * 4
+        model = "linear pair, products"
+        agent = train(model, features[:cut], times[:cut])
+        return score(model, agent, features[cut:], times[cut:])
+
+
+class ThreadTimes(Question, frozen=True, tag="thread-times"):
+    """Run time of a program under one method over that under another."""
+
+    program: str
+    first: str
+    second: str
+
+    def measure(self) -> float:
+        """See the class."""
+        comparison = compare([self.program], methods=(self.first, self.second), seeds=1)
+        return comparison.mean(self.program, self.first) / comparison.mean(
+            self.program, self.second
+        )
+
+
+class RemoteShare(Question, frozen=True, tag="remote-share"):
+    """Time with a share of remote threads over that with none."""
+
+    share: float
+
+    def measure(self) -> float:
+        """See the class."""
+        return times_by_remote_share((0.0, self.share))[self.share]
+
+
+class BandwidthGap(Question, frozen=True, tag="bandwidth-gap"):
+    """Local over remote bandwidth of a node's memory under mixes of reads and writes."""
+
+    node: int
+    shares: tuple[float, ...]
+
+    def measure(self) -> float:
+        """See the class."""
+        return bandwidth_gap(self.node, self.shares)
+
+
+class Decisions(Question, frozen=True, tag="decisions"):
+    """Decisions until LinUCB settles on an action, at most over the patterns."""
+
+    action: int
+
+    def measure(self) -> float:
+        """See the class."""
+        return max(settled_after(convergence(p), action=self.action) for p in PATTERNS)
+
+
+#: What a table ``[target.ask]`` can hold.
+AnyQuestion = (
+    Ratio
+    | LargestGap
+    | HottestShare
+    | Dispatched
+    | MemoryLatency
+    | CoreToCore
+    | LoadedLatency
+    | ScanBandwidth
+    | ScanPaths
+    | LinearModels
+    | ThreadTimes
+    | RemoteShare
+    | BandwidthGap
+    | Decisions
+)

@@ -1,0 +1,31 @@
+"""Optional packages: asked for before long work begins, not after it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from pmoss_env.errors import MissingExtraError
+
+#: Importable modules by what pip calls them, and the extra that brings them.
+_EXTRAS = {
+    "h5py": ("h5py", "datasets"),
+    "matplotlib": ("matplotlib", "report"),
+    "msgspec": ("msgspec", "cli"),
+    "scipy": ("scipy", "agents"),
+    "sklearn": ("scikit-learn", "agents"),
+    "torch": ("torch", "agents"),
+}
+
+
+def require(*modules: str) -> None:
+    """Checks that optional modules can be imported, without importing them.
+
+    Args:
+        *modules: e.g. "h5py" or "matplotlib".
+
+    Raises:
+        MissingExtraError: the first that is not installed.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingExtraError(*_EXTRAS[module])

@@ -1,0 +1,73 @@
+"""Machines and workloads of others: found on search paths, never in place of ours."""
+
+from pathlib import Path
+
+import pytest
+
+from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
+from pmoss_env.machines import load_machine, machine_names
+from pmoss_env.machines.catalog import PRESETS
+from pmoss_env.registration import environments
+from pmoss_env.workloads import load_workload, workload_names
+from pmoss_env.workloads.catalog import PRESETS as WORKLOADS
+
+
+def copy_of(preset: Path, folder: Path, name: str, old: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(preset.read_text().replace(f'name = "{old}"', f'name = "{name}"'))
+    return path
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return copy_of(PRESETS / "toy.toml", tmp_path / "machines", "desk", "toy")
+
+
+def test_a_folder_of_the_user_adds_machines_and_workloads(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_of(WORKLOADS / "lookups.toml", tmp_path / "w", "mine", "lookups")
+    ids = environments()
+    monkeypatch.setenv("PMOSS_MACHINES_PATH", f"{desk.parent}:")
+    monkeypatch.setenv("PMOSS_WORKLOADS_PATH", str(tmp_path / "w"))
+    assert "desk" in machine_names() and "toy" in machine_names()
+    assert load_machine("desk").name == "desk"
+    assert "mine" in workload_names()
+    assert load_workload("mine").name == "mine"
+    assert environments() == ids
+    monkeypatch.delenv("PMOSS_MACHINES_PATH")
+    with pytest.raises(UnknownNameError, match="unknown machine 'desk'"):
+        load_machine("desk")
+
+
+def test_a_package_adds_machines(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = desk.parent.parent
+    info = root / "desks-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: desks\nVersion: 1.0\n")
+    entries = info / "entry_points.txt"
+    entries.write_text("[pmoss.machines]\ndesks = machines_of_desks\n")
+    monkeypatch.syspath_prepend(root)
+    with pytest.raises(PluginError, match="'machines_of_desks' is no package"):
+        machine_names()
+    assert load_machine("toy").name == "toy"
+    package = desk.parent.rename(root / "machines_of_desks")
+    (package / "__init__.py").write_text("raise RuntimeError('nothing is executed')\n")
+    monkeypatch.syspath_prepend(root)
+    assert load_machine("desk").name == "desk"
+
+
+def test_a_name_has_one_file(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMOSS_MACHINES_PATH", str(desk.parent))
+    other = copy_of(PRESETS / "toy.toml", desk.parent, "toy", "toy")
+    other.write_text("no machine")
+    with pytest.raises(DescriptionError, match=r"'toy' is both .*presets/toy.toml and"):
+        machine_names()
+    assert load_machine("toy").parameters  # ours
+
+
+def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMOSS_WORKLOADS_PATH", "/nowhere")
+    with pytest.raises(DescriptionError, match=r"PMOSS_WORKLOADS_PATH names '/nowhere'"):
+        load_workload("mine")

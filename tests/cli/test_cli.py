@@ -154,8 +154,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
 
 
 def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pmoss_benchmarks.cli.learning import evaluate
-
+    from pmoss_benchmarks.cli.evaluation import evaluate
     from pmoss_env.baselines import search as searches
 
     asked = []

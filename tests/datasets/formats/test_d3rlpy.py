@@ -1,24 +1,115 @@
-"""d3rlpy pins an old Gymnasium, so it is asked in a process of its own."""
+"""d3rlpy learns from a dataset as it is shown to it, and what it collects is scored."""
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
-CHECK = Path(__file__).with_name("check_d3rlpy.py")
+import pmoss_env  # noqa: F401 (registers the environments)
+from pmoss_datasets import Dataset, Recipe, collect
+from pmoss_datasets.formats.d3rlpy import (
+    find_d3rlpy,
+    import_d3rlpy,
+    score_buffer,
+    to_d3rlpy,
+)
+from pmoss_datasets.formats.files import write_d3rlpy
+from pmoss_datasets.spatial.expansion import Expander, rewards
+from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError
+
+TASK = {"machine": "toy", "slices": 8, "reward": "terminal"}
 
 
-def test_d3rlpy_learns_from_it_and_what_it_collects_is_scored(
-    tmp_path: Path, python_with_d3rlpy
-) -> None:
-    told = python_with_d3rlpy(str(CHECK), str(tmp_path))
-    assert told.splitlines()[-1] == "2.8.1 1.0.0"
+@pytest.fixture(scope="module")
+def d3rlpy() -> Any:
+    return import_d3rlpy()
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    recipe = Recipe(env=TASK, episodes=5, reference_episodes=2, reference_budget=50)
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.mark.parametrize("form", ["tuple", "flat"])
+def test_boundaries_values_and_actions_are_kept(dataset: Dataset, form: Any) -> None:
+    expander = Expander(dataset)
+    data = to_d3rlpy(dataset, "improvement", observation=form)
+    assert data.size() == 5 and data.dataset_info.action_size == dataset.machine.tiles
+    for theirs, mine in zip(data.episodes, dataset, strict=True):
+        assert theirs.terminated and len(theirs) == 8
+        np.testing.assert_array_equal(theirs.actions[:, 0], mine.actions)
+        paid = rewards(mine, "improvement").astype(np.float32)
+        np.testing.assert_array_equal(theirs.rewards[:, 0], paid)
+        seen = expander.observations(mine)
+        if form == "tuple":
+            for theirs_part, key in zip(theirs.observations, expander.space.spaces, strict=True):
+                assert theirs_part.dtype == seen[key].dtype
+                np.testing.assert_array_equal(theirs_part, seen[key])
+        else:
+            for t in range(8):
+                shown = {key: value[t] for key, value in seen.items()}
+                flat = gymnasium.spaces.flatten(expander.space, shown)
+                np.testing.assert_array_equal(theirs.observations[t], flat)
+
+
+def test_d3rlpy_learns_from_the_flat_form(dataset: Dataset, d3rlpy: Any) -> None:
+    data = to_d3rlpy(dataset, observation="flat")
+    algo = d3rlpy.algos.DiscreteCQLConfig(batch_size=8).create(device=False)
+    losses = algo.fit(
+        data,
+        n_steps=4,
+        n_steps_per_epoch=4,
+        logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
+        show_progress=False,
+    )
+    assert len(losses) == 1 and np.isfinite(losses[0][1]["loss"])
+    assert algo.predict(data.episodes[0].observations[:1]).shape == (1,)
+
+
+def test_what_d3rlpy_collects_is_scored(dataset: Dataset, d3rlpy: Any) -> None:
+    env: Any = gymnasium.wrappers.FlattenObservation(
+        gymnasium.make("pmoss/SpatialScheduling-v0", **TASK)
+    )
+    explorer = d3rlpy.algos.DiscreteRandomPolicyConfig().create(device=False)
+    buffer = d3rlpy.dataset.create_fifo_replay_buffer(100, env=env)
+    found = explorer.collect(env, buffer=buffer, n_steps=24, show_progress=False)
+    scores = score_buffer(found, dataset)
+    assert scores.returns.shape == (3,)
+    np.testing.assert_array_equal(scores.scores, dataset.normalized_score(scores.returns))
+    assert scores.illegal_actions.sum() > 0  # the explorer knows no masks
+
+
+def test_our_own_data_are_scored_as_they_were(dataset: Dataset) -> None:
+    scores = score_buffer(to_d3rlpy(dataset, observation="flat"), dataset)
+    for theirs, mine in zip(scores.returns, dataset, strict=True):
+        assert theirs == np.float32(mine.final_throughput)
+    assert not scores.illegal_actions.any()
+
+
+def test_episodes_of_another_task_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    other = Recipe(env={**TASK, "slices": 9}, episodes=1, reference_episodes=0)
+    buffer = to_d3rlpy(collect(other, tmp_path / "other"))
+    with pytest.raises(DatasetError, match="buffer: episode 0: terminals: 9 steps"):
+        score_buffer(buffer, dataset)
+    with pytest.raises(DescriptionError, match="episodes: none"):
+        to_d3rlpy(dataset, episodes=[])
+
+
+def test_a_file_holds_what_was_written(dataset: Dataset, d3rlpy: Any, tmp_path: Path) -> None:
+    write_d3rlpy(dataset, tmp_path / "new" / "buffer.h5")
+    with open(tmp_path / "new" / "buffer.h5", "rb") as file:
+        loaded = d3rlpy.dataset.ReplayBuffer.load(file, d3rlpy.dataset.InfiniteBuffer())
+    data = to_d3rlpy(dataset, observation="flat")
+    for one, other in zip(loaded.episodes, data.episodes, strict=True):
+        np.testing.assert_array_equal(one.observations, other.observations)
 
 
 def test_without_d3rlpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pmoss_datasets.formats.d3rlpy import to_d3rlpy
-    from pmoss_env.errors import MissingExtraError
-
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
-    with pytest.raises(MissingExtraError, match=r"pmoss-env\[d3rlpy\]"):
-        to_d3rlpy(None)  # type: ignore[arg-type]
+    for ask in (find_d3rlpy, import_d3rlpy, lambda: to_d3rlpy(None)):  # type: ignore[arg-type]
+        with pytest.raises(MissingExtraError, match=r"pmoss-env\[d3rlpy\]"):
+            ask()

@@ -1,0 +1,51 @@
+"""The words that evaluate and rollout take for policies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pmoss_agents
+from pmoss_benchmarks.cli.policies import named_policies, short_name
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.policies import Policy
+
+CODE = """
+class First:
+    def reset(self): pass
+    def act(self, observation, action_mask): return int(action_mask.argmax())
+"""
+
+
+def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) -> None:
+    install_package("first_policy", {}, CODE)
+    path = tmp_path / "rule.safetensors"
+    pmoss_agents.make("threads-rule").save(path)
+    found = named_policies(["lpt"], ["first_policy:First", path, "threads-random"])
+    assert list(found) == ["lpt", "First", "rule", "threads-random"]
+    assert all(isinstance(policy, Policy) for policy in found.values())
+    with pytest.raises(DescriptionError, match="more than one policy is named 'rule'"):
+        named_policies([], [path, path])
+    with pytest.raises(UnsupportedError, match="first_policy:First: --pad needs an agent"):
+        named_policies([], ["first_policy:First"], pad=True)
+    with pytest.raises(UnknownNameError, match="Did you mean 'cql'"):
+        named_policies([], ["cqll"])
+
+
+def test_short_names() -> None:
+    assert short_name("runs/dt.safetensors") == "dt"
+    assert short_name("mine.agents:Mine@runs/best.safetensors") == "best"
+    assert short_name("mine.agents:Mine") == "Mine"
+    assert short_name("cql") == "cql"
+
+
+def test_a_policy_of_others_is_evaluated(install_package: Any) -> None:
+    from pmoss_benchmarks.evaluation import evaluate
+
+    install_package("other_policy", {}, CODE)
+    policies = named_policies(["random"], ["other_policy:First"])
+    task = {"machine": "toy", "slices": 8}
+    found = evaluate(
+        task, policies, [101], episodes_per_seed=1, search_budget=20, random_schedules=2
+    )
+    assert {row.policy for row in found.rows} == {"random", "First"}

@@ -6,19 +6,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/analytic/small_workload.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss::analytic {
 namespace {
-
-WorkloadSpec ycsb_a() {
-  WorkloadSpec workload;
-  workload.lookup = 0.5;
-  workload.insert = 0.5;
-  workload.distribution = Distribution::zipf;
-  workload.records = 1'000'000;
-  return workload;
-}
 
 /// The model and the machine must agree on which slices are hot.
 void expect_shares_of_the_generator(const WorkloadSpec& workload, int slices) {
@@ -41,13 +33,13 @@ void expect_shares_of_the_generator(const WorkloadSpec& workload, int slices) {
 }
 
 TEST(Profile, SharesAreADistribution) {
-  const SliceProfiles p = BTreeProfiler(ycsb_a(), 256).profiles(3);
+  const SliceProfiles p = BTreeProfiler(lookups_and_inserts(1'000'000), 256).profiles(3);
   EXPECT_NEAR(std::accumulate(p.share.begin(), p.share.end(), 0.0), 1.0, 1e-12);
   for (const double share : p.share) EXPECT_GT(share, 0.0);
 }
 
 TEST(Profile, SharesAreThoseOfTheGenerator) {
-  WorkloadSpec workload = ycsb_a();
+  WorkloadSpec workload = lookups_and_inserts(1'000'000);
   workload.seed = 11;
   expect_shares_of_the_generator(workload, 64);
 }
@@ -55,7 +47,7 @@ TEST(Profile, SharesAreThoseOfTheGenerator) {
 TEST(Profile, SharesOfZipfInOrderAreThoseOfTheGenerator) {
   for (const auto kind : {KeySpace::Kind::scattered, KeySpace::Kind::clustered}) {
     for (const double theta : {0.5, 0.99}) {
-      WorkloadSpec workload = ycsb_a();
+      WorkloadSpec workload = lookups_and_inserts(1'000'000);
       workload.seed = 4;
       workload.theta = theta;
       workload.zipf_items = 3 * workload.records / 2;  // a part falls on any record
@@ -72,15 +64,15 @@ TEST(Profile, LinesOfZipfInOrderAreThoseOfUniformRecords) {
     const SliceProfiles p = BTreeProfiler(workload, 16).profiles(2);
     return std::accumulate(p.lines.begin(), p.lines.end(), 0.0);
   };
-  WorkloadSpec ordered = ycsb_a();
+  WorkloadSpec ordered = lookups_and_inserts(1'000'000);
   ordered.space.in_order = ordered.records;
-  WorkloadSpec uniform = ycsb_a();
+  WorkloadSpec uniform = lookups_and_inserts(1'000'000);
   uniform.distribution = Distribution::uniform;
   EXPECT_NEAR(lines(ordered) / lines(uniform), 1.0, 1e-6);
 }
 
 TEST(Profile, InstancesDifferAndRepeat) {
-  const BTreeProfiler profiler(ycsb_a(), 256);
+  const BTreeProfiler profiler(lookups_and_inserts(1'000'000), 256);
   EXPECT_EQ(profiler.profiles(1).share, profiler.profiles(1).share);
   EXPECT_NE(profiler.profiles(1).share, profiler.profiles(2).share);
 }
@@ -93,9 +85,9 @@ TEST(Profile, UniformLookupsMakeEqualSlices) {
 }
 
 TEST(Profile, RefusesImpossibleRequests) {
-  EXPECT_THROW(BTreeProfiler(ycsb_a(), 0), std::invalid_argument);
-  EXPECT_THROW(BTreeProfiler(ycsb_a(), 100'000), std::invalid_argument);
-  WorkloadSpec workload = ycsb_a();
+  EXPECT_THROW(BTreeProfiler(lookups_and_inserts(1'000'000), 0), std::invalid_argument);
+  EXPECT_THROW(BTreeProfiler(lookups_and_inserts(1'000'000), 100'000), std::invalid_argument);
+  WorkloadSpec workload = lookups_and_inserts(1'000'000);
   workload.insert = 0.9;
   EXPECT_THROW(BTreeProfiler(workload, 16), std::invalid_argument);
 }

@@ -11,20 +11,14 @@
 
 #include "analytic/btree_profile.hpp"
 #include "analytic/exhaustive.hpp"
+#include "tests/analytic/small_workload.hpp"
 #include "tests/machine/small_machine.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::analytic {
 namespace {
 
-WorkloadSpec workload() {
-  WorkloadSpec w;
-  w.lookup = 0.5;
-  w.insert = 0.5;
-  w.distribution = Distribution::zipf;
-  w.records = 5'000'000;
-  return w;
-}
+WorkloadSpec workload() { return lookups_and_inserts(5'000'000); }
 
 struct Placed {
   std::vector<std::int32_t> cores, nodes;

@@ -8,6 +8,7 @@
 
 #include "analytic/trace_profile.hpp"
 #include "recording/record_rtree.hpp"
+#include "tests/analytic/small_workload.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -26,14 +27,6 @@ WorkloadSpec ranges(Distribution distribution, double insert) {
   spec.max_scan_length = 10;
   spec.space.kind = KeySpace::Kind::clustered;
   return spec;
-}
-
-recording::TraceOptions options() {
-  recording::TraceOptions o;
-  o.queries = 200'000;
-  o.line_sampling = 1;
-  o.page_sampling = 1;
-  return o;
 }
 
 double touches(const SliceProfiles& p) {
@@ -72,34 +65,34 @@ void expect_alike(const SliceProfiles& fitted, const SliceProfiles& own, double 
 
 TEST(RTreeProfile, AHotRegionIsFittedToTheInstance) {
   WorkloadSpec spec = ranges(Distribution::hot_range, 0.0);
-  const RTreeProfiler profiler(spec, slices, options());
+  const RTreeProfiler profiler(spec, slices, every_touch());
   for (const std::uint64_t seed : {3, 4}) {
     spec.seed = seed;
     expect_alike(profiler.profiles(seed),
-                 profile_trace(*recording::record_rtree(spec, slices, options())), 0.10, 0.05);
+                 profile_trace(*recording::record_rtree(spec, slices, every_touch())), 0.10, 0.05);
   }
 }
 
 TEST(RTreeProfile, InsertsFollowTheDensityOfThePoints) {
   WorkloadSpec spec = ranges(Distribution::hot_range, 0.2);
-  const SliceProfiles fitted = RTreeProfiler(spec, slices, options()).profiles(5);
+  const SliceProfiles fitted = RTreeProfiler(spec, slices, every_touch()).profiles(5);
   spec.seed = 5;
-  const SliceProfiles own = profile_trace(*recording::record_rtree(spec, slices, options()));
+  const SliceProfiles own = profile_trace(*recording::record_rtree(spec, slices, every_touch()));
   expect_alike(fitted, own, 0.10, 0.20);
   EXPECT_NEAR(written(fitted) / written(own), 1.0, 0.10);
 }
 
 TEST(RTreeProfile, WithoutAHotRegionAllInstancesAreAlike) {
   WorkloadSpec spec = ranges(Distribution::uniform, 0.0);
-  const RTreeProfiler profiler(spec, slices, options());
+  const RTreeProfiler profiler(spec, slices, every_touch());
   EXPECT_EQ(profiler.profiles(1).share, profiler.profiles(2).share);
   spec.seed = 9;
   expect_alike(profiler.profiles(9),
-               profile_trace(*recording::record_rtree(spec, slices, options())), 0.01, 0.02);
+               profile_trace(*recording::record_rtree(spec, slices, every_touch())), 0.01, 0.02);
 }
 
 TEST(RTreeProfile, RefusesZipf) {
-  EXPECT_THROW(RTreeProfiler(ranges(Distribution::zipf, 0.0), slices, options()),
+  EXPECT_THROW(RTreeProfiler(ranges(Distribution::zipf, 0.0), slices, every_touch()),
                std::invalid_argument);
 }
 

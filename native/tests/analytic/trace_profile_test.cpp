@@ -8,6 +8,7 @@
 
 #include "analytic/btree_profile.hpp"
 #include "recording/record.hpp"
+#include "tests/analytic/small_workload.hpp"
 
 namespace pmoss::analytic {
 namespace {
@@ -23,14 +24,6 @@ WorkloadSpec workload(double lookup, double insert, double scan, Distribution di
   w.records = 1'000'000;
   w.seed = 5;
   return w;
-}
-
-recording::TraceOptions options() {
-  recording::TraceOptions o;
-  o.queries = 200'000;
-  o.line_sampling = 1;
-  o.page_sampling = 1;
-  return o;
 }
 
 struct Totals {
@@ -78,7 +71,7 @@ TEST_P(FormulaAgainstTrace, AgreeWithinAFewPercent) {
   const Case& c = GetParam();
   const WorkloadSpec spec = workload(c.lookup, c.insert, c.scan, c.distribution);
   const SliceProfiles formula = BTreeProfiler(spec, slices).profiles(spec.seed);
-  const SliceProfiles traced = profile_trace(*recording::record_btree(spec, slices, options()));
+  const SliceProfiles traced = profile_trace(*recording::record_btree(spec, slices, every_touch()));
   const Totals f = totals(formula), t = totals(traced);
   EXPECT_NEAR(f.dependent / t.dependent, 1.0, 0.01);
   EXPECT_NEAR(f.streaming / t.streaming, 1.0, 0.04);

@@ -12,6 +12,7 @@ SHOWN = {
     "Add a workload": "lookups-mild",
     "Add a counter": "itlb_misses",
     "Add a baseline": "round-robin",
+    "Add an agent": "habit",
     "Add a backend": "grouped",
 }
 

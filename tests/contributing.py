@@ -50,6 +50,7 @@ def stories() -> dict[str, Story]:
     for section in re.split(r"^### (?=Add )", text, flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
         body = re.split(r"^##+ ", body, flags=re.MULTILINE)[0]
+        assert title not in found, f"{title} twice"
         story = found[title] = Story(title)
         for language, path, block in _BLOCK.findall(body):
             if path:

@@ -1,11 +1,10 @@
 """Families of neighbours: the co-tenants that share a server with the index.
 
-A neighbour is never shown to a policy except through what the counters then say: the reason to
-read a performance monitoring unit at all.
+A policy sees a neighbour only through the counters. That is why counters are worth reading.
 
-The models take a neighbour's turns as short: a shared core is a slower core. Where turns last
-longer than bounded queues take to fill (milliseconds against a closed load of few queries), a
-shared core stops the others too, and real losses are greater than modelled.
+The models take a neighbour's turns as short: a shared core is a slower core. Real turns can last
+longer than bounded queues take to fill, milliseconds under a closed load of few queries. Then a
+shared core stops the other cores too, and real losses are greater than modelled.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Draw:
     Attributes:
         family: a key of NEIGHBOUR_FAMILIES.
         strength: least and most; each neighbour's is drawn uniformly between them.
-        one_in: at most one possible target in this many has a neighbour, at least one has.
+        one_in: at most one possible target in this many has a neighbour; at least one target has.
     """
 
     family: str

@@ -1,8 +1,8 @@
 """Measurement noise for backends that have none: calibrated on repeated hardware sweeps.
 
-The paper's counters differ from run to run while their trends stay (mission row A20). Factors
-have mean 1; their coefficients of variation are those of COUNTERS, and 1.5 % for the throughput,
-all times the strength.
+The paper's counters differ from run to run while their trends stay. Factors have mean 1; their
+coefficients of variation are those of COUNTERS, and 1.5 % for the throughput, all times the
+strength.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Noise:
 
     @cached_property
     def _rng(self) -> np.random.Generator:
-        # Made when it is drawn from: without noise nobody does, and every episode has streams.
+        # Made at the first draw: every episode has streams, and without noise none is drawn from.
         return np.random.default_rng(self._seed)
 
     def _factors(self, variation: Float64Array | float, uniforms: Float64Array) -> Float64Array:

@@ -13,10 +13,10 @@ from pmoss_env.types import Int8Array, Int32Array
 class Policy(Protocol):
     """Whatever places slices: an agent, or a schedule made beforehand.
 
-    Two more methods are called where a policy has them: ``observe(reward: float)`` after every
-    step, with what the step did to the throughput of the full schedule in Mq/s, whatever the
-    environment's reward; and ``check_env(env: SpatialSchedulingEnv)`` once before the first
-    episode, to raise if the policy cannot play there.
+    Two more methods are called where a policy has them. ``observe(reward: float)`` is called after
+    every step. Its argument is the step's change of the full schedule's throughput in Mq/s,
+    whatever the environment's reward. ``check_env(env: SpatialSchedulingEnv)`` is called once
+    before the first episode, and raises if the policy cannot play there.
     """
 
     def reset(self) -> None:
@@ -34,8 +34,8 @@ class Policy(Protocol):
 class SchedulePolicy:
     """Runs a baseline through an environment's steps.
 
-    A baseline plans the whole episode at once and may look at more than an observation holds, so
-    rollouts hand it the episode's context with plan().
+    A baseline plans the whole episode at once and may look at more than an observation holds.
+    Rollouts therefore give it the episode's context with plan().
     """
 
     def __init__(self, baseline: str | Baseline) -> None:

@@ -108,7 +108,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class LoadRegime:
-    """How load is offered (design.md section 3).
+    """How load is offered.
 
     Attributes:
         kind: "closed" (a fixed number of outstanding queries), "saturated" (every worker always
@@ -230,7 +230,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class HardwareSnapshot:
-    """What a backend measured under one schedule (mission rows A9 to A12).
+    """What a backend measured under one schedule.
 
     Attributes:
         throughput: total, in million queries per second (Mq/s).

@@ -1,7 +1,7 @@
 """The analytic backend: throughput of a schedule in microseconds, from a model of the machine.
 
 Demand profiles of the slices, cache sharing by Che's approximation, and a fixed point over memory
-and link contention; computed in C++ (native/analytic).
+and link contention. C++ code computes them (native/analytic).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class AnalyticBackend(SubjectBackend):
     """Implements IncrementalBackend (pmoss_env.backends.base); has no state but its schedule.
 
     The profile of a B+-tree comes from formulas. An R-tree is built and run once per process,
-    workload and number of slices (tens of seconds for 50 million records, seconds for 5), which
-    serves all instances. Making a backend is cheap: profiles are made when first needed.
+    workload and number of slices. That takes tens of seconds for 50 million records, seconds for 5,
+    and serves all instances. Making a backend is cheap: profiles are made when first needed.
 
     Args:
         subject: what is modelled.

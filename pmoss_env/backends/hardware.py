@@ -1,9 +1,8 @@
 """The hardware backend: the native runtime measures schedules on this host.
 
-Pinned worker threads serve a B+-tree or an R-tree under the given schedule, fed by routers through
-bounded queues, while an enforcer brings the data to the nodes that the schedule names
-(native/runtime).
-What this host cannot count is marked unavailable; nothing is made up.
+Pinned worker threads serve a B+-tree or an R-tree under the given schedule (native/runtime).
+Routers feed them through bounded queues. An enforcer brings the data to the nodes that the schedule
+names. What this host cannot count is marked unavailable.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from pmoss_env.types import (
 
 #: How data move to another node: nodes of the index are copied, or the kernel moves their pages.
 STRATEGIES = ("copy", "move_pages")
-#: How soon: the measurement waits for the data, or they follow while it runs (mission row A14).
+#: How soon: the measurement waits for the data, or they follow while it runs.
 PACES = ("aggressive", "lazy")
 
 #: The native antagonist of each family of neighbours.
@@ -50,32 +49,33 @@ _STREAM_BYTES = 512 << 20
 class HardwareBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
 
-    The index is loaded at the first measurement, again when the instance changes, because other
-    keys are hot then, and again when inserts have made it larger than ``max_growth`` allows:
-    schedules are only compared on indexes of about the same size.
+    The index is loaded at the first measurement. It is loaded again when the instance changes,
+    because other keys are hot then. It is also loaded again when inserts have made it larger than
+    ``max_growth`` allows: schedules are only compared on indexes of about the same size.
 
     Args:
         subject: what is measured; its machine is this host, ``load_machine("host")``.
         records: records in the index, instead of the workload's.
         seconds: length of one measurement.
         warmup_seconds: time before it that does not count.
-        window: queries per counter window (mission row A10).
+        window: queries per counter window.
         batch: queries that a worker executes together, 1 (the paper's) to 64.
         huge_pages: ask for 2 MiB pages.
         strategy: how data move, see STRATEGIES.
         pace: how soon, see PACES.
         sweep_seconds: length of a sweeping round, in which the counters of all workers are
-            collected (mission rows A5 to A7); 0 for none.
+            collected; 0 for none.
         numa_balancing: switches the kernel's automatic NUMA balancing for the time of a
-            measurement ("0" or "1", mission row A16; needs root); None leaves it. What it was is
-            recorded either way.
+            measurement ("0" or "1"; needs root); None leaves it. The setting is recorded either
+            way.
         transparent_hugepages: the same for huge pages: "always", "madvise" or "never".
         max_growth: largest share of inserted records, of those loaded, at which a measurement
             still begins.
         progress: called with the number of records loaded so far.
-        on_round: called while a measurement runs, with every sweeping round: when it ended
-            (``seconds``), the throughput (``node_mq_per_s``) and what was counted per query
-            (``node_counters_per_query``, by event; the kernel's names) of the workers of each node.
+        on_round: called while a measurement runs, with every sweeping round. It gets the round's
+            end (``seconds``). For the workers of each node it gets the throughput
+            (``node_mq_per_s``) and counts per query (``node_counters_per_query``, by the kernel's
+            names of events).
     """
 
     name = "hardware"
@@ -277,7 +277,7 @@ class HardwareBackend(SubjectBackend):
         return kind, cpu, neighbour.strength, memory, node
 
     def _spare_cpu(self, candidates: BoolArray) -> int:
-        """A CPU of these cores, if possible one that serves no queries."""
+        """A CPU of these cores, preferably one that serves no queries."""
         free = np.flatnonzero(candidates & ~self.machine.worker_mask)
         cores = free if free.size else np.flatnonzero(candidates)
         return int(self.machine.cpu_of_core[cores[-1]])

@@ -115,7 +115,7 @@ class IsolatedBackend(SubjectBackend):
                 told = {"records": self._progress, "round": self.on_round}
                 reply = self._child.ask(request, self._silence_seconds, self.step_cost, told)
         except BaseException:
-            # Also on Ctrl-C: a child whose reply nobody waits for is of no use.
+            # Also on Ctrl-C: a child without a reader of its reply is of no use.
             self.close()
             raise
         if "error" in reply:
@@ -174,7 +174,7 @@ class _Child:
         own_seconds: float,
         told: dict[str, Callable[[Any], None] | None],
     ) -> dict[str, Any]:
-        """The reply; what the child tells before it, under the keys of ``told``, is handed on."""
+        """The reply; earlier messages, under the keys of ``told``, are handed on."""
         self._send(request)
         while True:
             reply = self._receive(time.monotonic() + silence_seconds + own_seconds)

@@ -90,7 +90,7 @@ def native_neighbours(
     """What an instance's neighbours take of ``machine``, in the form of both models.
 
     Several on one target each take their share of what the others leave. A cache-thrashing
-    neighbour takes the memory bandwidth that it streams, too.
+    neighbour also takes the memory bandwidth that it streams.
 
     Args:
         neighbours: checked by check_neighbours().

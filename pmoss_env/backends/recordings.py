@@ -1,4 +1,4 @@
-"""Recordings of what an index touches, kept for those who measure it again."""
+"""Recordings of what an index touches, kept for later measurements."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class RecordingOptions:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
 
     def recorded_seed(self, workload_seed: int) -> int:
-        """The instance that is recorded for one: where all are alike, one serves them all.
+        """The instance whose recording serves this one.
 
-        Points are the same in all instances, and without a hot region or hot points so is what is
-        asked of them, but for chance.
+        Points are the same in all instances. Without a hot region or hot points the queries are
+        statistically the same too, so that one recording serves all instances.
         """
         alike = holds_points(self.workload.index) and self.workload.distribution == "uniform"
         return 0 if alike else workload_seed
@@ -95,5 +95,5 @@ class Recordings:
         self._traces.clear()
 
 
-#: The recordings of indexes on points, wherever their backends keep none of their own.
+#: The recordings of indexes on points, for backends that keep none of their own.
 OF_POINTS = Recordings()

@@ -1,4 +1,4 @@
-"""Running long native work so that its caller can be told of it and can interrupt it."""
+"""Running long native work with reports of progress, and so that it can be interrupted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggedProgress:
-    """Tells a log of long work, for callers that have no screen of their own.
+    """Logs the progress of long work, for callers that have no screen of their own.
 
     Args:
         every: seconds between two lines.

@@ -1,8 +1,8 @@
 """The simulated backend: the index code's own memory accesses on a model of the machine.
 
 The index code that runs on hardware is run once per workload instance and its accesses are recorded
-(native/simulator); every schedule is then measured by executing the record on a model of the
-machine's caches, coherence, address translation, memories and links.
+(native/recording). A schedule is measured by replaying the recording (native/simulator). The model
+has the machine's caches, coherence, address translation, memories and links.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from pmoss_env.workloads import Workload
 T = TypeVar("T")
 
 
-#: New cache lines that a query of each kind brings, roughly: a lookup its leaf, an insert also what
-#: it moves, a scan several leaves, some of which others have read.
+#: New cache lines that a query of each kind brings, roughly. A lookup brings its leaf, an insert
+#: also the lines that it moves. A scan brings several leaves, some of which other queries have
+#: read.
 _NEW_LINES = {"lookup": 2.5, "update": 2.5, "insert": 17.5, "scan": 10.0}
 
 

@@ -1,4 +1,4 @@
-"""Best fit: fills one core after the other, with the times that the counters foretell."""
+"""Best fit: fills one core after the other, by times predicted from the counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pmoss_env.types import COUNTER_INDEX, Float64Array, Schedule
 
 #: How far above the time at which all cores would end together a core may be filled.
 SLACK = 0.05
-#: What foretelling a slice's time on another core takes besides its load.
+#: The counters that predict a slice's time on another core, besides its load.
 _MEMORY = ("cycles", "cycles_mem_any", "l1d_misses")
 
 
@@ -19,10 +19,10 @@ _MEMORY = ("cycles", "cycles_mem_any", "l1d_misses")
 def best_fit(context: Context) -> Schedule:
     """Each slice on the fullest core that it does not overfill, in the order of the episode.
 
-    A core is full when it ends 5 % after all would end together if work could be cut at will. A
-    slice that overfills every core goes where it ends first. So light slices leave whole cores to
-    the heavy ones that are still to come, which list scheduling in the same order does not
-    (best-fit bin packing: Johnson et al., Worst-Case Performance Bounds for Simple
+    If work could be divided at will, all cores would end together. A core is full when it ends 5 %
+    after that. A slice that overfills every core goes where it ends first. So light slices leave
+    whole cores to the heavy ones that are still to come. List scheduling in the same order does
+    not. The rule is best-fit bin packing (Johnson et al., Worst-Case Performance Bounds for Simple
     One-Dimensional Packing Algorithms, 1974).
 
     UnsupportedError without a snapshot.
@@ -45,7 +45,7 @@ def best_fit(context: Context) -> Schedule:
         if most is not None:
             end[count == most] = np.inf
         fits = end <= full
-        # Chance decides between equals: a learner shall see why a core was chosen, not its number.
+        # Ties are broken at random, so that a learner cannot learn a core's number as the reason.
         wanted = end == (end[fits].max() if fits.any() else end.min())
         w = context.rng.choice(np.flatnonzero(wanted))
         cores[s] = workers[w]
@@ -57,10 +57,11 @@ def best_fit(context: Context) -> Schedule:
 def foretold_times(context: Context) -> Float64Array:
     """(slices, workers) float64: share of a worker's time that each slice would take.
 
-    Outside memory a slice takes the same time everywhere. In memory it takes its first-level
-    misses times what one costs in the core's domain, as the slices that ran there show: a slow
-    node is then not mistaken for heavy slices. And all of it takes longer on a core that loses
-    time to others. Where counters were not available all domains or cores count as alike.
+    Outside memory a slice takes the same time everywhere. In memory it takes its first-level misses
+    times the cost of one in the core's domain. That cost is estimated from the slices that ran
+    there, so that a slow node is not mistaken for heavy slices. Both times are longer on a core
+    that loses time to others. Where counters were not available, all domains or cores count as
+    alike.
 
     Args:
         context: needs ``incumbent`` and ``snapshot``.

@@ -25,11 +25,11 @@ _TRUSTED = 0.999
 def branch_and_bound(context: Context) -> SearchResult:
     """The best of all schedules in which every slice's data is on its core's node.
 
-    Slices are placed heaviest first. Of idle cores that are alike only the first is tried: cores of
-    one node and one last-level domain whose exchange changes no throughput, which also sees
-    neighbours on them. Under a closed load a partial schedule is given up when its busiest core
-    could not beat the best schedule so far even if memory took no time: it would serve
-    1 / sum of (share of the queries x time beside memory) at most.
+    Slices are placed heaviest first. Of idle cores that are alike only the first is tried. Cores
+    are alike if they share node and last-level domain and their exchange changes no throughput. The
+    exchange also detects neighbours on them. Under a closed load a partial schedule is pruned by
+    the bound of its busiest core. Without any memory time that core would serve at most 1 / sum of
+    (share of the queries x time beside memory).
 
     Args:
         context: needs ``backend`` and ``snapshot``.

@@ -1,6 +1,6 @@
 """Policies in the manner of an operating system's scheduler: thresholds instead of a model.
 
-They act on the incumbent: what is balanced well enough stays where it is.
+They change the incumbent only where loads exceed a threshold.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ HEAVY = 2.0
 def balance_two_levels(context: Context) -> Schedule:
     """Balances load between nodes, then between the cores of each node, by thresholds.
 
-    While the most loaded node has more than 17 % above the mean, it gives the slice that closes
-    the gap best to the least loaded node; then the same between the cores of each node above 5 %.
+    While the most loaded node has more than 17 % above the mean, one of its slices moves. The slice
+    that closes the gap best goes to the least loaded node. Then the same happens between the cores
+    of each node, above 5 %.
 
     Args:
         context: needs ``incumbent`` and ``snapshot``.

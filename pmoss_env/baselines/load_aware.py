@@ -1,4 +1,4 @@
-"""Schedules that deal slices by their measured load, each in one pass: LPT and greedy rules."""
+"""Schedules that place slices by their measured load, each in one pass: LPT and greedy rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmoss_env.types import (
     Schedule,
 )
 
-#: What tells how fast a core was.
+#: The counters that show how fast a core was.
 _TIMES = ("task_clock_us", "elapsed_us")
 
 
@@ -28,7 +28,7 @@ def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
 
 
 def core_speed(context: Context) -> Float64Array | None:
-    """(cores,) float64: how fast each core was under the incumbent; None if nothing tells.
+    """(cores,) float64: how fast each core was under the incumbent; None if not counted.
 
     A core's speed is its processor time over the time that its queries took; a core that served
     nothing counts as undisturbed, 1. It takes a snapshot in which both times were counted.
@@ -57,8 +57,8 @@ def longest_first(
 ) -> Schedule:
     """LPT: the heaviest slice first, each on the worker that then ends first.
 
-    On equal cores the busiest worker gets at most 4/3 - 1/(3 m) times the least possible, on m
-    workers (Graham, Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
+    On m equal workers the busiest one gets at most 4/3 - 1/(3 m) times the least possible (Graham,
+    Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
 
     Args:
         load: (slices,) non-negative loads in any unit.
@@ -96,7 +96,7 @@ def lpt(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def lpt_capacity(context: Context) -> Schedule:
-    """LPT that also reads how slow each core was: what a careful person does with the counters.
+    """LPT that also reads from the counters how slow each core was.
 
     UnsupportedError without a snapshot of both times that core_speed() needs.
     """
@@ -109,7 +109,7 @@ def lpt_capacity(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def greedy(context: Context) -> Schedule:
-    """LPT's rule in the order in which the episode places: what one step's state explains.
+    """LPT's rule in the order in which the episode places the slices.
 
     UnsupportedError without a snapshot.
     """
@@ -127,7 +127,7 @@ def greedy_capacity(context: Context) -> Schedule:
 
 
 def _greedy(context: Context, load: Float64Array, speed: Float64Array | None) -> Schedule:
-    # Chance decides between equals: a learner shall see why a core was chosen, not its number.
+    # Ties are broken at random, so that a learner cannot learn a core's number as the reason.
     return longest_first(
         load, context.machine, context.max_slices_per_core, speed, context.order, context.rng
     )

@@ -1,4 +1,4 @@
-"""Greedy on marginals: the best core for one slice after the other, as the backend tells."""
+"""Greedy on marginals: the best core for one slice after the other, by the backend's throughput."""
 
 from __future__ import annotations
 

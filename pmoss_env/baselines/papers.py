@@ -1,4 +1,4 @@
-"""The eight schedules that P-MOSS is compared with (section 7.1; mission rows C1 to C4).
+"""The eight schedules that P-MOSS is compared with (section 7.1).
 
 Grouped, Spread, Mixed and Random give every slice a core of its own (SN:T), with the run lengths of
 the files that the authors published. In the other four, workers share slices, and ``cores`` is not

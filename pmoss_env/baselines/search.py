@@ -18,10 +18,9 @@ def local_search(
 ) -> SearchResult:
     """Local search: takes slices off the most loaded core by moves and swaps.
 
-    Which moves and swaps are worth a try is estimated from the loads that the backend itself
-    measures; whether they are kept is the backend's throughput. Where the estimates lead no
-    further, random moves and swaps are tried. Anytime: the schedule only ever gets better, and the
-    search ends when the budget is used up.
+    Promising moves and swaps are estimated from the loads that the backend measures. They are kept
+    if the backend's throughput rises. Where the estimates lead no further, random moves and swaps
+    are tried. The schedule never gets worse, and the search ends when the budget is used up.
 
     Args:
         context: needs ``backend``, and ``snapshot`` unless ``start`` is given.

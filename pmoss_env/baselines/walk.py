@@ -1,4 +1,4 @@
-"""What the searches share: a walk through schedules that counts what it asks of the backend."""
+"""What the searches share: a walk through schedules that counts its evaluations of the backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pmoss_env.baselines.context import Context
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.types import HardwareSnapshot, Schedule
 
-#: Evaluations of the backend that a search may use unless told otherwise.
+#: Evaluations of the backend that a search may use by default.
 DEFAULT_BUDGET = 2000
 
 
@@ -81,7 +81,7 @@ class Walk:
 
         Args:
             steps: in this order.
-            accept: told the gain in Mq/s; by default only what pays is kept.
+            accept: gets the gain in Mq/s; by default only gains are kept.
         """
         throughput = self.throughput
         for slice_, core in steps:

@@ -1,4 +1,4 @@
-"""How the command line talks: one console, tables and progress bars."""
+"""The output of the command line: one console, tables and progress bars."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Stages:
         self._note = text
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Tells how far a stage has come; a stage appears when it is first told of."""
+        """Shows the progress of a stage; a stage appears at its first report."""
         if stage not in self._tasks:
             # From where it begins: what an interrupted run did is no speed of this one.
             self._tasks[stage] = self._progress.add_task(stage, total=total, completed=done)

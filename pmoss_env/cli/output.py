@@ -22,7 +22,8 @@ def check_output(path: Path, *, folder: bool = False) -> None:
     while not place.exists():
         place = place.parent
     try:
-        # Made for a moment: permission bits do not tell of read-only file systems, nor to root.
+        # Made for a moment: permission bits do not show read-only file systems, and do not bind
+        # root.
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Which index and workload a command runs when it is told of one only."""
+"""Which index and workload a command runs when only one of them is named."""
 
 from __future__ import annotations
 

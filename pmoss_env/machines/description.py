@@ -1,9 +1,9 @@
 """A machine description: topology, roles of the cores, and performance parameters.
 
 Read from TOML (``presets/*.toml``). Every performance parameter is a table
-``{ value, unit, source, confidence }``, so that nobody has to guess where a number comes from.
-topology.py tells the keys of ``[topology]`` and ``[roles]``, parameters.py the parameters, and
-distances.py which of them a topology needs.
+``{ value, unit, source, confidence }``, so that the origin of every number is known. The keys of
+``[topology]`` and ``[roles]`` are in topology.py. The parameters are in parameters.py, and those
+that a topology needs in distances.py.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ class Machine:
         )
 
     def roles(self) -> dict[str, int]:
-        """Number of cores in each role; printed with every result (mission hole G4)."""
+        """Number of cores in each role; printed with every result."""
         return {role: self.role_of_core.count(role) for role in sorted(set(self.role_of_core))}
 
     def local_schedule(self, cores: Any) -> Schedule:
         """The schedule that places slices on ``cores`` and their data on the cores' nodes.
 
-        This is the paper's default affinity (P-MOSS §6.1, mission row A15).
+        This is the paper's default affinity (P-MOSS, section 6.1).
         """
         values = whole_numbers("cores", cores)
         if values.size and (values.min() < 0 or values.max() >= self.cores):

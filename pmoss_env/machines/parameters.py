@@ -115,8 +115,8 @@ PARAMETERS: Mapping[str, Kind] = {
     "slow_remote_write_ratio": Kind("1", least=1.0),
     "slow_remote_read_share": Kind("share", most=1.0),
     "slow_remote_write_share": Kind("share", most=1.0),
-    # Remote writers at once that it bears; what each beyond them adds to the time of a remote
-    # write, in times of a local one, and what it adds per share of reads among them.
+    # Remote writers at once without a slowdown. What each further writer adds to the time of a
+    # remote write, in times of a local one. What it adds per share of reads among them.
     "slow_remote_writers": Kind("threads", least=0.0),
     "slow_remote_writer_cost": _COEFFICIENT,
     "slow_remote_mixed_cost": _COEFFICIENT,

@@ -22,8 +22,8 @@ def random_machine(seed: int) -> Machine:
 
     - 1, 2 or 4 sockets, 1, 2 or 4 nodes each but at most 8 nodes; 4 to 16 cores per node, all but
       two of them workers; four sockets are joined all to all or in a ring;
-    - a last-level cache per node or per half of it, of 1 to 4 MiB per core, which takes what the L2
-      evicts or, where the L2 is small, includes it; an L2 of 256 KiB to 2 MiB;
+    - a last-level cache per node or per half of it, of 1 to 4 MiB per core; it takes what the L2
+      evicts or, where the L2 is small, includes the L2; an L2 of 256 KiB to 2 MiB;
     - clock 2.2 to 3.6 GHz; memory at 75 to 130 ns, 1.05 to 1.25 times that from another node of the
       socket, 1.5 to 2.1 times per link crossed; 2 to 6 GB/s per core reading, half to 0.8 of that
       writing; links of 8 to 40 GB/s.

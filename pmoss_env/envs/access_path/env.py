@@ -45,14 +45,14 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
     ## Description
 
     A database scans columns of 32-bit integers and writes the positions of the values that match.
-    The core may load remote lines itself, or let the copy engine of its blade's hub copy blocks
-    into two local buffers, one of which it scans meanwhile. The engine keeps more lines under way
-    but has to be set up; it copies at one pace from every distance, even from the own node, and
-    others use it too. Run times come from a discrete-event simulation of the machine
-    (``pmoss_env.envs.access_path.SimulatedScans``).
+    The core may load remote lines itself, or use the copy engine of its blade's hub. The engine
+    copies blocks into two local buffers; the core scans one while the other is filled. The engine
+    keeps more lines in flight but has to be set up. It copies at one rate from every distance, even
+    from the own node, and is shared with others. Run times come from a discrete-event simulation of
+    the machine (``pmoss_env.envs.access_path.SimulatedScans``).
 
     This is the decision of Dreseler et al., Adaptive Access Path Selection for
-    Hardware-Accelerated DRAM Loads (sections 4 to 6; mission rows E1, E11, E19).
+    Hardware-Accelerated DRAM Loads (sections 4 to 6).
 
     ## Observation Space
 
@@ -63,19 +63,20 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
     | `features` | (5,) float32 | of the next scan, see below; 0 at the end |
     | `action_mask` | (A,) int8 | 1 = the path may be taken |
 
-    The features are those of the paper, ``pmoss_env.envs.access_path.FEATURES``: data size (10^6
-    bytes), idle latency between the nodes (ns), result size (million positions), and the
-    background's traffic on the links and by the engine (GB/s), read right before the scan.
+    The features are those of the paper, ``pmoss_env.envs.access_path.FEATURES``. They are data size
+    (10^6 bytes), idle latency between the nodes (ns), and result size (million positions). The
+    others are the background's traffic on the links and by the engine (GB/s). The traffic is read
+    right before the scan.
 
     ## Action Space
 
     ``Discrete(2)``: 0 loads ("cpu"), 1 copies ("offload"). With ``relaxed=True``
     ``Discrete(3)``: 2 copies without looking at the coherence state. **Its results may be wrong**
     (the paper's were, section 6), and ``info["correct"]`` is then False. It is legal only for
-    columns that nobody writes. The legal paths are the same in ``observation["action_mask"]``,
-    ``info["action_mask"]`` and ``action_masks()``. On a masked path ``on_illegal`` decides:
-    "remap" copies coherently, "terminate" ends the episode with reward 0 and no scan, "raise"
-    raises IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
+    columns that are not written. The legal paths are the same in ``observation["action_mask"]``,
+    ``info["action_mask"]`` and ``action_masks()``. On a masked path ``on_illegal`` decides: "remap"
+    copies coherently, "terminate" ends the episode with reward 0 and no scan, "raise" raises
+    IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
 
     ## Rewards
 
@@ -299,7 +300,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         """(A,) float64: what the next scan would take on each path, also on masked ones.
 
         For an oracle and for regret; not for a policy to see. The episode goes on undisturbed, and
-        a step takes exactly the time told here.
+        a step takes exactly this time.
 
         Raises:
             ResetNeeded: no episode is running.

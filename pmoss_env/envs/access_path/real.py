@@ -73,9 +73,9 @@ def scan(
 ) -> ScanResult:
     """The positions of the values from ``low`` to ``high``, both included.
 
-    The result is complete and right whatever happens: a scan whose buffer is too small is run
-    again with a larger one, and one whose engine is absent or fails goes on with plain loads. The
-    result's ``reason`` says so.
+    The result is complete and right whatever happens. A scan whose buffer is too small is run again
+    with a larger one. A scan whose engine is absent or fails goes on with plain loads. The result's
+    ``reason`` says so.
 
     Args:
         values: (n,) int32 without gaps; its address may be any.

@@ -16,10 +16,10 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array, Int32Array
 
 #: The access paths, by their number: the processor loads; the engine copies; the engine copies
-#: without looking at the coherence state, and may get wrong data (mission rows E1, E19).
+#: without looking at the coherence state, and may get wrong data.
 PATHS = ("cpu", "offload", "relaxed")
 
-#: The five features of the paper (section 5.1, mission row E11) with their units.
+#: The five features of the paper (section 5.1) with their units.
 FEATURES: Mapping[str, str] = {
     "data_size": "MB",
     "latency": "ns",
@@ -159,8 +159,8 @@ def feature_matrix(
 class ScanDistribution:
     """Which scans a task draws.
 
-    Half of the column sizes are spread evenly over their doublings, half over their bytes: the
-    first makes small tables as likely as large ones, the second is where the time goes.
+    Half of the column sizes are uniform in their logarithm, half in their bytes. The first makes
+    small tables as likely as large ones; the second gives most of the run time.
 
     Attributes:
         least_kib: of a column.
@@ -169,7 +169,8 @@ class ScanDistribution:
             thousandth of it.
         link_gb_per_s: the most that background loads ask for.
         engine_gb_per_s: the most that background copies ask for.
-        read_only_share: share of the columns that nobody writes, where relaxed coherence is legal.
+        read_only_share: share of the columns that are not written, where relaxed coherence is
+            legal.
     """
 
     least_kib: float = 256.0
@@ -197,7 +198,7 @@ class ScanDistribution:
             raise DescriptionError(f"doublings = {self.doublings!r}: must be a whole number")
 
     def draw(self, rng: np.random.Generator, n: int, nodes: int) -> Scans:
-        """``n`` scans between nodes drawn alike, with background of any strength.
+        """``n`` scans between nodes drawn evenly, with background of any strength.
 
         Args:
             rng: its source of chance.

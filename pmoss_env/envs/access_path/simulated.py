@@ -33,9 +33,9 @@ class ScanTimes:
 class SimulatedScans:
     """A machine of blades on which scans can be tried.
 
-    A discrete-event simulation (native/simulator/scan_paths.hpp): lines cross memories, links and
-    engines one after the other, cores and engines keep bounded numbers of them under way, and
-    background workers do the same. The parameters are those of the machine file.
+    This is a discrete-event simulation (native/simulator/scan_paths.hpp). Lines cross memories,
+    links and engines one after the other. Cores, engines and background workers keep bounded
+    numbers of them in flight. The parameters are those of the machine file.
     """
 
     def __init__(self, machine: str | Machine = "uv-300h", **changes: float) -> None:
@@ -118,7 +118,7 @@ class SimulatedScans:
         return self.run(empty, 0, seeds)
 
     def links(self, scans: Scans, paths: Any, seeds: Any = 0) -> Float64Array:
-        """(n, links, 2) GB/s of payload and of overhead on each link during scans (row E20)."""
+        """(n, links, 2) GB/s of payload and of overhead on each link during scans."""
         result: Float64Array = self._run(scans, paths, seeds, 1, links=True)["links"]
         return result
 

@@ -33,11 +33,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ## Description
 
     An index is cut into ``slices`` key ranges. A schedule says which worker core serves each slice
-    and which NUMA node holds its data; the throughput in million queries per second (Mq/s) follows
-    from it. An episode starts from an incumbent schedule, shows what the hardware counters said
-    under it, and places slice after slice anew. The data of a slice go to the node of its core.
-    A slice that is not placed yet stays where the incumbent has it, so that every intermediate
-    state is a full schedule that a server could run.
+    and which NUMA node holds its data; the throughput in million queries per second (Mq/s) depends
+    on it. An episode starts from an incumbent schedule, shows what the hardware counters said under
+    it, and places slice after slice anew. The data of a slice go to the node of its core. A slice
+    that is not placed yet stays where the incumbent has it. So every intermediate state is a full
+    schedule that a server could run.
 
     This is the decision process of P-MOSS (section 6).
 
@@ -63,10 +63,10 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     ``Discrete(r * c)``: tile row * c + column for the next slice. The legal tiles are the same in
     ``observation["position_mask"]``, ``info["action_mask"]`` and ``action_masks()``. On a masked
-    tile, ``on_illegal`` decides: "remap" takes the nearest legal tile (same node first, then same
-    socket, then distance on the grid, then lowest number), "terminate" ends the episode with
-    reward 0 and the slice where it was, "raise" raises IllegalActionError. Illegal actions are
-    counted in ``info["illegal_actions"]``.
+    tile, ``on_illegal`` decides. "remap" takes the nearest legal tile: same node first, then same
+    socket, then distance on the grid, then lowest number. "terminate" ends the episode with reward
+    0 and the slice where it was. "raise" raises IllegalActionError. Illegal actions are counted in
+    ``info["illegal_actions"]``.
 
     ## Rewards
 
@@ -75,9 +75,9 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - "improvement": throughput after the step minus before it; the return is X(final) -
       X(incumbent). Only every ``measure_every``-th step and the last one are measured; the others
       pay 0.
-    - "slice": the paper's return-to-go, each step paying its slice's share of X(final). The shares
-      are known in hindsight only, so this live environment pays X(final) at the last step and 0
-      before; ``info["slice_throughput"]`` then holds the shares, for a dataset to fill in.
+    - "slice": the paper's return-to-go: each step pays its slice's share of X(final). The shares
+      are known at the end only, so this live environment pays X(final) at the last step and 0
+      before. ``info["slice_throughput"]`` then holds the shares, for a dataset to fill in.
     - "terminal": X(final) at the last step, else 0.
 
     None means "improvement" on backends that can be asked after every move, else "terminal".
@@ -141,9 +141,9 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
       measured. Hardware needs it for "improvement".
     - ``render_mode``: "ansi" or "rgb_array".
 
-    Raises ``UnknownNameError`` for a name in no catalogue, ``ScheduleError`` for slices or
-    constraints that allow no schedule, ``UnsupportedError`` for what the backend cannot do, and
-    ``DescriptionError`` for any other impossible value.
+    Raises ``UnknownNameError`` for a name in no catalogue, and ``ScheduleError`` for slices or
+    constraints that allow no schedule. Raises ``UnsupportedError`` for what the backend cannot do,
+    and ``DescriptionError`` for any other impossible value.
 
     ## Vector Form
 

@@ -40,9 +40,9 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
     episode resets it too: it returns the new episode's observation and info, and the old one's in
     ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` says which.
 
-    Infos follow Gymnasium's convention for vectors: an array per key of the single environment's
-    info, with a row per sub-environment, and under ``"_" + key`` the (num_envs,) bool mask of those
-    who gave it, which are always all of them.
+    Infos follow Gymnasium's convention for vectors. There is an array per key of the single
+    environment's info, with a row per sub-environment. Under ``"_" + key`` is the (num_envs,) bool
+    mask of the sub-environments that gave it, which is always all True.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         for rows in self._shown.values():
             rows.setflags(write=False)
         self._incumbent_throughput = np.zeros(num_envs)
-        # Read-only, so that they can be handed out again and again.
+        # Read-only, so that every call can return them.
         self._no_shares = np.zeros((num_envs, first.slices))
         everybody = np.ones(num_envs, dtype=np.bool_)
         for values in (self._no_shares, everybody):

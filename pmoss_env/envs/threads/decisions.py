@@ -9,7 +9,7 @@ from pmoss_env.envs.threads.server import Sample
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, Int32Array
 
-#: P_ub from which a core is unbalanced (Smart Scheduler, section 5; mission row F4, hole G22).
+#: P_ub from which a core is unbalanced (Smart Scheduler, section 5).
 THRESHOLD = 0.8
 
 
@@ -30,7 +30,7 @@ def unbalanced_cores(sample: Sample, threshold: float = THRESHOLD) -> Int32Array
 def threads_to_move(sample: Sample, core: int, count: int) -> Int32Array:
     """Positions of the ``count`` threads of a core that fault most.
 
-    Major faults decide, then minor faults, then the lower id (section 7.1; mission row F8).
+    Major faults decide, then minor faults, then the lower id (Smart Scheduler, section 7.1).
     """
     mine = np.flatnonzero(sample.cpus == core)
     order = np.lexsort((mine, -sample.minor_faults[mine], -sample.major_faults[mine]))

@@ -57,16 +57,15 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     ## Description
 
-    A program's threads run on a server whose nodes have ordinary memory and whose data lie on slow
+    A program's threads run on a server whose nodes have ordinary memory. Their data lie on slow
     memory: non-volatile memory in the paper, any node that a user names on a live host. The kernel
-    spreads the threads over all cores, so that many read and write another socket's slow memory. In
-    every epoch of one second the cores are found whose accesses to slow memory are mostly remote
-    (P_ub >= ``threshold``), and one of them is decided on: how many of its threads go to the node
-    that holds their data. Threads move, data do not. A moved thread is pinned; the kernel goes on
+    spreads the threads over all cores, so that many use another socket's slow memory. A decision
+    epoch lasts one second. It finds the cores whose accesses to slow memory are mostly remote (P_ub
+    >= ``threshold``). The decision is for one of them: how many of its threads go to the node that
+    holds their data. Threads move, data do not. A moved thread is pinned; the kernel goes on
     balancing the others.
 
-    This is the decision process of the Smart Scheduler paper (sections 4 to 8; mission rows F3 to
-    F10).
+    This is the decision process of the Smart Scheduler paper (sections 4 to 8).
 
     ## Observation Space
 
@@ -84,23 +83,23 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ## Action Space
 
     ``Discrete(T + 1)``: how many threads of the core to migrate. The set is dynamic: with n threads
-    on the core, 1 to n are legal, as many as threads, and so is 0 (let them stay) unless
-    ``stay=False``. Where no core is unbalanced only 0 is legal. The mask is the same in
-    ``observation["action_mask"]``, ``info["action_mask"]`` and ``action_masks()``. On a masked
-    action ``on_illegal`` decides: "remap" takes the nearest legal number, "terminate" ends the
-    episode with reward 0, "raise" raises IllegalActionError. Illegal actions are counted in
-    ``info["illegal_actions"]``.
+    on the core, 1 to n are legal. So is 0 (let them stay) unless ``stay=False``. Where no core is
+    unbalanced only 0 is legal. The mask is the same in ``observation["action_mask"]``,
+    ``info["action_mask"]`` and ``action_masks()``. On a masked action ``on_illegal`` decides:
+    "remap" takes the nearest legal number, "terminate" ends the episode with reward 0, "raise"
+    raises IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
 
-    Those threads go that have most major faults, then most minor faults; each to the core with the
-    fewest threads at the node nearest to its data.
+    The threads with most major faults go; minor faults decide between equals. Each goes to the core
+    with the fewest threads at the node nearest to its data.
 
     ## Rewards
 
-    0.45 LNA + 0.45 BWVN + 0.1 Util (equation 3): the change of local accesses to slow memory, its
-    bandwidth with writes counted three times, and the change of utilisation, between the epochs
-    before and after the decision. ``reward="normalised"`` makes all three changes in units of one
-    thread's share, "raw" is as printed in the paper; see ``pmoss_env.envs.threads.reward``.
-    ``utilisation`` says whether Util is that of the CPUs or of the bandwidth.
+    0.45 LNA + 0.45 BWVN + 0.1 Util (equation 3), from the epochs before and after the decision. LNA
+    is the change of local accesses to slow memory. BWVN is its bandwidth with writes counted three
+    times. Util is the change of utilisation. ``reward="normalised"`` makes all three changes in
+    units of one thread's share, "raw" is as printed in the paper; see
+    ``pmoss_env.envs.threads.reward``. ``utilisation`` says whether Util is that of the CPUs or of
+    the bandwidth.
 
     ## Starting State
 

@@ -1,4 +1,4 @@
-"""The twelve inputs of thread scheduling (Smart Scheduler, table 2; mission row F3)."""
+"""The twelve inputs of thread scheduling (Smart Scheduler, table 2)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The programs whose threads are scheduled: a persistent key-value store under seven loads.
 
-Four patterns are the paper's (table 4, mission row F14): one operation, keys in order or at random;
-three mix reads and writes (section 10, row F18). All have 16-byte keys, values of 400 kB, 20,000 of
-them, and 48 threads.
+Four patterns are the paper's (Smart Scheduler, table 4): one operation, keys in order or at random.
+Three mix reads and writes (section 10). All have 16-byte keys, values of 400 kB, 20,000 of them,
+and 48 threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reward of a migration (Smart Scheduler, equations 1 to 3; mission rows F5, G11 and G23)."""
+"""The reward of a migration (Smart Scheduler, equations 1 to 3)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def terms(
 ) -> tuple[float, float, float]:
     """LNA, BWVN and Util of a migration between two epochs.
 
-    "raw" is as printed: LNA the change of the local accesses to slow memory per second, BWVN the
-    bandwidth after it in MB/s, and Util the change of a ratio. They differ by orders of magnitude,
-    and BWVN is a level, not a change.
+    "raw" is as printed. LNA is the change of the local accesses to slow memory per second. BWVN is
+    the bandwidth after the migration in MB/s. Util is the change of a ratio. They differ by orders
+    of magnitude, and BWVN is a level, not a change.
 
-    "normalised" makes all three changes in units of one thread's share: with T threads,
-    LNA = T x (change of the local accesses) / (all accesses before), BWVN = T x (change of BWVN) /
-    (BWVN before), Util = T x (change of the ratio). Moving one thread to its data gives LNA = +1
-    as long as nothing else changes.
+    "normalised" makes all three changes in units of one thread's share. With T threads, LNA = T x
+    (change of the local accesses) / (all accesses before). BWVN = T x (change of BWVN) / (BWVN
+    before). Util = T x (change of the ratio). Moving one thread to its data gives LNA = +1 as long
+    as nothing else changes.
 
     Args:
         before: the epoch before the migration.

@@ -64,8 +64,8 @@ class Outcome:
         seconds: real time so far.
         user_seconds: processor time in user mode, all threads.
         kernel_seconds: processor time in the kernel.
-        requests: answered; NaN where nobody counts them.
-        p99_ms: 99th percentile of the requests' latency; NaN where nobody measures it.
+        requests: answered; NaN where they are not counted.
+        p99_ms: 99th percentile of the requests' latency; NaN where it is not measured.
     """
 
     seconds: float

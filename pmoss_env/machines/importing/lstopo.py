@@ -120,7 +120,7 @@ def _parse(path: Path) -> list[_Element]:
         raise DescriptionError(f"{path}: line {parser.CurrentLineNumber}: {reason}")
 
     def doctype(name: str, system: str | None, public: str | None, internal: int) -> None:
-        # What hwloc writes; a parser that does not validate has no use for the file it names.
+        # What hwloc writes; a parser that does not validate does not need the file it names.
         if (name, system, public, internal) != ("topology", "hwloc2.dtd", None, 0):
             refuse("has a document type (DTD) of its own: must have none, or the one of hwloc 2")
 

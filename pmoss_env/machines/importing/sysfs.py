@@ -67,7 +67,7 @@ def _facts(
     found: dict[str, Fact | None] = {}
     for name, level in (("l2", 2), ("llc", 3)):
         caches = [_cache(system / f"cpu{cpu}" / "cache", level) for cpu in physical_of_cpu]
-        # A machine description counts the L2 per physical core, whoever shares it.
+        # A machine description counts the L2 per physical core, also where cores share it.
         size = [
             kib / (_sharers(cpus, physical_of_cpu) if name == "l2" else 1)
             for kib, _, cpus in caches

@@ -2,8 +2,8 @@
 
 A program of its own that imports nothing of the package: ``python guardian.py PID``. It reads one
 JSON object per line from its standard input, what a ``Record`` notes. When the pipe closes without
-a line ``"done"``, however the tool ended, it restores the threads that were pinned, and frees those
-that inherited a pin. It ends right after the tool.
+a line ``"done"``, it restores the threads that were pinned. It also frees those that inherited a
+pin. It ends right after the tool.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 
 def start_of(process: int, thread: int) -> int:
-    """When a thread started, in clock ticks since boot: tells it from a later one of its id.
+    """When a thread started, in clock ticks since boot: distinguishes threads that reuse an id.
 
     Raises OSError if it is gone.
     """

@@ -19,7 +19,7 @@ from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Int32Array
 
 _LINE_GB = 64e-9
-#: Accesses that a second of processor time stands for where no counter tells of any.
+#: Accesses that a second of processor time stands for where no counter shows any.
 _ASSUMED_LINES_PER_S = 1e7
 #: Epochs after which the pages of the process are counted again.
 _PAGES_EVERY = 10
@@ -66,11 +66,11 @@ class _Thread:
 class ProcessServer:
     """A live process, observed once per epoch and moved by affinity.
 
-    What counts as an access to slow memory: with perf events that tell local from remote loads of
-    memory, these; on a host without, the processor time of a thread times the share of the
-    process's pages that lie on the slow node (/proc/PID/numa_maps), which gives the same P_ub for
+    Accesses to slow memory are counted by perf events that distinguish local from remote loads. On
+    a host without them they are estimated: a thread's processor time times the share of the
+    process's pages on the slow node (/proc/PID/numa_maps). The estimate gives the same P_ub for
     threads that all use the same data. The bandwidths are those of the misses of the last-level
-    cache, 0 where nobody counts them. ``report.notes`` says which.
+    cache, 0 where they are not counted. ``report.notes`` says which.
 
     Args:
         process: its id.
@@ -185,7 +185,7 @@ class ProcessServer:
         return True
 
     def outcome(self) -> Outcome:
-        """Real and processor time since it is observed; nobody counts its requests."""
+        """Real and processor time since it is observed; its requests are not counted."""
         nan = float("nan")
         return Outcome(self._sampled - self._began, self._user, self._kernel, nan, nan)
 

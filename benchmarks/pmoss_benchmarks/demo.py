@@ -29,6 +29,7 @@ from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.viewer import draw_placement
 from pmoss_env.errors import PmossError
+from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
 from pmoss_env.measuring import measure_schedules
@@ -151,6 +152,7 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
         seed: of dataset, training and schedules.
         progress: see Progress.
     """
+    require("h5py", "matplotlib", "torch")
     folder.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
 

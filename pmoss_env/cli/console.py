@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
@@ -21,7 +23,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-console = Console()
+#: Columns where the output goes to a file or a pipe: no name is broken, so grep finds it.
+_PIPE = 1000
+
+
+def _width() -> int | None:
+    """Columns of the console; None: those of the terminal, or of $COLUMNS."""
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE
+
+
+console = Console(width=_width())
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

@@ -62,7 +62,7 @@ def measure(
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
-    seed: Annotated[int, typer.Option(help="Seed of the schedules and the measurement.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the schedules and the measurement.")] = 0,
     rounds: Annotated[
         int, typer.Option(min=1, help="Measure all schedules so often, in turn; each is shown.")
     ] = 1,

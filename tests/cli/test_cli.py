@@ -63,6 +63,27 @@ def test_catalogues_list_what_there_is() -> None:
     assert "pmoss/toy-v0" in pmoss("envs")
 
 
+def test_in_a_pipe_no_name_is_broken() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [str(PMOSS), "envs"], capture_output=True, text=True, env=environment, check=True
+    )
+    assert "pmoss/skylake-x-8n-btree-ycsb-a-v0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["measure", "--seed", "-1"],
+        ["rollout", "--seed", "-1"],
+        ["explain", "lpt", "grouped", "--seed", "-1"],
+        ["evaluate", "--seeds", "-1"],
+    ],
+)
+def test_negative_seeds_are_refused_by_their_name(words: list[str]) -> None:
+    assert f"Invalid value for '{words[-2]}'" in pmoss(*words, status=2)
+
+
 def test_doctor_judges_every_event() -> None:
     report = pmoss("doctor")
     for event in ("cycles", "instructions", "dtlb_misses", "task_clock"):

@@ -40,7 +40,7 @@ def calibrate(
         list[int] | None, typer.Option(help="Threads that copy meanwhile; repeatable.")
     ] = None,
     repeats: Annotated[int, typer.Option(help="Of each combination on each path.")] = 7,
-    seed: Annotated[int, typer.Option(help="Of the values and of the order.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the values and of the order.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the results to this JSON file.")] = None,
 ) -> None:
     """Measure loads and copies on this host, train the models, say whether offloading ever wins.
@@ -125,7 +125,7 @@ def collect(
         bool, typer.Option(help="Also the path whose results may be wrong.")
     ] = False,
     noise: Annotated[float, typer.Option(help="Of the run times; 1 is as on hardware.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything that chance decides.")] = 0,
     threads: Annotated[int, typer.Option(help="The bits are the same for any number.")] = 1,
     overwrite: Annotated[bool, typer.Option(help="Replace a dataset that is there.")] = False,
 ) -> None:

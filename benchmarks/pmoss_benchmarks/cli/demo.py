@@ -13,7 +13,7 @@ from pmoss_env.cli.console import Stages, console, table
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for all that is written.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="Of dataset, training and schedules.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of dataset, training and schedules.")] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="A toy machine and a few seconds: is all installed?")
     ] = False,

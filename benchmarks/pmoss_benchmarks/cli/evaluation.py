@@ -23,8 +23,8 @@ def evaluate(
         list[str], typer.Option("--baseline", "-b", help="Baselines beside them; repeatable.")
     ] = ["random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search"],  # noqa: B006
     env: EnvOption = None,
-    seeds: Annotated[int, typer.Option(help="Evaluation seeds, from 101 on.")] = 5,
-    episodes: Annotated[int, typer.Option(help="Incumbents per seed.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 101 on.")] = 5,
+    episodes: Annotated[int, typer.Option(min=1, help="Incumbents per seed.")] = 4,
     budget: Annotated[
         int, typer.Option(help="Evaluations of local search, also of score 100.")
     ] = 2000,

@@ -48,7 +48,7 @@ def rollout(
     keep: Annotated[
         Path | None, typer.Option(help="Folder for the schedules before and after (.json).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the episodes.")] = 0,
     pad: PadOption = False,
     out: Annotated[
         Path | None, typer.Option(help="Result file (.jsonl); if it is there, goes on with it.")

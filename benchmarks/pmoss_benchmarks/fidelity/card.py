@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time
@@ -15,6 +16,7 @@ from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import Context, grouped, slice_load
+from pmoss_env.extras import require
 from pmoss_env.interference import draw_neighbours
 from pmoss_env.types import Float64Array, Instance, Schedule
 
@@ -120,14 +122,18 @@ def card(model: Float64Array, server: Float64Array, changes: Float64Array) -> di
 
 
 def kendall_tau(a: Float64Array, b: Float64Array) -> float:
-    """Kendall's tau-b: pairs ordered alike minus pairs ordered otherwise, ties left out.
+    """Kendall's tau-b; 0 where one of both does not vary.
 
     On a machine of one node some strata give the same schedule again and again.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
     """
-    first, second = np.triu_indices(a.size, 1)
-    of_a, of_b = np.sign(a[first] - a[second]), np.sign(b[first] - b[second])
-    ordered = np.count_nonzero(of_a) * np.count_nonzero(of_b)
-    return float((of_a * of_b).sum() / np.sqrt(ordered)) if ordered else 0.0
+    require("scipy")
+    from scipy.stats import kendalltau
+
+    tau = float(kendalltau(a, b, variant="b").statistic)
+    return 0.0 if math.isnan(tau) else tau
 
 
 def _throughput(backend: Backend, schedule: Schedule) -> float:

@@ -12,6 +12,7 @@ from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
 from pmoss_env.envs.threads import INPUT_NAMES, ThreadProgram, ThreadSchedulingEnv, load_program
 from pmoss_env.envs.threads.server import Sample, SimulatedServer
+from pmoss_env.extras import require
 from pmoss_env.machines import Machine, load_machine
 
 MACHINE = "xeon-6240m-optane"
@@ -185,15 +186,16 @@ def timings(*, decisions: int = 2000) -> dict[str, float]:
 
 
 def spearman(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
-    """Rank correlation, equal values sharing their mean rank; NaN where one does not vary."""
-    ranks = []
-    for values in (first, second):
-        # Simulated values that agree to nine digits are equal.
-        _, inverse, counts = np.unique(
-            np.array([float(f"{v:.9g}") for v in values]), return_inverse=True, return_counts=True
-        )
-        ends = np.cumsum(counts)
-        ranks.append((ends - (counts - 1) / 2.0)[inverse])
+    """Spearman's rank correlation; NaN where one of both does not vary.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
+    """
+    require("scipy")
+    from scipy.stats import rankdata
+
+    # Simulated values that agree to nine digits are equal.
+    ranks = [rankdata([float(f"{value:.9g}") for value in values]) for values in (first, second)]
     if np.ptp(ranks[0]) == 0.0 or np.ptp(ranks[1]) == 0.0:
         return float("nan")
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -1,4 +1,8 @@
-"""Machine files as text, one parameter per line as the presets have them."""
+"""Machine files as text, one parameter per line as the presets have them.
+
+tomli-w would write every parameter, a table of value, source and confidence, as a section of four
+lines. People read and edit these files line by line, so these few lines stay.
+"""
 
 from __future__ import annotations
 

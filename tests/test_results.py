@@ -152,7 +152,7 @@ def test_readme_counts_the_committed_verdicts() -> None:
 
 def test_readme_shows_the_committed_off_policy_errors() -> None:
     pytest.importorskip("torch")
-    from pmoss_benchmarks.off_policy import summarise
+    from pmoss_benchmarks.spatial.off_policy import summarise
 
     rows = json.loads((RESULTS / "off_policy.json").read_text())["rows"]
     for task, horizon, estimator, median, worst in summarise(rows):

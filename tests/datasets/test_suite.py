@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.headroom.tasks import measured, read_reports
+from pmoss_benchmarks.spatial.headroom.tasks import measured, read_reports
 from pmoss_datasets import Behaviour, Recipe, catalog, collect, suite
 from pmoss_datasets.card import card
 from pmoss_datasets.merging import merge
@@ -31,7 +31,7 @@ def test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom(name):
     task = suite.load_task(name)
     assert Recipe(env=task.env).task == name
     assert task.headroom == measured(task.env, read_reports()), (
-        "python -m pmoss_benchmarks.headroom.tasks copies the committed report"
+        "python -m pmoss_benchmarks.spatial.headroom.tasks copies the committed report"
     )
 
 

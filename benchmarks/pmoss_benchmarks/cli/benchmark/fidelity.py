@@ -40,7 +40,7 @@ def fidelity(
     Example: pmoss benchmark fidelity --machine milan-nps4 --workload rtree-ranges-5m
     """
     from pmoss_benchmarks.cells import catalogue_cells
-    from pmoss_benchmarks.fidelity import FidelityOptions, goals_reached, measure_cell
+    from pmoss_benchmarks.spatial.fidelity import FidelityOptions, goals_reached, measure_cell
 
     options = FidelityOptions(
         schedules, moves, simulated={"queries": queries, "line_sampling": line_sampling}

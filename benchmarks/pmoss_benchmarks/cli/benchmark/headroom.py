@@ -43,7 +43,7 @@ def headroom(
     Example: pmoss benchmark headroom --machine skylake-x-8n --index rtree --interference none
     """
     from pmoss_benchmarks.cells import catalogue_cells
-    from pmoss_benchmarks.headroom import THRESHOLD, HeadroomOptions, measure_cell
+    from pmoss_benchmarks.spatial.headroom import THRESHOLD, HeadroomOptions, measure_cell
     from pmoss_env.interference import INTERFERENCE
 
     options = HeadroomOptions(

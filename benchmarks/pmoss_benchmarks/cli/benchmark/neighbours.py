@@ -31,8 +31,8 @@ def neighbours(
 
     Example: pmoss benchmark neighbours --family busy_core --rounds 9
     """
-    from pmoss_benchmarks.neighbours import measure_gains
     from pmoss_benchmarks.report import describe_machine
+    from pmoss_benchmarks.spatial.neighbours import measure_gains
 
     if out:
         check_output(out)

@@ -21,7 +21,7 @@ def off_policy(
 
     Example: pmoss benchmark off-policy --quick
     """
-    from pmoss_benchmarks.off_policy import FULL, QUICK, run_off_policy
+    from pmoss_benchmarks.spatial.off_policy import FULL, QUICK, run_off_policy
 
     if out:
         check_output(out)

@@ -10,7 +10,7 @@ from pmoss_benchmarks.threads.reproduction import TABLE_1
 from pmoss_benchmarks.threads.studies import correlations, settled_after, spearman
 from pmoss_env.machines import load_machine
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 RESULTS = json.loads(
     (REPOSITORY / "benchmarks" / "results" / "threads" / "threads.json").read_text()
 )

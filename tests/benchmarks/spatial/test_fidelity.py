@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.cells import Cell
-from pmoss_benchmarks.fidelity import FidelityOptions, card, measure_cell, summary
-from pmoss_benchmarks.fidelity.card import kendall_tau
-from pmoss_benchmarks.fidelity.schedules import STRATA, stratified
+from pmoss_benchmarks.spatial.fidelity import FidelityOptions, card, measure_cell, summary
+from pmoss_benchmarks.spatial.fidelity.card import kendall_tau
+from pmoss_benchmarks.spatial.fidelity.schedules import STRATA, stratified
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
 from pmoss_env.errors import DescriptionError

@@ -1,6 +1,6 @@
 """`pmoss benchmark fidelity`: how far the analytic model is from the simulated server."""
 
-from pmoss_benchmarks.fidelity.card import (
+from pmoss_benchmarks.spatial.fidelity.card import (
     GOALS,
     FidelityOptions,
     card,

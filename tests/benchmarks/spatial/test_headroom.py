@@ -1,5 +1,5 @@
 from pmoss_benchmarks.cells import Cell
-from pmoss_benchmarks.headroom import HeadroomOptions, measure_cell
+from pmoss_benchmarks.spatial.headroom import HeadroomOptions, measure_cell
 
 
 def test_search_is_never_worse_than_what_it_starts_from() -> None:

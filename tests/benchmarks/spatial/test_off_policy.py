@@ -8,14 +8,14 @@ from pmoss_datasets import Behaviour, Recipe, collect
 
 pytest.importorskip("torch")
 
-from pmoss_benchmarks.off_policy import QUICK, run_off_policy, summarise
-from pmoss_benchmarks.off_policy.estimators import (
+from pmoss_benchmarks.spatial.off_policy import QUICK, run_off_policy, summarise
+from pmoss_benchmarks.spatial.off_policy.estimators import (
     DirectModel,
     NetworkOptions,
     one_step,
     whole_episode,
 )
-from pmoss_benchmarks.off_policy.logged import FEATURES, POLICIES, log
+from pmoss_benchmarks.spatial.off_policy.logged import FEATURES, POLICIES, log
 
 SMALL = NetworkOptions(width=8, updates=20, rounds=2, updates_per_round=5)
 

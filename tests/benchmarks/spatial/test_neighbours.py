@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.neighbours import measure_gain
+from pmoss_benchmarks.spatial.neighbours import measure_gain
 
 
 def test_both_schedules_are_measured_in_every_round() -> None:

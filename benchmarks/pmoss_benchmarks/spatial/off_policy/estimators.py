@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pmoss_benchmarks.off_policy.logged import Logged, TargetPolicy
+from pmoss_benchmarks.spatial.off_policy.logged import Logged, TargetPolicy
 from pmoss_env.types import Float32Array, Float64Array
 
 

@@ -1,4 +1,4 @@
-"""Copies measured headroom into the committed tasks: ``python -m pmoss_benchmarks.headroom.tasks``.
+"""Copies measured headroom into the committed tasks: ``python -m`` with this module's name.
 
 Datasets carry the headroom of their task, and the package that holds the tasks does not hold the
 benchmark's results; so the tasks hold a copy, and a test that both agree.
@@ -15,7 +15,7 @@ from typing import Any
 from pmoss_datasets.suite import load_task, task_file, task_names
 from pmoss_env.files import write_atomically
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 #: What a task keeps of a row of the report.
 KEPT = (
     "random",
@@ -27,7 +27,9 @@ KEPT = (
     "simulated_headroom",
     "has_headroom",
 )
-_HEADING = "\n# Of benchmarks/results: python -m pmoss_benchmarks.headroom.tasks\n[headroom]\n"
+_HEADING = (
+    "\n# Of benchmarks/results: python -m pmoss_benchmarks.spatial.headroom.tasks\n[headroom]\n"
+)
 
 
 def measured(env: Mapping[str, Any], reports: list[Mapping[str, Any]]) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from pmoss_benchmarks.off_policy.estimators import (
+from pmoss_benchmarks.report import write_report
+from pmoss_benchmarks.spatial.off_policy.estimators import (
     DirectModel,
     NetworkOptions,
     one_step,
     whole_episode,
 )
-from pmoss_benchmarks.off_policy.logged import POLICIES, TargetPolicy, log, pair_features
-from pmoss_benchmarks.report import write_report
+from pmoss_benchmarks.spatial.off_policy.logged import POLICIES, TargetPolicy, log, pair_features
 from pmoss_datasets import Behaviour, Dataset, Recipe, collect
 from pmoss_env.types import Float64Array
 

@@ -104,6 +104,7 @@ def train(
             raise DescriptionError(f"{learner.name} learns nothing: it can be used as it is")
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
 
 

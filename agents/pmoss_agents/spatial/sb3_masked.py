@@ -79,17 +79,13 @@ def parts_of(observation: Tensor, shapes: Sequence[Sequence[int]]) -> list[Tenso
     return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-class TileActorCritic(MaskableActorCriticPolicy):
-    """Two networks that share nothing: one scores tiles, one tells the value of a state.
-
-    The masks are in the scores already, from the observation; those that MaskablePPO hands over
-    are the same.
-    """
+class _OfTiles:
+    """A policy that knows the sizes of its networks and the shapes of what they see."""
 
     def __init__(
         self, *arguments: Any, config: Any, shapes: Sequence[Sequence[int]], **more: Any
     ) -> None:
-        """Makes both networks.
+        """Makes the networks.
 
         Args:
             *arguments: of the base class.
@@ -97,13 +93,21 @@ class TileActorCritic(MaskableActorCriticPolicy):
             shapes: of FlatVecEnv.
             **more: of the base class.
         """
-        self._sizes, self._shapes = config, shapes
+        self.sizes, self.shapes = config, shapes
         super().__init__(*arguments, **more)
 
+
+class TileActorCritic(_OfTiles, MaskableActorCriticPolicy):
+    """Two networks that share nothing: one scores tiles, one tells the value of a state.
+
+    The masks are in the scores already, from the observation; those that MaskablePPO hands over
+    are the same.
+    """
+
     def _build(self, lr_schedule: Schedule) -> None:
-        self.actor = self._sizes.scores(self._shapes, level=False)
-        self.critic = self._sizes.encoder(self._shapes)
-        self.value = nn.Linear(self._sizes.width, 1)
+        self.actor = self.sizes.scores(self.shapes, level=False)
+        self.critic = self.sizes.encoder(self.shapes)
+        self.value = nn.Linear(self.sizes.width, 1)
         self.optimizer = torch.optim.Adam(self.parameters(), lr=lr_schedule(1), eps=1e-5)
 
     def forward(
@@ -129,7 +133,7 @@ class TileActorCritic(MaskableActorCriticPolicy):
     ) -> MaskableDistribution:
         """Odds of the tiles."""
         odds = self.action_dist.proba_distribution(
-            action_logits=self.actor(parts_of(obs, self._shapes))
+            action_logits=self.actor(parts_of(obs, self.shapes))
         )
         if action_masks is not None:
             odds.apply_masking(action_masks)
@@ -137,7 +141,7 @@ class TileActorCritic(MaskableActorCriticPolicy):
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) values."""
-        value: Tensor = self.value(self.critic(parts_of(obs, self._shapes)))
+        value: Tensor = self.value(self.critic(parts_of(obs, self.shapes)))
         return value
 
 
@@ -172,28 +176,12 @@ class TileQNetwork(BasePolicy):
         return self.forward(observation).argmax(dim=1)
 
 
-class TileDQNPolicy(DQNPolicy):
+class TileDQNPolicy(_OfTiles, DQNPolicy):
     """A DQNPolicy of TileQNetworks."""
-
-    shapes: Sequence[Sequence[int]]
-
-    def __init__(
-        self, *arguments: Any, config: Any, shapes: Sequence[Sequence[int]], **more: Any
-    ) -> None:
-        """Makes Q-network and target.
-
-        Args:
-            *arguments: of the base class.
-            config: sizes, see TileConfig.
-            shapes: of FlatVecEnv.
-            **more: of the base class.
-        """
-        self._sizes, self.shapes = config, shapes
-        super().__init__(*arguments, **more)
 
     def make_q_net(self) -> Any:
         """A Q-network."""
-        return TileQNetwork(self.observation_space, self.action_space, self._sizes, self.shapes)
+        return TileQNetwork(self.observation_space, self.action_space, self.sizes, self.shapes)
 
 
 class MaskedDQN(DQN):

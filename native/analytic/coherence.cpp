@@ -14,8 +14,8 @@ double held(double theirs, double mine, double rate, double within) {
 
 }  // namespace
 
-/// What a touch waits for a line that was modified in another domain, on average over its owners
-/// and beyond what it has waited for the private cache.
+/// The wait of a touch for a line that was modified in another domain. It is the mean over the
+/// owners, beyond the wait for the private cache.
 double Coherence::modified_ns(const Stream& stream) const {
   const Index here = streams_.domain_of(stream);
   const Index reader = map_.llc_of_core[stream.core];

@@ -214,8 +214,8 @@ double Contention::serve(const Demands& demands, double throughput) {
   return x;
 }
 
-// Cores work at paces of their own. Each node and link approaches its use by a step that halves
-// when it swings past and grows while it does not, so that none circles for ever.
+// Cores work at paces of their own. Each node and link approaches its use by a step of its own. The
+// step halves on an overshoot and grows otherwise, so that no use oscillates for ever.
 double Contention::solve_saturated(const Demands& demands) {
   double x = serve(demands, 0.0);
   std::fill(smooth_use_.begin(), smooth_use_.end(), 0.0);

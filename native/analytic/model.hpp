@@ -1,5 +1,5 @@
-// The analytic backend: demand profiles, cache sharing (Che's approximation) and a contention fixed
-// point give the throughput of a schedule in microseconds, and after moving one slice in less.
+// The analytic backend: the throughput of a schedule in microseconds, and after one move in less.
+// It combines demand profiles, cache sharing (Che's approximation) and a contention fixed point.
 #pragma once
 
 #include <utility>
@@ -41,8 +41,8 @@ class Model {
   /// impossible neighbours.
   void set_instance(SliceProfiles profiles, const Neighbours& neighbours);
 
-  /// Places every slice; throws std::invalid_argument on a wrong length, a core that is no worker,
-  /// a node that does not exist or, where a slice's node is to serve it, has no worker.
+  /// Places every slice. Throws std::invalid_argument on a wrong length, a core that is no worker,
+  /// or a node that does not exist. Also where a node without workers is to serve a slice.
   double place(const Placement& placement);
 
   /// Moves one slice and returns the throughput; the same bits as place() of the whole schedule.

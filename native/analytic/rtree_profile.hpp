@@ -12,12 +12,13 @@
 namespace pmoss::analytic {
 
 /// The points are the same in all instances of a workload, so that one recording without a hot
-/// region serves them all: an instance's hot region is the share of each cell's lines that lie in
-/// it, touched so much more often than the others. The lines of a cell are taken for evenly mixed,
-/// though those of its dense parts are touched more. Under hot regions, on six instances of 500,000
-/// records, touches came within 10 % of an instance's own recording, and what was not touched in
-/// the last 1,000 or 10,000 queries within 3 %; but with a fifth of inserts the latter was up to
-/// 18 % too high after 1,000 and 6 % after 10,000. Without a hot region all instances are alike.
+/// region serves them all. An instance's hot region is the share of each cell's lines that lie in
+/// it; these lines are touched more often. The lines of a cell are taken as evenly mixed, though
+/// those of its dense parts are touched more. The error was measured on six instances of 500,000
+/// records with hot regions. Touches came within 10 % of an instance's own recording. The lines not
+/// touched in the last 1,000 or 10,000 queries came within 3 %. With a fifth of inserts the latter
+/// were up to 18 % too many after 1,000 queries and 6 % after 10,000. Without a hot region all
+/// instances are alike.
 class RTreeProfiler {
  public:
   /// Builds the tree and records it, as long as that takes; then frees both. Throws

@@ -22,7 +22,7 @@ namespace pmoss::bindings {
   throw py::error_already_set();
 }
 
-/// A contiguous array of unsigned 64-bit integers with the values and the shape of `object`, which
+/// A contiguous array of unsigned 64-bit integers with the values and the shape of `object`. That
 /// may be an integer, a sequence of integers or an integer array. Anything else is a TypeError;
 /// numbers below 0 or beyond 64 bits are an OverflowError.
 inline pybind11::array_t<std::uint64_t> as_integers(const pybind11::object& object) {

@@ -88,8 +88,8 @@ class Rules {
   /// The next slice; `slices` when none is left.
   int next_slice(const Progress& progress) const;
   bool over(const Progress& progress) const { return progress.steps == progress.order.size(); }
-  /// The legal tile nearest to an illegal one: of the same node if there is one, then of the same
-  /// socket, then the fewest steps away on the grid, then of the lowest number.
+  /// The legal tile nearest to an illegal one. A tile of the same node comes first, then of the
+  /// same socket. Then the distance on the grid decides, then the lower number.
   std::size_t nearest_legal(std::size_t tile, const std::int8_t* legal) const;
   /// [tile][counter]: the counters of all slices, where `cores` has them.
   void incumbent_view(std::span<const float> counters, std::span<const std::int32_t> cores,

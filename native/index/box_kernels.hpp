@@ -19,8 +19,8 @@ struct Boxes {
   const std::uint32_t* y_high;
 };
 
-/// Bit i is set if box i, of the first `n` rounded up to whole lines, n up to 64, shares at least a
-/// point with the rectangle.
+/// Bit i is set if box i shares at least a point with the rectangle. The first `n` boxes are
+/// tested, rounded up to whole lines; n is at most 64.
 using BoxKernel = std::uint64_t (*)(const Boxes& boxes, unsigned n,
                                     const Rectangle& range) noexcept;
 

@@ -294,8 +294,8 @@ std::size_t BTree::scan_with(std::uint64_t first, std::size_t limit, std::uint64
   const Node* leaf = search.find_leaf(roots_[slice_of_key(first, slices_)], first, version, tracer);
   std::size_t done = 0;
   // The left end of a leaf never changes: what a split takes away is in the leaves to the right.
-  // So a leaf that changed while it was read can be read again, and once the link to the next leaf
-  // has been read together with the entries, nothing lies between the two.
+  // So a leaf that changed while it was read can be read again. The link to the next leaf is read
+  // together with the entries, so that no keys lie between the two leaves.
   for (;;) {
     // Not only in the first leaf: `first` itself may have been split off to the right.
     const unsigned from = done == 0 ? search.lower_bound(*leaf, first, tracer) : 0;

@@ -16,13 +16,13 @@
 namespace pmoss {
 
 /// The key space is cut into slices of equal width (slice_of_key()). The top of the tree is an
-/// array with one entry per slice, and everything below it belongs to one slice and lies in that
+/// array with one entry per slice. Everything below an entry belongs to one slice and lies in that
 /// slice's own memory. Leaves of all slices form one ascending chain for scans.
 ///
 /// All members may be called by any number of threads at once. Readers take no lock: they check the
-/// version of a node before and after reading it (optimistic lock coupling); writers lock single
-/// nodes. Only a migration (btree_migration.hpp) unlinks nodes, and hands their memory to its
-/// caller, who frees it once no operation that began before can still be reading there.
+/// version of a node before and after reading it (optimistic lock coupling). Writers lock single
+/// nodes. Only a migration (btree_migration.hpp) unlinks nodes, and gives their memory to its
+/// caller. The caller frees it once no operation that began before can still be reading there.
 class BTree {
  public:
   struct Options {
@@ -70,9 +70,9 @@ class BTree {
   /// Fills an empty tree with ascending keys, as full as a long stream of inserts in random order
   /// leaves it: a node's fill is 1 / (2 - u) with u uniform in [0, 1), whose mean is ln 2. The
   /// draws are those of `seed`. No other thread may use the tree meanwhile. Throws
-  /// std::invalid_argument if the keys are not ascending or repeat or the values are not as many,
-  /// std::logic_error if the tree is not new, and std::bad_alloc, after which the tree must not be
-  /// used.
+  /// std::invalid_argument if the keys are not ascending, repeat, or differ in number from the
+  /// values. Throws std::logic_error if the tree is not new. After std::bad_alloc the tree must not
+  /// be used.
   void bulk_load(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values,
                  std::uint64_t seed);
 

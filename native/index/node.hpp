@@ -150,8 +150,8 @@ struct alignas(64) Node {
     }
   }
 
-  /// Fits the samples to the keys that are there, with as much room again on both sides, so that
-  /// ascending or descending inserts call for a new fit only each time the range has doubled.
+  /// Fits the samples to the present keys, with as much room again on both sides. So ascending or
+  /// descending inserts need a new fit only each time the range has doubled.
   template <class Tracer>
   void fit_samples(Tracer tracer) noexcept {
     tracer.writes(this, line_bytes);

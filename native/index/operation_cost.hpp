@@ -50,7 +50,8 @@ constexpr OperationCost lookup_cost(double levels) noexcept { return {37.0 + 52.
 constexpr OperationCost update_cost(double levels) noexcept { return {90.0 + 48.0 * levels, 0.0}; }
 
 /// `written_lines`: cache lines that change. Those are the lines of the keys and values moved, the
-/// node's head, its samples, and where a node splits those of both halves and of the parent.
+/// node's head and its samples. Where a node splits, the lines of both halves and of the parent
+/// count.
 constexpr OperationCost insert_cost(double levels, double written_lines) noexcept {
   return {113.0 + 65.0 * levels + 15.0 * written_lines, 4.5};
 }

@@ -23,13 +23,13 @@ struct RTreeEntry;
 }  // namespace index_detail
 
 /// The plane is cut into a grid of cells, the slices. The top of the tree is an array with one
-/// entry per cell, and everything below it is a tree of its own in that slice's own memory. A point
-/// may be there several times, with the same value or with others.
+/// entry per cell. Everything below an entry is a tree of its own in that slice's own memory. A
+/// point may be there several times, with the same value or with others.
 ///
 /// All members but those that load may be called by any number of threads at once. Readers take no
 /// lock and repeat a cell whose nodes were split meanwhile, unless that happens sixteen times in a
-/// row. Writers lock the cell. Only a migration (rtree_migration.hpp) unlinks nodes, and hands
-/// their memory to its caller, who frees it once no operation that began before can still be
+/// row. Writers lock the cell. Only a migration (rtree_migration.hpp) unlinks nodes, and gives
+/// their memory to its caller. The caller frees it once no operation that began before can still be
 /// reading there.
 class RTree {
  public:
@@ -66,8 +66,8 @@ class RTree {
   /// Fills an empty tree, nodes to the share `fill` of the fanout, 0.4 to 1, on average; below 1
   /// some are fuller than others (sort-tile-recursive: Leutenegger, Lopez and Edgington, ICDE
   /// 1997). No other thread may use the tree meanwhile. Throws std::invalid_argument for another
-  /// fill or if the values are not as many as the points, std::logic_error if the tree is not
-  /// empty, and std::bad_alloc, after which the tree must not be used.
+  /// fill or if values and points differ in number, and std::logic_error if the tree is not empty.
+  /// After std::bad_alloc the tree must not be used.
   void bulk_load(std::span<const Point> points, std::span<const std::uint64_t> values,
                  double fill = 1.0);
 

@@ -15,10 +15,10 @@ struct RTreeEntry {
 };
 
 /// The R*-tree's rule (Beckmann et al., SIGMOD 1990): the axis is that on which the boxes of all
-/// allowed splits have the smallest margins, and on it the split whose boxes overlap least, or of
-/// these cover least, is taken. Each part gets at least 2/5 of the entries, rounded down. Sorts the
-/// entries, at most 65, and returns how many are the first part. Entries are ordered by the
-/// middles of their boxes, by one order instead of the original's two.
+/// allowed splits have the smallest margins. On it the split is taken whose boxes overlap least,
+/// then the one whose boxes cover least. Each part gets at least 2/5 of the entries, rounded down.
+/// Sorts the entries, at most 65, and returns how many are the first part. Entries are ordered by
+/// the middles of their boxes, by one order instead of the original's two.
 std::size_t split_entries(std::span<RTreeEntry> entries) noexcept;
 
 }  // namespace pmoss::index_detail

@@ -76,10 +76,10 @@ struct Machine {
   }
   /// The domain that caches a line of `memory_node` for a core.
   int llc_of(int core, int memory_node) const;
-  /// Gives what is left empty its plain meaning: no hardware threads share a core, every pair of
-  /// sockets has a link of its own, writing is as fast as reading, and a modified line comes at the
-  /// latency of its memory. Then checks everything; throws std::invalid_argument that names the
-  /// field, the value and what would be right.
+  /// Sets the defaults of empty fields. No hardware threads share a core, and every pair of sockets
+  /// has a link of its own. Writing is as fast as reading, and a modified line comes at the latency
+  /// of its memory. Then checks everything; throws std::invalid_argument that names the field, the
+  /// value and what would be right.
   void complete();
 
  private:

@@ -16,8 +16,8 @@ struct Neighbours {
   std::vector<double> link_gb_per_s;       // [from socket][to socket]: link bandwidth taken
 };
 
-/// Throws std::invalid_argument that names the field, the value and what would be right, for
-/// vectors that do not fit the machine and values that no co-tenant can take.
+/// Checks that the vectors fit the machine and that the values are possible. Throws
+/// std::invalid_argument that names the field, the value and what would be right.
 void validate(const Neighbours& neighbours, const Machine& machine);
 
 }  // namespace pmoss

@@ -49,9 +49,9 @@ struct CpuIdentity {
 };
 CpuIdentity this_cpu() noexcept;
 
-/// Opens one event on a thread and any CPU as a member of the group whose leader is
-/// `group` (-1 = it leads a group of its own). Returns a file descriptor, or minus the errno.
-/// Tests put their own function in place of the system call.
+/// Opens one event on a thread and any CPU, as a member of the group with the leader `group`. With
+/// -1 the event leads a group of its own. Returns a file descriptor, or minus the errno. Tests put
+/// their own function in place of the system call.
 using Opener = std::function<int(perf_event_attr& attributes, int group)>;
 /// Opens events on the thread of this id; 0 is the calling thread.
 Opener system_opener(int thread = 0);

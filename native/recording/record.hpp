@@ -14,9 +14,9 @@ namespace pmoss::recording {
 /// scan on that of any slice that it reads from, drawn with the seed. The same arguments give the
 /// same bits in every process.
 ///
-/// Throws std::invalid_argument before anything large is allocated if an argument is impossible, if
-/// the tree would not fit into the memory that is available, or if its lines are too many for a
-/// trace; later, if one scan touches more lines than a trace can count.
+/// Throws std::invalid_argument for an impossible argument, a tree that would not fit into the
+/// available memory, or too many lines for a trace. Nothing large is allocated before. Throws later
+/// if one scan touches more lines than a trace can count.
 std::shared_ptr<const Trace> record_btree(const WorkloadSpec& spec, std::uint32_t slices,
                                           const TraceOptions& options);
 

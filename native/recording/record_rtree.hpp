@@ -9,15 +9,15 @@
 
 namespace pmoss::recording {
 
-/// Packs the R-tree of the workload's records (which are the same for all instances, see
-/// point_of_record()), its nodes as full as inserts leave them, runs `options.queries` operations
-/// of the instance `spec.seed` on it (PointGenerator) and frees it. The slices are the cells of
+/// Packs the R-tree of the workload's records, its nodes as full as inserts leave them. The records
+/// are the same for all instances, see point_of_record(). Runs `options.queries` operations of the
+/// instance `spec.seed` on the tree (PointGenerator) and frees it. The slices are the cells of
 /// grid_of(slices). A query runs on the core of its cell; a range over several on that of any of
 /// these, drawn with the seed. The same arguments give the same bits in every process.
 ///
-/// Throws std::invalid_argument before anything large is allocated if an argument is impossible, if
-/// the tree would not fit into the memory that is available, or if its lines are too many for a
-/// trace; later, if one range touches more lines than a trace can count.
+/// Throws std::invalid_argument for an impossible argument, a tree that would not fit into the
+/// available memory, or too many lines for a trace. Nothing large is allocated before. Throws later
+/// if one range touches more lines than a trace can count.
 std::shared_ptr<const Trace> record_rtree(const WorkloadSpec& spec, std::uint32_t slices,
                                           const TraceOptions& options);
 

@@ -25,7 +25,7 @@ struct QueryFacts {
 };
 
 /// Lines are numbered within the chunks of their slice's arena, in the order in which the arena
-/// took them, so nothing depends on where the system puts a chunk. Lines of the root table, which
+/// took them. So nothing depends on where the system puts a chunk. Lines of the root table, which
 /// belong to several slices, count to the first of these.
 class TraceBuilder {
  public:

@@ -57,8 +57,8 @@ class Control {
 
   enum class Wait : std::uint8_t { done, failed, cancelled };
 
-  // For the caller's thread. Each waits until a thread fails, until `poll` (which may be empty)
-  // says to stop, or until all threads are ready, all have ended, or the time is over.
+  // For the caller's thread. Each waits until all threads are ready, until all have ended, or until
+  // the time is over. A thread that fails ends the wait, and so does `poll` (which may be empty).
   Wait wait_ready(std::size_t threads, const std::function<bool()>& poll) {
     return wait(std::chrono::steady_clock::time_point::max(), poll,
                 [&] { return ready_ + finished_ >= threads; });

@@ -38,8 +38,8 @@ struct MigrationReport {
 };
 
 /// A reader's side of epoch-based reclamation, as in LeanStore (Leis et al., ICDE 2018): memory
-/// that a migration has unlinked is freed once every reader has begun a later epoch, for a pointer
-/// into the index lives no longer than the epoch in which it was read.
+/// that a migration has unlinked is freed once every reader has begun a later epoch. A pointer into
+/// the index lives no longer than the epoch in which it was read.
 ///
 /// Example: the enforcer unlinks the old copy of slice 3 while worker 0 is in epoch 7 and worker 1
 /// in epoch 12. It retires the old arena with the epochs (7, 12). At (9, 13) worker 1 may still be

@@ -24,10 +24,10 @@ struct Measurement {
   /// Wall time that the workers spent on the slice's queries: in the index, taking them from the
   /// queue and accounting for them. Without waiting, routing and the reading of counters.
   std::vector<double> slice_service_seconds;
-  /// Counted in windows of consecutive queries, over the same time as slice_service_seconds, so
-  /// that task_clock per query is at most the service time per query but for the clocks' noise. A
-  /// window's counts are shared out over its queries in proportion to their service times: exact
-  /// for events that follow time, a proxy for misses (see runtime::Window).
+  /// Counted in windows of consecutive queries, over the same time as slice_service_seconds. So
+  /// task_clock per query is at most the service time per query, except for the clocks' noise. A
+  /// window's counts are divided over its queries in proportion to their service times: exact for
+  /// events that follow time, a proxy for misses (see runtime::Window).
   std::vector<double> slice_counters;
   /// The queries behind each entry of slice_counters, weighted with the part of the window in which
   /// the event really counted. counters / counted = per query; x queries = the slice's total.

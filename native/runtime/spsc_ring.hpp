@@ -11,9 +11,9 @@
 
 namespace pmoss::runtime {
 
-/// Each side owns one index on a line of its own and keeps a copy of the other's, which it
-/// refreshes only when the ring looks full (or empty): most operations touch no line that the other
-/// writes.
+/// Each side owns one index on a line of its own and keeps a copy of the other's. It refreshes the
+/// copy only when the ring looks full (or empty). So most operations touch no line that the other
+/// side writes.
 ///
 /// An item leaves the ring when the consumer is done with it, not when it is read. So the ring's
 /// fill is the number of items in flight, and the producer can see how many are done.

@@ -1,6 +1,6 @@
-// Sweeping rounds (P-MOSS, section 5): a sweeper per node collects what its workers have
-// queued, one more reads the counters outside of the cores, and the stitcher joins their partial
-// snapshots to one per round. Workers only push to a queue of their own, and never wait.
+// Sweeping rounds (P-MOSS, section 5): a sweeper per node collects what its workers have queued.
+// One more sweeper reads the off-core counters. The stitcher joins their partial snapshots to one
+// per round. Workers only push to a queue of their own, and never wait.
 #pragma once
 
 #include <array>

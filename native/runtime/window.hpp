@@ -7,13 +7,13 @@
 
 namespace pmoss::runtime {
 
-/// Remembers each query's slice and time, and shares out what was counted over all of them.
+/// Keeps each query's slice and time, and divides the counts over the queries.
 ///
 /// A query's part is its part of the time. For events that follow time (task_clock, cycles at a
 /// steady clock rate) that is exact. For the others it is a proxy: a window's misses go to the
-/// queries that took long, which is where most of them happened as long as it is misses that make a
-/// query slow; a long scan without misses gets some of those of the lookups beside it. A query
-/// during which the thread lost its core gets most of its window.
+/// queries that took long. That is right as long as misses make a query slow. A long scan without
+/// misses gets some of those of the lookups beside it. A query during which the thread lost its
+/// core gets most of its window.
 ///
 /// Example: queries of slices 2, 5 and 2 took 10, 30 and 20 ticks, and 120 misses were counted.
 /// Slice 2 is booked 60 misses for its 30 ticks, and slice 5 the other 60.
@@ -61,7 +61,7 @@ class Window {
   void skip(std::uint64_t ticks) noexcept { unused_ticks_ += ticks; }
 
   /// Adds each query's part of `counts` (one per event) to its slice's row of `counters` [slices x
-  /// events], and `weights` (one per group), whole, to its row of `counted` [slices x groups].
+  /// events]. Adds all of `weights` (one per group) to its row of `counted` [slices x groups].
   void book(const std::vector<double>& counts, const std::vector<double>& weights,
             std::vector<double>& counters, std::vector<double>& counted) const noexcept {
     const double per_tick =

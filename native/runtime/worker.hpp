@@ -116,9 +116,9 @@ class Worker {
   Totals::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
 
   // The current window of counters. A window ends after `window` queries, or before that when the
-  // worker has to wait. Having waited, a worker does without windows until `window` queries have
-  // passed since the last one began, which bounds the cost of reading the counters at two reads per
-  // `window` queries however short its busy periods are.
+  // worker has to wait. After a wait, a worker opens no window until `window` queries have passed
+  // since the last one began. That bounds the cost of reading the counters at two reads per
+  // `window` queries, also for short busy periods.
   bool window_open_ = false;
   std::uint64_t queries_until_window_ = 0;
   Window window_;

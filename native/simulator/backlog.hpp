@@ -12,8 +12,8 @@
 namespace pmoss::simulator {
 
 /// One stream of queries for all workers, for those of each node, or for each worker, as queries
-/// are routed. A stream starts again when it has ended: a worker of few queries runs them several
-/// times, and touches as much less of its slices than their queries would in as long a time.
+/// are routed. A stream starts again when it has ended, so that a worker of few queries runs them
+/// several times. It then touches less of its slices than fresh queries would in the same time.
 class Backlog {
  public:
   static constexpr std::uint32_t nothing = ~std::uint32_t{0};

@@ -20,9 +20,9 @@ struct Traffic {
 };
 
 /// Bandwidth in use over an epoch decides the latency in the next one. The measured curve is
-/// followed with smoothed use; where the traffic of an epoch is more than a resource can carry, its
-/// latency is raised epoch by epoch until it is not (proportional and integral control, as in the
-/// Mess simulator: Esmaili-Dokht et al., MICRO 2024).
+/// followed with smoothed use. While an epoch's traffic is more than a resource can carry, its
+/// latency is raised epoch by epoch. This is proportional and integral control, as in the Mess
+/// simulator (Esmaili-Dokht et al., MICRO 2024).
 class Contention {
  public:
   explicit Contention(const Machine& machine);

@@ -20,14 +20,14 @@ namespace pmoss::simulator {
 /// begin. All touches of a query take place when it begins; the time of each is estimated.
 ///
 /// A line whose lock a query takes counts as locked from the query's beginning to its end, for the
-/// queries that begin in between. Those that began before do not meet the lock, although its time
-/// may come while they run; those that begin after meet it too early by as much. Of queries of
-/// length T that touch the line at f T, the share that meets a lock held from f T to T is (1 - f)
-/// either way.
+/// queries that begin in between. Queries that began before do not meet the lock, although it may
+/// be taken while they run. Queries that begin after meet it too early, by as much. Let queries of
+/// length T touch the line at f T. The share that meets a lock held from f T to T is (1 - f) either
+/// way.
 ///
-/// Where lines are sampled, a query is charged the mean wait of its core's latest queries, so that
-/// what it meets itself is not multiplied by the sampling: response times then show the queues, and
-/// not how single queries differ.
+/// Where lines are sampled, a query is charged the mean wait of its core's latest queries. So its
+/// own waits are not multiplied by the sampling. Response times then show the queues, and not how
+/// single queries differ.
 class Execution {
  public:
   /// What one query takes.

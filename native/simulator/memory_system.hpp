@@ -22,16 +22,17 @@ struct Served {
   double dram_ns;  ///< latency of memory under load; 0 unless memory set the latency
 };
 
-/// Private L2 caches (one per physical core, shared by its hardware threads) and last-level
-/// domains with exact LRU, shrunk to the 1 of `line_sampling` lines that is recorded. The first
-/// level is not modelled: its hits are part of the time that instructions take.
+/// Private L2 caches and last-level domains with exact LRU. A physical core has one L2, shared by
+/// its hardware threads. Caches are smaller by the factor `line_sampling`, as 1 line in that many
+/// is recorded. The first level is not modelled: its hits are part of the time that instructions
+/// take.
 ///
 /// A line is clean, or modified in one domain. Reading a line that is modified in another domain
 /// writes it back to its home (MESI); writing takes it over. A victim domain takes what its L2s
-/// evict, and a hit moves the line to the L2; an inclusive one holds all that its L2s hold. What an
-/// L2 has modified it hands over itself, at the latency of such lines in the domain, the first time
-/// that another core of its domain asks. Dirty lines are written back when the last copy leaves
-/// their domain.
+/// evict, and a hit moves the line to the L2; an inclusive one holds all that its L2s hold. A line
+/// that an L2 has modified comes from that L2 when another core of its domain first asks. Its
+/// latency is that of modified lines in the domain. Dirty lines are written back when the last copy
+/// leaves their domain.
 class MemorySystem {
  public:
   /// Throws std::invalid_argument for more physical cores or domains than the directory can hold.

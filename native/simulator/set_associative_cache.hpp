@@ -26,9 +26,9 @@ inline unsigned matches_scalar(const TagSet& set, std::uint32_t tag) noexcept {
   return found;
 }
 
-/// The same. SSE2 belongs to every x86-64, so that it is inlined. Wider vectors do not pay even so:
-/// with one AVX-512 compare in its place, compiled in without a choice at run time, native/bench's
-/// lru_bench made 3 to 18 % fewer accesses per second on an AMD EPYC.
+/// The same. SSE2 belongs to every x86-64, so that it is inlined. Wider vectors are slower. With
+/// one AVX-512 compare in its place, chosen at compile time, native/bench's lru_bench made 3 to 18
+/// % fewer accesses per second (AMD EPYC).
 inline unsigned matches(const TagSet& set, std::uint32_t tag) noexcept {
 #if defined(__SSE2__)
   const auto* const quads = reinterpret_cast<const __m128i*>(set.tags.data());

@@ -17,8 +17,8 @@ class Tlb {
  public:
   enum class Found : std::uint8_t { first_level, second_level, walk };
 
-  /// One for each of `cores` physical cores, shrunk to the share of the machine's pages of which
-  /// anything is recorded where 1 of `page_sampling` pages of 4 KiB is.
+  /// One for each of `cores` physical cores. 1 of `page_sampling` pages of 4 KiB is recorded. The
+  /// buffers are as much smaller as the share of the machine's pages with anything recorded.
   Tlb(const Machine& machine, std::size_t cores, std::uint32_t page_sampling)
       : has_first_(machine.dtlb_pages > 0.0),
         first_(cores, shape(machine, machine.dtlb_pages, page_sampling)),

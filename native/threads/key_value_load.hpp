@@ -30,8 +30,8 @@ struct LoadOptions {
 };
 
 /// Keys of 16 bytes in a hash table, values in one mapping. As in a persistent store, a value that
-/// is read goes to a buffer of its own that is fresh from the allocator, and a value that is
-/// written goes to its place; requests take turns per value.
+/// is read goes to a buffer fresh from the allocator. A value that is written goes to its place.
+/// Requests take turns per value.
 class KeyValueLoad {
  public:
   /// Fills the store. Throws std::invalid_argument, or std::system_error where memory or the

@@ -12,9 +12,9 @@ struct SlowMemory {
   double remote_write_ratio = 1;  ///< the same of a written line
   double remote_read_share = 1;   ///< bandwidth from another socket / from the own
   double remote_write_share = 1;
-  /// Remote writers at once that the memory bears, and by how much every one beyond them adds to
-  /// what a remote write occupies the memory, in times of a local one; the second cost is that of
-  /// the reads among them: it counts by their share.
+  /// Remote writers at once without a slowdown. Every further one adds `remote_writer_cost` to the
+  /// time that a remote write occupies the memory, in times of a local one. `remote_mixed_cost` is
+  /// added by the share of reads among them.
   double remote_writers = 0;
   double remote_writer_cost = 0;
   double remote_mixed_cost = 0;

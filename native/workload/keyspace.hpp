@@ -49,8 +49,7 @@ constexpr std::uint64_t key_of_record(std::uint64_t record, std::uint64_t seed) 
   return mix64(record + mix64(seed));
 }
 
-/// The slice that serves `key`: `slices` key ranges of equal width (P-MOSS section 3, mission row
-/// A8).
+/// The slice that serves `key`: `slices` key ranges of equal width (P-MOSS, section 3).
 constexpr std::uint32_t slice_of_key(std::uint64_t key, std::uint32_t slices) noexcept {
   return static_cast<std::uint32_t>(scale64(key, slices));
 }

@@ -69,18 +69,18 @@ struct Grid {
 Grid grid_of(std::uint32_t slices);
 
 /// Where a record lies; the same in all workload instances, as a data set from the world is.
-/// `scattered` is uniform. `clustered` is synthetic and stands in for OpenStreetMap's US Northeast:
-/// a random multiplicative cascade, that is, the plane is halved both ways twelve times over, and
-/// each time the four quarters share the points in proportions drawn at random, one quarter in
-/// sixteen getting none at the four coarsest levels (sea). Throws std::invalid_argument for `file`.
+/// `scattered` is uniform. `clustered` is synthetic and stands in for OpenStreetMap's US Northeast.
+/// It is a random multiplicative cascade: the plane is halved both ways twelve times. Each time the
+/// four quarters share the points in proportions drawn at random. At the four coarsest levels one
+/// quarter in sixteen gets none (sea). Throws std::invalid_argument for `file`.
 Point point_of_record(KeySpace::Kind kind, std::uint64_t record);
 
 /// The hot region of an instance: a square around one of its records, cut at the borders, that
 /// holds about `hot_fraction` of all records.
 Rectangle hot_region(const WorkloadSpec& spec);
 
-/// In which cells the records lie, counted on the first 262144 of them (their places are drawn
-/// independently of their numbers), so that asking takes under a millisecond.
+/// The cells in which the records lie, counted on the first 262144 of them. A record's place does
+/// not depend on its number, and so few records take under a millisecond.
 class RecordSample {
  public:
   static constexpr std::uint64_t most = 1 << 18;

@@ -136,9 +136,9 @@ TEST(RecordBTree, InsertsMoveHalfALeafAndSplitAsOftenAsTheyFill) {
   const double n = static_cast<double>(trace->size());
   // A leaf splits into two of 128 and 127, so one insert in 255 ln 2 makes a new leaf.
   EXPECT_NEAR(splits / n, 1.0 / (255.0 * std::log(2.0)), 0.0006);
-  // A fresh key falls into a leaf of x entries with a probability in proportion to x; with
-  // E[x^2] / E[x] = 255 * 0.5 / ln 2 = 184 entries, half of which move, in two arrays of 8 a line,
-  // plus the head, one line of samples or two, and the half-used lines at the ends.
+  // A fresh key falls into a leaf of x entries with a probability in proportion to x. So the mean
+  // leaf has E[x^2] / E[x] = 255 * 0.5 / ln 2 = 184 entries. Half of these move, in two arrays of 8
+  // a line. The head, one line of samples or two, and the half-used lines at the ends are added.
   EXPECT_NEAR(writes / (n - splits), 2.0 * (184.0 / 2.0 / 8.0 + 1.0) + 1.0 + 1.4, 0.8);
   EXPECT_NEAR(locks / n, 1.0 + 2.0 / 177.0, 0.01);
 }

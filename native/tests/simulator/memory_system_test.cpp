@@ -107,8 +107,8 @@ TEST(MemorySystem, TheL2ThatModifiedALineHandsItOverOnce) {
   EXPECT_EQ(memory.read(1, 0).ns, 15.0);
 }
 
-// Every touch is served by the nearest that has the line, the directory says what the caches hold,
-// a modified line is in its domain alone, and what was modified is written back once.
+// Every touch is served by the nearest cache that has the line. The directory agrees with the
+// caches. A modified line is in its domain alone, and is written back once.
 TEST(MemorySystem, KeepsItsBooksUnderRandomTouches) {
   constexpr std::uint32_t lines = 96;
   constexpr std::size_t cores = 8;

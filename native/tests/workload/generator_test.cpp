@@ -83,9 +83,9 @@ TEST(OperationGenerator, UniformReadsChooseEveryRecordEquallyOften) {
 }
 
 TEST(OperationGenerator, ZipfReadsFitScrambledZipf) {
-  // Few records and many ranks: most of the mass arrives through the scattered tail. What each
-  // record gets is its own rank's share and an equal part of the tail, up to the unevenness of the
-  // scattering, which is that of a hash and far below the noise here.
+  // Few records and many ranks: most of the mass arrives through the scattered tail. Each record
+  // gets its own rank's share and an equal part of the tail. The scattering is as uneven as a hash,
+  // which is far below the noise here.
   WorkloadSpec spec;
   spec.distribution = Distribution::zipf;
   spec.records = 100;

@@ -30,8 +30,8 @@ class Coherence {
   double share_lines(Index stream, CacheStay stay, std::span<double> past_l2,
                      std::span<double> past_llc) const;
 
-  /// The probability that nobody in the domain has touched a line for `time`. `at`: of the line's
-  /// class in the rows of the instance.
+  /// The probability that no core of the domain has touched a line for `time`. `at`: position of
+  /// the line's class in the rows of the instance.
   double untouched_in_domain(const Reach& reach, std::size_t at, double time) const {
     if (std::isinf(time)) return 0.0;
     const double touches = reach.domain + (reach.all - reach.domain) * instance_.dirty_share[at];

@@ -155,7 +155,7 @@ void Contention::load_memory(const std::vector<double>& use) {
     const double all = use[i] + neighbour_use_[i];
     latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
   }
-  // Only the ways from a core's node to memory that anybody goes.
+  // Only the routes from a core's node to memory that are in use.
   std::size_t last = multiplier_.size();
   for (const Stall& stall : stalls_) {
     if (stall.path == last) continue;
@@ -191,7 +191,7 @@ void Contention::time_cores(const Demands& demands, double throughput) {
 
 // Times are in nanoseconds per query, so throughputs are in queries per nanosecond.
 double Contention::serve(const Demands& demands, double throughput) {
-  // A sibling's time depends on this core's in turn; the two settle within a few rounds.
+  // A sibling's time depends on this core's; both converge within a few rounds.
   const int rounds = any_sibling_ && load_.kind != Load::Kind::saturated ? 6 : 1;
   for (int round = 0; round < rounds; ++round) time_cores(demands, throughput);
   if (load_.kind != Load::Kind::saturated) {
@@ -243,8 +243,9 @@ double Contention::solve_saturated(const Demands& demands) {
   return x;
 }
 
-// All cores share one throughput, and what memory then allows only falls with it: the crossing
-// lies between none and what idle memory allows. False position, with Illinois' halving.
+// All cores share one throughput. The throughput that memory allows falls as it rises. So the
+// crossing lies between 0 and what idle memory allows. It is found by false position with Illinois'
+// halving.
 double Contention::solve_shared(const Demands& demands) {
   const auto surplus = [&](double throughput) {
     for (std::size_t i = 0; i < use_.size(); ++i) use_[i] = throughput * total_use_[i];

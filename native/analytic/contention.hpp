@@ -1,5 +1,5 @@
-// What the workers complete when they wait for memory and memory slows down under what they ask
-// of it: a fixed point over the use of memory controllers and links, in every load regime.
+// The throughput of the workers when memory slows down under their traffic. It is a fixed point
+// over the use of memory controllers and links, in every load regime.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The optimum of a small instance by enumeration: what teaching and tests measure themselves by.
+// The optimum of a small instance by enumeration: a reference for teaching and tests.
 #pragma once
 
 #include <cstdint>

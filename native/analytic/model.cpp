@@ -11,8 +11,9 @@
 namespace pmoss::analytic {
 namespace {
 
-// Lines that pass through a cache without being used again take room by the time, and time is
-// counted in queries: so often are the caches solved for the throughput that results.
+// Lines that pass through a cache without being used again take room in proportion to time. Time is
+// counted in queries. So the caches are solved this many times, each for the throughput of the last
+// solution.
 constexpr int passing_rounds = 4;
 
 [[noreturn]] void refuse(const std::string& text) { throw std::invalid_argument(text); }

@@ -1,5 +1,5 @@
-// Demand of each slice: how often which cache lines of it are touched, per query of the whole
-// workload. Built once per workload instance; schedules then only decide who shares which cache.
+// Demand of each slice: how often its cache lines are touched, per query of the whole workload.
+// Built once per workload instance. Schedules then only decide which slices share a cache.
 #pragma once
 
 #include <cstddef>

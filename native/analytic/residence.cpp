@@ -32,9 +32,9 @@ double Residents::solve(double capacity, double passing) {
     std::fill_n(decay_.begin(), classes_, 0.0);
     return std::numeric_limits<double>::infinity();
   }
-  // The first guess lies left of the root, and the number present is a concave function of time
-  // whose logarithm is one of the logarithm of time, too: Newton's method climbs to the root
-  // without overshooting, first in logarithms, where what is present is nearly a power of time.
+  // The first guess lies left of the root. The number of lines present is concave in time, and so
+  // is its logarithm in the logarithm of time. So Newton's method reaches the root without
+  // overshooting. It begins in logarithms, where the number is nearly a power of time.
   double time = capacity / (touches + passing);
   for (int step = 0; step < most_steps; ++step) {
     const Absent absent = kernels.absent(lines_.data(), rates_.data(), classes_, time);

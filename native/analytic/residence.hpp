@@ -8,11 +8,11 @@
 
 namespace pmoss::analytic {
 
-/// Lines are scattered over the sets of a cache by chance: where a set has got more than its part,
-/// they stay for a shorter time, and for a longer one elsewhere. A line goes when as many others as
-/// the set has ways were touched after it. By the time that so many lines of the whole cache were,
-/// those of one set are Poisson distributed: the time follows from a gamma distribution of as many
-/// degrees as there are ways, here by its Gauss quadrature of two.
+/// Lines are scattered over the sets of a cache by chance. In a set with more than its part of the
+/// lines they stay for a shorter time, and elsewhere for a longer one. A line leaves when as many
+/// others as the set has ways were touched after it. The touches of one set are Poisson
+/// distributed. So the time follows from a gamma distribution of as many degrees as there are ways,
+/// here by its Gauss quadrature of two.
 struct SetSpread {
   double crowded, sparse;  ///< capacities, as parts of the cache's
   double crowded_share;    ///< of the lines

@@ -13,7 +13,7 @@ namespace {
 
 /// A line that more of its slice's queries touch than this lies above what a hot region cuts.
 constexpr double common_share = 0.25;
-/// Parts of a slice smaller than this are not told apart.
+/// Parts of a slice smaller than this are not distinguished.
 constexpr double least_part = 0.01;
 
 WorkloadSpec evenly(WorkloadSpec workload) {

@@ -1,5 +1,4 @@
-// Who touches whose lines from where: the streams of touches that a schedule makes, and where each
-// of them competes for caches.
+// The streams of touches that a schedule makes, and where each of them competes for caches.
 #pragma once
 
 #include <cstddef>

@@ -68,7 +68,7 @@ double TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, 
   return start = point_where(present, room, start);
 }
 
-/// How long lines and pages stay in the private caches of a core where nobody else touches them.
+/// How long lines and pages stay in the private caches of a core, with no touches by other cores.
 /// Times are in units of the first stream's pace.
 void TableCaches::solve_core(Index physical) {
   const std::vector<Index>& list = streams_.of_physical(physical);

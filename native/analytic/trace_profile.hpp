@@ -1,4 +1,4 @@
-// Profiles of whatever index and workload, from what was recorded when it ran.
+// Profiles of any index and workload, from a recording.
 #pragma once
 
 #include "analytic/profile.hpp"

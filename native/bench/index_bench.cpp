@@ -95,8 +95,8 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
-/// Forces a value into a register; without this the compiler deletes the load of a payload that
-/// nobody reads, and with it a cache miss.
+/// Forces a value into a register; without this the compiler deletes the load of an unused payload,
+/// and with it a cache miss.
 inline void consume(std::uint64_t value) { asm volatile("" : : "r"(value)); }
 
 double thread_cpu_seconds() {

@@ -134,7 +134,7 @@ class SharedBatch {
     return result;
   }
 
-  /// (ended, whether read() is to tell the throughput now).
+  /// (ended, whether read() is to be called now).
   py::tuple step_one(std::size_t environment, std::int64_t action) {
     bool due = false;
     {
@@ -209,7 +209,7 @@ class SharedBatch {
       pool_.reset();
     }
 
-    // `to` gets their places, so that nobody has to look them up by name.
+    // `to` gets their places, which saves looking them up by name.
     py::dict fresh(Observations& to) {
       if (!pool_) pool_ = std::make_shared<BlockPool>(bytes_, spare_blocks);
       std::unique_ptr<BlockPool::Loan> loan = pool_->take();
@@ -424,7 +424,7 @@ void bind_environment(py::module_& module) {
            py::arg("resting").noconvert(), py::kw_only(), py::arg("copy"),
            "One step of every environment that does not rest.")
       .def("step_one", &SharedBatch::step_one, py::arg("environment"), py::arg("action"),
-           "One step of one environment: (ended, whether read() is to tell the throughput now).")
+           "One step of one environment: (ended, whether read() is to be called now).")
       .def("read", &SharedBatch::read, py::arg("environment"), py::arg("throughput"),
            "Takes a reading of the present schedule in Mq/s, unless it was read already.")
       .def("observe", &SharedBatch::observe, "All observations in arrays of their own.")

@@ -76,7 +76,7 @@ Antagonist antagonist_of(const std::tuple<std::string, int, double, std::uint64_
           cpu, strength, bytes, node};
 }
 
-// Ctrl-C must end a measurement: Python only notes the signal, so somebody has to look.
+// Ctrl-C must end a measurement: Python only notes the signal, so the wait polls for it.
 void check_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }

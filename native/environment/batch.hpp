@@ -14,7 +14,7 @@
 
 namespace pmoss::environment {
 
-/// What tells the throughput of a schedule, in million queries per second.
+/// An oracle of a schedule's throughput, in million queries per second.
 class Oracle {
  public:
   virtual ~Oracle() = default;
@@ -46,7 +46,7 @@ struct Start {
 
 class Batch {
  public:
-  /// An oracle per environment; null where only read() tells the throughput. The arrays must
+  /// An oracle per environment; null where only read() gives the throughput. The arrays must
   /// outlive the batch. Throws std::invalid_argument for no environment or no thread.
   Batch(Rules rules, std::vector<std::unique_ptr<Oracle>> oracles, Observations observations,
         Results results, int threads);
@@ -60,8 +60,8 @@ class Batch {
 
   /// One step of every environment but the resting ones, which stay as they are with reward 0.
   ///
-  /// `ended` says whose episode is over. Its final throughput and reward are not known here until
-  /// read() tells: the reward is 0 and the throughput that of the latest reading.
+  /// `ended` marks the episodes that are over. Their final throughput and reward are known only
+  /// after read(). Until then the reward is 0 and the throughput is that of the latest reading.
   ///
   /// Where `copy` is given, the observations are written there too, all of them. Throws
   /// std::invalid_argument, and changes nothing, for a wrong length, a tile that does not exist or

@@ -1,5 +1,5 @@
-// Memory of one size that is lent again and again. What is fresh from the operating system costs a
-// page fault per page, several times what it takes to write it.
+// Blocks of memory of one size that are reused. Fresh memory costs a page fault per page, several
+// times the cost of writing it.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
     std::unique_ptr<std::byte[]> block_;
   };
 
-  /// Blocks of `bytes`; keeps at most `spare` that nobody uses.
+  /// Blocks of `bytes`; keeps at most `spare` unused ones.
   BlockPool(std::size_t bytes, std::size_t spare) : bytes_(bytes), spare_(spare) {
     free_.reserve(spare);
   }
 
-  /// A block with whatever its last user left in it.
+  /// A block with the content of its last use.
   std::unique_ptr<Loan> take() {
     std::unique_ptr<std::byte[]> block;
     {

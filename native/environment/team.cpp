@@ -37,7 +37,7 @@ void Team::dismiss() noexcept {
 void Team::serve(std::size_t part) {
   for (std::uint64_t seen = 0;;) {
     round_.wait(seen);
-    // No round passes unseen: run() waits for every part.
+    // No thread misses a round: run() waits for every part.
     ++seen;
     if (over_) return;
     play(part);

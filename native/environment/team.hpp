@@ -1,4 +1,4 @@
-// A few threads that share out a range again and again.
+// A few threads that divide a range among them, many times over.
 #pragma once
 
 #include <atomic>

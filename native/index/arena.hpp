@@ -52,7 +52,7 @@ class SliceArena {
   numa::Placement placement() const;
   /// Moves what is there to `node`, and places what comes there, while others read and write it.
   numa::PageMove move_pages(int node);
-  /// Only what comes goes there: pages that nobody has touched yet.
+  /// Places only pages that have not been touched yet.
   void place_from_now_on(const numa::Placement& placement);
 
  private:

@@ -5,8 +5,8 @@
 
 namespace pmoss {
 
-/// Stays on the core while the wait is short, then gives the core away, each time it is asked: what
-/// it waits for may be a thread that wants this very core.
+/// Stays on the core while the wait is short, then yields it at each call. The other thread may
+/// need this core.
 class Backoff {
  public:
   /// `spins` pauses come before the core is given away. The default suits a node's lock.

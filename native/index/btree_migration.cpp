@@ -23,7 +23,7 @@ void copy(const std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept 
   for (std::size_t i = 0; i < n; ++i) racy_store(to[i], from[i]);
 }
 
-/// Makes `to`, which nobody knows yet, a copy of `from`, whose lock is held.
+/// Makes `to`, which is not published yet, a copy of `from`, whose lock is held.
 void copy_node(const Node& from, Node* to) noexcept {
   ::new (to) Node;  // starts the atomic's life; the arrays are filled below
   const unsigned count = from.count;
@@ -149,7 +149,7 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
     }
   }
 
-  // Whoever finds one of the locks taken gives all of them back, so nobody waits in a circle.
+  // A thread that finds one of the locks taken releases all of its own, so no deadlock is possible.
   std::optional<NodeLock> parent_lock;
   std::optional<NodeLock> left_lock;
   if (parent != nullptr) {
@@ -157,8 +157,8 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
     parent_lock.emplace(*parent);
   }
   if (!node->lock(version)) return false;
-  // Until the new node is known everywhere: who then still comes from the parent, the root or the
-  // left finds that those have changed.
+  // Until the new node is published everywhere. A reader that still comes from the parent, the root
+  // or the left finds that those have changed.
   const NodeLock lock(*node);
   if (left != nullptr) {
     if (!left->lock(left_version)) return false;

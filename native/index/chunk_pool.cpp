@@ -70,8 +70,8 @@ Chunk ChunkPool::take(const numa::Placement& placement) {
 
 void ChunkPool::give_back(Chunk chunk, const numa::Placement& placement) {
   if (placement.kind == numa::Placement::Kind::node) {
-    // The node may have been full, or the pages older than their placement: nobody who asks for
-    // this node wants those.
+    // The node may have been full, or the pages older than their placement. Such pages are of no
+    // use to a caller that asks for this node.
     const numa::ResidentPages pages = numa::resident_pages(chunk.get(), chunk_bytes);
     if (pages.error_number == 0 && pages.on(placement.node) != pages.total()) return;
   }

@@ -1,4 +1,4 @@
-// Aligned 2 MiB chunks of memory with a place of their own, kept for the next one who needs them.
+// Aligned 2 MiB chunks of memory with a placement of their own, kept for reuse.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class ChunkPool {
  public:
   explicit ChunkPool(bool huge_pages) noexcept : huge_pages_(huge_pages) {}
 
-  /// Its content is whatever was there. Throws std::bad_alloc.
+  /// Its content is undefined. Throws std::bad_alloc.
   Chunk take(const numa::Placement& placement);
   /// Keeps it, unless its pages have come to lie elsewhere: then it is freed.
   void give_back(Chunk chunk, const numa::Placement& placement);

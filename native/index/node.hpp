@@ -36,9 +36,9 @@ inline constexpr unsigned slots = 256;                   // group_keys * groups
 inline constexpr std::uint32_t sample_max = 0x7fffffff;  // signed compares must work
 inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
-// Words of a node are read while a writer may change them; the version tells afterwards whether
-// what was read is of any use. Under ThreadSanitizer each such access is atomic, so that it reports
-// real races only; otherwise they are plain, so that they may be vectorised.
+// Words of a node are read while a writer may change them; the version shows afterwards whether the
+// read is valid. Under ThreadSanitizer each such access is atomic, so that it reports real races
+// only; otherwise they are plain, so that they may be vectorised.
 template <class T>
 inline T racy_load(const T& word) noexcept {
 #if PMOSS_TSAN
@@ -97,8 +97,8 @@ struct alignas(64) Node {
   }
 
   /// A reader of a word that is just being written may see a new node before its initialisation.
-  /// That does no harm: whatever it reads there, it then finds that the word's node has changed.
-  /// But the order comes from fences, which ThreadSanitizer does not know, so it is told.
+  /// That does no harm: it then finds that the word's node has changed. The order comes from
+  /// fences, which ThreadSanitizer does not see, so it is annotated.
   static Node* as_node(std::uint64_t word) noexcept {
     Node* const node = reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
 #if PMOSS_TSAN

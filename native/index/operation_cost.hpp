@@ -37,7 +37,7 @@ struct OperationCost {
   double branch_misses;
 };
 
-/// What a worker adds to each query: taking it from the queue, telling its kind, accounting for it
+/// What a worker adds to each query: taking it from the queue, finding its kind, accounting for it
 /// (callgrind of runtime::Runner with full queues: 85 instructions in Worker::run() and 45 in
 /// account()). Guessing the commonest kind is wrong for all others; `largest_share` is its share.
 constexpr OperationCost worker_cost(double largest_share) noexcept {

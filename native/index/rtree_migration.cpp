@@ -17,7 +17,7 @@ RTreeMigration::RTreeMigration(RTree& tree, std::uint32_t slice, const numa::Pla
 RTreeMigration::Node* RTreeMigration::lock_root() {
   auto& slot = tree_.roots_[slice_];
   {
-    // Whoever makes a first root after this takes its memory from the new arena.
+    // A first root that is made after this takes its memory from the new arena.
     const std::lock_guard lock(tree_.first_root_);
     if (slot.load(std::memory_order_acquire) == nullptr) return nullptr;
   }
@@ -29,7 +29,7 @@ RTreeMigration::Node* RTreeMigration::lock_root() {
   }
 }
 
-/// A copy in the new memory, which nobody knows yet.
+/// A copy in the new memory, not published yet.
 RTreeMigration::Node* RTreeMigration::copy(const Node& node) {
   const std::size_t bytes = Node::bytes(node.level, node.stride);
   auto* const moved = static_cast<Node*>(target_->allocate(bytes));

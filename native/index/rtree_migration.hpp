@@ -11,8 +11,8 @@
 namespace pmoss {
 
 /// From the root downwards, under the lock of the slice's writers. A node is moved by its parent's
-/// word, and the parent has moved before: so whoever comes from an old node finds that the root is
-/// another one, and begins again.
+/// word, and the parent has moved before. So a reader that comes from an old node finds another
+/// root, and begins again.
 class RTreeMigration final : public SliceMigration {
  public:
   /// Throws std::out_of_range, and as SliceMigration does.

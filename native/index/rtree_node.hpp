@@ -18,8 +18,7 @@ namespace pmoss::index_detail {
 /// the values of a leaf, the children of an inner node. Each array begins at a cache line.
 ///
 /// Leaves only grow by entries at their end, and boxes only grow, except while a node is split. So
-/// a reader need not notice any change but a split, and of these the root keeps count for all of
-/// its slice.
+/// a reader need not notice any change but a split. The root counts the splits of its slice.
 struct alignas(64) RTreeNode {
   std::atomic<std::uint64_t> splits;  // of a root: odd while a node is being split
   std::atomic<std::uint32_t> writer;  // of a root: 1 while somebody inserts into the slice

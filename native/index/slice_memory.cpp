@@ -18,7 +18,7 @@ SliceArena& SliceMemory::enter(const numa::Placement& placement) {
 std::vector<std::unique_ptr<SliceArena>> SliceMemory::retire() {
   const std::lock_guard lock(mutex_);
   std::vector<std::unique_ptr<SliceArena>> retired;
-  // The newest is the current one: nobody else may have begun to move this slice.
+  // The newest is the current one: no other migration of this slice may have begun.
   const auto end = std::prev(arenas_.end());
   std::move(arenas_.begin(), end, std::back_inserter(retired));
   arenas_.erase(arenas_.begin(), end);

@@ -34,7 +34,7 @@ class alignas(64) SliceMemory {
   SliceArena& enter(const numa::Placement& placement);
   /// Gives away all arenas but the current one, which holds all nodes by now.
   std::vector<std::unique_ptr<SliceArena>> retire();
-  /// False if somebody else moves the slice.
+  /// False if another migration moves the slice.
   bool begin_migration() noexcept { return !migrating_.exchange(true); }
   void end_migration() noexcept { migrating_.store(false); }
 

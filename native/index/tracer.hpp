@@ -1,4 +1,4 @@
-// Who is told which cache lines the index touches: nobody, or a log.
+// Receivers of the cache lines that the index touches: none, or a log.
 #pragma once
 
 #include <cstddef>

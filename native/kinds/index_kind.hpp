@@ -49,13 +49,13 @@ struct IndexKind {
   std::string name;   ///< in options, task ids, datasets and results: never changed
   std::string title;  ///< in messages
   Records records = Records::keys;
-  std::string usual_workload;  ///< of the catalogue: what the kind gets unless told otherwise
+  std::string usual_workload;  ///< of the catalogue: what the kind gets by default
 
   /// The index behind the runtime, empty.
   std::function<std::unique_ptr<runtime::ServedIndex>(const WorkloadSpec&, const ServeOptions&)>
       serve;
-  /// Builds the index, runs queries on it and tells what they touched. The same arguments give the
-  /// same bits in every process.
+  /// Builds the index, runs queries on it and records what they touched. The same arguments give
+  /// the same bits in every process.
   std::function<std::shared_ptr<const recording::Trace>(const WorkloadSpec&, std::uint32_t slices,
                                                         const recording::TraceOptions&)>
       record;

@@ -33,7 +33,7 @@ class Stream final : public QueryStream {
   Candidates candidates(const Operation& operation) const noexcept override {
     const std::uint32_t slice = slice_of_key(operation.key, slices_);
     if (operation.kind != Operation::Kind::scan) return {slice};
-    // Keys lie evenly over their range, which tells where the scan will end.
+    // Keys lie evenly over their range, which predicts where the scan will end.
     const std::uint64_t left = ~operation.key;
     const std::uint64_t length =
         operation.scan_length > left / key_spacing_ ? left : operation.scan_length * key_spacing_;

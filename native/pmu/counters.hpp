@@ -40,8 +40,7 @@ class ThreadCounters {
     std::size_t hardware_events_per_group = 4;
     /// Groups take turns when rotate() says so, each on its own. The kernel would change them every
     /// few milliseconds, in the middle of windows that last microseconds; then a window's scaled
-    /// counts say nothing. If false, that is what happens, and `running_ns` tells how long each
-    /// ran.
+    /// counts say nothing. If false, that is what happens, and `running_ns` is how long each ran.
     bool rotate = true;
     /// Hardware groups whose members the kernel lets us read are read without a system call.
     bool user_reads = true;

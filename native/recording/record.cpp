@@ -31,7 +31,7 @@ std::size_t longest_scan(const WorkloadSpec& spec, const TraceOptions& options) 
   return std::min<std::uint64_t>(spec.max_scan_length, spec.records + options.queries);
 }
 
-/// Runs operations on the tree and tells the builder of each.
+/// Runs operations on the tree and adds each to the builder.
 class Recorder {
  public:
   Recorder(const WorkloadSpec& spec, std::uint32_t slices, const TraceOptions& options, BTree& tree)

@@ -38,7 +38,7 @@ void load(RTree& tree, const WorkloadSpec& spec) {
   tree.bulk_load(points, values, fill);
 }
 
-/// Runs operations on the tree and tells the builder of each.
+/// Runs operations on the tree and adds each to the builder.
 class Recorder {
  public:
   Recorder(const WorkloadSpec& spec, const TraceOptions& options, RTree& tree)

@@ -17,8 +17,8 @@ struct RecordingSize {
 /// Whether a slice of the index fills enough of a huge page to ask for these.
 bool suits_huge_pages(double index_bytes, std::uint32_t slices);
 
-/// Throws std::invalid_argument, with a way out, for more lines than a trace can tell apart or more
-/// memory than there is.
+/// Throws std::invalid_argument, with a way out, for more lines than a trace can distinguish or
+/// more memory than there is.
 void check(const RecordingSize& size, std::uint64_t records, std::uint32_t slices,
            const TraceOptions& options);
 

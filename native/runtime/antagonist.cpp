@@ -21,7 +21,7 @@ constexpr std::size_t line = 64;
 void spin_once() noexcept {
   static thread_local std::uint64_t value = 1;
   for (int i = 0; i < 4096; ++i) value = mix64(value);
-  // The compiler must not see that nobody needs the result.
+  // The compiler must not see that the result is unused.
   asm volatile("" : "+r"(value));
 }
 

@@ -30,7 +30,7 @@ class Enforcement {
   /// False if there was nothing to move.
   bool step(Phase phase);
 
-  // Once nobody calls step() any more.
+  // Only after the last call of step().
   std::uint64_t schedules() const noexcept { return next_; }  ///< changes that took effect
   const MigrationReport& report() const noexcept { return enforcer_.report(); }
   /// The schedule in effect.

@@ -88,7 +88,7 @@ class Enforcer {
 
   /// Moves one part: a slice, or less of it if lazy. False if there is nothing to move.
   bool step();
-  /// Frees memory that nobody can be reading any more.
+  /// Frees memory that no reader can be reading any more.
   void reclaim();
 
   bool in_place() const noexcept { return wanted_.empty() && !migration_; }

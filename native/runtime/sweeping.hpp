@@ -131,7 +131,7 @@ class Stitcher {
 
   /// Joins what has come. One thread at a time.
   void stitch();
-  /// Once nobody stitches any more.
+  /// Only after the stitcher has ended.
   const StitchedRounds& rounds() const noexcept { return stitched_; }
   /// The whole rounds from `first` on. Any thread, at any time.
   StitchedRounds since(std::size_t first) const;

@@ -1,4 +1,4 @@
-// Threads that are told to leave, and joined, whatever happens to the caller.
+// Threads that are stopped and joined, also when the caller throws.
 #pragma once
 
 #include <chrono>

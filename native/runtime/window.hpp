@@ -57,7 +57,7 @@ class Window {
     ticks_ += ticks;
   }
 
-  /// So much of the window's time was no query's; its part of the counts is nobody's either.
+  /// So much of the window's time belongs to no query, and so does its part of the counts.
   void skip(std::uint64_t ticks) noexcept { unused_ticks_ += ticks; }
 
   /// Adds each query's part of `counts` (one per event) to its slice's row of `counters` [slices x

@@ -87,7 +87,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   hosted_ = std::move(hosted);
   // Queries of one router before the next router's queue is looked at. Fewer where routing waits.
   const std::size_t burst = std::max<std::size_t>(hosted_.empty() ? 64 : 16, settings_.batch);
-  // Routers on this CPU are hosted: there is nobody to give the core to.
+  // Routers on this CPU are hosted: no other thread needs the core.
   Backoff backoff = backoff_of_role(false);
   totals_.cpu = numa::current_cpu();
   last_ = Clock::ticks();
@@ -137,7 +137,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
           continue;
         }
         if (phase_ == Phase::measuring) {
-          // Of a batch nobody can tell which query took how long: equal parts.
+          // The times of a batch's queries are unknown: equal parts.
           const std::uint64_t each = (now - last_) / count;
           for (std::size_t i = 0; i + 1 < count; ++i) account(ring->front(i), now, each);
           account(ring->front(count - 1), now, now - last_ - (count - 1) * each);

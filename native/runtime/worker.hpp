@@ -89,7 +89,7 @@ class Worker {
   /// `service_ticks` since the query before was completed.
   void account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept;
   /// Charges the time since its completion to the last query, if there is one. The time that
-  /// follows is charged to nobody until the next query is taken.
+  /// follows is not charged until the next query is taken.
   void charge_last_query() noexcept;
   /// Before work that belongs to no slice: charges the last query, and closes an open window.
   void suspend_service() noexcept;
@@ -111,8 +111,8 @@ class Worker {
   StatsQueue stats_;
 
   Phase phase_ = Phase::warmup;
-  std::vector<Router*> hosted_;  ///< those that have not finished
-  std::uint64_t last_ = 0;       ///< ticks: all time before is charged to a slice, idle or nobody
+  std::vector<Router*> hosted_;          ///< those that have not finished
+  std::uint64_t last_ = 0;               ///< ticks: all time before is charged, idle or left out
   Totals::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
 
   // The current window of counters. A window ends after `window` queries, or before that when the

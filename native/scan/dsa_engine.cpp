@@ -50,7 +50,7 @@ constexpr std::uint32_t block_on_fault = 1U << 1;
 constexpr std::uint32_t completion_is_valid = 1U << 2;
 constexpr std::uint32_t completion_is_wanted = 1U << 3;
 constexpr std::uint8_t success = 1;
-constexpr std::uint8_t status_bits = 0x3f;  // the highest tells whether a fault was a write
+constexpr std::uint8_t status_bits = 0x3f;  // the highest: whether a fault was a write
 constexpr std::size_t portal_bytes = 4096;
 constexpr int submission_attempts = 1 << 16;  // a shared queue may be full for a moment
 /// Polls of a completion before the device is taken for dead: seconds, where a copy takes

@@ -48,7 +48,7 @@ class MemorySystem {
   /// What is waited for is the slower of the line itself and the invalidation of other copies.
   Served write(std::size_t thread, std::uint32_t line) noexcept;
 
-  /// Brings `lines` into a domain that nobody uses again.
+  /// Brings `lines` into a domain that are never used again.
   void pollute(std::size_t domain, std::uint64_t lines) noexcept;
 
   std::size_t physical_cores() const noexcept { return physical_cores_; }

@@ -9,7 +9,7 @@
 
 namespace pmoss::simulator {
 
-/// Lines that the engine copies as one event, where nobody looks at single ones.
+/// Lines that the engine copies as one event, where single ones do not matter.
 inline constexpr int copy_unit = 8;
 
 // All throw std::invalid_argument that names the value and what would be right.

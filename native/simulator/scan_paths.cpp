@@ -47,7 +47,7 @@ ScanOutcome ScanPaths::run(const Scan& scan, AccessPath path, std::uint64_t seed
   const double line_ns = core_ns_per_line(scan);
   const double begun = simulation.now();
   double ns = p.scan_setup_us * 1e3;
-  // An empty table moves nothing: nobody sets an engine up for it.
+  // An empty table moves nothing, so no engine is set up for it.
   if (path == AccessPath::cpu) {
     ns += simulation.load(scan, line_ns);
   } else if (scan.rows > 0) {

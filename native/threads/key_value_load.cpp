@@ -29,7 +29,7 @@ void bind_to_node(void* address, std::size_t bytes, int node) {
   constexpr std::size_t bits = 64;
   std::vector<unsigned long> mask(static_cast<std::size_t>(node) / bits + 1, 0UL);
   mask.back() = 1UL << (static_cast<std::size_t>(node) % bits);
-  // The kernel looks at one bit fewer than it is told of.
+  // The kernel uses one bit fewer than the given number.
   const unsigned long length = mask.size() * bits + 1;
   if (::syscall(SYS_mbind, address, bytes, bind_strictly, mask.data(), length, 0UL) != 0) {
     throw std::system_error(errno, std::generic_category(),

@@ -29,7 +29,7 @@ constexpr int most = 63;
 
 [[noreturn]] void leave(int status) {
 #if !defined(__x86_64__)
-  // Other machines have no such port: the last line of the console tells.
+  // Other machines have no such port: there the last line of the console has the result.
   std::printf("guest: status %d\n", status);
 #endif
   std::fflush(nullptr);

@@ -144,7 +144,7 @@ TEST_F(GuestFaults, ACpuThatIsOfflineIsRefusedAndOneThatGoesOfflineIsTold) {
   EXPECT_EQ(result.not_found, 0U);
   EXPECT_EQ(result.worker_cpus[0], 0);
   EXPECT_NE(result.worker_cpus[1], 7);
-  // Now nobody is bound there any more.
+  // Now no thread is bound there any more.
   EXPECT_EQ(read_topology().find(7), nullptr);
   EXPECT_NE(refusal(options).find("CPU 7"), std::string::npos) << refusal(options);
   ASSERT_TRUE(write_text(online, "1"));

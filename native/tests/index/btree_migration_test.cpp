@@ -114,7 +114,7 @@ TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
   expect_filled(tree, 1000);
 }
 
-// Writers and readers who know what they must find, while every slice goes round and round.
+// Writers and readers check what they find, while every slice moves from node to node.
 TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
   constexpr unsigned writers = 3;
   BTree tree({.slices = slices, .huge_pages = false});
@@ -123,7 +123,7 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
   std::atomic<const char*> complaint{nullptr};
   std::atomic<unsigned> running{writers};
   std::vector<std::map<std::uint64_t, std::uint64_t>> models(writers);
-  // Nobody tells when readers are done before the end, so all memory waits for that.
+  // Readers report only at the end that they are done, so all memory is kept until then.
   Retired retired;
   std::uint64_t moved = 0;
   {
@@ -171,7 +171,7 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
             auto own = model.lower_bound(key);
             for (std::size_t j = 0; j < n; ++j) {
               check(j == 0 || keys[j - 1] < keys[j], "a scan is not ascending");
-              // What this thread wrote nobody else changes: a scan must meet all of it.
+              // No other thread changes what this one wrote: a scan must find all of it.
               if (own != model.end()) check(keys[j] <= own->first, "a scan has missed a key");
               if (own != model.end() && keys[j] == own->first) ++own;
             }

@@ -116,7 +116,7 @@ TEST(RTreeMigrationConcurrent, NoPointIsLostOrSeenTwiceUnderLoad) {
   const auto tree = make_tree();
   constexpr std::uint64_t added = 4'000;
   std::atomic<int> writing{2};
-  // Turns of the readers and writers, so that memory is freed only when nobody reads there.
+  // Turns of the readers and writers, so that memory is freed only when no reader uses it.
   std::vector<std::atomic<std::uint64_t>> turns(4);
   std::vector<std::thread> threads;
   for (std::uint64_t writer = 0; writer < 2; ++writer) {

@@ -1,5 +1,5 @@
 // Sizes of the tests: smaller where a sanitizer or an emulator (PMOSS_EMULATED) makes every access
-// many times as dear.
+// many times slower.
 #pragma once
 
 #include <cstddef>

@@ -85,7 +85,7 @@ TEST(CountersUserPage, IsLeftToTheKernelWhereThatIsRight) {
 }
 
 TEST(CountersUserPage, AGroupIsReadWithoutTheKernelWhileItCan) {
-  // Nobody can read from these descriptors: a read() of the group would fail.
+  // These descriptors cannot be read: a read() of the group would fail.
   std::map<int, UserPage::Page> pages;
   std::uint32_t next = 0;
   const Opener opener = [](perf_event_attr&, int) { return ::open("/dev/null", O_RDONLY); };

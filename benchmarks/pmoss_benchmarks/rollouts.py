@@ -12,9 +12,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import DEFAULT_ENV, episode_seed, make_environment, rollout
+from pmoss_benchmarks.evaluation import DEFAULT_ENV, episode_seed, make_environment
+from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.spatial.scoring import Searcher
 from pmoss_env import __version__
-from pmoss_env.backends import Backend, backend_options
+from pmoss_env.backends import backend_options
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -136,7 +138,7 @@ class _Stage:
             env_kwargs = {**env_kwargs, "backend_options": options}
         self._env = make_environment(DEFAULT_ENV, env_kwargs)
         self._env.session.watch(on_round)
-        self._searchable: Backend | None = None
+        self._searcher = Searcher(self._env)
         for policy in policies.values():
             if (check_env := getattr(policy, "check_env", None)) is not None:
                 check_env(self._env)
@@ -145,10 +147,11 @@ class _Stage:
         self, policy: Policy, seed: int, incumbent: Schedule | None, undo: Undo
     ) -> dict[str, Any]:
         env = self._env
-        if self._searchable is None and isinstance(policy, SchedulePolicy) and policy.searches:
-            env.reset(seed=seed)
-            self._searchable = env.session.new_searchable_backend()
-        _, info, seconds = rollout(env, policy, seed, self._searchable, incumbent)
+        searches = isinstance(policy, SchedulePolicy) and policy.searches
+        options = {} if incumbent is None else {"incumbent": incumbent}
+        played = domain_of_env(DEFAULT_ENV).play(
+            env, policy, seed, self._searcher if searches else None, **options
+        )
         before, final = env.incumbent_snapshot, env.final_snapshot()
         cores = env.schedule.cores
         worse = final.throughput < before.throughput
@@ -159,8 +162,8 @@ class _Stage:
             "incumbent_p99_us": before.latency_p99_us,
             "p99_us": final.latency_p99_us,
             "moved_slices": int((cores != env.incumbent.cores).sum()),
-            "policy_seconds": seconds,
-            "illegal_actions": int(info["illegal_actions"]),
+            "policy_seconds": played.seconds,
+            "illegal_actions": played.illegal_actions,
             "incumbent_cores": env.incumbent.cores.tolist(),
             "cores": cores.tolist(),
             "provenance": dict(final.provenance),
@@ -169,8 +172,7 @@ class _Stage:
 
     def close(self) -> None:
         self._env.close()
-        if self._searchable is not None:
-            self._searchable.close()
+        self._searcher.close()
 
 
 def restore(env: SpatialSchedulingEnv) -> Restored:

@@ -24,7 +24,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from pmoss_datasets.interfaces import Expander, Judge, Player, Rollout
+from pmoss_datasets.interfaces import Companion, Expander, Judge, Player, Rollout
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import doors
 from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
@@ -50,6 +50,7 @@ class Domain(ABC):
         rewards: modes in which rewards can be told; the first is the usual one.
         references: names of the reference scores: what scores 0, what scores 100, and others.
         deterministic: policies that decide by what they see alone.
+        searches: policies that take a budget.
         outcome: the field of an episode that says how good it was; more is better.
         outcome_name: what that is, in words.
         unit: of the outcome.
@@ -65,6 +66,7 @@ class Domain(ABC):
     rewards: tuple[str, ...]
     references: tuple[str, ...]
     deterministic: frozenset[str]
+    searches: frozenset[str] = frozenset()
     outcome: str
     outcome_name: str
     unit: str
@@ -280,7 +282,7 @@ class Domain(ABC):
 
     @abstractmethod
     def play(
-        self, env: Any, policy: Policy, seed: int, judge: Judge | None = None, **options: Any
+        self, env: Any, policy: Policy, seed: int, judge: Companion | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode.
 
@@ -288,7 +290,7 @@ class Domain(ABC):
             env: of make_env().
             policy: it is reset first; see Policy on what else is called.
             seed: of the environment's reset.
-            judge: of the same environment, for policies that search.
+            judge: of the same environment, or another companion, for policies that search.
             **options: of the environment's reset.
         """
 
@@ -344,6 +346,7 @@ def domain_of_env(env_id: str) -> Domain:
 
 
 __all__ = [
+    "Companion",
     "Domain",
     "Expander",
     "Judge",

@@ -21,7 +21,7 @@ class Rollout:
 
     Attributes:
         actions: of each step.
-        start: what the environment reports at the start, in the domain's unit; NaN if nothing.
+        start: what the environment reports at the start, in the domain's unit; 0 if nothing.
         outcome: what it reports at the end.
         illegal_actions: actions on masked places.
         seconds: wall time of the policy.
@@ -91,11 +91,18 @@ class Expander(Protocol):
         """
 
 
-class Judge(Protocol):
-    """Scores the episodes of one environment: what 0 and 100 are in each."""
+class Companion(Protocol):
+    """Follows the episodes of one environment and has what policies may ask for."""
 
     def begin(self) -> None:
         """Takes the episode that the environment has just begun."""
+
+    def close(self) -> None:
+        """Releases what it holds."""
+
+
+class Judge(Companion, Protocol):
+    """Scores the episodes of one environment: what 0 and 100 are in each."""
 
     def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
         """Outcomes of the episode that score 0 and 100.
@@ -109,5 +116,7 @@ class Judge(Protocol):
     def outcome(self, rollout: Rollout) -> float:
         """Of a rollout at whose end the environment still is; without noise where possible."""
 
-    def close(self) -> None:
-        """Releases what it holds."""
+
+def score_of(final: float, low: float, high: float) -> float | None:
+    """An outcome on the scale from ``low``, 0, to ``high``, 100; None if high is not above."""
+    return 100 * (final - low) / (high - low) if high > low else None

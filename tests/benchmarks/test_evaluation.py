@@ -16,6 +16,7 @@ from pmoss_benchmarks.evaluation import (
     replay,
     write_results,
 )
+from pmoss_datasets import find_domain
 from pmoss_env.baselines import make_baseline
 from pmoss_env.errors import (
     CheckpointError,
@@ -202,6 +203,29 @@ def test_policies_check_the_environment_before_the_first_episode():
     assert of_seed[0].resets == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "env", "best", "worst"),
+    [
+        ("access-path", {"scans": 24}, "oracle", "always-cpu"),
+        ("threads", {"requests": 50_000}, "rule", "stay"),
+    ],
+)
+def test_every_domain_is_evaluated_and_replayed(tmp_path, name, env, best, worst):
+    domain = find_domain(name)
+    policies = {policy: domain.policy(policy) for policy in domain.policies()}
+    found = evaluate(env, policies, [0, 1], 1, 1, 5, env_id=domain.env_id)
+    scores = {(row.policy, row.seed): row.score for row in found.rows}
+    for seed in (0, 1):
+        assert scores[best, seed] == pytest.approx(100, abs=1)
+        assert scores[worst, seed] < scores[best, seed]
+    path = tmp_path / "r.jsonl"
+    write_results(path, found)
+    assert replay(path).mismatches == ()
+    changed = replace(found.rows[0], actions=found.rows[-1].actions)
+    write_results(path, replace(found, rows=[changed, *found.rows[1:]]))
+    assert replay(path).mismatches
+
+
 def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):
     wrong = {**KWARGS, "foo": 1}
     with pytest.raises(DescriptionError, match=r"'foo': unknown; known are backend, .*workload"):
@@ -209,7 +233,7 @@ def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):
     with pytest.raises(UnknownNameError, match=r"environment 'pmoss/toy'\. Did you mean"):
         evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="pmoss/toy")
     with pytest.raises(UnknownNameError, match="environment"):
-        evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="pmoss/AccessPath-v0")
+        evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="CartPole-v1")
     path = written(tmp_path / "r.jsonl", replace(evaluation, env_kwargs=wrong))
     with pytest.raises(DescriptionError, match="'foo'"):
         replay(path)

@@ -14,14 +14,26 @@ from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
+#: The baselines that are compared where none are named.
+_USUAL = ("random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search")
+
 
 def evaluate(
     checkpoint: Annotated[
         list[Path] | None, typer.Argument(help="Checkpoints of agents to compare.")
     ] = None,
     baseline: Annotated[
-        list[str], typer.Option("--baseline", "-b", help="Baselines beside them; repeatable.")
-    ] = ["random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search"],  # noqa: B006
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            "-b",
+            help="Baselines beside them; repeatable. Otherwise seven of spatial scheduling, or all "
+            "of another domain.",
+        ),
+    ] = None,
+    domain: Annotated[
+        str, typer.Option(help="Which environment: spatial, threads, access-path, ...")
+    ] = "spatial",
     env: EnvOption = None,
     seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 101 on.")] = 5,
     episodes: Annotated[int, typer.Option(min=1, help="Incumbents per seed.")] = 4,
@@ -35,15 +47,20 @@ def evaluate(
     """Compare agents and baselines on incumbents that no dataset holds.
 
     Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
+
+    Example: pmoss evaluate --domain access-path -e scans=32
     """
     from pmoss_benchmarks.evaluation import aggregate, write_results
     from pmoss_benchmarks.evaluation import evaluate as run
+    from pmoss_datasets.domain import find_domain
 
+    of = find_domain(domain)
+    usual = _USUAL if domain == "spatial" else of.policies()
     kwargs = pairs(env)
     if out:
         check_output(out)
     # Local search as an opponent gets what the search of score 100 gets.
-    policies = named_policies(baseline, checkpoint, budget, pad=pad)
+    policies = named_policies(baseline or usual, checkpoint, budget, pad=pad, domain=domain)
     with progress_bar("evaluating") as progress:
         evaluation = run(
             kwargs,
@@ -53,8 +70,10 @@ def evaluate(
             search_budget=budget,
             random_schedules=schedules,
             progress=progress,
+            env_id=of.env_id,
         )
-    print_summaries(aggregate(evaluation.rows), f"{seeds} seeds x {episodes} incumbents")
+    title = f"{seeds} seeds x {episodes} incumbents"
+    print_summaries(aggregate(evaluation.rows), title, unit=of.unit)
     if out:
         write_results(out, evaluation)
         console.print(f"written to {out}; replay it with: pmoss validate {out}")

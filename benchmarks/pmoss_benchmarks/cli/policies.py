@@ -25,6 +25,7 @@ def named_policies(
     budget: int | None = None,
     *,
     pad: bool = False,
+    domain: str = "spatial",
 ) -> dict[str, Any]:
     """The policies by name; an agent from a file goes by the file's name without its ending.
 
@@ -33,14 +34,14 @@ def named_policies(
         agents: words, see pmoss_agents.find_policy().
         budget: evaluations of baselines that search; their own default if None.
         pad: let agents place slices on smaller machines than that of their data.
+        domain: whose policies the baselines are.
 
     Raises:
         DescriptionError: two of the same name.
         UnsupportedError: a policy that cannot be padded.
     """
-    from pmoss_env.baselines import SEARCHES, make_baseline
+    from pmoss_datasets.domain import find_domain
     from pmoss_env.errors import DescriptionError
-    from pmoss_env.policies import SchedulePolicy
 
     words = [str(agent) for agent in agents or []]
     names = [*baselines, *(short_name(word) for word in words)]
@@ -49,9 +50,9 @@ def named_policies(
             f"more than one policy is named {', '.join(map(repr, twice))}: checkpoints go by their "
             "file's name without its ending; rename the file, or leave one out"
         )
+    of = find_domain(domain)
     policies: dict[str, Any] = {
-        name: SchedulePolicy(make_baseline(name, budget=budget if name in SEARCHES else None))
-        for name in baselines
+        name: of.policy(name, budget=budget if name in of.searches else None) for name in baselines
     }
     if words:
         from pmoss_agents import find_policy

@@ -10,8 +10,10 @@ from pmoss_benchmarks.evaluation import Summary
 from pmoss_env.cli.console import console, table
 
 
-def print_summaries(summaries: Sequence[Summary], title: str, emphasised: str = "") -> None:
-    """Prints a row per policy, the slowest first; the emphasised one is bold."""
+def print_summaries(
+    summaries: Sequence[Summary], title: str, emphasised: str = "", unit: str = "Mq/s"
+) -> None:
+    """Prints a row per policy, the worst first; the emphasised one is bold."""
 
     def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
         if mean is None:
@@ -27,7 +29,12 @@ def print_summaries(summaries: Sequence[Summary], title: str, emphasised: str = 
             f"{1e3 * s.seconds_per_decision:.2f}",
         )
         rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
-    columns = ["schedule", ">Mq/s [95 %]", ">score [95 %]", ">ms"]
+    columns = [
+        "schedule" if unit == "Mq/s" else "policy",
+        f">{unit} [95 %]",
+        ">score [95 %]",
+        ">ms",
+    ]
     console.print(table(title, columns, rows))
     illegal = sum(s.illegal_actions for s in summaries)
     console.print(f"ms: per decision. Illegal actions: {illegal}.")

@@ -5,7 +5,6 @@ from pmoss_benchmarks.evaluation.episodes import (
     episode_seed,
     evaluate,
     make_environment,
-    rollout,
 )
 from pmoss_benchmarks.evaluation.replay import Replay, replay
 from pmoss_benchmarks.evaluation.results import (
@@ -37,6 +36,5 @@ __all__ = [
     "make_environment",
     "read_results",
     "replay",
-    "rollout",
     "write_results",
 ]

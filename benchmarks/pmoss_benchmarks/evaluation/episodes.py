@@ -6,21 +6,16 @@ legal schedules, 100 the best schedule that local search finds with the stated b
 
 from __future__ import annotations
 
-import inspect
-import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
-import gymnasium
 import numpy as np
 
 from pmoss_benchmarks.evaluation.results import EpisodeResult, Evaluation
-from pmoss_benchmarks.evaluation.scoring import Judge, score_of
-from pmoss_env.backends.base import Backend
-from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DescriptionError, UnknownNameError
-from pmoss_env.policies import Policy, SchedulePolicy
-from pmoss_env.types import Schedule
+from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.interfaces import score_of
+from pmoss_env.errors import DescriptionError
+from pmoss_env.policies import Policy
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
 
@@ -76,8 +71,9 @@ def evaluate(
     ):
         if count < 1:
             raise DescriptionError(f"{name} = {count}: must be at least 1")
-    env = make_environment(env_id, env_kwargs)
-    judge: Judge | None = None
+    domain = domain_of_env(env_id)
+    env = domain.make_env(env_kwargs, env_id)
+    judge = domain.judge(env)
     known = {} if references is None else references
     rows: list[EpisodeResult] = []
     total = len(policies) * len(seeds) * episodes_per_seed
@@ -93,39 +89,33 @@ def evaluate(
             for episode in range(episodes_per_seed):
                 env_seed = episode_seed(seed, episode)
                 env.reset(seed=env_seed)
-                if judge is None:
-                    judge = Judge(env)
-                judge.set_instance(env.instance)
+                judge.begin()
                 if env_seed not in known:
-                    known[env_seed] = judge.reference(
-                        env, env_seed, search_budget, random_schedules
-                    )
+                    known[env_seed] = judge.reference(env_seed, search_budget, random_schedules)
                 low, high = known[env_seed]
                 for name, policy in of_seed.items():
-                    actions, info, seconds = rollout(env, policy, env_seed, judge.searchable)
-                    final = judge.throughput(env.schedule)
+                    played = domain.play(env, policy, env_seed, judge)
                     rows.append(
                         EpisodeResult(
                             policy=name,
                             seed=seed,
                             episode=episode,
                             env_seed=env_seed,
-                            incumbent_throughput=info["incumbent_throughput"],
-                            throughput=info["throughput"],
-                            score=score_of(final, low, high),
+                            incumbent_throughput=played.start,
+                            throughput=played.outcome,
+                            score=score_of(judge.outcome(played), low, high),
                             random_throughput=low,
                             search_throughput=high,
-                            illegal_actions=info["illegal_actions"],
-                            actions=tuple(actions),
-                            seconds_per_decision=seconds / len(actions),
+                            illegal_actions=played.illegal_actions,
+                            actions=played.actions,
+                            seconds_per_decision=played.seconds / len(played.actions),
                         )
                     )
                     if progress is not None:
                         progress(len(rows), total)
     finally:
         env.close()
-        if judge is not None:
-            judge.close()
+        judge.close()
     return Evaluation(env_id, dict(env_kwargs), search_budget, random_schedules, rows)
 
 
@@ -136,68 +126,6 @@ def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Poli
     return cast(Callable[[int], Policy], policy)(seed)
 
 
-def rollout(
-    env: SpatialSchedulingEnv,
-    policy: Policy,
-    seed: int,
-    backend: Backend | None = None,
-    incumbent: Schedule | None = None,
-) -> tuple[list[int], dict[str, Any], float]:
-    """Plays one episode.
-
-    Args:
-        env: the bare environment.
-        policy: it is reset first; a SchedulePolicy also plans. See Policy on what else is called.
-        seed: of the environment's reset.
-        backend: for baselines that search; not the environment's own.
-        incumbent: to start from, instead of one that the seed draws.
-
-    Returns:
-        The actions, the last info, and the policy's wall time in seconds.
-    """
-    options = None if incumbent is None else {"incumbent": incumbent}
-    observation, info = env.reset(seed=seed, options=options)
-    if backend is not None:
-        backend.set_instance(env.instance)
-    began = time.perf_counter()
-    policy.reset()
-    if isinstance(policy, SchedulePolicy):
-        # A stream of its own: the reference schedules must not shift what a baseline draws.
-        policy.plan(env.context(np.random.default_rng((seed, 2)), backend), env.order)
-    seconds = time.perf_counter() - began
-    observe: Callable[[float], None] | None = getattr(policy, "observe", None)
-    actions: list[int] = []
-    terminated = False
-    while not terminated:
-        began = time.perf_counter()
-        action = int(policy.act(observation, info["action_mask"]))
-        seconds += time.perf_counter() - began
-        actions.append(action)
-        before = info["throughput"]
-        observation, _, terminated, _, info = env.step(action)
-        if observe is not None:
-            began = time.perf_counter()
-            observe(info["throughput"] - before)
-            seconds += time.perf_counter() - began
-    return actions, info, seconds
-
-
-def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> SpatialSchedulingEnv:
-    """The bare environment, without Gymnasium's wrappers.
-
-    Raises:
-        UnknownNameError: no such id.
-        DescriptionError: an argument that the environment does not have.
-    """
-    place = f"{SpatialSchedulingEnv.__module__}:{SpatialSchedulingEnv.__qualname__}"
-    ids = [name for name, spec in gymnasium.registry.items() if spec.entry_point == place]
-    if env_id not in ids:
-        raise UnknownNameError("environment", env_id, ids)
-    known = sorted(inspect.signature(SpatialSchedulingEnv).parameters)
-    for name in env_kwargs:
-        if name not in known:
-            raise DescriptionError(
-                f"environment argument {name!r}: unknown; known are {', '.join(known)}"
-            )
-    # Without Gymnasium's wrappers: they check what the tests check, for each of 256 steps.
-    return cast(SpatialSchedulingEnv, gymnasium.make(env_id, **env_kwargs).unwrapped)
+def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> Any:
+    """The bare environment of an id of any domain; see Domain.make_env."""
+    return domain_of_env(env_id).make_env(env_kwargs, env_id)

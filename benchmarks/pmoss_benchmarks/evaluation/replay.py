@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gymnasium.error import ResetNeeded
-
-from pmoss_benchmarks.evaluation.episodes import Progress, episode_seed, make_environment
+from pmoss_benchmarks.evaluation.episodes import Progress, episode_seed
 from pmoss_benchmarks.evaluation.results import EpisodeResult, read_results
-from pmoss_benchmarks.evaluation.scoring import Judge, score_of
-from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DescriptionError, IllegalActionError, UnsupportedError
+from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.interfaces import score_of
+from pmoss_env.errors import DatasetError, DescriptionError
 
 
 @dataclass(frozen=True)
@@ -51,43 +49,38 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
     header, rows = read_results(path)
     chosen = _spread_over(list(dict.fromkeys((row.seed, row.episode) for row in rows)), episodes)
     lines = [n for n, row in enumerate(rows) if (row.seed, row.episode) in chosen]
-    env = make_environment(header["env_id"], header["env_kwargs"])
-    judge: Judge | None = None
+    domain = domain_of_env(header["env_id"])
+    env = domain.make_env(header["env_kwargs"], header["env_id"])
+    judge = domain.judge(env)
     references: dict[int, tuple[float, float]] = {}
     mismatches = _unequal_episodes(rows)
     try:
         for number, index in enumerate(lines, 1):
             row = rows[index]
             env_seed = episode_seed(row.seed, row.episode)
-            _, info = env.reset(seed=env_seed)
-            if judge is None:
-                _must_repeat(env)
-                judge = Judge(env)
-            judge.set_instance(env.instance)
             if env_seed not in references:
+                env.reset(seed=env_seed)
+                judge.begin()
                 references[env_seed] = judge.reference(
-                    env, env_seed, header["search_budget"], header["random_schedules"]
+                    env_seed, header["search_budget"], header["random_schedules"]
                 )
             low, high = references[env_seed]
             now: dict[str, Any] = {
                 "env_seed": env_seed,
-                "incumbent_throughput": info["incumbent_throughput"],
                 "random_throughput": low,
                 "search_throughput": high,
             }
             where = f"line {index + 2}: {row.policy}, seed {row.seed}, episode {row.episode}"
             try:
-                done = False
-                for action in row.actions:
-                    _, _, done, _, info = env.step(action)
-            except (IllegalActionError, ResetNeeded) as error:
-                mismatches.append(f"{where}: the actions cannot be run again: {error}")
+                played = domain.rerun(env, env_seed, row.actions)
+            except DatasetError as error:
+                mismatches.append(f"{where}: {error}")
             else:
-                if not done:
-                    mismatches.append(f"{where}: {len(row.actions)} actions do not end the episode")
-                now["throughput"] = info["throughput"]
-                now["illegal_actions"] = info["illegal_actions"]
-                now["score"] = score_of(judge.throughput(env.schedule), low, high)
+                judge.begin()
+                now["incumbent_throughput"] = played.start
+                now["throughput"] = played.outcome
+                now["illegal_actions"] = played.illegal_actions
+                now["score"] = score_of(judge.outcome(played), low, high)
             mismatches += [
                 f"{where}: {name}: recorded {getattr(row, name)!r}, now {value!r}"
                 for name, value in now.items()
@@ -97,8 +90,7 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
                 progress(number, len(lines))
     finally:
         env.close()
-        if judge is not None:
-            judge.close()
+        judge.close()
     return Replay(len(lines), tuple(mismatches))
 
 
@@ -127,12 +119,3 @@ def _unequal_episodes(rows: Sequence[EpisodeResult]) -> list[str]:
             if (policy, seed, episode) not in played
         ]
     return found
-
-
-def _must_repeat(env: SpatialSchedulingEnv) -> None:
-    backend = env.backend
-    if not backend.repeatable:
-        raise UnsupportedError(
-            f"results of the backend {backend.name!r} cannot be replayed: it measures, and "
-            "never twice the same"
-        )

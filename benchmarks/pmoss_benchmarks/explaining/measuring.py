@@ -7,9 +7,9 @@ from contextlib import closing
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import rollout
 from pmoss_benchmarks.explaining.differences import Comparison, Run, compare
 from pmoss_benchmarks.explaining.rows import Row
+from pmoss_datasets.spatial import scoring
 from pmoss_env.baselines.context import Baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.policies import Policy, SchedulePolicy
@@ -72,7 +72,7 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
     if isinstance(choice, Policy):
         if (check_env := getattr(choice, "check_env", None)) is not None:
             check_env(env)
-        rollout(env, choice, env_seed)
+        scoring.play(env, choice, env_seed, None, {})
         return env.schedule
     env.reset(seed=env_seed)
     if isinstance(choice, Row):

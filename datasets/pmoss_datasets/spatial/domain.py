@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from pmoss_datasets.domain import Domain, Judge, Rollout
+from pmoss_datasets.domain import Companion, Domain, Rollout
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played
@@ -55,6 +55,7 @@ class SpatialDomain(Domain):
     rewards = ("terminal", "slice", "improvement")
     references = ("random", "search", "incumbent")
     deterministic = DETERMINISTIC
+    searches = frozenset(SEARCHES)
     outcome = "final_throughput"
     outcome_name = "final throughput"
     unit = "Mq/s"
@@ -244,7 +245,7 @@ class SpatialDomain(Domain):
         return scoring.SpatialJudge(env)
 
     def play(
-        self, env: Any, policy: Policy, seed: int, judge: Judge | None = None, **options: Any
+        self, env: Any, policy: Policy, seed: int, judge: Companion | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode; a baseline plans it at its beginning."""
         return scoring.play(env, policy, seed, judge, options)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from pmoss_datasets.interfaces import Judge, Rollout
+from pmoss_datasets.interfaces import Companion, Rollout
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
@@ -22,6 +22,29 @@ from pmoss_env.types import Schedule
 
 #: Of an environment's reset, e.g. ``{"incumbent": schedule}``.
 Options = Mapping[str, Any]
+
+
+class Searcher:
+    """Has a backend for baselines that search; made in the first episode.
+
+    Attributes:
+        searchable: the backend, from the first episode on; it may be asked after every move.
+    """
+
+    def __init__(self, env: SpatialSchedulingEnv) -> None:
+        self._env = env
+        self.searchable: Any = None
+
+    def begin(self) -> None:
+        """Takes the workload instance and the co-tenants of the environment's episode."""
+        if self.searchable is None:
+            self.searchable = self._env.session.new_searchable_backend()
+        self.searchable.set_instance(self._env.instance)
+
+    def close(self) -> None:
+        """Releases the backend."""
+        if self.searchable is not None:
+            self.searchable.close()
 
 
 class SpatialJudge:
@@ -75,7 +98,7 @@ class SpatialJudge:
 
 
 def play(
-    env: SpatialSchedulingEnv, policy: Policy, seed: int, judge: Judge | None, options: Options
+    env: SpatialSchedulingEnv, policy: Policy, seed: int, judge: Companion | None, options: Options
 ) -> Rollout:
     """Plays one episode; see Domain.play.
 

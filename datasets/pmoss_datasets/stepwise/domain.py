@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import gymnasium
 import numpy as np
 
-from pmoss_datasets.domain import Domain, Judge, Rollout
+from pmoss_datasets.domain import Companion, Domain, Judge, Rollout
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played, first_wrong
@@ -289,7 +289,7 @@ class StepDomain(Domain):
         return StepJudge(self, env)
 
     def play(
-        self, env: Any, policy: Policy, seed: int, judge: Judge | None = None, **options: Any
+        self, env: Any, policy: Policy, seed: int, judge: Companion | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode."""
         return play(self, env, policy, seed, options)

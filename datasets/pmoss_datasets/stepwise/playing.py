@@ -245,7 +245,7 @@ def play(
             observe(float(reward))
             seconds += time.perf_counter() - began
     outcome = domain.outcome_of(info, total)
-    return Rollout(tuple(actions), float("nan"), outcome, illegal, seconds, total)
+    return Rollout(tuple(actions), 0.0, outcome, illegal, seconds, total)
 
 
 def rerun(domain: Rules, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
@@ -262,4 +262,4 @@ def rerun(domain: Rules, env: Any, seed: int, actions: Sequence[int]) -> Rollout
     if not ended:
         raise DatasetError(f"{len(actions)} actions do not end the episode")
     outcome = domain.outcome_of(info, total)
-    return Rollout(tuple(actions), float("nan"), outcome, illegal, 0.0, total)
+    return Rollout(tuple(actions), 0.0, outcome, illegal, 0.0, total)

@@ -10,7 +10,6 @@ import numpy as np
 
 from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
-from pmoss_benchmarks.evaluation.scoring import Judge, score_of
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,
@@ -21,6 +20,8 @@ from pmoss_benchmarks.offline.plan import (
 )
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.offline.training import trained
+from pmoss_datasets.interfaces import score_of
+from pmoss_datasets.spatial.scoring import SpatialJudge
 from pmoss_datasets.suite import load_task
 from pmoss_env.baselines import SHARED_BASELINES, asks, has_budget, make_baseline
 from pmoss_env.baselines.exact import MOST_SCHEDULES
@@ -98,15 +99,14 @@ class OfflineWork:
         known = self._known(cell)
         found: list[list[float | None]] = []
         env = SpatialSchedulingEnv(**self._env(cell))
-        judge: Judge | None = None
+        judge = SpatialJudge(env)
         for episode in range(plan.episodes):
             env_seed = episode_seed(EVALUATION_SEED + cell.seed, episode)
             env.reset(seed=env_seed)
-            judge = judge or Judge(env)
-            judge.set_instance(env.session.instance)
+            judge.begin()
             if env_seed not in known:
                 known[env_seed] = judge.reference(
-                    env, env_seed, plan.search_budget, plan.random_schedules
+                    env_seed, plan.search_budget, plan.random_schedules
                 )
             backend = env.session.new_backend()
             context = env.context(np.random.default_rng((env_seed, 2)))
@@ -114,8 +114,7 @@ class OfflineWork:
             throughput = backend.measure(schedule, seed=0).throughput
             found.append([throughput, score_of(throughput, *known[env_seed])])
             backend.close()
-        if judge is not None:
-            judge.close()
+        judge.close()
         env.close()
         return found
 

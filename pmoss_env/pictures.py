@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
-    """An empty figure that no window and no pyplot knows of.
+    """An empty figure without a window, outside of pyplot's state.
 
     Args:
         width: inches.

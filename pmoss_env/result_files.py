@@ -30,7 +30,7 @@ SYNC_SECONDS = 1.0
 
 
 class ResultFile:
-    """Results by key, each whole once it is written; opened again, the file knows them.
+    """Results by key, each whole once it is written and kept when the file is opened again.
 
     The file appears with the first row and belongs to one process at a time. What a kill or a full
     disk cut short is dropped when the file is opened again, and so are damaged rows. Both are
@@ -47,7 +47,7 @@ class ResultFile:
         Args:
             path: of the file; its folder is made with the first row.
             header: plain JSON that decides the rows, such as settings and version.
-            key: fields that every row has and that tell it from the others.
+            key: fields of every row that identify it.
 
         Raises:
             DatasetError: the file has another header, is foreign, or is in use.

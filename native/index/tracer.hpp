@@ -9,9 +9,9 @@
 namespace pmoss {
 
 /// The cache lines that operations on an index touch, in order. A line is logged when it is first
-/// read and when it is first written; further touches of it find it in the first-level cache, whose
-/// size the log's memory of lines has. So one operation on a few nodes logs each line once or, if
-/// it writes what it has read, twice.
+/// read and when it is first written; further touches find it in the first-level cache. The log
+/// remembers as many lines as that cache holds. So one operation on a few nodes logs each line once
+/// or, if it writes what it has read, twice.
 class TouchLog {
  public:
   /// One touch.

@@ -1,4 +1,4 @@
-// The kinds of this house, each in a file of its own.
+// The built-in kinds of index, each in a file of its own.
 #pragma once
 
 #include "kinds/index_kind.hpp"

@@ -1,4 +1,4 @@
-// The kinds of index, in one registry: all that the rest of the house asks of a kind.
+// The kinds of index, in one registry: all that other code needs of a kind.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct ServeOptions {
 /// The profiles of the instance of a seed, for the analytic model.
 using Profiler = std::function<analytic::SliceProfiles(std::uint64_t seed)>;
 
-/// One kind of index. A kind of this house is a function in a file of its own in kinds/, named in
-/// built_in_kinds(). A kind of others is a file outside, compiled into the module by
+/// One kind of index. A built-in kind is a function in a file of its own in kinds/, named in
+/// built_in_kinds(). An external kind is a file outside, compiled into the module by
 /// -DPMOSS_INDEX_KINDS=FOLDER. It needs no more than this:
 ///
 ///     const pmoss::kinds::Registration registration{{

@@ -65,7 +65,7 @@ std::vector<Availability> probe(const Opener& opener = system_opener(),
 namespace detail {
 /// Fills in type and code. False if the table has no encoding of the event for this CPU.
 bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept;
-/// The same; what the table does not know is asked for by the names that manuals give it.
+/// The same; events that are not in the table are looked up by their names in the manuals.
 bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
             perf_event_attr& attributes);
 std::string explain(int error_number);

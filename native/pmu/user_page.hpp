@@ -35,7 +35,7 @@ class UserPage {
 
   /// Whether the kernel lets this process read the event's counter and its clock.
   bool usable() const noexcept;
-  /// False while the event is on no counter: then only the kernel knows.
+  /// False while the event is on no counter: then only the kernel has the count.
   bool read(Value& value) const noexcept;
 
  private:

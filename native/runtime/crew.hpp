@@ -24,7 +24,7 @@ namespace pmoss::runtime {
 
 /// start(), warm_up(), measure() and drain(), in this order, each once. They throw RunnerError for
 /// a thread that failed, Cancelled, and what `poll` or the plan's on_rounds throw. The threads end
-/// with the crew, whatever happens.
+/// with the crew, also after an exception.
 class Crew {
  public:
   /// Takes the inserts' records from `next_insert_record` on, and moves it past them when it dies.
@@ -58,7 +58,7 @@ class Crew {
   double placing_seconds() const noexcept { return placing_seconds_; }
 
  private:
-  // Whatever happens, no record that a router may have drawn is drawn again.
+  // Also after an exception, no record that a router may have drawn is drawn again.
   struct AdvanceRecords {
     std::uint64_t& next;
     const std::vector<std::unique_ptr<Router>>& routers;

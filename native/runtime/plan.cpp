@@ -180,7 +180,7 @@ SweeperCpus choose_sweepers(const Plan& plan) {
   return chosen;
 }
 
-/// Who shares a CPU with whom.
+/// Which roles share a CPU.
 void assign_routers(Plan& plan) {
   const std::vector<int>& worker_cpus = plan.options.worker_cpus;
   std::map<int, int> roles_on;

@@ -1,4 +1,4 @@
-// Who runs the queries of each slice and where its data lie, and how a new schedule reaches
+// Which workers run the queries of each slice, where its data lie, and how a new schedule reaches
 // routers.
 #pragma once
 
@@ -30,8 +30,8 @@ struct Routes {
   std::uint32_t slices() const noexcept { return static_cast<std::uint32_t>(first.size() - 1); }
 };
 
-/// Where the enforcer leaves a new schedule. A router looks at the version, which is hardly ever
-/// written, at every step, and takes a copy of its own when it has changed.
+/// Passes a new schedule from the enforcer to the routers. A router reads the version, which is
+/// rarely written, at every step. It takes a copy of the schedule when the version has changed.
 class RouteBoard {
  public:
   explicit RouteBoard(Routes routes) : routes_(std::make_shared<const Routes>(std::move(routes))) {}

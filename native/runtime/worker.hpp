@@ -24,8 +24,8 @@ class Router;
 ///
 /// Service time, by example: query A is taken at 100 ticks and completed at 180, B completed at
 /// 300, and the queues are found empty at 320. A's slice is charged with 80 ticks and B's with 120.
-/// The last 20, in which the worker kept its books and looked for more, are B's too. What follows
-/// is idle time until the next query is taken.
+/// The last 20, for accounting and polling the queues, are B's too. What follows is idle time until
+/// the next query is taken.
 class Worker {
  public:
   struct Settings {

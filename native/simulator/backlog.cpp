@@ -41,7 +41,7 @@ std::uint32_t Backlog::next(const recording::Trace& trace, std::size_t core) noe
   if (stream.begin == stream.end) return nothing;
   const std::uint32_t query = queries_[stream.at];
   stream.at = stream.at + 1 == stream.end ? stream.begin : stream.at + 1;
-  // As many streams as cores are more than the host's processor follows by itself.
+  // The host's processor cannot prefetch as many streams as there are cores.
   constexpr std::size_t ahead = 2;
   if (stream.at + ahead < stream.end) {
     __builtin_prefetch(&trace.queries[queries_[stream.at + ahead]]);

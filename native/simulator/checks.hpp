@@ -1,4 +1,4 @@
-// What a simulated server refuses, before it changes anything.
+// Checks of a simulated server's arguments, before anything changes.
 #pragma once
 
 #include "machine/machine.hpp"

@@ -11,7 +11,7 @@ constexpr double smoothing = 0.25;
 // in inverse proportion to throughput is stable below 1; a sampled epoch's noise asks for less.
 constexpr double integral_gain = 0.15;
 constexpr double max_excess = 1000.0;
-// Neighbours that ask for everything still leave a share to others.
+// Neighbours that demand all bandwidth still leave a share to others.
 constexpr double max_neighbour_use = 0.95;
 
 double share_of(const std::vector<double>& taken, std::size_t i, double bandwidth) {

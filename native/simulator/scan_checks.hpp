@@ -1,4 +1,4 @@
-// What simulated scans refuse, before they change anything.
+// Checks of the arguments of simulated scans, before anything changes.
 #pragma once
 
 #include <cstdint>

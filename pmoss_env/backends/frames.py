@@ -16,7 +16,7 @@ import numpy as np
 from pmoss_env.types import HardwareSnapshot, Instance, Neighbour, Schedule
 
 _LENGTH = struct.Struct("<Q")
-#: No honest frame is larger: a snapshot of 65,536 slices is some 40 MB.
+#: Most bytes of a frame: a snapshot of 65,536 slices is some 40 MB.
 _MOST_BYTES = 1 << 30
 
 _BOOLS = ("counters_available", "offcore_available")

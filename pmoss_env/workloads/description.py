@@ -49,7 +49,7 @@ class Workload:
         hot_share: of "hot_range": share of the choices that fall into the hot range.
         hot_fraction: of "hot_range": share of the records in it.
         drift: of "hot_range": by what share of the records the range moves per million choices of
-            all clients together. On the analytic backend, which knows no time, it stays where the
+            all clients together. On the analytic backend, which has no time, it stays where the
             workload instance begins: an episode is one phase of the drift.
         index: the kind of index that the workload is for, a name of pmoss_env.indexes: "btree" or
             "rtree". The records of an R-tree are points in the plane, the same in every instance;

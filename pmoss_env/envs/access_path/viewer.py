@@ -13,7 +13,7 @@ from pmoss_env.pictures import new_figure, pixels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: One colour and marker per path; told apart in grey and by colour-blind people.
+#: One colour and marker per path; distinct in grey and for colour-blind people.
 STYLES = (("#3b6ea5", "o"), ("#d1731f", "^"), ("#7a7a7a", "x"))
 _ROWS = 12
 

@@ -15,7 +15,7 @@ from pmoss_env.types import Int8Array
 
 Observation = dict[str, npt.NDArray[Any]]
 _SCALES = np.array([entry.scale for entry in INPUTS])
-#: Of a scaled input; what is more is cut. Gymnasium's checker minds an open end.
+#: Upper bound of a scaled input; larger values are clipped. Gymnasium's checker warns of open ends.
 _MOST = 1e4
 
 

@@ -91,7 +91,7 @@ class ThreadServer(Protocol):
         """Whether the program has ended."""
 
     def advance(self, seconds: float) -> Sample:
-        """Lets the program run for an epoch and tells what it showed."""
+        """Lets the program run for an epoch and returns what it showed."""
 
     def move(self, thread: int, core: int) -> bool:
         """Moves a thread to a core; False where it could not be (the thread is gone, ...)."""
@@ -165,7 +165,7 @@ class SimulatedServer:
         self._native.place(list(cores))
 
     def advance(self, seconds: float) -> Sample:
-        """Lets the program run for an epoch and tells what it showed."""
+        """Lets the program run for an epoch and returns what it showed."""
         native = self._native
         passed = native.advance(seconds)
         self._seconds += passed

@@ -22,7 +22,7 @@ def import_machine(found: Found, name: str, latency: Path | None = None) -> str:
 
     What was read says where ("sysfs", "lstopo XML", the name of the latency file) and has high or
     medium confidence. Everything else is a guess from the shipped machines of the same vendor; its
-    source begins with "guess:" and tells the rule, and its confidence is low.
+    source begins with "guess:" and names the rule, and its confidence is low.
 
     Args:
         found: what ``read_host`` or ``read_lstopo`` found.
@@ -30,8 +30,8 @@ def import_machine(found: Found, name: str, latency: Path | None = None) -> str:
         latency: CSV file of core-to-core latencies in ns, one row and column per CPU.
 
     Raises:
-        DescriptionError: the latencies do not fit, or the server is none that a machine description
-            can tell; names file, place and reason.
+        DescriptionError: the latencies do not fit, or a machine description cannot express the
+            server; names file, place and reason.
     """
     latencies = None
     if latency is not None:

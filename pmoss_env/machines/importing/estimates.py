@@ -32,9 +32,9 @@ class Guesses:
         self._groups = [(peers, named), (everybody, "shipped machines")]
 
     def median(self, what: str, of: Callable[[Machine], float | None]) -> Fact:
-        """The median of what ``of`` tells of each machine, of those that it can tell of.
+        """The median of ``of`` over the machines for which it has a value.
 
-        Machines of the same vendor are asked first, the others if none of them can tell.
+        Machines of the same vendor come first, the others if none of them has a value.
         """
         for machines, named in self._groups:
             values = [value for m in machines if (value := of(m)) is not None]

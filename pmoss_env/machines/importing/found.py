@@ -53,7 +53,7 @@ class Found:
         cpus: the hardware threads, ascending by id.
         nodes: the operating system's number of each node.
         memory_bytes: of each node, 0 if unknown.
-        slit: (N, N) distances between nodes as the firmware tells them; None if it does not.
+        slit: (N, N) distances between nodes as the firmware reports them; None if it does not.
         facts: what was read, by the name of the parameter it becomes.
         socket_of_bare_node: sockets of nodes without CPUs, by position, where they are known.
     """

@@ -152,7 +152,7 @@ def _sockets(found: Found) -> list[int]:
 
 
 def slit_matrix(found: Found) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """(N, N) distances between nodes if they tell anything: every other node is farther away.
+    """(N, N) distances between nodes if they are valid: every other node is farther away.
 
     The firmware's 255 means unreachable, which no node of a running server is.
     """
@@ -166,7 +166,7 @@ def slit_matrix(found: Found) -> np.ndarray[Any, np.dtype[np.float64]] | None:
 def _hops(found: Found, socket_of_node: Int32Array) -> Int32Array:
     """(S, S) links between sockets: the closest ones are joined, if that needs at most two links.
 
-    Otherwise, or where the distances tell nothing, every two sockets count as joined.
+    Otherwise, or where no distances are valid, every two sockets count as joined.
     """
     sockets = int(socket_of_node.max()) + 1
     apart = ~np.eye(sockets, dtype=np.bool_)

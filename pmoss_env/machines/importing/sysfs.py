@@ -106,7 +106,7 @@ def _sharers(cpu_list: str, physical_of_cpu: dict[int, int]) -> int:
 
 
 def _clock(root: str, folder: Path, model: str) -> Fact | None:
-    """The base frequency where the kernel or the processor's name tells it, else the highest."""
+    """The base frequency where the kernel or the processor's name gives it, else the highest."""
     if khz := _khz(folder / "base_frequency"):
         return Fact(khz / 1e6, f"{_ORIGIN}, cpufreq/base_frequency", "high")
     if fact := clock_in_name(model, "/proc/cpuinfo"):

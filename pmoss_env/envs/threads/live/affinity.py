@@ -125,7 +125,7 @@ class Affinity:
         self._note(entry)
 
     def _note(self, entry: dict[str, Any]) -> None:
-        # The guardian knows before anything changes.
+        # The guardian gets the record before anything changes.
         self._tell(entry)
         self._record.note(entry)
 

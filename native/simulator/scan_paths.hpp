@@ -3,9 +3,9 @@
 // Loads, measured on an SGI UV 300H.
 //
 // Every cache line crosses the memories, links and engines on its way as a job of a queue. A core
-// that loads by itself keeps a bounded number of lines under way and its prefetcher stops at page
-// ends; the engine copies blocks into two local buffers, one of which the core scans meanwhile.
-// Background workers are closed loops on the same resources.
+// that loads by itself keeps a bounded number of lines in flight, and its prefetcher stops at page
+// ends. The engine copies blocks into two local buffers; the core scans one while the other is
+// filled. Background workers are closed loops on the same resources.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace pmoss::simulator {
 
-/// The machine, ready to be asked. Immutable: threads may share it.
+/// The machine on which scans are simulated. Immutable: threads may share it.
 class ScanPaths {
  public:
   /// Throws std::invalid_argument that names the value and what would be right.

@@ -1,4 +1,4 @@
-// What a simulated scan is asked with and what it answers.
+// Arguments and results of a simulated scan.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace pmoss::simulator {
 
-/// A walk takes the machine's constant time instead of a touch of its page-table entry: the entries
+/// A walk takes the machine's constant time instead of a touch of its page-table entry. The entries
 /// of an index take 1/512 of its size (eight bytes for each 4 KiB), which last-level caches hold.
 class Tlb {
  public:

@@ -15,10 +15,9 @@ constexpr double step = 1e-3;
 
 }  // namespace
 
-// A Newton step, for demand that falls in inverse proportion to latency; it falls less where
+// A Newton step, for demand that falls in inverse proportion to latency. It falls less where
 // threads compute, which makes the step a short one. Up to the curve's top, demand and latency must
-// meet on the curve; beyond it the latency itself grows until demand is what the resource can
-// carry.
+// meet on the curve. Beyond it the latency grows until the resource can carry the demand.
 bool MemoryTime::Resource::settle(const LoadedLatency& curve) {
   const double top = curve.at(1.0);
   const double use = std::min(demand, 1.0);
@@ -109,8 +108,8 @@ void MemoryTime::fill(Kind& kind) const {
                           machine_.mlp_streaming;
   kind.user_ns = cycles / (machine_.clock_ghz * speed) + ordinary;
   kind.kernel_ns = faults * program_.fault_ns / speed;
-  // The power that stalled cores leave goes into the clock. It is shown, but work is taken to be
-  // done at the base clock: a core that got faster by waiting would have two steady states.
+  // The power that stalled cores leave raises the clock. The counters show it, but work is done at
+  // the base clock. A core that got faster by waiting would have two steady states.
   const double turbo = std::max(kernel_.turbo_ghz, machine_.clock_ghz);
   kind.ghz = machine_.clock_ghz + (turbo - machine_.clock_ghz) * kind.stalled();
 }

@@ -13,7 +13,7 @@
 
 namespace pmoss::threads {
 
-/// Threads that fare alike.
+/// Threads with the same data node, sharing and sibling.
 struct Kind {
   int cpu_node = 0;
   int home = 0;          ///< node of their data
@@ -36,9 +36,8 @@ struct Kind {
   double rate() const noexcept { return 1e9 / (request_ns() * on_cpu); }
 };
 
-/// Finds the state in which every thread waits as long as the traffic of all makes it wait: the
-/// measured curves below saturation; beyond it a memory's latency rises until its traffic fits
-/// (Little's law).
+/// Finds the steady state of waiting and traffic. Below saturation latencies follow the measured
+/// curves. Beyond it a memory's latency rises until its traffic fits (Little's law).
 class MemoryTime {
  public:
   MemoryTime(const Machine& machine, const SlowMemory& slow, const Program& program,

@@ -1,5 +1,5 @@
 // A program's threads on a simulated server, epoch by epoch: the kernel balances queues, an agent
-// pins threads, and the shared memories decide how fast each one gets on.
+// pins threads, and the shared memories set the speed of each.
 #pragma once
 
 #include <array>

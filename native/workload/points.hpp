@@ -68,11 +68,11 @@ struct Grid {
 /// Throws std::invalid_argument unless slices lie in 1 .. 65536.
 Grid grid_of(std::uint32_t slices);
 
-/// Where a record lies; the same in all workload instances, as a data set from the world is.
-/// `scattered` is uniform. `clustered` is synthetic and stands in for OpenStreetMap's US Northeast.
-/// It is a random multiplicative cascade: the plane is halved both ways twelve times. Each time the
-/// four quarters share the points in proportions drawn at random. At the four coarsest levels one
-/// quarter in sixteen gets none (sea). Throws std::invalid_argument for `file`.
+/// The place of a record; the same in all workload instances, as in a real data set. `scattered` is
+/// uniform. `clustered` is synthetic and stands in for OpenStreetMap's US Northeast. It is a random
+/// multiplicative cascade: the plane is halved both ways twelve times. Each time the four quarters
+/// share the points in proportions drawn at random. At the four coarsest levels one quarter in
+/// sixteen gets none (sea). Throws std::invalid_argument for `file`.
 Point point_of_record(KeySpace::Kind kind, std::uint64_t record);
 
 /// The hot region of an instance: a square around one of its records, cut at the borders, that

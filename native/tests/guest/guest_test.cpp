@@ -1,4 +1,4 @@
-// What only the guest has: nodes, CPUs and distances that are known beforehand.
+// Tests that need the guest: nodes, CPUs and distances that are known beforehand.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/mount.h>

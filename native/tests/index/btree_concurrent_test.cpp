@@ -73,8 +73,8 @@ void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
 class BTreeConcurrent : public ::testing::TestWithParam<Shape> {};
 
-/// Each thread writes records of its own, so it knows what it must read; neighbours in every leaf
-/// belong to others, who insert, split and erase there.
+/// Each thread writes records of its own, so it can check what it reads. Neighbours in every leaf
+/// belong to other threads, which insert, split and erase there.
 TEST_P(BTreeConcurrent, EachThreadSeesItsOwnWrites) {
   const std::uint32_t slices = GetParam().slices;
   const auto key_of = GetParam().key;
@@ -146,8 +146,8 @@ TEST_P(BTreeConcurrent, EachThreadSeesItsOwnWrites) {
   EXPECT_EQ(content_of(tree), expected);
 }
 
-/// All threads write the same records. A value says who wrote it, when and to which record, so
-/// that a wrong one is recognised; in the end each record holds some thread's last write.
+/// All threads write the same records. A value names its thread, its time and its record, so that a
+/// wrong one is recognised. In the end each record holds some thread's last write.
 TEST_P(BTreeConcurrent, SharedKeysHoldALastWrite) {
   const std::uint32_t slices = GetParam().slices;
   const auto key_of = GetParam().key;

@@ -428,7 +428,7 @@ TEST(Server, ReadersMeetALockAsOftenAsItIsHeld) {
   Load load;
   load.kind = Load::Kind::saturated;
   const Snapshot s = run(flat_machine(), trace, {0, 2}, {0, 0}, load);
-  // At 4 instructions per ns. Who meets the lock waits and repeats its own work.
+  // At 4 instructions per ns. A query that meets the lock waits and repeats its own work.
   const double cpu_ns = instructions / static_cast<double>(trace->size()) / 4.0;
   const double reader_ns = s.slices[1].elapsed_us / s.slices[1].queries * 1e3;
   const double repeated = reader_ns / cpu_ns - 1.0;

@@ -11,8 +11,8 @@
 namespace pmoss::simulator {
 namespace {
 
-// One set as a list, the most recent line first. Which lines share a set is the cache's business,
-// so that it is compared one set at a time.
+// One set as a list, the most recent line first. The cache's hash decides which lines share a set,
+// so one set is compared at a time.
 class ReferenceSet {
  public:
   explicit ReferenceSet(int ways) : ways_(static_cast<std::size_t>(ways)) {}

@@ -384,7 +384,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return int(self._episodes.batch.placed(self._row).size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle needs to repeat the episode so far."""
+        """What a copy needs, in this process or another, to repeat the episode so far."""
         if self._episodes.sessions != [self.session]:
             raise UnsupportedError("a sub-environment of a vector environment cannot be copied")
         began = self._began if self.session.running else None

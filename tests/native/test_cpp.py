@@ -21,8 +21,8 @@ from tests.native.builds import (
 #: tests would take it a quarter of an hour. Both leave out the profiles of long recordings.
 FILTERS = {
     "plain": "*",
-    "thread": "*Concurrent*:BTree.*:SliceArena*:Batch*:Team*:BlockPool*:Runner*:"
-    "*RunnerOfKind*:SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:RTreeMigration*:Numa*:"
+    "thread": "*Concurrent*:BTree.*:SliceArena*:Batch*:Team*:BlockPool*:*Runner*:"
+    "SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:Numa*:"
     "ScanPaths.TheSameSeed*",
     "address-undefined": "*-RTreeProfile*:*FormulaAgainstTrace*",
 }

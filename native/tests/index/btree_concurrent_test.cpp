@@ -41,8 +41,8 @@ class Verdict {
 };
 
 void run_threads(unsigned n, const std::function<void(unsigned)>& body) {
-  std::vector<std::jthread> threads;
   std::atomic<unsigned> waiting{n};
+  std::vector<std::jthread> threads;  // joins before what the threads wait for goes
   for (unsigned t = 0; t < n; ++t) {
     threads.emplace_back([&, t] {
       // All start together, or the first would be done before the last begins.

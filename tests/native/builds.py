@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ SANITIZERS = {"plain": "", "thread": "thread", "address-undefined": "address,und
 REQUIRED = "PMOSS_REQUIRE_COMPILERS"
 #: What ./run test installs for them.
 PACKAGES = {
+    "clang++": "clang and its libclang-rt-*-dev",
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
 }
 
@@ -40,9 +42,19 @@ def run(*command: object, timeout: float, **environment: str) -> str:
     return output
 
 
+@cache
+def has_clang() -> bool:
+    """Whether clang++ is there with its sanitizers, which are a package of their own."""
+    if shutil.which("clang++") is None:
+        return False
+    words = ["clang++", "-fsanitize=address,undefined", "-x", "c++", "-", "-o", "/dev/null"]
+    text = "int main() { return 0; }"
+    return subprocess.run(words, input=text, text=True, capture_output=True).returncode == 0
+
+
 def need_compiler(name: str) -> None:
     """Skips the test at hand without a compiler of PACKAGES, or fails it where it is required."""
-    if shutil.which(name):
+    if has_clang() if name == "clang++" else shutil.which(name):
         return
     reason = f"{name} is missing: apt-get install {PACKAGES[name]}"
     if os.environ.get(REQUIRED, "") not in ("", "0"):
@@ -94,7 +106,9 @@ def check_syntax(build: Path, folders: Sequence[str]) -> list[Path]:
 def build_native(kind: str, *targets: str) -> Path:
     """Builds targets as one of SANITIZERS and returns the build's folder."""
     sanitizer = SANITIZERS[kind]
-    build = REPOSITORY / "build" / f"tests-{kind}"
+    # Its sanitizers compile in half the time of g++'s, and it sees what g++ does not.
+    clang = kind == "address-undefined" and has_clang()
+    build = REPOSITORY / "build" / f"tests-{kind}{'-clang' if clang else ''}"
     build.mkdir(parents=True, exist_ok=True)
     with (build / "lock").open("w") as lock:
         # Another process of the tests may want the same build.
@@ -104,6 +118,7 @@ def build_native(kind: str, *targets: str) -> Path:
             "-DPMOSS_BUILD_TESTS=ON",
             f"-DPMOSS_SANITIZE={sanitizer}",
             f"-DCMAKE_BUILD_TYPE={'RelWithDebInfo' if sanitizer else 'Release'}",
+            *(["-DCMAKE_CXX_COMPILER=clang++"] if clang else []),
         )
         run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=3600)
     return build

@@ -74,6 +74,14 @@ def test_no_key_is_lost_in_a_minute_of_changing_schedules() -> None:
     assert "[  PASSED  ] 1 test" in output
 
 
+@pytest.mark.native
+def test_the_build_with_address_sanitizer_is_by_clang() -> None:
+    """So that clang++ compiles all floors and their tests, with its warnings as errors."""
+    need_compiler("clang++")
+    build = build_native("address-undefined", "pmoss_tests")
+    assert re.search(r"^CMAKE_CXX_COMPILER:.*clang", (build / "CMakeCache.txt").read_text(), re.M)
+
+
 @pytest.fixture(scope="module")
 def arm_build() -> Path:
     need_compiler("aarch64-linux-gnu-g++")

@@ -276,7 +276,7 @@ class SimulatedServer:
         dispatch: str = "ideal",
         numa_balancing: bool = False,
     ) -> None: ...
-    def set_instance(self, trace: Trace, neighbours: Neighbours = ...) -> None: ...
+    def set_instance(self, trace: Trace, interference: Interference = ...) -> None: ...
     def run(
         self,
         cores: npt.NDArray[np.int32],
@@ -293,7 +293,7 @@ class LatencyCurve:
     c: float
     def __init__(self, a: float, b: float, c: float) -> None: ...
 
-class Neighbours:
+class Interference:
     busy_share: list[float]
     sibling_busy_share: list[float]
     llc_lines_per_ns: list[float]
@@ -367,7 +367,7 @@ class AnalyticModel:
         dispatched: bool = False,
         numa_balancing: bool = False,
     ) -> None: ...
-    def set_instance(self, profiles: SliceProfiles, neighbours: Neighbours) -> None: ...
+    def set_instance(self, profiles: SliceProfiles, interference: Interference) -> None: ...
     def place(
         self,
         cores: npt.NDArray[np.int32],
@@ -553,7 +553,7 @@ class Runner:
         pace: str = "lazy",
         lazy_nodes: int = 64,
         always_move: bool = False,
-        antagonists: Sequence[tuple[str, int, float, int, int]] = ...,
+        co_tenants: Sequence[tuple[str, int, float, int, int]] = ...,
         sweeper_cpus: Sequence[int] = ...,
         sweep_seconds: float = 0.1,
         cancelled: Callable[[], bool] | None = None,

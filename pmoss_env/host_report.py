@@ -138,7 +138,7 @@ def _checks(
         Check(
             "virtual machine",
             facts["hypervisor"],
-            "neighbours on the real machine add noise" if facts["hypervisor"] == "yes" else "no",
+            "co-tenants on the real machine add noise" if facts["hypervisor"] == "yes" else "no",
         ),
     ]
     return tuple(checks)

@@ -1,8 +1,8 @@
-"""Families of neighbours: the co-tenants that share a server with the index.
+"""Families of co-tenants: the co-tenants that share a server with the index.
 
-A policy sees a neighbour only through the counters. That is why counters are worth reading.
+A policy sees a co-tenant only through the counters. That is why counters are worth reading.
 
-The models take a neighbour's turns as short: a shared core is a slower core. Real turns can last
+The models take a co-tenant's turns as short: a shared core is a slower core. Real turns can last
 longer than bounded queues take to fill, milliseconds under a closed load of few queries. Then a
 shared core stops the other cores too, and real losses are greater than modelled.
 """
@@ -16,17 +16,17 @@ import numpy as np
 
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
-from pmoss_env.types import NEIGHBOUR_FAMILIES, BoolArray, Int32Array, Neighbour
+from pmoss_env.types import CO_TENANT_FAMILIES, BoolArray, CoTenant, Int32Array
 
 
 @dataclass(frozen=True)
 class Draw:
-    """How an episode gets its neighbours of one family.
+    """How an episode gets its co-tenants of one family.
 
     Attributes:
-        family: a key of NEIGHBOUR_FAMILIES.
-        strength: least and most; each neighbour's is drawn uniformly between them.
-        one_in: at most one possible target in this many has a neighbour; at least one target has.
+        family: a key of CO_TENANT_FAMILIES.
+        strength: least and most; each co-tenant's is drawn uniformly between them.
+        one_in: at most one possible target in this many has a co-tenant; at least one target has.
     """
 
     family: str
@@ -36,13 +36,13 @@ class Draw:
 
 @dataclass(frozen=True)
 class Interference:
-    """One entry of the catalogue: the neighbours that episodes have.
+    """One entry of the catalogue: the co-tenants that episodes have.
 
     Attributes:
         name: as in the environment's ``interference`` argument.
         description: one line for people.
-        draws: what neighbours are drawn from.
-        one_of: an episode has neighbours of one of the draws; else of all of them.
+        draws: what co-tenants are drawn from.
+        one_of: an episode has co-tenants of one of the draws; else of all of them.
     """
 
     name: str
@@ -80,7 +80,7 @@ INTERFERENCE: Mapping[str, Interference] = {
 
 
 def possible_targets(family: str, machine: Machine) -> Int32Array:
-    """(n,) int32: where on ``machine`` a neighbour of ``family`` can disturb the index."""
+    """(n,) int32: where on ``machine`` a co-tenant of ``family`` can disturb the index."""
     if family == "busy_core":
         return machine.workers
     if family == "busy_sibling":
@@ -111,15 +111,15 @@ def target_count(family: str, machine: Machine) -> int:
         "last-level domain": int(machine.llc_of_core.max()) + 1,
         "node": machine.nodes,
         "link": machine.sockets**2,
-    }[NEIGHBOUR_FAMILIES[family].target]
+    }[CO_TENANT_FAMILIES[family].target]
 
 
 def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
-    """What an episode's neighbours are drawn from on ``machine``.
+    """What an episode's co-tenants are drawn from on ``machine``.
 
     Raises:
         UnknownNameError: no such interference.
-        UnsupportedError: the machine has nothing that such a neighbour could take.
+        UnsupportedError: the machine has nothing that such a co-tenant could take.
     """
     if interference not in INTERFERENCE:
         raise UnknownNameError("interference", interference, INTERFERENCE)
@@ -128,15 +128,15 @@ def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
     if draws and not possible:
         raise UnsupportedError(
             f"interference {interference!r}: {machine.name} has no "
-            f"{NEIGHBOUR_FAMILIES[draws[0].family].target} that it could disturb"
+            f"{CO_TENANT_FAMILIES[draws[0].family].target} that it could disturb"
         )
     return possible
 
 
-def draw_neighbours(
+def draw_co_tenants(
     interference: str, machine: Machine, rng: np.random.Generator
-) -> tuple[Neighbour, ...]:
-    """Draws one episode's neighbours.
+) -> tuple[CoTenant, ...]:
+    """Draws one episode's co-tenants.
 
     Args:
         interference: a key of INTERFERENCE.
@@ -145,32 +145,32 @@ def draw_neighbours(
 
     Raises:
         UnknownNameError: no such interference.
-        UnsupportedError: the machine has nothing that such a neighbour could take.
+        UnsupportedError: the machine has nothing that such a co-tenant could take.
     """
     draws = possible_draws(interference, machine)
     if draws and INTERFERENCE[interference].one_of:
         draws = (draws[int(rng.integers(len(draws)))],)
-    return tuple(neighbour for draw in draws for neighbour in _drawn(draw, machine, rng))
+    return tuple(co_tenant for draw in draws for co_tenant in _drawn(draw, machine, rng))
 
 
-def _drawn(draw: Draw, machine: Machine, rng: np.random.Generator) -> list[Neighbour]:
+def _drawn(draw: Draw, machine: Machine, rng: np.random.Generator) -> list[CoTenant]:
     targets = possible_targets(draw.family, machine)
     count = int(rng.integers(1, max(1, targets.size // draw.one_in), endpoint=True))
     chosen = rng.choice(targets, size=count, replace=False)
     strengths = rng.uniform(*draw.strength, size=count)
     return [
-        Neighbour(draw.family, int(target), float(strength))
+        CoTenant(draw.family, int(target), float(strength))
         for target, strength in zip(chosen, strengths, strict=True)
     ]
 
 
-def check_neighbours(
-    neighbours: Iterable[Neighbour], machine: Machine, runs: Collection[str], backend: str
+def check_co_tenants(
+    co_tenants: Iterable[CoTenant], machine: Machine, runs: Collection[str], backend: str
 ) -> None:
-    """Refuses neighbours that a backend or the machine cannot have.
+    """Refuses co-tenants that a backend or the machine cannot have.
 
     Args:
-        neighbours: of an instance.
+        co_tenants: of an instance.
         machine: what they sit on.
         runs: the families that the backend runs.
         backend: its name, for the error.
@@ -179,16 +179,16 @@ def check_neighbours(
         UnsupportedError: a family that the backend does not run.
         DescriptionError: a target that the machine does not have.
     """
-    for neighbour in neighbours:
-        if neighbour.family not in runs:
+    for co_tenant in co_tenants:
+        if co_tenant.family not in runs:
             raise UnsupportedError(
-                f"neighbour {neighbour.family!r}: the backend {backend!r} runs only "
+                f"co-tenant {co_tenant.family!r}: the backend {backend!r} runs only "
                 f"{', '.join(sorted(runs))}"
             )
-        kind = NEIGHBOUR_FAMILIES[neighbour.family].target
-        count = target_count(neighbour.family, machine)
-        if not 0 <= neighbour.target < count:
+        kind = CO_TENANT_FAMILIES[co_tenant.family].target
+        count = target_count(co_tenant.family, machine)
+        if not 0 <= co_tenant.target < count:
             raise DescriptionError(
-                f"neighbour {neighbour.family!r} on {kind} {neighbour.target}: must lie between 0 "
+                f"co-tenant {co_tenant.family!r} on {kind} {co_tenant.target}: must lie between 0 "
                 f"and {count - 1} on {machine.name}"
             )

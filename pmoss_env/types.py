@@ -161,7 +161,7 @@ class LoadRegime:
 
 
 @dataclass(frozen=True)
-class NeighbourFamily:
+class CoTenantFamily:
     """One kind of co-tenant.
 
     Attributes:
@@ -176,28 +176,28 @@ class NeighbourFamily:
 
 
 #: The co-tenants, in an order that never changes: datasets store positions.
-NEIGHBOUR_FAMILIES: Mapping[str, NeighbourFamily] = {
+CO_TENANT_FAMILIES: Mapping[str, CoTenantFamily] = {
     family.name: family
     for family in (
-        NeighbourFamily("busy_core", "core", "the core's time"),
-        NeighbourFamily("busy_sibling", "core", "the time of the core's SMT sibling"),
-        NeighbourFamily(
+        CoTenantFamily("busy_core", "core", "the core's time"),
+        CoTenantFamily("busy_sibling", "core", "the time of the core's SMT sibling"),
+        CoTenantFamily(
             "cache_thrash",
             "last-level domain",
             "the read bandwidth of the domain's node, streamed through its cache",
         ),
-        NeighbourFamily("memory_stream", "node", "the node's read bandwidth"),
-        NeighbourFamily("link_stream", "link", "the link's bandwidth"),
+        CoTenantFamily("memory_stream", "node", "the node's read bandwidth"),
+        CoTenantFamily("link_stream", "link", "the link's bandwidth"),
     )
 }
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class CoTenant:
     """A co-tenant of the machine: the unit of the ``interference`` families.
 
     Attributes:
-        family: a key of NEIGHBOUR_FAMILIES.
+        family: a key of CO_TENANT_FAMILIES.
         target: the number of the core, last-level domain, node or link that it sits on.
         strength: share that it takes of what its family says, in [0, 1).
     """
@@ -207,25 +207,25 @@ class Neighbour:
     strength: float
 
     def __post_init__(self) -> None:
-        if self.family not in NEIGHBOUR_FAMILIES:
-            raise UnknownNameError("neighbour family", self.family, NEIGHBOUR_FAMILIES)
+        if self.family not in CO_TENANT_FAMILIES:
+            raise UnknownNameError("co-tenant family", self.family, CO_TENANT_FAMILIES)
         if not 0 <= self.strength < 1:
             raise DescriptionError(
-                f"neighbour {self.family!r}: strength = {self.strength!r}: must lie in [0, 1)"
+                f"co-tenant {self.family!r}: strength = {self.strength!r}: must lie in [0, 1)"
             )
 
 
 @dataclass(frozen=True)
 class Instance:
-    """What an episode does not choose: which keys are hot, and which neighbours there are.
+    """What an episode does not choose: which keys are hot, and which co-tenants there are.
 
     Attributes:
         workload_seed: names the workload instance; 64-bit, non-negative.
-        neighbours: the co-tenants, visible only through what the counters then show.
+        co_tenants: the co-tenants, visible only through what the counters then show.
     """
 
     workload_seed: int = 0
-    neighbours: tuple[Neighbour, ...] = ()
+    co_tenants: tuple[CoTenant, ...] = ()
 
 
 @dataclass(frozen=True)

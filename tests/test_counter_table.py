@@ -14,7 +14,7 @@ from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.counter_table import MODELS, TABLE, CounterTableError, read_table
 from pmoss_env.host_report import host_report
-from pmoss_env.types import COUNTER_NAMES, COUNTERS, Instance, Neighbour, Schedule
+from pmoss_env.types import COUNTER_NAMES, COUNTERS, CoTenant, Instance, Schedule
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: A row that models do not know, of an event that no host counts.
@@ -178,7 +178,7 @@ def test_the_table_says_what_each_model_computes(model: str) -> None:
     small = {"records": 1_000_000, "queries": 20_000} if model == "simulated" else {}
     backend = make_backend(model, machine="skylake-x-8n", workload="ycsb-a", slices=16, **small)
     cores = backend.machine.workers[:16]
-    backend.set_instance(Instance(0, (Neighbour("busy_core", int(cores[0]), 0.5),)))
+    backend.set_instance(Instance(0, (CoTenant("busy_core", int(cores[0]), 0.5),)))
     nodes = np.zeros(16, dtype=np.int32)
     nodes[::2] = 1
     snapshot = backend.measure(Schedule(cores, nodes), seed=0)

@@ -5,42 +5,42 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_env.backends.native_forms import native_machine, native_neighbours
+from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import (
     INTERFERENCE,
-    check_neighbours,
-    draw_neighbours,
+    check_co_tenants,
+    draw_co_tenants,
     possible_targets,
     target_count,
 )
 from pmoss_env.machines import load_machine
-from pmoss_env.types import NEIGHBOUR_FAMILIES, Neighbour
+from pmoss_env.types import CO_TENANT_FAMILIES, CoTenant
 
 MACHINES = ("toy", "milan-nps4", "skylake-x-8n", "sandy-bridge")
-SINGLE = [name for name in INTERFERENCE if name in NEIGHBOUR_FAMILIES]
+SINGLE = [name for name in INTERFERENCE if name in CO_TENANT_FAMILIES]
 
 
 def drawn(interference, machine, seed):
-    return draw_neighbours(interference, machine, np.random.default_rng(seed))
+    return draw_co_tenants(interference, machine, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("family", SINGLE)
 @pytest.mark.parametrize("machine", MACHINES)
-def test_neighbours_have_distinct_targets_within_the_stated_ranges(machine, family):
+def test_co_tenants_have_distinct_targets_within_the_stated_ranges(machine, family):
     machine = load_machine(machine)
     (draw,) = INTERFERENCE[family].draws
     targets = possible_targets(family, machine)
     counts, strengths = set(), []
     for seed in range(300):
-        neighbours = drawn(family, machine, seed)
-        hit = [neighbour.target for neighbour in neighbours]
+        co_tenants = drawn(family, machine, seed)
+        hit = [co_tenant.target for co_tenant in co_tenants]
         assert len(set(hit)) == len(hit)
         assert set(hit) <= set(targets.tolist())
-        assert {neighbour.family for neighbour in neighbours} == {family}
-        check_neighbours(neighbours, machine, {family}, "any")
+        assert {co_tenant.family for co_tenant in co_tenants} == {family}
+        check_co_tenants(co_tenants, machine, {family}, "any")
         counts.add(len(hit))
-        strengths += [neighbour.strength for neighbour in neighbours]
+        strengths += [co_tenant.strength for co_tenant in co_tenants]
     assert counts == set(range(1, max(1, targets.size // draw.one_in) + 1))
     low, high = draw.strength
     margin = (high - low) / 8
@@ -76,7 +76,7 @@ def test_mixed_has_one_family_per_episode_and_all_has_every_one():
     machine = load_machine("skylake-x-8n")
     met = set()
     for seed in range(60):
-        (family,) = {neighbour.family for neighbour in drawn("mixed", machine, seed)}
+        (family,) = {co_tenant.family for co_tenant in drawn("mixed", machine, seed)}
         met.add(family)
         assert {n.family for n in drawn("all", machine, seed)} == set(SINGLE)
     assert met == set(SINGLE)
@@ -94,48 +94,48 @@ def test_a_machine_without_links_has_no_stream_on_one():
 
 def test_none_is_none_and_draws_nothing():
     rng = np.random.default_rng(0)
-    assert draw_neighbours("none", load_machine("toy"), rng) == ()
+    assert draw_co_tenants("none", load_machine("toy"), rng) == ()
     assert rng.random() == np.random.default_rng(0).random()
 
 
 def test_families_are_described_and_unknown_ones_refused():
     assert all(name == f.name and f.description for name, f in INTERFERENCE.items())
-    assert all(name == f.name and f.takes for name, f in NEIGHBOUR_FAMILIES.items())
+    assert all(name == f.name and f.takes for name, f in CO_TENANT_FAMILIES.items())
     with pytest.raises(UnknownNameError, match="Did you mean 'busy_core'"):
         drawn("busy_cores", load_machine("toy"), 0)
-    with pytest.raises(UnknownNameError, match="neighbour family 'noise'"):
-        Neighbour("noise", 0, 0.5)
+    with pytest.raises(UnknownNameError, match="co-tenant family 'noise'"):
+        CoTenant("noise", 0, 0.5)
     for strength in (1.0, -0.1, float("nan")):
         with pytest.raises(DescriptionError, match="strength = "):
-            Neighbour("busy_core", 1, strength)
+            CoTenant("busy_core", 1, strength)
 
 
 def test_what_a_backend_or_machine_lacks_is_refused_by_name():
     toy = load_machine("toy")
     with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'x' runs only busy_c"):
-        check_neighbours([Neighbour("memory_stream", 0, 0.5)], toy, ("busy_core",), "x")
-    for family in NEIGHBOUR_FAMILIES:
+        check_co_tenants([CoTenant("memory_stream", 0, 0.5)], toy, ("busy_core",), "x")
+    for family in CO_TENANT_FAMILIES:
         for target in (-1, target_count(family, toy)):
             with pytest.raises(DescriptionError, match=f"{family!r} on .* {target}: must lie"):
-                check_neighbours([Neighbour(family, target, 0.5)], toy, NEIGHBOUR_FAMILIES, "x")
+                check_co_tenants([CoTenant(family, target, 0.5)], toy, CO_TENANT_FAMILIES, "x")
 
 
 def test_native_form_is_in_the_machines_own_units():
     machine = load_machine("milan-nps4")
     native = native_machine(machine)
-    taken = native_neighbours(
+    taken = native_interference(
         [
-            Neighbour("busy_core", 3, 0.5),
-            Neighbour("busy_core", 3, 0.5),
-            Neighbour("busy_sibling", 4, 0.25),
-            Neighbour("cache_thrash", 15, 0.5),
-            Neighbour("memory_stream", 7, 0.2),
-            Neighbour("link_stream", 2, 0.75),
+            CoTenant("busy_core", 3, 0.5),
+            CoTenant("busy_core", 3, 0.5),
+            CoTenant("busy_sibling", 4, 0.25),
+            CoTenant("cache_thrash", 15, 0.5),
+            CoTenant("memory_stream", 7, 0.2),
+            CoTenant("link_stream", 2, 0.75),
         ],
         machine,
         native,
     )
-    # A second neighbour takes its share of what the first leaves.
+    # A second co-tenant takes its share of what the first leaves.
     assert taken.busy_share[3] == 0.75
     assert sum(taken.busy_share) == 0.75
     assert taken.sibling_busy_share[4] == sum(taken.sibling_busy_share) == 0.25

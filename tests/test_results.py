@@ -121,8 +121,8 @@ def test_the_performance_table_is_that_of_the_committed_reports() -> None:
         assert line in table, line
 
 
-def test_readme_shows_the_committed_win_beside_a_real_neighbour() -> None:
-    for gain in json.loads((RESULTS / "neighbours.json").read_text())["gains"]:
+def test_readme_shows_the_committed_win_beside_a_real_co_tenant() -> None:
+    for gain in json.loads((RESULTS / "co-tenants.json").read_text())["gains"]:
         low, high = gain["interval"]
         assert f"{gain['ratio']:.2f} [{low:.2f}, {high:.2f}] times" in README
 

@@ -32,7 +32,7 @@ class Cell:
         index: a name of pmoss_env.indexes.
         workload: catalogue name.
         load: load regime, as in the environment's argument.
-        interference: family of neighbours.
+        interference: family of co-tenants.
     """
 
     machine: str
@@ -56,7 +56,7 @@ def catalogue_cells(
 ) -> list[Cell]:
     """All combinations of some machines and workloads; None: all that can be modelled.
 
-    Families of neighbours that a machine cannot have are left out, and workloads for other indexes.
+    Families of co-tenants that a machine cannot have are left out, and workloads for other indexes.
 
     Raises:
         UnknownNameError: a name that is in no catalogue.

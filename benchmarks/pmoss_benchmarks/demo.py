@@ -1,7 +1,7 @@
 """The whole idea in one run: measure, collect, train, place, compare.
 
 A real B+-tree on this host under two schedules; then, on the modelled 96-core server with busy
-neighbours, an offline dataset, a Decision Transformer trained on it, and the throughput of its
+co-tenants, an offline dataset, a Decision Transformer trained on it, and the throughput of its
 schedules on incumbents it never saw, beside the papers' schedules, LPT and local search.
 """
 
@@ -327,10 +327,10 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     ).astype(np.float64)
     title = f"learned placement, {placement.snapshot.throughput:.1f} Mq/s"
     draw_placement(right, machine, placement.schedule, load, title, "share of time busy", 1.0)
-    for neighbour in placement.instance.neighbours:
-        row, col = divmod(int(machine.tile_of_core[neighbour.target]), machine.cols)
+    for co_tenant in placement.instance.co_tenants:
+        row, col = divmod(int(machine.tile_of_core[co_tenant.target]), machine.cols)
         right.plot(col + 0.36, row - 0.36, marker="v", color="#d62728", markersize=6)
-    if placement.instance.neighbours:
+    if placement.instance.co_tenants:
         right.set_xlabel("red marks: cores that share their time with another program")
     write_png(figure, path)
 

@@ -25,7 +25,7 @@ struct Demand {
   double dtlb_misses = 0;
 };
 
-/// Lines that neighbours bring into each last-level domain and never use again, per ns.
+/// Lines that co-tenants bring into each last-level domain and never use again, per ns.
 using PassingLines = std::vector<double>;
 
 /// What a solver reads. All of it must outlive the solver.

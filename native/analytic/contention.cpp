@@ -63,11 +63,11 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
   }
   const std::size_t resources = nodes + routes_.links();
   for (auto* values :
-       {&neighbour_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
+       {&co_tenant_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
     values->assign(resources, 0.0);
   }
   for (auto* values :
-       {&neighbour_sibling_, &base_ns_, &total_ns_, &core_rate_, &service_ns_, &burst_}) {
+       {&co_tenant_sibling_, &base_ns_, &total_ns_, &core_rate_, &service_ns_, &burst_}) {
     values->assign(cores, 0.0);
   }
   busy_slowdown_.assign(cores, 1.0);
@@ -78,19 +78,19 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
   uses_.reserve(cores * nodes);
 }
 
-void Contention::set_neighbours(const Neighbours& neighbours) {
+void Contention::set_interference(const Interference& interference) {
   const std::size_t nodes = machine_.socket_of_node.size();
   for (std::size_t c = 0; c < busy_slowdown_.size(); ++c) {
-    busy_slowdown_[c] = 1.0 / (1.0 - value_or_0(neighbours.busy_share, c));
-    neighbour_sibling_[c] = value_or_0(neighbours.sibling_busy_share, c);
+    busy_slowdown_[c] = 1.0 / (1.0 - value_or_0(interference.busy_share, c));
+    co_tenant_sibling_[c] = value_or_0(interference.sibling_busy_share, c);
   }
-  std::fill(neighbour_use_.begin(), neighbour_use_.end(), 0.0);
+  std::fill(co_tenant_use_.begin(), co_tenant_use_.end(), 0.0);
   for (std::size_t m = 0; m < nodes; ++m) {
-    neighbour_use_[m] = value_or_0(neighbours.dram_gb_per_s, m) / machine_.dram_gb_per_s[m];
+    co_tenant_use_[m] = value_or_0(interference.dram_gb_per_s, m) / machine_.dram_gb_per_s[m];
   }
   for (std::size_t link = 0; link < machine_.link_gb_per_s.size(); ++link) {
-    const double taken = value_or_0(neighbours.link_gb_per_s, link);
-    if (taken > 0.0) neighbour_use_[nodes + link] = taken / machine_.link_gb_per_s[link];
+    const double taken = value_or_0(interference.link_gb_per_s, link);
+    if (taken > 0.0) co_tenant_use_[nodes + link] = taken / machine_.link_gb_per_s[link];
   }
 }
 
@@ -152,7 +152,7 @@ void Contention::collect(const Demands& demands) {
 void Contention::load_memory(const std::vector<double>& use) {
   const std::size_t nodes = machine_.socket_of_node.size();
   for (std::size_t i = 0; i < use.size(); ++i) {
-    const double all = use[i] + neighbour_use_[i];
+    const double all = use[i] + co_tenant_use_[i];
     latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
   }
   // Only the routes from a core's node to memory that are in use.
@@ -176,7 +176,7 @@ void Contention::time_cores(const Demands& demands, double throughput) {
   }
   const double half_speed = 1.0 / machine_.smt_share - 1.0;
   for (const std::size_t c : active_) {
-    double beside = neighbour_sibling_[c];
+    double beside = co_tenant_sibling_[c];
     for (const std::size_t s : sibling_[c]) {
       // How busy the sibling is, by its time of the step before.
       const double busy = load_.kind == Load::Kind::saturated

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <vector>
 
+#include "machine/interference.hpp"
 #include "machine/link_routes.hpp"
 #include "machine/load.hpp"
 #include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
-#include "machine/neighbours.hpp"
 
 namespace pmoss::analytic {
 
@@ -34,7 +34,7 @@ class Contention {
   /// `dispatched`: queries pass the machine's routers first. The machine must outlive this object.
   Contention(const Machine& machine, const Load& load, bool dispatched);
 
-  void set_neighbours(const Neighbours& neighbours);
+  void set_interference(const Interference& interference);
   /// Whether the workers lose time to the hint faults of NUMA balancing.
   void set_hint_faults(bool there_are);
 
@@ -83,10 +83,10 @@ class Contention {
       sibling_;  // per core: workers that share its execution units
   bool any_sibling_ = false;
   // A resource is a node's memory or, numbered behind the nodes, a link of LinkRoutes.
-  std::vector<double> neighbour_use_;
+  std::vector<double> co_tenant_use_;
   std::vector<double> busy_slowdown_;      // per core: 1 / (1 - busy share)
   double fault_slowdown_ = 1;              // likewise of hint faults
-  std::vector<double> neighbour_sibling_;  // per core: share of the time that a co-tenant is there
+  std::vector<double> co_tenant_sibling_;  // per core: share of the time that a co-tenant is there
 
   std::vector<std::size_t> active_;  // cores that serve a slice
   std::vector<Stall> stalls_;

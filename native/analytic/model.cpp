@@ -35,11 +35,11 @@ Model::Model(Machine machine, Load load, ModelOptions options)
       class_caches_({machine_, map_, instance_, streams_, passing_per_ns_}),
       contention_(machine_, load_, options.dispatched) {}
 
-void Model::set_instance(SliceProfiles profiles, const Neighbours& neighbours) {
-  validate(neighbours, machine_);
+void Model::set_instance(SliceProfiles profiles, const Interference& interference) {
+  validate(interference, machine_);
   instance_.set(std::move(profiles), machine_);
-  contention_.set_neighbours(neighbours);
-  passing_per_ns_ = neighbours.llc_lines_per_ns;
+  contention_.set_interference(interference);
+  passing_per_ns_ = interference.llc_lines_per_ns;
   passing_per_ns_.resize(map_.domains, 0.0);
   passing_ = std::any_of(passing_per_ns_.begin(), passing_per_ns_.end(),
                          [](double lines) { return lines > 0.0; });

@@ -12,9 +12,9 @@
 #include "analytic/profile.hpp"
 #include "analytic/stream_set.hpp"
 #include "analytic/table_caches.hpp"
+#include "machine/interference.hpp"
 #include "machine/load.hpp"
 #include "machine/machine.hpp"
-#include "machine/neighbours.hpp"
 #include "machine/placement.hpp"
 #include "machine/snapshot.hpp"
 
@@ -37,9 +37,9 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// A workload instance and its neighbours. Forgets the schedule. Throws std::invalid_argument for
-  /// impossible neighbours.
-  void set_instance(SliceProfiles profiles, const Neighbours& neighbours);
+  /// A workload instance and its co-tenants. Forgets the schedule. Throws std::invalid_argument for
+  /// impossible co-tenants.
+  void set_instance(SliceProfiles profiles, const Interference& interference);
 
   /// Places every slice. Throws std::invalid_argument on a wrong length, a core that is no worker,
   /// or a node that does not exist. Also where a node without workers is to serve a slice.
@@ -87,7 +87,7 @@ class Model {
   const CoreMap map_;
   Instance instance_;
   PassingLines passing_per_ns_;
-  bool passing_ = false;  // some neighbour brings lines in
+  bool passing_ = false;  // some co-tenant brings lines in
   Schedule schedule_;
   StreamSet streams_;
   TableCaches table_caches_;

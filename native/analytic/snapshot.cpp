@@ -25,7 +25,7 @@ Snapshot Model::snapshot() const {
   result.link_gb_per_s.assign(contention_.routes().links(), 0.0);
   std::vector<double> past;
   for (Index i = 0; i < streams_.size(); ++i) count_stream(i, past, result);
-  // A preempted thread waits a time slice for every one it runs against its neighbour.
+  // A preempted thread waits a time slice for every one it runs against its co-tenant.
   for (SliceRates& r : result.slices) {
     r.context_switches = (r.elapsed_us - r.task_clock_us) / time_slice_us;
   }

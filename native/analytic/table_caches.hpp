@@ -43,7 +43,7 @@ class TableCaches final : public Caches {
     double all = 0;       // lines
     double beside = 0;    // of these, those in private caches, where the last level has no copies
     double inserted = 0;  // lines that come to the last level, per unit of time
-    double passing = 0;   // those of neighbours
+    double passing = 0;   // those of co-tenants
   };
 
   CoreSums sum_core(const std::vector<Index>& streams);

@@ -103,7 +103,8 @@ void measure(const char* regime, Load::Kind kind) {
   const BTreeProfiler profiler(ycsb_a(), slices);
   std::uint64_t seed = 0;
   std::printf("%s\n", regime);
-  report("new instance", 50, [&] { model.set_instance(profiler.profiles(++seed), Neighbours{}); });
+  report("new instance", 50,
+         [&] { model.set_instance(profiler.profiles(++seed), Interference{}); });
   std::vector<Schedule> schedules;
   for (std::uint64_t i = 0; i < 16; ++i) schedules.push_back(random_schedule(machine, i));
   std::size_t next = 0;

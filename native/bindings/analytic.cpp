@@ -44,10 +44,10 @@ void bind_analytic(py::module_& module) {
       .def(
           "set_instance",
           [](SharedModel& shared, const analytic::SliceProfiles& profiles,
-             const Neighbours& neighbours) {
-            shared.with([&](Model& model) { model.set_instance(profiles, neighbours); });
+             const Interference& interference) {
+            shared.with([&](Model& model) { model.set_instance(profiles, interference); });
           },
-          py::arg("profiles"), py::arg("neighbours"))
+          py::arg("profiles"), py::arg("interference"))
       .def(
           "place",
           [](SharedModel& shared, const Places& cores, const Places& nodes,

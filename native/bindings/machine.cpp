@@ -3,7 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.hpp"
-#include "machine/neighbours.hpp"
+#include "machine/interference.hpp"
 
 namespace py = pybind11;
 
@@ -17,14 +17,14 @@ void bind_machine(py::module_& module) {
       .def_readwrite("b", &LatencyCurve::b)
       .def_readwrite("c", &LatencyCurve::c);
 
-  py::class_<Neighbours>(module, "Neighbours",
-                         "The co-tenants of a machine, as the resources that they take.")
+  py::class_<Interference>(module, "Interference",
+                           "The co-tenants of a machine, as the resources that they take.")
       .def(py::init<>())
-      .def_readwrite("busy_share", &Neighbours::busy_share)
-      .def_readwrite("sibling_busy_share", &Neighbours::sibling_busy_share)
-      .def_readwrite("llc_lines_per_ns", &Neighbours::llc_lines_per_ns)
-      .def_readwrite("dram_gb_per_s", &Neighbours::dram_gb_per_s)
-      .def_readwrite("link_gb_per_s", &Neighbours::link_gb_per_s);
+      .def_readwrite("busy_share", &Interference::busy_share)
+      .def_readwrite("sibling_busy_share", &Interference::sibling_busy_share)
+      .def_readwrite("llc_lines_per_ns", &Interference::llc_lines_per_ns)
+      .def_readwrite("dram_gb_per_s", &Interference::dram_gb_per_s)
+      .def_readwrite("link_gb_per_s", &Interference::link_gb_per_s);
 
   py::class_<Machine>(module, "MachineModel", "A machine as the models see it.")
       .def(py::init<>())

@@ -51,7 +51,7 @@ std::vector<int> schedule_of(const py::object& cores) {
   return schedule;
 }
 
-using runtime::Antagonist;
+using runtime::CoTenant;
 using runtime::MigrationPace;
 using runtime::MigrationStrategy;
 using runtime::Schedule;
@@ -67,12 +67,12 @@ MigrationPace pace_of(const std::string& name) {
       "pace", name, {{{"lazy", MigrationPace::lazy}, {"aggressive", MigrationPace::aggressive}}});
 }
 
-Antagonist antagonist_of(const std::tuple<std::string, int, double, std::uint64_t, int>& told) {
+CoTenant co_tenant_of(const std::tuple<std::string, int, double, std::uint64_t, int>& told) {
   const auto& [kind, cpu, strength, bytes, node] = told;
-  return {named<Antagonist::Kind, 3>("antagonist", kind,
-                                     {{{"spin", Antagonist::Kind::spin},
-                                       {"cache_thrash", Antagonist::Kind::cache_thrash},
-                                       {"memory_stream", Antagonist::Kind::memory_stream}}}),
+  return {named<CoTenant::Kind, 3>("co_tenant", kind,
+                                   {{{"spin", CoTenant::Kind::spin},
+                                     {"cache_thrash", CoTenant::Kind::cache_thrash},
+                                     {"memory_stream", CoTenant::Kind::memory_stream}}}),
           cpu, strength, bytes, node};
 }
 
@@ -168,8 +168,8 @@ py::dict to_dict(const Measurement& m) {
   result["worker_cpus"] = m.worker_cpus;
   result["router_cpus"] = m.router_cpus;
   result["sweeper_cpus"] = m.sweeper_cpus;
-  result["antagonist_cpus"] = m.antagonist_cpus;
-  result["antagonist_bytes"] = m.antagonist_bytes;
+  result["co_tenant_cpus"] = m.co_tenant_cpus;
+  result["co_tenant_bytes"] = m.co_tenant_bytes;
   result["roles_share_cores"] = m.roles_share_cores;
   return result;
 }
@@ -183,7 +183,7 @@ py::dict measure(
     std::uint32_t window, std::uint32_t batch, std::vector<int> nodes, const std::string& routing,
     const std::string& data, const std::vector<Change>& changes, const std::string& strategy,
     const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
-    const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& antagonists,
+    const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& co_tenants,
     std::vector<int> sweeper_cpus, double sweep_seconds, const py::object& cancelled,
     const py::object& on_rounds) {
   MeasureOptions options;
@@ -197,8 +197,8 @@ py::dict measure(
                                 measured_data_named(its_data)}});
   }
   options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move};
-  for (const auto& antagonist : antagonists) {
-    options.antagonists.push_back(antagonist_of(antagonist));
+  for (const auto& co_tenant : co_tenants) {
+    options.co_tenants.push_back(co_tenant_of(co_tenant));
   }
   options.batch = batch;
   options.worker_cpus = std::move(worker_cpus);
@@ -272,7 +272,7 @@ void bind_runtime(py::module_& module) {
            py::arg("data") = "keep", py::arg("changes") = std::vector<Change>{},
            py::arg("strategy") = "copy", py::arg("pace") = "lazy",
            py::arg("lazy_nodes") = usual.migration.lazy_nodes, py::arg("always_move") = false,
-           py::arg("antagonists") =
+           py::arg("co_tenants") =
                std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
            py::arg("sweeper_cpus") = std::vector<int>{},
            py::arg("sweep_seconds") = usual.sweep_seconds, py::arg("cancelled") = py::none(),
@@ -281,7 +281,7 @@ void bind_runtime(py::module_& module) {
            "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
            "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
            "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
-           "pace: aggressive (the measurement waits for the data) or lazy. antagonists: each "
+           "pace: aggressive (the measurement waits for the data) or lazy. co-tenants: each "
            "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1). sweeper_cpus: "
            "of "
            "the threads that collect counters, else anywhere; sweep_seconds: how often they do, 0 "

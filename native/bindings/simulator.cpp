@@ -77,12 +77,12 @@ void bind_server(py::module_& module) {
            py::arg("dispatch") = "ideal", py::arg("numa_balancing") = standard.numa_balancing)
       .def(
           "set_instance",
-          [](SharedServer& shared, const std::shared_ptr<Trace>& trace, Neighbours neighbours) {
+          [](SharedServer& shared, const std::shared_ptr<Trace>& trace, Interference interference) {
             shared.with([&](simulator::Server& server) {
-              server.set_instance(trace, std::move(neighbours));
+              server.set_instance(trace, std::move(interference));
             });
           },
-          py::arg("trace"), py::arg("neighbours") = Neighbours{},
+          py::arg("trace"), py::arg("interference") = Interference{},
           "Takes a trace and the co-tenants of the machine.")
       .def(
           "run",

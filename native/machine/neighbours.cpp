@@ -1,10 +1,10 @@
-#include "machine/neighbours.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <stdexcept>
 #include <string>
+
+#include "machine/interference.hpp"
 
 namespace pmoss {
 namespace {
@@ -27,15 +27,15 @@ void check(const char* name, const std::vector<double>& values, int right, doubl
 
 }  // namespace
 
-void validate(const Neighbours& neighbours, const Machine& machine) {
+void validate(const Interference& interference, const Machine& machine) {
   const double any = std::numeric_limits<double>::infinity();
   const int sockets = machine.sockets();
-  check("busy_share", neighbours.busy_share, machine.cores(), 1.0);
-  check("sibling_busy_share", neighbours.sibling_busy_share, machine.cores(),
+  check("busy_share", interference.busy_share, machine.cores(), 1.0);
+  check("sibling_busy_share", interference.sibling_busy_share, machine.cores(),
         std::nextafter(1.0, 2.0));
-  check("llc_lines_per_ns", neighbours.llc_lines_per_ns, machine.llc_domains(), any);
-  check("dram_gb_per_s", neighbours.dram_gb_per_s, machine.nodes(), any);
-  check("link_gb_per_s", neighbours.link_gb_per_s, sockets * sockets, any);
+  check("llc_lines_per_ns", interference.llc_lines_per_ns, machine.llc_domains(), any);
+  check("dram_gb_per_s", interference.dram_gb_per_s, machine.nodes(), any);
+  check("link_gb_per_s", interference.link_gb_per_s, sockets * sockets, any);
 }
 
 }  // namespace pmoss

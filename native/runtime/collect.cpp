@@ -187,12 +187,12 @@ Measurement collect(const Plan& plan, const Crew& crew, const ServedIndex& index
   result.seconds = crew.seconds();
   result.placing_seconds = crew.placing_seconds();
   result.rounds = crew.rounds();
-  result.antagonist_bytes = crew.streamed_bytes();
+  result.co_tenant_bytes = crew.streamed_bytes();
   add_offcore(crew, result);
   add_workers(plan, crew, result);
   for (const auto& router : crew.routers()) add_router(*router, result);
-  for (const Antagonist& antagonist : plan.options.antagonists) {
-    result.antagonist_cpus.push_back(antagonist.cpu);
+  for (const CoTenant& co_tenant : plan.options.co_tenants) {
+    result.co_tenant_cpus.push_back(co_tenant.cpu);
   }
   const SweeperCpus& sweepers = plan.sweepers;
   result.sweeper_cpus = sweepers.of_node;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "numa/affinity.hpp"
-#include "runtime/antagonist.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/co_tenant.hpp"
 
 namespace pmoss::runtime {
 namespace {
@@ -76,7 +76,7 @@ void Crew::start(const Poll& poll) {
   for (std::size_t i = 0; i < plan_.routers(); ++i) {
     if (!plan_.hosted(i)) start_router(i);
   }
-  for (std::size_t i = 0; i < plan_.options.antagonists.size(); ++i) start_antagonist(i);
+  for (std::size_t i = 0; i < plan_.options.co_tenants.size(); ++i) start_co_tenant(i);
   threads_.wait_ready(poll);
   // Only now do the workers exist whose queues are swept and whose epochs the enforcer watches.
   if (plan_.enforces()) make_enforcement();
@@ -120,12 +120,12 @@ void Crew::start_router(std::size_t number) {
   });
 }
 
-void Crew::start_antagonist(std::size_t number) {
-  const Antagonist& antagonist = plan_.options.antagonists[number];
-  for (unsigned copy = 0; copy < threads_of(antagonist); ++copy) {
-    threads_.start(role("antagonist", number, antagonist.cpu), [this, &antagonist] {
-      numa::pin_thread(antagonist.cpu);
-      Disturbance disturbance(antagonist);
+void Crew::start_co_tenant(std::size_t number) {
+  const CoTenant& co_tenant = plan_.options.co_tenants[number];
+  for (unsigned copy = 0; copy < threads_of(co_tenant); ++copy) {
+    threads_.start(role("co_tenant", number, co_tenant.cpu), [this, &co_tenant] {
+      numa::pin_thread(co_tenant.cpu);
+      CoTenantThread disturbance(co_tenant);
       if (control_.wait_for_start() == Phase::abort) return;
       streamed_bytes_.fetch_add(disturbance.run(control_));
     });

@@ -69,7 +69,7 @@ class Crew {
   Router* connect(std::size_t router);
   void start_worker(std::size_t number);
   void start_router(std::size_t number);
-  void start_antagonist(std::size_t number);
+  void start_co_tenant(std::size_t number);
   void make_enforcement();
   void start_sweepers();
   /// Bound to the CPU unless that is negative.

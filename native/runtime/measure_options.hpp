@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pmu/counters.hpp"
-#include "runtime/antagonist.hpp"
+#include "runtime/co_tenant.hpp"
 #include "runtime/enforcer.hpp"
 #include "runtime/schedule.hpp"
 #include "runtime/sweeping.hpp"
@@ -38,7 +38,7 @@ struct MeasureOptions {
   double sweep_seconds = 0.1;    ///< length of a sweeping round; 0: no sweeping
   std::vector<int> worker_cpus;  ///< one worker each, distinct; those without a slice stay idle
   std::vector<int> router_cpus;  ///< one router each; empty: one, on a CPU without a worker if any
-  std::vector<Antagonist> antagonists;  ///< co-tenants
+  std::vector<CoTenant> co_tenants;  ///< co-tenants
 
   LoadKind load = LoadKind::closed;
   std::uint32_t outstanding_per_worker = 32;  ///< closed: queries in flight = this x workers

@@ -81,9 +81,9 @@ struct Measurement {
   std::vector<int> worker_cpus;
   std::vector<int> router_cpus;
   std::vector<int> sweeper_cpus;  ///< of each node's, the one off the cores, the stitcher; or -1
-  std::vector<int> antagonist_cpus;
-  std::uint64_t antagonist_bytes = 0;  ///< that they streamed
-  bool roles_share_cores = false;      ///< some CPU carries more than one worker or router
+  std::vector<int> co_tenant_cpus;
+  std::uint64_t co_tenant_bytes = 0;  ///< that they streamed
+  bool roles_share_cores = false;     ///< some CPU carries more than one worker or router
 };
 
 }  // namespace pmoss::runtime

@@ -113,10 +113,10 @@ void validate_cpus(const MeasureOptions& options, const std::set<int>& allowed) 
   require_distinct(options.worker_cpus);
   require_allowed(options.worker_cpus, allowed, "worker_cpus");
   require_allowed(options.router_cpus, allowed, "router_cpus");
-  for (const Antagonist& antagonist : options.antagonists) {
-    require_allowed({antagonist.cpu}, allowed, "antagonists");
-    if (!(antagonist.strength > 0.0 && antagonist.strength < 1.0)) {
-      refuse("an antagonist's strength", antagonist.strength, "lie between 0 and 1");
+  for (const CoTenant& co_tenant : options.co_tenants) {
+    require_allowed({co_tenant.cpu}, allowed, "co_tenants");
+    if (!(co_tenant.strength > 0.0 && co_tenant.strength < 1.0)) {
+      refuse("an co-tenant's strength", co_tenant.strength, "lie between 0 and 1");
     }
   }
   if (options.enforcer_cpu >= 0) require_allowed({options.enforcer_cpu}, allowed, "enforcer_cpu");
@@ -160,7 +160,7 @@ std::map<int, int> nodes_of_cpus() {
 std::vector<int> choose_router(const MeasureOptions& options, const std::set<int>& allowed) {
   std::set<int> free = allowed;
   for (const int cpu : options.worker_cpus) free.erase(cpu);
-  for (const Antagonist& antagonist : options.antagonists) free.erase(antagonist.cpu);
+  for (const CoTenant& co_tenant : options.co_tenants) free.erase(co_tenant.cpu);
   return {free.empty() ? options.worker_cpus.back() : *free.begin()};
 }
 

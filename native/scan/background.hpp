@@ -1,4 +1,4 @@
-// Threads that move memory all the time: the neighbours of a measured scan.
+// Threads that move memory all the time: the co-tenants of a measured scan.
 #pragma once
 
 #include <atomic>

@@ -64,7 +64,7 @@ int BladeTopology::hub_of(int node) const {
   return blade_of(node) * parameters_.hubs_per_blade + in_blade / sockets_per_hub;
 }
 
-int BladeTopology::neighbour_of(int node) const {
+int BladeTopology::co_tenant_of(int node) const {
   const int side = parameters_.sockets_per_blade;
   const int first = blade_of(node) * side;
   return first + (node - first + 1) % side;

@@ -36,7 +36,7 @@ class BladeTopology {
 
   int hub_of(int node) const;
   /// The next socket of the same blade.
-  int neighbour_of(int node) const;
+  int co_tenant_of(int node) const;
   /// Idle latency of memory.
   double latency_ns(int execution_node, int storage_node) const {
     return machine_.dram_latency(execution_node, storage_node);

@@ -11,18 +11,18 @@ constexpr double smoothing = 0.25;
 // in inverse proportion to throughput is stable below 1; a sampled epoch's noise asks for less.
 constexpr double integral_gain = 0.15;
 constexpr double max_excess = 1000.0;
-// Neighbours that demand all bandwidth still leave a share to others.
-constexpr double max_neighbour_use = 0.95;
+// Interference that demand all bandwidth still leave a share to others.
+constexpr double max_co_tenant_use = 0.95;
 
 double share_of(const std::vector<double>& taken, std::size_t i, double bandwidth) {
   return taken.empty() || bandwidth <= 0.0 ? 0.0
-                                           : std::min(taken[i] / bandwidth, max_neighbour_use);
+                                           : std::min(taken[i] / bandwidth, max_co_tenant_use);
 }
 
 }  // namespace
 
 double Contention::Resource::latency_at(double use, const LoadedLatency& curve) {
-  use += neighbour_use;
+  use += co_tenant_use;
   smooth_use += smoothing * (use - smooth_use);
   // The error is bounded, so that the burst of one epoch does not shut a resource.
   excess *= 1.0 + integral_gain * std::clamp(use - 1.0, -1.0, 1.0);
@@ -48,22 +48,22 @@ Contention::Contention(const Machine& machine)
       epoch_flow_(sockets_ * sockets_),
       crossed_(sockets_ * sockets_) {}
 
-void Contention::reset(const Neighbours& neighbours) {
+void Contention::reset(const Interference& interference) {
   traffic_.read.assign(nodes_, 0);
   traffic_.written.assign(nodes_, 0);
   traffic_.flow.assign(sockets_ * sockets_, 0);
   before_ = traffic_;
   for (std::size_t node = 0; node < nodes_; ++node) {
     memories_[node] = {};
-    memories_[node].neighbour_use =
-        share_of(neighbours.dram_gb_per_s, node, machine_.dram_gb_per_s[node]);
-    memory_latency_[node] = dram_curve_.at(memories_[node].neighbour_use);
+    memories_[node].co_tenant_use =
+        share_of(interference.dram_gb_per_s, node, machine_.dram_gb_per_s[node]);
+    memory_latency_[node] = dram_curve_.at(memories_[node].co_tenant_use);
   }
   for (std::size_t link = 0; link < links_.size(); ++link) {
     links_[link] = {};
-    links_[link].neighbour_use =
-        share_of(neighbours.link_gb_per_s, link, machine_.link_gb_per_s[link]);
-    link_latency_[link] = link_curve_.at(links_[link].neighbour_use);
+    links_[link].co_tenant_use =
+        share_of(interference.link_gb_per_s, link, machine_.link_gb_per_s[link]);
+    link_latency_[link] = link_curve_.at(links_[link].co_tenant_use);
   }
   update_multipliers();
 }

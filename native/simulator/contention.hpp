@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "machine/interference.hpp"
 #include "machine/link_routes.hpp"
 #include "machine/loaded_latency.hpp"
 #include "machine/machine.hpp"
-#include "machine/neighbours.hpp"
 
 namespace pmoss::simulator {
 
@@ -27,7 +27,7 @@ class Contention {
  public:
   explicit Contention(const Machine& machine);
 
-  void reset(const Neighbours& neighbours);
+  void reset(const Interference& interference);
 
   void read(std::size_t node, std::size_t reader_socket) noexcept {
     ++traffic_.read[node];
@@ -61,7 +61,7 @@ class Contention {
 
  private:
   struct Resource {
-    double neighbour_use = 0;  ///< share of the bandwidth that neighbours take
+    double co_tenant_use = 0;  ///< share of the bandwidth that co-tenants take
     double smooth_use = 0;
     double excess = 1;  ///< what queueing beyond the curve multiplies the latency by
 

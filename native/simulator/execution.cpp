@@ -39,11 +39,11 @@ void count(recording::Touch touch, const Served& served, bool remote, double mlp
 }  // namespace
 
 Execution::Execution(const Machine& machine, std::shared_ptr<const recording::Trace> trace,
-                     Neighbours neighbours)
+                     Interference interference)
     : machine_(machine),
       nodes_(static_cast<std::size_t>(machine.nodes())),
       trace_(std::move(trace)),
-      neighbours_(std::move(neighbours)),
+      interference_(std::move(interference)),
       memory_(machine, trace_->line_sampling),
       tlb_(machine, memory_.physical_cores(), trace_->page_sampling),
       translated_(trace_->address_page_of_page) {
@@ -55,7 +55,7 @@ void Execution::reset(const PageHomes& homes) {
   for (std::size_t line = 0; line < trace_->lines(); ++line) {
     home_of_line_[line] = homes.of(trace_->address_page_of_line[line], trace_->slice_of_line[line]);
   }
-  memory_.reset(home_of_line_, neighbours_);
+  memory_.reset(home_of_line_, interference_);
   tlb_.clear();
   const auto cores = static_cast<std::size_t>(machine_.cores());
   mean_.assign(cores, MeanWait{});
@@ -148,8 +148,8 @@ double Execution::translate(std::size_t physical, std::uint32_t query, SliceCoun
 
 void Execution::close_epoch(double ns) {
   memory_.contention().close_epoch(ns, line_bytes * trace_->line_sampling);
-  for (std::size_t domain = 0; domain < neighbours_.llc_lines_per_ns.size(); ++domain) {
-    foreign_[domain] += neighbours_.llc_lines_per_ns[domain] * ns / trace_->line_sampling;
+  for (std::size_t domain = 0; domain < interference_.llc_lines_per_ns.size(); ++domain) {
+    foreign_[domain] += interference_.llc_lines_per_ns[domain] * ns / trace_->line_sampling;
     const auto whole = static_cast<std::uint64_t>(foreign_[domain]);
     foreign_[domain] -= static_cast<double>(whole);
     memory_.pollute(domain, whole);

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "machine/interference.hpp"
 #include "machine/machine.hpp"
-#include "machine/neighbours.hpp"
 #include "recording/trace.hpp"
 #include "simulator/memory_system.hpp"
 #include "simulator/page_homes.hpp"
@@ -38,7 +38,7 @@ class Execution {
 
   /// `machine` must outlive it. Throws std::invalid_argument for what the directory cannot hold.
   Execution(const Machine& machine, std::shared_ptr<const recording::Trace> trace,
-            Neighbours neighbours);
+            Interference interference);
 
   /// Empties everything for a run in which pages lie where `homes` says.
   void reset(const PageHomes& homes);
@@ -52,7 +52,7 @@ class Execution {
   void close_epoch(double ns);
 
   const recording::Trace& trace() const { return *trace_; }
-  const Neighbours& neighbours() const { return neighbours_; }
+  const Interference& co_tenants() const { return interference_; }
   const MemorySystem& memory() const { return memory_; }
 
  private:
@@ -74,7 +74,7 @@ class Execution {
   const Machine& machine_;
   std::size_t nodes_;
   std::shared_ptr<const recording::Trace> trace_;
-  Neighbours neighbours_;
+  Interference interference_;
   MemorySystem memory_;
   Tlb tlb_;
   std::vector<std::uint32_t> translated_;  // per recorded page: the machine's page it is part of
@@ -83,7 +83,7 @@ class Execution {
   std::vector<std::uint8_t> home_of_line_;
   std::vector<MeanWait> mean_;     // per core
   std::vector<double> mean_dram_;  // [core][memory's node]: waits at idle latency
-  std::vector<double> foreign_;    // per domain: neighbours' lines not yet brought in
+  std::vector<double> foreign_;    // per domain: co-tenants' lines not yet brought in
 };
 
 }  // namespace pmoss::simulator

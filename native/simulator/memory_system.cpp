@@ -88,10 +88,11 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
   }
 }
 
-void MemorySystem::reset(std::span<const std::uint8_t> home_of_line, const Neighbours& neighbours) {
+void MemorySystem::reset(std::span<const std::uint8_t> home_of_line,
+                         const Interference& interference) {
   l2_.clear();
   llc_.clear();
-  contention_.reset(neighbours);
+  contention_.reset(interference);
   lines_.assign(home_of_line.size(), LineState{});
   for (std::size_t line = 0; line < home_of_line.size(); ++line) {
     lines_[line].home = home_of_line[line];

@@ -42,7 +42,7 @@ class MemorySystem {
   MemorySystem(const Machine& machine, std::uint32_t line_sampling);
 
   /// Empties everything; line i has its home at node home_of_line[i].
-  void reset(std::span<const std::uint8_t> home_of_line, const Neighbours& neighbours);
+  void reset(std::span<const std::uint8_t> home_of_line, const Interference& interference);
 
   Served read(std::size_t thread, std::uint32_t line) noexcept;
   /// What is waited for is the slower of the line itself and the invalidation of other copies.
@@ -78,7 +78,7 @@ class MemorySystem {
   void insert_into_domain(std::size_t domain, std::uint32_t line) noexcept;
   void left_domain(std::size_t domain, std::uint32_t line) noexcept;
 
-  // Numbers from here on belong to neighbours' lines.
+  // Numbers from here on belong to co-tenants' lines.
   static constexpr std::uint32_t first_foreign = std::uint32_t{1} << 30;
 
   std::size_t nodes_, domains_, physical_cores_ = 0;

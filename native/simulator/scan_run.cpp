@@ -43,7 +43,7 @@ double extrapolate(const std::vector<double>& finish, double start, std::uint64_
 void ScanRun::add_background(const Scan& scan) {
   const int here = scan.execution_node;
   // A scan of local data has its background exchange data with the next socket.
-  const int peer = scan.storage_node != here ? scan.storage_node : topology_.neighbour_of(here);
+  const int peer = scan.storage_node != here ? scan.storage_node : topology_.co_tenant_of(here);
   for (int w = 0; w < scan.cpu_workers; ++w) {
     const std::size_t flow = add_flow(topology_.load_route(here, peer), background_unit,
                                       p_.prefetch_lines, scan.cpu_worker_gb_per_s);

@@ -45,7 +45,7 @@ struct Scan {
   int storage_node = 0;
   double rows = 0;
   double results = 0;  ///< positions that it writes; at most `rows`
-  /// Background workers between the same two nodes (or a neighbour, if they are one): cores that
+  /// Background workers between the same two nodes (or a co-tenant, if they are one): cores that
   /// read remote lines, and engine copies to and fro; the GB/s that each asks for.
   int cpu_workers = 0;
   double cpu_worker_gb_per_s = 0;

@@ -58,7 +58,7 @@ class Server::State {
     }
   }
 
-  void set_instance(std::shared_ptr<const recording::Trace> trace, Neighbours neighbours);
+  void set_instance(std::shared_ptr<const recording::Trace> trace, Interference interference);
   Snapshot run(const Placement& placement, std::uint64_t seed);
 
  private:
@@ -120,17 +120,17 @@ class Server::State {
 };
 
 void Server::State::set_instance(std::shared_ptr<const recording::Trace> trace,
-                                 Neighbours neighbours) {
+                                 Interference interference) {
   if (!trace) throw std::invalid_argument("no trace");
   check(*trace);
-  validate(neighbours, machine_);
-  execution_ = std::make_unique<Execution>(machine_, std::move(trace), std::move(neighbours));
+  validate(interference, machine_);
+  execution_ = std::make_unique<Execution>(machine_, std::move(trace), std::move(interference));
   trace_ = &execution_->trace();
 }
 
 void Server::State::prepare_cores(const Placement& placement) {
   const MemorySystem& memory = execution_->memory();
-  const Neighbours& neighbours = execution_->neighbours();
+  const Interference& interference = execution_->co_tenants();
   state_.assign(cores(), Core{});
   mates_.clear();
   for (const std::uint32_t c : workers_) {
@@ -142,9 +142,9 @@ void Server::State::prepare_cores(const Placement& placement) {
       }
     }
     core.last_mate = mates_.size();
-    const double busy = neighbours.busy_share.empty() ? 0.0 : neighbours.busy_share[c];
+    const double busy = interference.busy_share.empty() ? 0.0 : interference.busy_share[c];
     const double sibling =
-        neighbours.sibling_busy_share.empty() ? 0.0 : neighbours.sibling_busy_share[c];
+        interference.sibling_busy_share.empty() ? 0.0 : interference.sibling_busy_share[c];
     double faults = 0.0;
     if (options_.numa_balancing && placement.data == DataPlacement::loader) {
       faults = options_.balancing.fault_share(static_cast<double>(workers_.size()));
@@ -405,8 +405,9 @@ Server::~Server() = default;
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 
-void Server::set_instance(std::shared_ptr<const recording::Trace> trace, Neighbours neighbours) {
-  state_->set_instance(std::move(trace), std::move(neighbours));
+void Server::set_instance(std::shared_ptr<const recording::Trace> trace,
+                          Interference interference) {
+  state_->set_instance(std::move(trace), std::move(interference));
 }
 
 Snapshot Server::run(const Placement& placement, std::uint64_t seed) {

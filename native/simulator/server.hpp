@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "machine/interference.hpp"
 #include "machine/load.hpp"
 #include "machine/machine.hpp"
-#include "machine/neighbours.hpp"
 #include "machine/numa_balancing.hpp"
 #include "machine/placement.hpp"
 #include "machine/snapshot.hpp"
@@ -42,8 +42,8 @@ class Server {
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
 
-  /// Throws std::invalid_argument for a trace without queries or neighbours of a wrong shape.
-  void set_instance(std::shared_ptr<const recording::Trace> trace, Neighbours neighbours = {});
+  /// Throws std::invalid_argument for a trace without queries or co-tenants of a wrong shape.
+  void set_instance(std::shared_ptr<const recording::Trace> trace, Interference interference = {});
 
   /// `placement.nodes` is for every slice; so is `placement.cores` where the routing is by core.
   /// Throws std::invalid_argument, and std::logic_error before set_instance().

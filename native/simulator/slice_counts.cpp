@@ -32,7 +32,7 @@ SliceRates SliceCounts::rates(double per_us, const recording::Trace& trace,
       r.cycles_l3_miss + machine.clock_ghz * (lines * rate(domain_ns) + pages * rate(walk_ns));
   r.task_clock_us = rate(task_ns) * 1e-3;
   r.elapsed_us = rate(elapsed_ns) * 1e-3;
-  // A preempted thread waits a time slice for every one it runs against its neighbour.
+  // A preempted thread waits a time slice for every one it runs against its co-tenant.
   r.context_switches = (r.elapsed_us - r.task_clock_us) / time_slice_us;
   return r;
 }

@@ -14,14 +14,14 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import (
+    native_interference,
     native_machine,
-    native_neighbours,
     native_workload,
 )
 from pmoss_env.backends.profilers import make_profiler
-from pmoss_env.interference import check_neighbours
+from pmoss_env.interference import check_co_tenants
 from pmoss_env.types import (
-    NEIGHBOUR_FAMILIES,
+    CO_TENANT_FAMILIES,
     Float64Array,
     HardwareSnapshot,
     Instance,
@@ -55,7 +55,7 @@ class AnalyticBackend(SubjectBackend):
     measures_host = False
     step_cost = 1e-5
     incremental = True
-    neighbour_families: tuple[str, ...] = tuple(NEIGHBOUR_FAMILIES)
+    co_tenant_families: tuple[str, ...] = tuple(CO_TENANT_FAMILIES)
 
     def __init__(
         self,
@@ -86,16 +86,16 @@ class AnalyticBackend(SubjectBackend):
         self._node_of_core = machine.node_of_core.tolist()
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which neighbours there are; forgets the schedule.
+        """Chooses which keys are hot and which co-tenants there are; forgets the schedule.
 
         Raises:
-            DescriptionError: neighbours that the machine cannot have.
+            DescriptionError: co-tenants that the machine cannot have.
             BackendError: the R-tree cannot be profiled.
         """
         if instance == self._instance:
             return
-        check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
-        taken = native_neighbours(instance.neighbours, self.machine, self._native_machine)
+        check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
+        taken = native_interference(instance.co_tenants, self.machine, self._native_machine)
         if self._profiler is None:
             self._profiler = make_profiler(self.workload, self.slices, self._progress)
         self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)

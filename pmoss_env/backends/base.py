@@ -47,7 +47,7 @@ class Backend(Protocol):
         workload: what the index gets.
         slices: number of key ranges or cells.
         load: how queries are offered.
-        neighbour_families: the families of neighbours (pmoss_env.types.NEIGHBOUR_FAMILIES) that it
+        co_tenant_families: the families of co-tenants (pmoss_env.types.CO_TENANT_FAMILIES) that it
             can run.
     """
 
@@ -61,10 +61,10 @@ class Backend(Protocol):
     workload: Workload
     slices: int
     load: LoadRegime
-    neighbour_families: tuple[str, ...]
+    co_tenant_families: tuple[str, ...]
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which neighbours there are, for all later calls."""
+        """Chooses which keys are hot and which co-tenants there are, for all later calls."""
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """Runs ``schedule`` and returns its snapshot.

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from pmoss_env.types import HardwareSnapshot, Instance, Neighbour, Schedule
+from pmoss_env.types import CoTenant, HardwareSnapshot, Instance, Schedule
 
 _LENGTH = struct.Struct("<Q")
 #: Most bytes of a frame: a snapshot of 65,536 slices is some 40 MB.
@@ -70,8 +70,8 @@ def pack_instance(instance: Instance) -> dict[str, Any]:
 
 def unpack_instance(plain: Mapping[str, Any]) -> Instance:
     """The instance of pack_instance()."""
-    neighbours = tuple(Neighbour(**neighbour) for neighbour in plain["neighbours"])
-    return Instance(plain["workload_seed"], neighbours)
+    co_tenants = tuple(CoTenant(**co_tenant) for co_tenant in plain["co_tenants"])
+    return Instance(plain["workload_seed"], co_tenants)
 
 
 def pack_snapshot(snapshot: HardwareSnapshot) -> dict[str, Any]:

@@ -17,15 +17,15 @@ from pmoss_env.backends.base import Subject, SubjectBackend
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
-from pmoss_env.interference import check_neighbours
+from pmoss_env.interference import check_co_tenants
 from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTERS,
     BoolArray,
+    CoTenant,
     Float64Array,
     HardwareSnapshot,
     Instance,
-    Neighbour,
     Schedule,
 )
 
@@ -34,8 +34,8 @@ STRATEGIES = ("copy", "move_pages")
 #: How soon: the measurement waits for the data, or they follow while it runs.
 PACES = ("aggressive", "lazy")
 
-#: The native antagonist of each family of neighbours.
-_ANTAGONISTS = {
+#: The native co-tenant of each family of co-tenants.
+_CO_TENANTS = {
     "busy_core": "spin",
     "busy_sibling": "spin",
     "cache_thrash": "cache_thrash",
@@ -83,7 +83,7 @@ class HardwareBackend(SubjectBackend):
     repeatable = False
     measures_host = True
     incremental = False
-    neighbour_families: tuple[str, ...] = tuple(_ANTAGONISTS)
+    co_tenant_families: tuple[str, ...] = tuple(_CO_TENANTS)
 
     def __init__(
         self,
@@ -169,8 +169,8 @@ class HardwareBackend(SubjectBackend):
             )
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot (the index is loaded anew) and which neighbours spin."""
-        check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
+        """Chooses which keys are hot (the index is loaded anew) and which co-tenants spin."""
+        check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
         if instance.workload_seed != self._instance.workload_seed:
             self._runner = None
         self._instance = instance
@@ -229,7 +229,7 @@ class HardwareBackend(SubjectBackend):
                 router_cpus=self._cpus_of("router"),
                 sweeper_cpus=self._cpus_of("sweeper"),
                 sweep_seconds=self.sweep_seconds,
-                antagonists=[self._antagonist(n) for n in self._instance.neighbours],
+                co_tenants=[self._co_tenant(n) for n in self._instance.co_tenants],
                 load=self.load.kind,
                 outstanding_per_worker=self.load.outstanding_per_worker,
                 rate_mqs=self.load.offered_mq_per_s,
@@ -249,32 +249,32 @@ class HardwareBackend(SubjectBackend):
         cpus: list[int] = self.machine.cpu_of_core[cores].tolist()
         return cpus
 
-    def _antagonist(self, neighbour: Neighbour) -> tuple[str, int, float, int, int]:
-        """(kind, CPU, strength, bytes, node of its memory) of the thread that is this neighbour."""
+    def _co_tenant(self, co_tenant: CoTenant) -> tuple[str, int, float, int, int]:
+        """(kind, CPU, strength, bytes, node of its memory) of the thread that is this co-tenant."""
         machine = self.machine
-        kind = _ANTAGONISTS[neighbour.family]
+        kind = _CO_TENANTS[co_tenant.family]
         memory, node = 0, -1
-        if neighbour.family == "busy_core":
-            cpu = int(machine.cpu_of_core[neighbour.target])
-        elif neighbour.family == "busy_sibling":
-            own = int(machine.cpu_of_core[neighbour.target])
+        if co_tenant.family == "busy_core":
+            cpu = int(machine.cpu_of_core[co_tenant.target])
+        elif co_tenant.family == "busy_sibling":
+            own = int(machine.cpu_of_core[co_tenant.target])
             others = [other for other in self._cpus[own]["siblings"] if other != own]
             if not others:
                 raise UnsupportedError(f"CPU {own} of this host has no SMT sibling to keep busy")
             cpu = others[0]
-        elif neighbour.family == "cache_thrash":
-            cpu = self._spare_cpu(machine.llc_of_core == neighbour.target)
+        elif co_tenant.family == "cache_thrash":
+            cpu = self._spare_cpu(machine.llc_of_core == co_tenant.target)
             size = int(self._llcs[self._cpus[cpu]["llc"]]["size_bytes"])
             memory = 2 * (size or _STREAM_BYTES // 2)
-        elif neighbour.family == "memory_stream":
-            cpu = self._spare_cpu(machine.node_of_core == neighbour.target)
-            memory, node = _STREAM_BYTES, int(self._kernel_node[neighbour.target])
+        elif co_tenant.family == "memory_stream":
+            cpu = self._spare_cpu(machine.node_of_core == co_tenant.target)
+            memory, node = _STREAM_BYTES, int(self._kernel_node[co_tenant.target])
         else:
-            source, target = divmod(neighbour.target, machine.sockets)
+            source, target = divmod(co_tenant.target, machine.sockets)
             cpu = self._spare_cpu(machine.socket_of_node[machine.node_of_core] == source)
             at_target = np.flatnonzero(machine.socket_of_node == target)
             memory, node = _STREAM_BYTES, int(self._kernel_node[at_target[0]])
-        return kind, cpu, neighbour.strength, memory, node
+        return kind, cpu, co_tenant.strength, memory, node
 
     def _spare_cpu(self, candidates: BoolArray) -> int:
         """A CPU of these cores, preferably one that serves no queries."""
@@ -334,8 +334,8 @@ class HardwareBackend(SubjectBackend):
                 "window": self.window,
                 "worker_cpus": [int(cpu) for cpu in raw["worker_cpus"]],
                 "router_cpus": [int(cpu) for cpu in raw["router_cpus"]],
-                "antagonist_cpus": [int(cpu) for cpu in raw["antagonist_cpus"]],
-                "antagonist_gb_per_s": raw["antagonist_bytes"] / seconds / 1e9,
+                "co_tenant_cpus": [int(cpu) for cpu in raw["co_tenant_cpus"]],
+                "co_tenant_gb_per_s": raw["co_tenant_bytes"] / seconds / 1e9,
                 "batch": self.batch,
                 "roles_share_cores": bool(raw["roles_share_cores"]),
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),

@@ -55,7 +55,7 @@ class IsolatedBackend(SubjectBackend):
     repeatable = HardwareBackend.repeatable
     measures_host = HardwareBackend.measures_host
     incremental = HardwareBackend.incremental
-    neighbour_families = HardwareBackend.neighbour_families
+    co_tenant_families = HardwareBackend.co_tenant_families
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class IsolatedBackend(SubjectBackend):
         return self._child.process_id if self._child else None
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which neighbours there are, for all later calls."""
+        """Chooses which keys are hot and which co-tenants there are, for all later calls."""
         self._checked.set_instance(instance)
         self._instance = instance
 

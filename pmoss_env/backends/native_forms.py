@@ -11,7 +11,7 @@ from pmoss_env import _native
 from pmoss_env.errors import DescriptionError
 from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
-from pmoss_env.types import Neighbour
+from pmoss_env.types import CoTenant
 from pmoss_env.workloads import SOSD, Workload
 
 _BYTES_PER_LINE = 64
@@ -84,16 +84,16 @@ def _curve(machine: Machine, name: str) -> _native.LatencyCurve:
     return _native.LatencyCurve(a, b, c)
 
 
-def native_neighbours(
-    neighbours: Iterable[Neighbour], machine: Machine, native: _native.MachineModel
-) -> _native.Neighbours:
-    """What an instance's neighbours take of ``machine``, in the form of both models.
+def native_interference(
+    co_tenants: Iterable[CoTenant], machine: Machine, native: _native.MachineModel
+) -> _native.Interference:
+    """What an instance's co-tenants take of ``machine``, in the form of both models.
 
     Several on one target each take their share of what the others leave. A cache-thrashing
-    neighbour also takes the memory bandwidth that it streams.
+    co-tenant also takes the memory bandwidth that it streams.
 
     Args:
-        neighbours: checked by check_neighbours().
+        co_tenants: checked by check_co_tenants().
         machine: what they sit on.
         native: the machine's C++ form, complete.
     """
@@ -110,21 +110,21 @@ def native_neighbours(
 
     read_gb_per_s = np.asarray(native.dram_gb_per_s)
     llc_lines_per_ns = np.zeros(domains)
-    for neighbour in neighbours:
-        target, share = neighbour.target, neighbour.strength
-        if neighbour.family == "busy_core":
+    for co_tenant in co_tenants:
+        target, share = co_tenant.target, co_tenant.strength
+        if co_tenant.family == "busy_core":
             take("core", target, share)
-        elif neighbour.family == "busy_sibling":
+        elif co_tenant.family == "busy_sibling":
             take("sibling", target, share)
-        elif neighbour.family == "cache_thrash":
+        elif co_tenant.family == "cache_thrash":
             node = int(machine.node_of_core[np.argmax(machine.llc_of_core == target)])
             llc_lines_per_ns[target] += share * read_gb_per_s[node] / _BYTES_PER_LINE
             take("node", node, share)
-        elif neighbour.family == "memory_stream":
+        elif co_tenant.family == "memory_stream":
             take("node", target, share)
         else:
             take("link", target, share)
-    result = _native.Neighbours()
+    result = _native.Interference()
     result.busy_share = taken["core"].tolist()
     result.sibling_busy_share = taken["sibling"].tolist()
     result.llc_lines_per_ns = llc_lines_per_ns.tolist()

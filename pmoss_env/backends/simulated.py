@@ -16,14 +16,14 @@ import numpy as np
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
-from pmoss_env.backends.native_forms import native_machine, native_neighbours
+from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.recordings import OF_POINTS, RecordingOptions, Recordings
 from pmoss_env.backends.reporting import reported
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.indexes import holds_points
-from pmoss_env.interference import check_neighbours
+from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import Machine
-from pmoss_env.types import NEIGHBOUR_FAMILIES, HardwareSnapshot, Instance, Schedule
+from pmoss_env.types import CO_TENANT_FAMILIES, HardwareSnapshot, Instance, Schedule
 from pmoss_env.workloads import Workload
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class SimulatedBackend(SubjectBackend):
     measures_host = False
     step_cost = 1.0
     incremental = False
-    neighbour_families: tuple[str, ...] = tuple(NEIGHBOUR_FAMILIES)
+    co_tenant_families: tuple[str, ...] = tuple(CO_TENANT_FAMILIES)
 
     def __init__(
         self,
@@ -123,8 +123,8 @@ class SimulatedBackend(SubjectBackend):
         self._instance = Instance()
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which neighbours there are."""
-        check_neighbours(instance.neighbours, self.machine, self.neighbour_families, self.name)
+        """Chooses which keys are hot and which co-tenants there are."""
+        check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
         if instance != self._instance:
             self._instance = instance
             self._server = None
@@ -181,7 +181,9 @@ class SimulatedBackend(SubjectBackend):
 
     def _loaded_server(self) -> _native.SimulatedServer:
         if self._server is None:
-            taken = native_neighbours(self._instance.neighbours, self.machine, self._native_machine)
+            taken = native_interference(
+                self._instance.co_tenants, self.machine, self._native_machine
+            )
             try:
                 server = _native.SimulatedServer(
                     self._native_machine,

@@ -27,7 +27,7 @@ def branch_and_bound(context: Context) -> SearchResult:
 
     Slices are placed heaviest first. Of idle cores that are alike only the first is tried. Cores
     are alike if they share node and last-level domain and their exchange changes no throughput. The
-    exchange also detects neighbours on them. Under a closed load a partial schedule is pruned by
+    exchange also detects co-tenants on them. Under a closed load a partial schedule is pruned by
     the bound of its busiest core. Without any memory time that core would serve at most 1 / sum of
     (share of the queries x time beside memory).
 

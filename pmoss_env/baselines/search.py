@@ -57,7 +57,7 @@ def _improve(search: Walk, context: Context, budget: int) -> bool:
     elapsed = snapshot.counter("elapsed_us")
     load = np.bincount(search.cores, elapsed, machine.cores)
     work = np.bincount(search.cores, busy, machine.cores)
-    # A core that a neighbour slows down takes longer for the same work.
+    # A core that a co-tenant slows down takes longer for the same work.
     slowness = np.divide(load, work, out=np.ones(machine.cores), where=work > 0)
     worst = int(machine.workers[np.argmax(load[machine.workers])])
     mine = np.flatnonzero(search.cores == worst)

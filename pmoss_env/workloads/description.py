@@ -33,7 +33,7 @@ class Workload:
         update: share of updates of existing keys.
         distribution: how existing keys are chosen: "uniform", "zipf" (scrambled: hot keys lie
             anywhere), "zipf_ordered" (ranks in the order of the keys, from a place on that the
-            workload instance decides: hot keys are neighbours; of a B+-tree only) or "hot_range" (a
+            workload instance decides: hot keys are co-tenants; of a B+-tree only) or "hot_range" (a
             range of neighbouring keys is hot, all of them alike).
         theta: exponent of the Zipf distribution.
         zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that

@@ -9,7 +9,7 @@ from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTERS, Instance, Neighbour, Schedule
+from pmoss_env.types import COUNTERS, CoTenant, Instance, Schedule
 
 
 def make(**changes: object) -> AnalyticBackend:
@@ -66,12 +66,12 @@ def test_marginal_names_every_worker() -> None:
     assert before in marginal
 
 
-def test_a_busy_neighbour_slows_its_core_only() -> None:
+def test_a_busy_co_tenant_slows_its_core_only() -> None:
     backend = make()
     core = int(backend.machine.workers[0])
     schedule = random_schedule(backend, 1)
     quiet = backend.measure(schedule, seed=0)
-    backend.set_instance(Instance(0, (Neighbour("busy_core", core, 0.5),)))
+    backend.set_instance(Instance(0, (CoTenant("busy_core", core, 0.5),)))
     shared = backend.measure(schedule, seed=0)
     assert shared.throughput < quiet.throughput
     ratio = shared.counter("elapsed_us") / shared.counter("task_clock_us")
@@ -147,16 +147,16 @@ def test_bad_names_and_options_are_refused() -> None:
         make_backend("hardware", machine="toy", workload="ycsb-a")
 
 
-def test_bad_schedules_and_neighbours_are_refused() -> None:
+def test_bad_schedules_and_co_tenants_are_refused() -> None:
     backend = make()
     with pytest.raises(ScheduleError, match="not a worker of milan-nps4"):
         backend.place(Schedule([0] * 64, [0] * 64))
     with pytest.raises(ScheduleError, match="exactly 64"):
         backend.place(load_machine("milan-nps4").local_schedule([2]))
-    with pytest.raises(DescriptionError, match="neighbour 'busy_core' on core 99: must lie"):
-        backend.set_instance(Instance(0, (Neighbour("busy_core", 99, 0.5),)))
-    with pytest.raises(UnknownNameError, match="neighbour family 'noise'"):
-        backend.set_instance(Instance(0, (Neighbour("noise", 3, 0.5),)))
+    with pytest.raises(DescriptionError, match="co-tenant 'busy_core' on core 99: must lie"):
+        backend.set_instance(Instance(0, (CoTenant("busy_core", 99, 0.5),)))
+    with pytest.raises(UnknownNameError, match="co-tenant family 'noise'"):
+        backend.set_instance(Instance(0, (CoTenant("noise", 3, 0.5),)))
 
 
 def test_threads_may_share_a_backend() -> None:

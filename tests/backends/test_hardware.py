@@ -13,7 +13,7 @@ from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.measuring import measure_schedules
-from pmoss_env.types import COUNTER_INDEX, COUNTERS, Instance, Neighbour, Schedule
+from pmoss_env.types import COUNTER_INDEX, COUNTERS, CoTenant, Instance, Schedule
 
 SLICES = 16
 
@@ -161,16 +161,16 @@ def test_open_load_is_served_at_its_rate() -> None:
 
 
 @pytest.mark.parametrize("family", ["busy_core", "cache_thrash", "memory_stream"])
-def test_neighbours_are_real_threads(family: str) -> None:
+def test_co_tenants_are_real_threads(family: str) -> None:
     backend = make()
     target = int(backend.machine.workers[0]) if family == "busy_core" else 0
-    backend.set_instance(Instance(0, (Neighbour(family, target, 0.3),)))
+    backend.set_instance(Instance(0, (CoTenant(family, target, 0.3),)))
     told = backend.measure(spread(backend), seed=1).provenance
-    assert len(told["antagonist_cpus"]) == 1
-    assert told["antagonist_cpus"][0] in backend.machine.cpu_of_core
-    assert (told["antagonist_gb_per_s"] > 0) == (family != "busy_core")
-    with pytest.raises(DescriptionError, match=f"neighbour '{family}' on .* 9999"):
-        backend.set_instance(Instance(0, (Neighbour(family, 9999, 0.5),)))
+    assert len(told["co_tenant_cpus"]) == 1
+    assert told["co_tenant_cpus"][0] in backend.machine.cpu_of_core
+    assert (told["co_tenant_gb_per_s"] > 0) == (family != "busy_core")
+    with pytest.raises(DescriptionError, match=f"co-tenant '{family}' on .* 9999"):
+        backend.set_instance(Instance(0, (CoTenant(family, 9999, 0.5),)))
     backend.close()
 
 

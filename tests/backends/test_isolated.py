@@ -18,7 +18,7 @@ from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.backends.isolated import IsolatedBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, ScheduleError, UnsupportedError
-from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour, Schedule
+from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance, Schedule
 
 SLICES = 8
 
@@ -72,14 +72,14 @@ def test_it_measures_in_another_process() -> None:
     assert isinstance(backend, Backend)
     assert backend.process_id is None
     backend.set_instance(
-        Instance(3, (Neighbour("busy_core", int(backend.machine.workers[0]), 0.5),))
+        Instance(3, (CoTenant("busy_core", int(backend.machine.workers[0]), 0.5),))
     )
     snapshot = backend.measure(schedule_for(backend), seed=5)
     assert backend.process_id not in (None, os.getpid())
     assert snapshot.throughput > 0
     assert loaded[-1] == 10_000
     assert snapshot.provenance["seed"] == 5
-    assert len(snapshot.provenance["antagonist_cpus"]) == 1
+    assert len(snapshot.provenance["co_tenant_cpus"]) == 1
     assert snapshot.counters_available[COUNTER_INDEX["queries"]]
     told = snapshot.provenance["rounds"]
     assert [of_round["seconds"] for of_round in rounds] == told["seconds"]

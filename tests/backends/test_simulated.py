@@ -20,10 +20,10 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from pmoss_env.interference import INTERFERENCE, draw_neighbours
+from pmoss_env.interference import INTERFERENCE, draw_co_tenants
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.catalog import PRESETS
-from pmoss_env.types import NEIGHBOUR_FAMILIES, Instance, Neighbour, Schedule
+from pmoss_env.types import CO_TENANT_FAMILIES, CoTenant, Instance, Schedule
 from pmoss_env.workloads import load_workload
 
 SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
@@ -111,9 +111,9 @@ def test_a_measurement_repeats_and_follows_its_seed(backend):
 def test_same_bits_in_other_processes():
     program = (
         "from pmoss_env.backends import make_backend\n"
-        "from pmoss_env.types import Instance, Neighbour\n"
+        "from pmoss_env.types import Instance, Co-tenant\n"
         f"b = make_backend('simulated', machine='toy', workload='ycsb-a', slices=16, **{SMALL})\n"
-        "b.set_instance(Instance(5, (Neighbour('busy_core', 1, 0.5),)))\n"
+        "b.set_instance(Instance(5, (Co-tenant('busy_core', 1, 0.5),)))\n"
         "s = b.machine.local_schedule([1, 2, 3, 5, 6, 7, 1, 2] * 2)\n"
         "m = b.measure(s, seed=7)\n"
         "print(m.throughput.hex(), m.slice_counters.tobytes().hex())\n"
@@ -126,7 +126,7 @@ def test_same_bits_in_other_processes():
     ]
     assert runs[0] == runs[1]
     backend = make()
-    backend.set_instance(Instance(5, (Neighbour("busy_core", 1, 0.5),)))
+    backend.set_instance(Instance(5, (CoTenant("busy_core", 1, 0.5),)))
     ours = backend.measure(backend.machine.local_schedule([1, 2, 3, 5, 6, 7, 1, 2] * 2), seed=7)
     assert runs[0].split()[0] == ours.throughput.hex()
     assert bytes.fromhex(runs[0].split()[1]) == ours.slice_counters.tobytes()
@@ -159,10 +159,10 @@ def test_interference_shows_in_the_counters_and_nowhere_else(name):
     schedule = schedule_of(backend, "grouped")
     remote = Schedule(schedule.cores, (schedule.nodes + 2) % 8)
     quiet = backend.measure(remote, seed=0)
-    neighbours = draw_neighbours(name, backend.machine, np.random.default_rng(2))
-    backend.set_instance(Instance(0, neighbours))
+    co_tenants = draw_co_tenants(name, backend.machine, np.random.default_rng(2))
+    backend.set_instance(Instance(0, co_tenants))
     noisy = backend.measure(remote, seed=0)
-    # What the neighbours are is written nowhere.
+    # What the co-tenants are is written nowhere.
     assert noisy.provenance == quiet.provenance
     assert noisy.offcore_names == quiet.offcore_names
     shown = noisy.counter("elapsed_us") / noisy.counter("queries")
@@ -173,10 +173,10 @@ def test_interference_shows_in_the_counters_and_nowhere_else(name):
 
 def test_every_family_is_run():
     backend = make("sandy-bridge", 64, records=100_000)
-    assert set(backend.neighbour_families) == set(NEIGHBOUR_FAMILIES)
+    assert set(backend.co_tenant_families) == set(CO_TENANT_FAMILIES)
     for name in INTERFERENCE:
-        neighbours = draw_neighbours(name, backend.machine, np.random.default_rng(0))
-        backend.set_instance(Instance(0, neighbours))
+        co_tenants = draw_co_tenants(name, backend.machine, np.random.default_rng(0))
+        backend.set_instance(Instance(0, co_tenants))
         assert backend.measure(schedule_of(backend), seed=0).throughput > 0
 
 
@@ -202,7 +202,7 @@ def test_what_cannot_be_run_is_refused(backend):
     with pytest.raises(ScheduleError, match="exactly 16"):
         backend.measure(backend.machine.local_schedule([1]), seed=0)
     with pytest.raises(DescriptionError, match="on core 99"):
-        backend.set_instance(Instance(0, (Neighbour("busy_core", 99, 0.5),)))
+        backend.set_instance(Instance(0, (CoTenant("busy_core", 99, 0.5),)))
     huge = make(records=10**10, line_sampling=64)
     with pytest.raises(BackendError, match=r"records needs about .* GiB of memory"):
         huge.measure(schedule_of(huge), seed=0)

@@ -5,7 +5,7 @@ import pytest
 
 from pmoss_env.backends import Backend, make_backend
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.interference import draw_neighbours
+from pmoss_env.interference import draw_co_tenants
 from pmoss_env.machines import load_machine
 from pmoss_env.types import Instance
 
@@ -17,7 +17,7 @@ def make_context(
     machine = load_machine(machine)
     backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=slices, load=load)
     rng = np.random.default_rng(seed)
-    backend.set_instance(Instance(seed, draw_neighbours(interference, machine, rng)))
+    backend.set_instance(Instance(seed, draw_co_tenants(interference, machine, rng)))
     incumbent = make_baseline("random")(Context(machine, slices, rng=rng))
     return Context(
         machine,

@@ -10,13 +10,13 @@ from pmoss_env.baselines import Context, foretold_times, make_baseline, slice_lo
 from pmoss_env.baselines.best_fit import SLACK
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour
+from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance
 
 
-def a_server(neighbours, workload="ycsb-a", machine="skylake-x-8n", seed=2):
-    """The context of an incumbent that runs beside neighbours, and the backend."""
+def a_server(co_tenants, workload="ycsb-a", machine="skylake-x-8n", seed=2):
+    """The context of an incumbent that runs beside co-tenants, and the backend."""
     backend = make_backend("analytic", machine=machine, workload=workload, slices=256)
-    backend.set_instance(Instance(seed, neighbours))
+    backend.set_instance(Instance(seed, co_tenants))
     incumbent = make_baseline("spread")(Context(backend.machine, 256))
     snapshot = backend.measure(incumbent, seed=0)
     order = np.arange(256, dtype=np.int32)
@@ -49,15 +49,15 @@ def test_each_slice_goes_on_the_fullest_core_that_it_does_not_overfill(a_context
 
 
 @pytest.mark.parametrize(
-    ("workload", "machine", "neighbours"),
+    ("workload", "machine", "co_tenants"),
     [
-        ("ycsb-a", "skylake-x-8n", [Neighbour("memory_stream", 2, 0.6)]),
-        ("scans", "milan-nps4", [Neighbour("cache_thrash", d, 0.4) for d in (1, 3, 6)]),
-        ("ycsb-a", "skylake-x-8n", [Neighbour("busy_core", 4, 0.6)]),
+        ("ycsb-a", "skylake-x-8n", [CoTenant("memory_stream", 2, 0.6)]),
+        ("scans", "milan-nps4", [CoTenant("cache_thrash", d, 0.4) for d in (1, 3, 6)]),
+        ("ycsb-a", "skylake-x-8n", [CoTenant("busy_core", 4, 0.6)]),
     ],
 )
-def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, neighbours):
-    context, backend = a_server(tuple(neighbours), workload, machine)
+def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, co_tenants):
+    context, backend = a_server(tuple(co_tenants), workload, machine)
     place = {
         name: backend.measure(make_baseline(name)(context), seed=0).throughput
         for name in ("lpt", "greedy", "best-fit")
@@ -73,7 +73,7 @@ def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, neig
 
 
 def test_a_slow_node_is_not_mistaken_for_heavy_slices():
-    context, _ = a_server((Neighbour("memory_stream", 2, 0.6),))
+    context, _ = a_server((CoTenant("memory_stream", 2, 0.6),))
     times = foretold_times(context)
     node = context.machine.node_of_core
     slow = node[context.machine.workers] == 2

@@ -12,7 +12,7 @@ from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, core_speed, longest_first, make_baseline, slice_load
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, Instance, Neighbour
+from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance
 
 
 def best_makespan(load, workers):
@@ -61,7 +61,7 @@ def test_lpt_reads_the_task_clock_or_the_queries(a_context):
 def test_capacity_aware_lpt_spares_a_slow_core_and_plain_lpt_does_not() -> None:
     backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=64)
     slow = int(backend.machine.workers[2])
-    backend.set_instance(Instance(3, (Neighbour("busy_core", slow, 0.6),)))
+    backend.set_instance(Instance(3, (CoTenant("busy_core", slow, 0.6),)))
     incumbent = make_baseline("spread")(Context(backend.machine, 64))
     snapshot = backend.measure(incumbent, seed=0)
     context = Context(backend.machine, 64, incumbent, snapshot)

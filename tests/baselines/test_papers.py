@@ -18,7 +18,7 @@ slice_counts = st.integers(1, 300)
 
 @given(machines, slice_counts)
 @settings(deadline=None)
-def test_grouped_keeps_neighbours_together_and_cores_in_turn(machine, slices):
+def test_grouped_keeps_co_tenants_together_and_cores_in_turn(machine, slices):
     schedule = make_baseline("grouped")(Context(machine, slices))
     # One run per node at most, in node order, and the runs are as even as can be.
     assert np.all(np.diff(schedule.nodes) >= 0)
@@ -32,7 +32,7 @@ def test_grouped_keeps_neighbours_together_and_cores_in_turn(machine, slices):
 
 @given(machines, slice_counts)
 @settings(deadline=None)
-def test_spread_parts_neighbours(machine, slices):
+def test_spread_parts_co_tenants(machine, slices):
     schedule = make_baseline("spread")(Context(machine, slices))
     assert np.all(np.diff(schedule.nodes) != 0)
     counts = np.bincount(schedule.cores, minlength=machine.cores)[machine.workers]

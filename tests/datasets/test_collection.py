@@ -42,7 +42,7 @@ def test_an_episode_depends_on_seed_and_index_alone(tmp_path):
     )
     other = collect(Recipe(env=TOY, episodes=3, seed=6, reference_episodes=0), tmp_path / "other")
     for name in few.metadata.checksums:
-        if not name.startswith("neighbour"):  # padded to the most neighbours in the dataset
+        if not name.startswith("co_tenant"):  # padded to the most co-tenants in the dataset
             np.testing.assert_array_equal(few.column(name), many.column(name)[:3])
     assert not np.array_equal(few.column("seed"), other.column("seed"))
 

@@ -20,7 +20,7 @@ def test_what_ships_is_small_sound_and_comes_out_of_its_recipe_again(name, tmp_p
     recipe |= {"episodes": 3, "reference_episodes": 0}
     again = collect(Recipe.from_dict(recipe), tmp_path / "again")
     for field in again.metadata.fields:
-        if field.axes != "K":  # padded to the most neighbours of a dataset
+        if field.axes != "K":  # padded to the most co-tenants of a dataset
             np.testing.assert_array_equal(
                 again.column(field.name),
                 dataset.column(field.name)[:3],

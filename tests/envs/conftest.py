@@ -21,7 +21,7 @@ class MeasuringBackend:
         self.workload = self._model.workload
         self.slices = self._model.slices
         self.load = self._model.load
-        self.neighbour_families = self._model.neighbour_families
+        self.co_tenant_families = self._model.co_tenant_families
         self.measured = []
         self.closed = 0
 

@@ -93,11 +93,11 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
         ({"cores": np.full(SLICES, -4)}, OverflowError, "-4 was given"),
         ({"worker_cpus": arguments["worker_cpus"][:1] * 2}, ValueError, r"names CPU \d+ twice"),
         (
-            {"antagonists": [("spin", 50_000, 0.5, 0, -1)]},
+            {"co_tenants": [("spin", 50_000, 0.5, 0, -1)]},
             ValueError,
             "not one that this process may use",
         ),
-        ({"antagonists": [("noise", 0, 0.5, 0, -1)]}, ValueError, "antagonist is 'noise'"),
+        ({"co_tenants": [("noise", 0, 0.5, 0, -1)]}, ValueError, "co-tenant is 'noise'"),
         ({"data": "slice"}, ValueError, "nodes has 0 entries for 8 slices"),
         ({"data": "there"}, ValueError, "one of keep, slice, interleaved, first_touch"),
         ({"pace": "slow"}, ValueError, "one of lazy, aggressive"),

@@ -58,7 +58,7 @@ def explain(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Of the episode: keys, neighbours, incumbent. Default 0."),
+        typer.Option(min=0, help="Of the episode: keys, co-tenants, incumbent. Default 0."),
     ] = None,
     rounds: Annotated[
         int, typer.Option(min=1, help="Measure both so often, in turn; the median counts.")

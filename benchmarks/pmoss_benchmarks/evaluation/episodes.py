@@ -47,7 +47,7 @@ def evaluate(
             trained with it). All are asked for, and asked to check the environment, before the
             first episode.
         seeds: non-negative, at least five for a table.
-        episodes_per_seed: each with its own workload instance, neighbours and incumbent.
+        episodes_per_seed: each with its own workload instance, co-tenants and incumbent.
         search_budget: model evaluations of the search that defines a score of 100; it asks the
             analytic model where the environment's backend cannot be asked after every move.
         random_schedules: how many define a score of 0.

@@ -28,7 +28,7 @@ def explain(
     rounds: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compares two schedules in the episode of a seed: same keys, neighbours and incumbent.
+    """Compares two schedules in the episode of a seed: same keys, co-tenants and incumbent.
 
     Args:
         env: bare; its backend measures.

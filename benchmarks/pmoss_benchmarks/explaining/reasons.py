@@ -131,7 +131,7 @@ def _slowed_cores(comparison: Comparison) -> list[Reason]:
     first, second = shares
     if abs(second - first) < 0.01:
         return []
-    where = "the cores that neighbours slow down"
+    where = "the cores that co-tenants slow down"
     text = f"{second:.0%} instead of {first:.0%} of the work is done on {where}"
     # Little work on a slow core is enough to make it the one that all wait for.
     return [Reason(text, second < first, min(1.0, 2 * abs(second - first)))]

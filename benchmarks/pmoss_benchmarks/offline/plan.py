@@ -218,7 +218,7 @@ def usable_agents(
 
 
 def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
-    """All cells of a plan: seed by seed, and those that meet the same episodes are neighbours."""
+    """All cells of a plan: seed by seed, and those that meet the same episodes together."""
     return [
         OfflineCell(track, task, agent, seed, digest(plan, track, agent, task))
         for track in plan.tracks

@@ -74,7 +74,7 @@ TRACKS: Mapping[str, Track] = {
         ),
         Track(
             "interference",
-            "Evaluated beside every family of neighbour at once, whatever the data had.",
+            "Evaluated beside every family of co-tenant at once, whatever the data had.",
             evaluation={"interference": "all"},
         ),
         Track(

@@ -74,9 +74,9 @@ def loaded_latency(machine: str, use: float) -> float:
     def chase(background: float) -> tuple[float, float]:
         """Time per load, and the share of the bandwidth that the chase itself takes."""
         server = _native.SimulatedServer(native, outstanding_per_worker=1)
-        neighbours = _native.Neighbours()
-        neighbours.dram_gb_per_s = [background * bandwidth] + [0.0] * (described.nodes - 1)
-        server.set_instance(_native.pointer_chase(1, _LINES, _LINES), neighbours)
+        co_tenants = _native.Interference()
+        co_tenants.dram_gb_per_s = [background * bandwidth] + [0.0] * (described.nodes - 1)
+        server.set_instance(_native.pointer_chase(1, _LINES, _LINES), co_tenants)
         raw = server.run(np.array([core], np.int32), np.zeros(1, np.int32))
         return 1.0 / float(raw["throughput"]), float(raw["read_gb_per_s"][0]) / bandwidth
 

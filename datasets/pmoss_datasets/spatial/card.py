@@ -54,7 +54,7 @@ def _measurement(metadata: SpatialMetadata) -> str:
 def _limits(dataset: Dataset, metadata: SpatialMetadata) -> str:
     limits = [
         "Absolute throughputs depend on the software cost of an operation: compare schedules.",
-        "The context of an episode (workload instance, neighbours) is stored, but no observation "
+        "The context of an episode (workload instance, co-tenants) is stored, but no observation "
         "shows it: a policy must read the counters.",
     ]
     if np.isnan(dataset.column("throughput")[:, :-1]).any():

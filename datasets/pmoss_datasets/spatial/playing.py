@@ -17,7 +17,7 @@ from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.baselines import SEARCHES, make_baseline
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.policies import Policy
-from pmoss_env.types import NEIGHBOUR_FAMILIES, Float32Array, Schedule
+from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: Baselines that decide by what they see alone: the chance of what they choose is known.
@@ -138,14 +138,14 @@ class SpatialPlayer:
         if info["illegal_actions"]:
             raise DatasetError(f"seed {seed}: {who} chose a tile that is not allowed")
         snapshot, final = env.incumbent_snapshot, env.final_snapshot()
-        neighbours, families = env.instance.neighbours, list(NEIGHBOUR_FAMILIES)
+        co_tenants, families = env.instance.co_tenants, list(CO_TENANT_FAMILIES)
         values = dict(
             episode=number,
             seed=seed,
             workload_seed=env.instance.workload_seed,
-            neighbour_family=np.array([families.index(n.family) for n in neighbours], np.int16),
-            neighbour_target=np.array([n.target for n in neighbours], dtype=np.int16),
-            neighbour_strength=np.array([n.strength for n in neighbours], dtype=np.float64),
+            neighbour_family=np.array([families.index(n.family) for n in co_tenants], np.int16),
+            neighbour_target=np.array([n.target for n in co_tenants], dtype=np.int16),
+            neighbour_strength=np.array([n.strength for n in co_tenants], dtype=np.float64),
             policy=policy,
             order=env.order.astype(np.int16),
             actions=actions,

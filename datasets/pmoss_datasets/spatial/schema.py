@@ -19,24 +19,24 @@ from pmoss_datasets.schema import COMMON_FIELDS, Field, Metadata
 from pmoss_env.errors import DatasetError, PmossError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import (
-    NEIGHBOUR_FAMILIES,
+    CO_TENANT_FAMILIES,
+    CoTenant,
     Float32Array,
     Float64Array,
     HardwareSnapshot,
     Instance,
-    Neighbour,
     Schedule,
 )
 
 Int16Array = npt.NDArray[np.int16]
 
-#: The axes: T slices, H counters, O off-core values, K neighbours, W worker cores (in the order of
+#: The axes: T slices, H counters, O off-core values, K co-tenants, W worker cores (in the order of
 #: the machine's ``workers``), L latency percentiles.
 FIELDS: tuple[Field, ...] = (
     COMMON_FIELDS["episode"],
     COMMON_FIELDS["seed"],
     Field("workload_seed", "", "int64", "1", "workload instance: which keys are hot"),
-    Field("neighbour_family", "K", "int16", "1", "index into NEIGHBOUR_FAMILIES, or -1", fill=-1),
+    Field("neighbour_family", "K", "int16", "1", "index into CO_TENANT_FAMILIES, or -1", fill=-1),
     Field("neighbour_target", "K", "int16", "1", "number of the core, cache, node or link it has"),
     Field("neighbour_strength", "K", "float64", "1", "share that it takes, 0 to 1"),
     COMMON_FIELDS["policy"],
@@ -86,7 +86,7 @@ FIELDS: tuple[Field, ...] = (
     ),
 )
 FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
-FAMILIES = tuple(NEIGHBOUR_FAMILIES)
+FAMILIES = tuple(CO_TENANT_FAMILIES)
 #: Latency percentiles kept of a snapshot: p50 and p99.
 LATENCIES = 2
 
@@ -146,15 +146,15 @@ class Episode:
 
     @property
     def instance(self) -> Instance:
-        """Workload instance and neighbours."""
-        neighbours = tuple(
-            Neighbour(FAMILIES[family], int(target), float(strength))
+        """Workload instance and co-tenants."""
+        co_tenants = tuple(
+            CoTenant(FAMILIES[family], int(target), float(strength))
             for family, target, strength in zip(
                 self.neighbour_family, self.neighbour_target, self.neighbour_strength, strict=True
             )
             if family >= 0
         )
-        return Instance(int(self.workload_seed), neighbours)
+        return Instance(int(self.workload_seed), co_tenants)
 
     def snapshot(self, which: str, metadata: SpatialMetadata) -> HardwareSnapshot:
         """The "incumbent" or "final" snapshot, as measured up to the float32 of its counters."""

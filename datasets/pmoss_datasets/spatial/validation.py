@@ -31,7 +31,7 @@ def spatial_problems(
             ("order", "actions", "final_cores", "final_nodes", "throughput", "final_throughput"),
             _end_problems,
         ),
-        (("neighbour_family", "neighbour_target", "neighbour_strength"), _neighbour_problems),
+        (("neighbour_family", "neighbour_target", "neighbour_strength"), _co_tenant_problems),
         (("incumbent_counters", "incumbent_running_ratio"), _counter_problems),
         (("counterfactual", "actions", "throughput"), _counterfactual_problems),
     )
@@ -129,11 +129,11 @@ def _end_problems(
     yield from first_wrong(arrays["throughput"][:, -1] != final, "final_throughput", final, rule)
 
 
-def _neighbour_problems(arrays: Mapping[str, Array], _: _M, machine: Machine) -> Iterator[str]:
+def _co_tenant_problems(arrays: Mapping[str, Array], _: _M, machine: Machine) -> Iterator[str]:
     family, strength = arrays["neighbour_family"], arrays["neighbour_strength"]
     target = arrays["neighbour_target"]
     unknown = (family >= len(FAMILIES)) | (family < -1)
-    yield from first_wrong(unknown, "neighbour_family", family, "is no family of neighbours")
+    yield from first_wrong(unknown, "neighbour_family", family, "is no family of co-tenants")
     # Family -1, which is none, has the last position.
     most = np.array([*(target_count(name, machine) for name in FAMILIES), 1])
     absent = (target >= most[np.where(unknown, -1, family)]) | (target < 0)

@@ -39,15 +39,15 @@ Placed random_schedule(const Machine& machine, int slices, std::uint64_t seed, b
 /// A model with an instance.
 struct ReadyModel : Model {
   ReadyModel(const Machine& machine, Load load, SliceProfiles profiles,
-             const Neighbours& neighbours, ModelOptions options = {})
+             const Interference& interference, ModelOptions options = {})
       : Model(machine, load, options) {
-    set_instance(std::move(profiles), neighbours);
+    set_instance(std::move(profiles), interference);
   }
 };
 
 ReadyModel model_of(const Machine& machine, Load load, int slices = 64,
-                    const Neighbours& neighbours = {}, ModelOptions options = {}) {
-  return {machine, load, BTreeProfiler(workload(), slices).profiles(1), neighbours, options};
+                    const Interference& interference = {}, ModelOptions options = {}) {
+  return {machine, load, BTreeProfiler(workload(), slices).profiles(1), interference, options};
 }
 
 /// Moves slices of a random schedule in one model, and places the whole in the other.
@@ -252,9 +252,9 @@ TEST(Model, AnOpenLoadBelowCapacityIsServedWhole) {
   EXPECT_NEAR(flooded.place({p.cores, p.nodes}), closed, 1e-6 * closed);
 }
 
-TEST(Model, ABusyNeighbourShowsInTimeButNotInEvents) {
+TEST(Model, ABusyCoTenantShowsInTimeButNotInEvents) {
   const Machine machine = small_machine();
-  Neighbours busy;
+  Interference busy;
   busy.busy_share = {0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0};
   auto quiet = model_of(machine, Load{});
   auto shared = model_of(machine, Load{}, 64, busy);
@@ -290,8 +290,8 @@ TEST(Model, DramLatencyIsThatOfTheMachineWhenNothingContends) {
   }
 }
 
-Neighbours quiet() {
-  Neighbours n;
+Interference quiet() {
+  Interference n;
   n.busy_share.assign(8, 0.0);
   n.sibling_busy_share.assign(8, 0.0);
   n.llc_lines_per_ns.assign(4, 0.0);
@@ -300,20 +300,20 @@ Neighbours quiet() {
   return n;
 }
 
-TEST_P(EveryLoad, ANeighbourNeverHelps) {
+TEST_P(EveryLoad, ACoTenantNeverHelps) {
   Machine machine = small_machine();
   machine.smt_share = 0.6;
-  const auto throughput = [&](const Neighbours& neighbours, std::uint64_t seed) {
+  const auto throughput = [&](const Interference& interference, std::uint64_t seed) {
     const Placed p = random_schedule(machine, 64, seed, false);
-    return model_of(machine, load(), 64, neighbours).place({p.cores, p.nodes});
+    return model_of(machine, load(), 64, interference).place({p.cores, p.nodes});
   };
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const double x = throughput({}, seed);
     EXPECT_EQ(throughput(quiet(), seed), x);
-    for (const auto taken :
-         {&Neighbours::busy_share, &Neighbours::sibling_busy_share, &Neighbours::llc_lines_per_ns,
-          &Neighbours::dram_gb_per_s, &Neighbours::link_gb_per_s}) {
-      Neighbours one = quiet();
+    for (const auto taken : {&Interference::busy_share, &Interference::sibling_busy_share,
+                             &Interference::llc_lines_per_ns, &Interference::dram_gb_per_s,
+                             &Interference::link_gb_per_s}) {
+      Interference one = quiet();
       (one.*taken)[1] = 0.3;
       const double disturbed = throughput(one, seed);
       EXPECT_LE(disturbed, x * (1.0 + 1e-9));
@@ -323,13 +323,13 @@ TEST_P(EveryLoad, ANeighbourNeverHelps) {
   }
 }
 
-TEST_P(EveryLoad, WithNeighboursAMoveGivesTheSameBitsAsPlacingTheWhole) {
+TEST_P(EveryLoad, WithCoTenantsAMoveGivesTheSameBitsAsPlacingTheWhole) {
   const Machine m = small_machine();
-  Neighbours neighbours = quiet();
-  neighbours.busy_share[3] = 0.4;
-  neighbours.llc_lines_per_ns[2] = 0.05;
-  auto moved = model_of(m, load(), 64, neighbours);
-  auto placed = model_of(m, load(), 64, neighbours);
+  Interference interference = quiet();
+  interference.busy_share[3] = 0.4;
+  interference.llc_lines_per_ns[2] = 0.05;
+  auto moved = model_of(m, load(), 64, interference);
+  auto placed = model_of(m, load(), 64, interference);
   expect_that_moves_place(moved, placed, true, 60);
 }
 
@@ -517,7 +517,7 @@ TEST(Model, FarSocketsUseEveryLinkOnTheWay) {
   EXPECT_EQ(snapshot.link_gb_per_s[2 * 3 + 0], 0.0);
 }
 
-TEST(Model, RefusesImpossibleNeighboursAndRoutings) {
+TEST(Model, RefusesImpossibleCoTenantsAndRoutings) {
   Machine m = small_machine();
   m.is_worker[6] = m.is_worker[7] = 0;
   auto model = model_of(m, Load{}, 4);
@@ -527,7 +527,7 @@ TEST(Model, RefusesImpossibleNeighboursAndRoutings) {
     EXPECT_THROW(model.place({{}, std::vector<std::int32_t>(4, 0), Routing::any, data}),
                  std::invalid_argument);
   }
-  Neighbours wrong = quiet();
+  Interference wrong = quiet();
   wrong.busy_share[0] = 1.0;
   EXPECT_THROW(model_of(m, Load{}, 4, wrong), std::invalid_argument);
   wrong = quiet();
@@ -553,7 +553,7 @@ TEST(Model, RefusesWhatTheMachineCannotRun) {
   EXPECT_THROW(model.marginal(-1), std::invalid_argument);
   EXPECT_THROW(Model(machine, Load{Load::Kind::open, 32, 0.0}), std::invalid_argument);
   EXPECT_THROW(model.set_instance(BTreeProfiler(workload(), 4).profiles(0),
-                                  Neighbours{{0.5}, {}, {}, {}, {}}),
+                                  Interference{{0.5}, {}, {}, {}, {}}),
                std::invalid_argument);
 }
 

@@ -52,7 +52,7 @@ TEST_F(Guest, TheTopologyIsTheOneThatWasAskedFor) {
     EXPECT_EQ(topology.nodes[n].cpus.size(), per_node);
     ASSERT_EQ(topology.nodes[n].distances.size(), nodes);
     for (std::size_t m = 0; m < nodes; ++m) {
-      // Pairs of neighbours are near, the rest is far; the launcher says so to QEMU.
+      // Pairs of co-tenants are near, the rest is far; the launcher says so to QEMU.
       const int distance = n == m ? 10 : n / 2 == m / 2 ? 12 : 21;
       EXPECT_EQ(topology.nodes[n].distances[m], distance) << n << " to " << m;
     }

@@ -67,7 +67,7 @@ void write_four_nodes(const Tree& tree) {
     tree.write(folder + "cache/index1/size", "16384K");
     tree.write(folder + "cache/index1/shared_cpu_list", shared);
   }
-  tree.write(cpu_dir + "cpufreq/boost", "1");  // a neighbour whose name only begins with "cpu"
+  tree.write(cpu_dir + "cpufreq/boost", "1");  // a co-tenant whose name only begins with "cpu"
   for (int node = 0; node < 4; ++node) {
     const std::string folder = node_dir + "node" + std::to_string(node) + "/";
     tree.write(folder + "cpulist", std::to_string(2 * node) + "-" + std::to_string(2 * node + 1) +

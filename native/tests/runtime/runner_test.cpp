@@ -302,23 +302,23 @@ TEST_F(RunnerTest, RunsWithoutAnyCounter) {
   expect_consistent(runner.measure(options), options);
 }
 
-TEST_F(RunnerTest, ABusyNeighbourRunsAlong) {
+TEST_F(RunnerTest, ABusyCoTenantRunsAlong) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = options_for(LoadKind::closed);
   const int cpu = options.worker_cpus.front();
   for (const auto kind :
-       {Antagonist::Kind::spin, Antagonist::Kind::cache_thrash, Antagonist::Kind::memory_stream}) {
-    options.antagonists = {{kind, cpu, 0.6, std::uint64_t{4} << 20, -1}};
+       {CoTenant::Kind::spin, CoTenant::Kind::cache_thrash, CoTenant::Kind::memory_stream}) {
+    options.co_tenants = {{kind, cpu, 0.6, std::uint64_t{4} << 20, -1}};
     const Measurement result = runner.measure(options);
     expect_consistent(result, options);
-    EXPECT_EQ(result.antagonist_cpus, std::vector<int>{cpu});
-    EXPECT_EQ(result.antagonist_bytes > 0, kind != Antagonist::Kind::spin);
+    EXPECT_EQ(result.co_tenant_cpus, std::vector<int>{cpu});
+    EXPECT_EQ(result.co_tenant_bytes > 0, kind != CoTenant::Kind::spin);
   }
 }
 
-TEST_F(RunnerTest, ASpinningNeighbourGetsCompanyToTakeMoreThanHalf) {
+TEST_F(RunnerTest, ASpinningCoTenantGetsCompanyToTakeMoreThanHalf) {
   const auto threads = [](double strength) {
-    return threads_of({Antagonist::Kind::spin, 0, strength, 0, -1});
+    return threads_of({CoTenant::Kind::spin, 0, strength, 0, -1});
   };
   EXPECT_EQ(threads(0.2), 1U);
   EXPECT_EQ(threads(0.5), 1U);
@@ -410,9 +410,9 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
   refuse([](auto& o) { o.worker_cpus.push_back(60'000); }, "worker_cpus: CPU 60000 is not");
   refuse([](auto& o) { o.worker_cpus.clear(); }, "worker_cpus is empty; it must name at least one");
   refuse([](auto& o) { o.router_cpus = {-1}; }, "router_cpus: CPU -1 is not");
-  refuse([](auto& o) { o.antagonists = {{Antagonist::Kind::spin, 60'000, 0.5, 0, -1}}; },
-         "antagonists: CPU 60000 is not");
-  refuse([](auto& o) { o.antagonists = {{Antagonist::Kind::spin, o.worker_cpus[0], 1.0, 0, -1}}; },
+  refuse([](auto& o) { o.co_tenants = {{CoTenant::Kind::spin, 60'000, 0.5, 0, -1}}; },
+         "co-tenants: CPU 60000 is not");
+  refuse([](auto& o) { o.co_tenants = {{CoTenant::Kind::spin, o.worker_cpus[0], 1.0, 0, -1}}; },
          "strength is 1; it must lie between 0 and 1");
   refuse([](auto& o) { o.enforcer_cpu = 60'000; }, "enforcer_cpu: CPU 60000 is not");
   refuse([](auto& o) { o.batch = 0; }, "batch is 0; it must lie in 1 .. 64");

@@ -80,9 +80,9 @@ Machine flat_machine() {
 Snapshot run(const Machine& machine, const std::shared_ptr<Trace>& trace,
              const std::vector<std::int32_t>& cores, const std::vector<std::int32_t>& nodes,
              Load load = {}, Routing routing = Routing::core, ServerOptions options = {},
-             const Neighbours& neighbours = {}) {
+             const Interference& interference = {}) {
   Server server(machine, load, options);
-  server.set_instance(trace, neighbours);
+  server.set_instance(trace, interference);
   return server.run({cores, nodes, routing, DataPlacement::slice}, 1);
 }
 
@@ -474,10 +474,10 @@ TEST(Server, NumaBalancingBringsPagesToTheirUsersButFaultsTakeTime) {
   }
 }
 
-TEST(Server, NeighboursTakeTimeAndHardwareThreadsShare) {
+TEST(Server, CoTenantsTakeTimeAndHardwareThreadsShare) {
   const auto trace = trace_of({.lines_per_slice = 10, .touches = 1});
   const double alone = run(flat_machine(), trace, {0}, {0}).throughput;
-  Neighbours busy;
+  Interference busy;
   busy.busy_share.assign(8, 0.5);
   EXPECT_NEAR(run(flat_machine(), trace, {0}, {0}, {}, Routing::core, {}, busy).throughput,
               alone / 2.0, 0.01 * alone);

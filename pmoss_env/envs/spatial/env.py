@@ -85,7 +85,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ## Starting State
 
     ``reset`` draws from its seed, in this order: the workload instance (which keys are hot; fixed
-    by ``workload_seed``), the neighbours, the seed of the noise, and the incumbent schedule. The
+    by ``workload_seed``), the co-tenants, the seed of the noise, and the incumbent schedule. The
     incumbent follows the rule of its name on nodes and workers in a drawn order, so that episodes
     differ; it can be given as ``options={"incumbent": schedule}``: a ``Schedule``, or the core of
     each slice. Constraints bind what the episode places, not the incumbent.
@@ -314,7 +314,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     @property
     def instance(self) -> Instance:
-        """This episode's workload instance and neighbours; not for a policy to see."""
+        """This episode's workload instance and co-tenants; not for a policy to see."""
         self.session.need_episode()
         return self.session.instance
 

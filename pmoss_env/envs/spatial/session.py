@@ -25,7 +25,7 @@ from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
 from pmoss_env.envs.spatial.rules import make_rules, slices_per_core
 from pmoss_env.errors import UnsupportedError
-from pmoss_env.interference import draw_neighbours, possible_draws
+from pmoss_env.interference import draw_co_tenants, possible_draws
 from pmoss_env.machines import load_machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import (
@@ -57,7 +57,7 @@ class Session:
         max_slices_per_core: the constraint; None without one.
         rules: of every episode.
         running: whether an episode runs.
-        instance: this episode's workload instance and neighbours; not for a policy to see.
+        instance: this episode's workload instance and co-tenants; not for a policy to see.
         incumbent: the schedule that the episode started from.
         incumbent_snapshot: its snapshot, as observed: with its noise.
         final_snapshot: that of the final schedule; None while the episode runs.
@@ -104,11 +104,11 @@ class Session:
             self._backend_arguments.setdefault("progress", LoggedProgress())
         self.backend = make_backend(**self._backend_arguments)
         for draw in possible_draws(arguments.interference, self.machine):
-            if draw.family not in self.backend.neighbour_families:
+            if draw.family not in self.backend.co_tenant_families:
                 raise UnsupportedError(
-                    f"interference {arguments.interference!r} has neighbours {draw.family!r}: the "
+                    f"interference {arguments.interference!r} has co-tenants {draw.family!r}: the "
                     f"backend {arguments.backend!r} runs only "
-                    f"{', '.join(self.backend.neighbour_families)}"
+                    f"{', '.join(self.backend.co_tenant_families)}"
                 )
         self._incremental = incremental(self.backend)
         self.reward = arguments.reward or (
@@ -167,7 +167,7 @@ class Session:
         workload_seed = int(rng.integers(SEEDS))
         if arguments.workload_seed is not None:
             workload_seed = arguments.workload_seed
-        neighbours = draw_neighbours(arguments.interference, self.machine, rng)
+        co_tenants = draw_co_tenants(arguments.interference, self.machine, rng)
         seed = int(rng.integers(SEEDS))
         given = (options or {}).get("incumbent")
         if given is None:
@@ -176,7 +176,7 @@ class Session:
             incumbent = given_incumbent(given, self.machine, self.slices)
 
         self.running = False
-        instance = Instance(workload_seed, neighbours)
+        instance = Instance(workload_seed, co_tenants)
         self.backend.set_instance(instance)
         self._seed = seed
         snapshot = self._measured_incumbent(incumbent)

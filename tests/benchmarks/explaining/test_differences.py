@@ -19,7 +19,7 @@ from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES, Instance, Neighbour, Schedule
+from pmoss_env.types import COUNTER_NAMES, CoTenant, Instance, Schedule
 
 NAMES = ("os-default", "os-interleave", "shared-nothing-node", "grouped", "lpt")
 
@@ -127,18 +127,18 @@ def test_the_sentence_names_the_cause(runs):
     assert "the same schedule" in told("lpt", "lpt")
 
 
-def test_cores_that_neighbours_slow_down_are_told():
+def test_cores_that_co_tenants_slow_down_are_told():
     backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=12)
     machine = backend.machine
     slow = int(machine.workers[0])
-    backend.set_instance(Instance(0, (Neighbour("busy_core", slow, 0.5),)))
+    backend.set_instance(Instance(0, (CoTenant("busy_core", slow, 0.5),)))
     runs = []
     for name, cores in (("on", [slow] * 6), ("off", machine.workers[1:].tolist() * 6)):
         schedule = machine.local_schedule(
             np.resize(cores, 6).tolist() + np.resize(machine.workers[1:], 6).tolist()
         )
         runs.append(Run(name, schedule, backend.measure(schedule, seed=0)))
-    found = [reason for reason in reasons(compare(machine, *runs)) if "neighbours" in reason.text]
+    found = [reason for reason in reasons(compare(machine, *runs)) if "co_tenants" in reason.text]
     assert len(found) == 1
     assert found[0].helps
     assert found[0].text.startswith("0% instead of")

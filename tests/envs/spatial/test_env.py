@@ -417,20 +417,20 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
 
 
 def test_interference_that_the_backend_cannot_run_is_refused_when_the_env_is_made(monkeypatch):
-    monkeypatch.setattr(IsolatedBackend, "neighbour_families", ("busy_core",))
+    monkeypatch.setattr(IsolatedBackend, "co_tenant_families", ("busy_core",))
     with pytest.raises(UnsupportedError, match="'memory_stream': the backend 'hardware' runs only"):
         SpatialSchedulingEnv(machine="host", backend="hardware", interference="memory_stream")
 
 
-def test_neighbours_show_in_the_counters_only():
+def test_co_tenants_show_in_the_counters_only():
     quiet, busy = (
         SpatialSchedulingEnv(**TOY, incumbent="grouped", interference=family)
         for family in ("none", "busy_core")
     )
     one, info = quiet.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
     other, slower = busy.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
-    assert quiet.instance.neighbours == ()
-    assert busy.instance.neighbours
+    assert quiet.instance.co_tenants == ()
+    assert busy.instance.co_tenants
     assert not np.array_equal(one["incumbent_view"], other["incumbent_view"])
     assert slower["throughput"] < info["throughput"]
     assert set(info) == set(slower)

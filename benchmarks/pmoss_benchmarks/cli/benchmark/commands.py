@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
+from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
-from pmoss_benchmarks.cli.benchmark.neighbours import neighbours
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.performance import performance
@@ -15,8 +15,9 @@ from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.validation import validation
 
 app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
-for command in (performance, fidelity, headroom, neighbours, validation):
+for command in (performance, fidelity, headroom, validation):
     app.command()(command)
+app.command("co-tenants")(co_tenants)
 app.command("off-policy")(off_policy)
 app.command()(offline)
 app.command("access-path")(access_path)

@@ -28,7 +28,7 @@ def headroom(
     workload: Workloads = None,
     load: Loads = None,
     interference: Annotated[
-        list[str] | None, typer.Option(help="Family of neighbours; repeatable; default: all.")
+        list[str] | None, typer.Option(help="Family of co-tenants; repeatable; default: all.")
     ] = None,
     budget: Annotated[int, typer.Option(help="Model evaluations of the search.")] = 4000,
     instances: Annotated[int, typer.Option(help="Workload instances per task.")] = 5,

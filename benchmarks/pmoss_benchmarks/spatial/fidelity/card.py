@@ -17,7 +17,7 @@ from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import Context, grouped, slice_load
 from pmoss_env.extras import require
-from pmoss_env.interference import draw_neighbours
+from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Float64Array, Instance, Schedule
 
 #: A move counts if it changes the simulated throughput by more than this share.
@@ -64,7 +64,7 @@ def measure_cell(options: FidelityOptions, cell: Cell) -> dict[str, Any]:
     simulated = make_backend("simulated", **common, **simulation(options.simulated))
     assert isinstance(analytic, IncrementalBackend)
     rng = np.random.default_rng(options.seed)
-    instance = Instance(options.seed, draw_neighbours(cell.interference, analytic.machine, rng))
+    instance = Instance(options.seed, draw_co_tenants(cell.interference, analytic.machine, rng))
     start = process_time()
     for backend in (analytic, simulated):
         backend.set_instance(instance)

@@ -15,7 +15,7 @@ from pmoss_benchmarks.cells import Cell
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
-from pmoss_env.interference import draw_neighbours
+from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Instance, Schedule
 
 #: What needs no idea: the paper's schedules, and LPT on the measured loads.
@@ -31,7 +31,7 @@ class HeadroomOptions:
     """What a report depends on.
 
     Attributes:
-        instances: workload instances (and draws of neighbours) per task.
+        instances: workload instances (and draws of co-tenants) per task.
         confirmed: how many of them the simulator checks.
         random_schedules: per instance.
         budget: model evaluations of the search, per instance.
@@ -66,7 +66,7 @@ def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
     for i in range(options.instances):
         rng = np.random.default_rng([options.seed, i])
         instance = Instance(
-            options.seed + i, draw_neighbours(cell.interference, model.machine, rng)
+            options.seed + i, draw_co_tenants(cell.interference, model.machine, rng)
         )
         model.set_instance(instance)
         incumbent = grouped(Context(model.machine, options.slices))

@@ -1,9 +1,9 @@
-"""What knowing about neighbours is worth here: that it is measured, not how much it is."""
+"""What knowing about co-tenants is worth here: that it is measured, not how much it is."""
 
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.spatial.neighbours import measure_gain
+from pmoss_benchmarks.spatial.co_tenants import measure_gain
 
 
 def test_both_schedules_are_measured_in_every_round() -> None:

@@ -7,8 +7,8 @@
 
 namespace pmoss {
 
-/// Empty vectors mean: none. Both models take neighbours in this form.
-struct Neighbours {
+/// Empty vectors mean: none. Both models take co-tenants in this form.
+struct Interference {
   std::vector<double> busy_share;          // per core: share of its time
   std::vector<double> sibling_busy_share;  // per core: share of the time that its sibling is busy
   std::vector<double> llc_lines_per_ns;    // per domain: lines brought in that are never used again
@@ -18,6 +18,6 @@ struct Neighbours {
 
 /// Checks that the vectors fit the machine and that the values are possible. Throws
 /// std::invalid_argument that names the field, the value and what would be right.
-void validate(const Neighbours& neighbours, const Machine& machine);
+void validate(const Interference& interference, const Machine& machine);
 
 }  // namespace pmoss

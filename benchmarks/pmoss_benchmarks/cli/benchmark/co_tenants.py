@@ -1,4 +1,4 @@
-"""`pmoss benchmark neighbours`."""
+"""`pmoss benchmark co-tenants`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 
 
-def neighbours(
+def co_tenants(
     family: Annotated[
         list[str] | None,
         typer.Option(help="busy_core, cache_thrash, memory_stream, ...; repeatable."),
@@ -22,17 +22,17 @@ def neighbours(
         typer.Option(help="closed or closed:<queries in flight per worker>; repeatable."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=2, help="Rounds; both schedules in each.")] = 7,
-    strength: Annotated[float, typer.Option(help="Of the neighbour, between 0 and 1.")] = 0.6,
+    strength: Annotated[float, typer.Option(help="Of the co-tenant, between 0 and 1.")] = 0.6,
     records: Annotated[int, typer.Option(help="Records in the index.")] = 2_000_000,
     seconds: Annotated[float, typer.Option(help="Length of one measurement.")] = 1.0,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """What reading the counters is worth on this host when a real thread disturbs it.
 
-    Example: pmoss benchmark neighbours --family busy_core --rounds 9
+    Example: pmoss benchmark co-tenants --family busy_core --rounds 9
     """
     from pmoss_benchmarks.report import describe_machine
-    from pmoss_benchmarks.spatial.neighbours import measure_gains
+    from pmoss_benchmarks.spatial.co_tenants import measure_gains
 
     if out:
         check_output(out)
@@ -49,7 +49,7 @@ def neighbours(
     console.print(
         table(
             f"LPT that reads core speeds against LPT on {describe_machine()['cpu_model']}",
-            ["neighbour", "load", ">LPT Mq/s", ">aware Mq/s", ">ratio", "95 %"],
+            ["co_tenant", "load", ">LPT Mq/s", ">aware Mq/s", ">ratio", "95 %"],
             [
                 (
                     f"{gain.family} on {gain.target}",

@@ -1,4 +1,4 @@
-"""What knowing about neighbours is worth on this host: LPT against LPT that reads core speeds.
+"""What knowing about co-tenants is worth on this host: LPT against LPT that reads core speeds.
 
 Real threads disturb a core, a cache or a node while the index runs; both schedules are made from
 the same snapshot and measured in turn, so that what drifts meets both.
@@ -20,21 +20,21 @@ from pmoss_benchmarks.report import write_report
 from pmoss_env.backends import make_backend
 from pmoss_env.interference import possible_targets
 from pmoss_env.measuring import measure_schedules
-from pmoss_env.types import Instance, Neighbour
+from pmoss_env.types import CoTenant, Instance
 
 FAMILIES = ("busy_core", "cache_thrash", "memory_stream")
 SCHEDULES = ("lpt", "lpt-capacity")
-#: A neighbour that spins has the core for whole turns of the kernel's scheduler, 3 to 4 ms. With
+#: A co-tenant that spins has the core for whole turns of the kernel's scheduler, 3 to 4 ms. With
 #: many queries in flight the other cores go on meanwhile, with few they soon wait for that one.
 LOADS = ("closed", "closed:4096")
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Throughput of both schedules beside one family of neighbours.
+    """Throughput of both schedules beside one family of co-tenants.
 
     Attributes:
-        family: of the neighbours (pmoss_env.types.NEIGHBOUR_FAMILIES).
+        family: of the co-tenants (pmoss_env.types.CO_TENANT_FAMILIES).
         target: the core, last-level domain or node that is disturbed.
         load: how queries are offered.
         lpt_mq_per_s: of each round.
@@ -69,7 +69,7 @@ def measure_gains(
     """Measures every family under every load.
 
     Args:
-        families: of neighbours; None: FAMILIES.
+        families: of co-tenants; None: FAMILIES.
         loads: see measure_gain(); None: LOADS.
         rounds: of each.
         out: JSON file of the report.
@@ -103,7 +103,7 @@ def measure_gain(
     options: Mapping[str, Any] | None = None,
     on_round: Callable[[int], None] | None = None,
 ) -> Gain:
-    """Measures both schedules ``rounds`` times beside one neighbour on the family's last target.
+    """Measures both schedules ``rounds`` times beside one co-tenant on the family's last target.
 
     Raises:
         BackendError: this host has nothing that the family could disturb, or a measurement failed.
@@ -118,7 +118,7 @@ def measure_gain(
     )
     try:
         target = int(possible_targets(family, backend.machine)[-1])
-        backend.set_instance(Instance(1, (Neighbour(family, target, strength),)))
+        backend.set_instance(Instance(1, (CoTenant(family, target, strength),)))
         measured: list[tuple[float, float]] = []
         for number in range(rounds):
             snapshots = measure_schedules(backend, SCHEDULES, seed=number)

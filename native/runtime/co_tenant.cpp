@@ -1,4 +1,4 @@
-#include "runtime/antagonist.hpp"
+#include "runtime/co_tenant.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -40,13 +40,13 @@ void alternate(const Control& control, double part, Work work) {
 
 }  // namespace
 
-unsigned threads_of(const Antagonist& antagonist) noexcept {
-  if (antagonist.kind != Antagonist::Kind::spin) return 1;
-  const double others = antagonist.strength / (1.0 - antagonist.strength);
+unsigned threads_of(const CoTenant& co_tenant) noexcept {
+  if (co_tenant.kind != CoTenant::Kind::spin) return 1;
+  const double others = co_tenant.strength / (1.0 - co_tenant.strength);
   return static_cast<unsigned>(std::clamp(std::round(others), 1.0, 16.0));
 }
 
-class Disturbance::Memory {
+class CoTenantThread::Memory {
  public:
   Memory(std::uint64_t bytes, int node) : pool_(true) {
     const auto placement = node >= 0 ? numa::Placement::on(node) : numa::Placement{};
@@ -76,32 +76,32 @@ class Disturbance::Memory {
   std::size_t at_ = 0;
 };
 
-Disturbance::Disturbance(const Antagonist& antagonist) : antagonist_(antagonist) {
-  if (antagonist.kind != Antagonist::Kind::spin) {
-    memory_ = std::make_unique<Memory>(antagonist.bytes, antagonist.node);
+CoTenantThread::CoTenantThread(const CoTenant& co_tenant) : co_tenant_(co_tenant) {
+  if (co_tenant.kind != CoTenant::Kind::spin) {
+    memory_ = std::make_unique<Memory>(co_tenant.bytes, co_tenant.node);
   }
 }
 
-Disturbance::~Disturbance() = default;
+CoTenantThread::~CoTenantThread() = default;
 
-std::uint64_t Disturbance::run(const Control& control) noexcept {
+std::uint64_t CoTenantThread::run(const Control& control) noexcept {
   std::uint64_t streamed = 0;
-  switch (antagonist_.kind) {
-    case Antagonist::Kind::spin: {
-      const double wanted = antagonist_.strength / (1.0 - antagonist_.strength);
-      alternate(control, std::min(1.0, wanted / threads_of(antagonist_)), [] { spin_once(); });
+  switch (co_tenant_.kind) {
+    case CoTenant::Kind::spin: {
+      const double wanted = co_tenant_.strength / (1.0 - co_tenant_.strength);
+      alternate(control, std::min(1.0, wanted / threads_of(co_tenant_)), [] { spin_once(); });
       break;
     }
-    case Antagonist::Kind::cache_thrash:
-      alternate(control, antagonist_.strength, [&] {
+    case CoTenant::Kind::cache_thrash:
+      alternate(control, co_tenant_.strength, [&] {
         auto* const part = reinterpret_cast<volatile std::uint64_t*>(memory_->next());
         for (std::size_t i = 0; i < Memory::part_bytes / 8; i += line / 8) part[i] = part[i] + 1;
         streamed += Memory::part_bytes;
       });
       break;
-    case Antagonist::Kind::memory_stream: {
+    case CoTenant::Kind::memory_stream: {
       std::uint64_t sum = 0;
-      alternate(control, antagonist_.strength, [&] {
+      alternate(control, co_tenant_.strength, [&] {
         const auto* const part = reinterpret_cast<const std::uint64_t*>(memory_->next());
         for (std::size_t i = 0; i < Memory::part_bytes / 8; ++i) sum += part[i];
         asm volatile("" : "+r"(sum));

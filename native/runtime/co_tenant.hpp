@@ -8,7 +8,7 @@
 
 namespace pmoss::runtime {
 
-struct Antagonist {
+struct CoTenant {
   enum class Kind : std::uint8_t {
     spin,           ///< arithmetic without memory: takes the core, or its SMT sibling's units
     cache_thrash,   ///< sweeps `bytes` of memory, twice the cache say, and writes every line
@@ -23,25 +23,25 @@ struct Antagonist {
   int node = -1;  ///< of its memory; -1: where it is touched first
 };
 
-/// How many threads an antagonist needs: a core is shared evenly, so a spinning one takes more than
+/// How many threads an co-tenant needs: a core is shared evenly, so a spinning one takes more than
 /// half of it only with company.
-unsigned threads_of(const Antagonist& antagonist) noexcept;
+unsigned threads_of(const CoTenant& co_tenant) noexcept;
 
-/// One thread of an antagonist. Built and run on that thread, once it is bound to its CPU.
-class Disturbance {
+/// One thread of an co-tenant. Built and run on that thread, once it is bound to its CPU.
+class CoTenantThread {
  public:
   /// Takes its memory and touches it. Throws std::bad_alloc.
-  explicit Disturbance(const Antagonist& antagonist);
-  ~Disturbance();
-  Disturbance(const Disturbance&) = delete;
-  Disturbance& operator=(const Disturbance&) = delete;
+  explicit CoTenantThread(const CoTenant& co_tenant);
+  ~CoTenantThread();
+  CoTenantThread(const CoTenantThread&) = delete;
+  CoTenantThread& operator=(const CoTenantThread&) = delete;
 
   /// Until the drain begins; returns the bytes that were streamed.
   std::uint64_t run(const Control& control) noexcept;
 
  private:
   class Memory;
-  Antagonist antagonist_;
+  CoTenant co_tenant_;
   std::unique_ptr<Memory> memory_;  ///< null if it needs none
 };
 

@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "check out"
     (folder / "native").mkdir(parents=True)
     (folder / "native" / "a.cpp").touch()
-    for path in ("run", "pyproject.toml"):
+    for path in ("run", "pyproject.toml", "constraints.txt"):
         shutil.copy(REPOSITORY / path, folder / path)
     for path in ("counter_table.py", "counters.toml"):
         if (REPOSITORY / "pmoss_env" / path).exists():

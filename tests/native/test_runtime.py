@@ -97,7 +97,7 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
             ValueError,
             "not one that this process may use",
         ),
-        ({"co_tenants": [("noise", 0, 0.5, 0, -1)]}, ValueError, "co-tenant is 'noise'"),
+        ({"co_tenants": [("noise", 0, 0.5, 0, -1)]}, ValueError, "co_tenant is 'noise'"),
         ({"data": "slice"}, ValueError, "nodes has 0 entries for 8 slices"),
         ({"data": "there"}, ValueError, "one of keep, slice, interleaved, first_touch"),
         ({"pace": "slow"}, ValueError, "one of lazy, aggressive"),

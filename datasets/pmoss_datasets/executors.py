@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
@@ -112,7 +114,8 @@ def _in_processes(
     )
     futures: dict[Future[Any], T] = {}
     try:
-        futures.update((pool.submit(_in_worker, task), task) for task in tasks)
+        with _interrupts_later():
+            futures.update((pool.submit(_in_worker, task), task) for task in tasks)
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool as error:
@@ -121,6 +124,20 @@ def _in_processes(
         for future in futures:
             future.cancel()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Holds Ctrl-C back while workers start.
+
+    They inherit that, so none dies of it before it begins to leave Ctrl-C to its parent. A worker
+    that dies then would break the pool, and a broken pool with cancelled tasks may hang.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _work: Work[Any, Any] | None = None

@@ -129,7 +129,7 @@ def test_doctor_judges_every_event() -> None:
         (["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"], "--resume with --set: "),
         (
             ["train", "d", "{tmp}/a", "--resume", "--config", "c", "--agent", "a"],
-            "--resume with --agent, --config: ",
+            "--resume with --config, --agent: ",
         ),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
         (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: is the name of an export, which cannot"),

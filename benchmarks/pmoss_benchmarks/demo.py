@@ -1,8 +1,8 @@
 """The whole idea in one run: measure, collect, train, place, compare.
 
-A real B+-tree on this host under two schedules; then, on the modelled 96-core server with busy
-co-tenants, an offline dataset, a Decision Transformer trained on it, and the throughput of its
-schedules on incumbents it never saw, beside the papers' schedules, LPT and local search.
+First a real B+-tree serves on this host under two schedules. Then an offline dataset is collected
+on the model of a 96-core server with busy co-tenants. A Decision Transformer is trained on it. Its
+schedules are compared, on incumbents it never saw, with the papers' schedules, LPT and search.
 """
 
 from __future__ import annotations

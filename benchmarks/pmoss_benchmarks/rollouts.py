@@ -38,9 +38,9 @@ class Restored:
     """What came of putting the incumbent back.
 
     Attributes:
-        verified: on models, every bit of the snapshot is as it was. On hardware, where no
-            measurement repeats: the same workers serve, as many records are there, and the kernel
-            finds as large a share of the pages at home as before, where it can tell.
+        verified: on models, every bit of the snapshot is as it was. On hardware no
+            measurement repeats. There the same workers serve and as many records are present. The
+            kernel finds as large a share of the pages at home as before, where it can tell.
         differs: what was not as before; empty if verified.
         mq_per_s: what the incumbent measures now.
     """
@@ -77,10 +77,8 @@ def roll_out(
         on_round: called with every sweeping round of the hardware backend, while it measures.
 
     Returns:
-        Rows: policy, episode, incumbent and final throughput (Mq/s), latencies (us), slices that
-        moved, the seconds that the policy took, illegal actions, the incumbent and the final cores,
-        the provenance of the final snapshot, and under ``restored`` what undoing found, None
-        without.
+        Rows of plain JSON. They hold throughputs in Mq/s, latencies in us, the slices that moved,
+        and the seconds that the policy took. ``restored`` says what undoing found, None without.
 
     Raises:
         DatasetError: ``out`` holds results of another command.

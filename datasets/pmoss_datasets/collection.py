@@ -1,7 +1,7 @@
 """Collecting a dataset: a mixture of behaviour policies plays the environment.
 
-Each episode is decided by (recipe seed, episode number) and nothing else, so the same recipe gives
-the same bits with any number of processes, and after any number of interruptions.
+Recipe seed and episode number alone decide an episode. So the same recipe gives the same bits with
+any number of processes, and after any number of interruptions.
 """
 
 from __future__ import annotations

@@ -125,9 +125,9 @@ void Crew::start_co_tenant(std::size_t number) {
   for (unsigned copy = 0; copy < threads_of(co_tenant); ++copy) {
     threads_.start(role("co_tenant", number, co_tenant.cpu), [this, &co_tenant] {
       numa::pin_thread(co_tenant.cpu);
-      CoTenantThread disturbance(co_tenant);
+      CoTenantThread thread(co_tenant);
       if (control_.wait_for_start() == Phase::abort) return;
-      streamed_bytes_.fetch_add(disturbance.run(control_));
+      streamed_bytes_.fetch_add(thread.run(control_));
     });
   }
 }

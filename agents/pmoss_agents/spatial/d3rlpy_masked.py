@@ -1,8 +1,8 @@
 """d3rlpy made aware of masks, from outside: factories and learnables registered with it, no fork.
 
 d3rlpy knows no masks. Here they are a part of the observation tuple, and the networks give every
-forbidden tile the score FORBIDDEN: maxima, soft maxima and samples over all tiles, of this state
-or the next one, are then maxima, soft maxima and samples over the allowed ones.
+forbidden tile the score FORBIDDEN. Maxima, soft maxima and samples over all tiles are then those
+over the allowed ones, of this state and of the next.
 
 Importing this module needs the extra ``d3rlpy``. The losses that are special about the learnables
 stand in bc.py, bcq.py and iql.py.

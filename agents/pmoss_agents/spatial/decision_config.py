@@ -27,12 +27,11 @@ class Config:
             "slice": the paper's; what each placed slice is expected to serve is taken off.
             "improvement": what is still to be gained; needs observe(reward) after each step.
         target_return: wanted throughput at use, in multiples of the best in the dataset.
-        shuffle_cores: give cores that are alike (of one node and last-level cache) other places in
-            every batch, so that a tie among them is learned as a tie and not as the place that a
-            rule happened to prefer.
+        shuffle_cores: give cores of one node and last-level cache other places in every batch. A
+            tie among them is then learned as a tie, not as the place that a rule preferred.
         doubt: q of the generalised cross-entropy (1 - p^q) / q, below 1; 0 is the plain one. An
             action that the model finds unlikely, as those of searches are, then teaches by p^q
-            less, and a mixture of behaviours is learned by its sharpest part.
+            less. A mixture of behaviours is learned by its sharpest part.
         held_out: share of the episodes that are not trained on but tell which checkpoint is best.
         keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
         updates: gradient steps.

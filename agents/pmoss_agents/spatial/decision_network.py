@@ -1,7 +1,7 @@
 """The Decision Transformer's network: tokens in, scores of core tiles out.
 
-A batch of whole episodes at once (Model), or step by step with a cache of keys and values (Step),
-which is also the form that is exported.
+``Model`` takes a batch of whole episodes at once. ``Step`` goes step by step with a cache of keys
+and values; it is the form that is exported.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Step(nn.Module):
     def _places(self, number: Tensor) -> Tensor:
         """Of the action before, meta, return-to-go and state, with meta in front of the last step.
 
-        What is not due (no action came before the first step, meta comes once) goes to a place
+        No action comes before the first step, and meta comes once. What is not due goes to a place
         behind the cache's last, which no token sees.
         """
         at, unseen = self.model.meta_at, self.sight.shape[0]

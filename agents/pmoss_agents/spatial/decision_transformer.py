@@ -6,9 +6,9 @@ and 7.1). One token sequence per episode, 3 T + 1 long:
     meta, R_1, s_1, a_1, R_2, s_2, a_2, ..., R_T, s_T, a_T
 
 with returns-to-go R, states s and actions a; the action is read off at its state's token. A small
-convolutional network turns each state's grid of core tiles into one feature vector per tile; all
-of them together make the state's token, and each of them alone is what the action head points at,
-so where things are on the chip is never squeezed out.
+convolutional network turns each state's grid of core tiles into one feature vector per tile. All
+of them together make the state's token. The action head points at each of them alone, so places on
+the chip are never squeezed out.
 """
 
 from __future__ import annotations

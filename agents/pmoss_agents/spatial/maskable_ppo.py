@@ -5,8 +5,8 @@ Invalid Action Masking in Policy Gradient Algorithms, 2022. sb3-contrib's implem
 native vector environment. The policy takes the likeliest tile.
 
 An update plays ``rounds`` whole episodes in every sub-environment and learns from them. It depends
-on the seed, its number and the weights alone, so a run that is resumed from a checkpoint ends with
-the same weights as one that was never stopped.
+on the seed, its number and the weights alone. So a resumed run ends with the same weights as one
+that was never stopped.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ class StateEncoder(nn.Module):
             mask = state["position_mask"]
             parts.append(derived_channels(machine, incumbent, slice_, mask, self.domains))
         dynamic = torch.cat(parts, dim=-1)
-        # A 1 x 1 convolution is linear in its input channels, so the parts that are the same for
-        # all steps (incumbent) or all tiles (slice) are multiplied once and added.
+        # A 1 x 1 convolution is linear in its input channels. Parts that are the same for all
+        # steps (incumbent) or all tiles (slice) are multiplied once and added.
         weight = self.mix.weight[:, :, 0, 0]
         n = dynamic.shape[-1]
         mixed = dynamic @ weight[:, :n].T

@@ -1,8 +1,8 @@
 """Single steps of stored episodes for agents that learn from (state, action, reward, state).
 
 An expanded episode takes megabytes, nearly all of them repetitions: a step changes the counters of
-one tile. Here that tile's new counters are kept of each step, and states are put together when a
-batch asks for them, bit for bit as the environment showed them.
+one tile. Here only that tile's new counters are kept. States are put together when a batch asks for
+them, bit for bit as the environment showed them.
 """
 
 from __future__ import annotations

@@ -133,13 +133,14 @@ class HybridConfig(LinUCBConfig):
 class Hybrid(ThreadLinUCB):
     """Starts from the rule; the bandit overrules it when it is sure (section 10, future work).
 
-    The rule moves every thread of the core. Its bandit learns what a number does to the weighted
-    bandwidth of slow memory (BWVN), which it sees among its inputs, in units of one thread's share:
-    the paper's reward also pays for locality where that costs throughput. The rule is overruled by
-    a number whose lower confidence bound is above the upper one of the rule's. Letting all threads
-    stay changes nothing, so its value is known to be 0 and needs no trial. A linear model carries
-    over to programs that it does not fit, so that this episode must have said the same: its latest
-    decisions by the rule were bad on average. Now and then the rule is retried.
+    The rule moves every thread of the core. The bandit learns what a number does to the weighted
+    bandwidth of slow memory (BWVN), in units of one thread's share. That bandwidth is among its
+    inputs. The paper's reward also pays for locality where that costs throughput. The rule is
+    overruled by a number whose lower confidence bound is above the upper one of the rule's.
+    Letting all threads stay changes nothing, so its value is known to be 0 and needs no trial. A
+    linear model carries over to programs that it does not fit, so that this episode must have
+    said the same: its latest decisions by the rule were bad on average. Now and then the rule is
+    retried.
     """
 
     name = "threads-hybrid"

@@ -1,4 +1,4 @@
-"""Measures both paths of a scan on this host and trains the models on what it found (row E18)."""
+"""Measures both paths of a scan on this host and trains the models on what it found."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pmoss_agents.access_path.base import AccessPathAgent
 from pmoss_datasets.access_path.scans import AccessPathDataset
 from pmoss_env.envs.access_path import AccessPathEnv
 
-#: Combinations of the small calibration at start-up (section 5.3, row E18).
+#: Combinations of the small calibration at start-up (section 5.3).
 SMALL = 40
 
 #: Agent, config, and what it is fitted to first: nothing, a small calibration, all training data.

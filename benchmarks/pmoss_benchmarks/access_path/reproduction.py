@@ -112,8 +112,8 @@ class Measurements:
     def mixed_gb_per_s(self, path: int, place: str) -> float:
         """Median throughput over mixed conditions, as in figure 4.
 
-        Which conditions the figure mixes is not said. Here: columns from 4 MB to 2 GB, one result,
-        links from idle to half of their worst load, and the engine idle or up to half of its.
+        Which conditions the figure mixes is not said. Here columns
+        have 4 MB to 2 GB, with one result. Links and the engine are idle to half loaded.
         """
         rng = np.random.default_rng(4)
         n = 96
@@ -248,7 +248,7 @@ def physical_rows(m: Measurements) -> list[Row]:
             m.gain(0.0),
             1.7,
             2.3,
-            note="6 / 3 GB/s; the headline of +30 % is of whole queries (hole G19)",
+            note="6 / 3 GB/s; the headline of +30 % is of whole queries",
         ),
         Row(
             "E8",

@@ -71,9 +71,9 @@ def explain(
     """Explain why one schedule is faster than another, by what their counters say.
 
     A and B are each a baseline (lpt, grouped, incumbent, os-default, ...), a saved agent
-    (.safetensors or .pt), a policy of yours (module:Class), a schedule file (.json:
-    {"cores": [...]}), or a row of a result file: FILE.jsonl:POLICY is the first row of a policy,
-    FILE.jsonl:12 line 12. Both are made and measured in the same episode: a row brings its own.
+    (.safetensors or .pt), or a policy of yours (module:Class). Or they are a schedule file (.json
+    with {"cores": [...]}) or a row of a result file. FILE.jsonl:POLICY is the first row of a
+    policy, FILE.jsonl:12 line 12. Both are measured in the same episode. A row brings its own.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 

@@ -117,7 +117,7 @@ SUITES: Mapping[str, Plan] = {
             tracks=tuple(TRACKS),
             episodes=10,
         ),
-        # The paper's five (mission row D3), nobody beside the index, in both loads.
+        # The paper's five servers (P-MOSS, section 7.2) without co-tenants, in both loads.
         Plan(
             "machines",
             tasks=tuple(f"{machine}-btree-ycsb-a" for machine in PAPER_MACHINES),

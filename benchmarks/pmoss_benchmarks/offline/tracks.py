@@ -17,7 +17,7 @@ OTHER_DISTRIBUTION = {
     "rtree-ranges-5m": "rtree-hot-region-5m",
 }
 #: For each machine, one that no dataset of the task is from and whose grid of core tiles is not
-#: larger: the pairs of P-MOSS section 7.5 (mission rows C10 and D16).
+#: larger: the pairs of P-MOSS section 7.5.
 OTHER_MACHINES = {"skylake-x-8n": "skylake-x-4n", "milan-nps4": "rome-7302"}
 
 

@@ -1,7 +1,7 @@
 """A network with the layout of the original P-MOSS model, to train beside ours.
 
-Written from what its parts are and how large (6 layers, 8 heads, 128 wide, 3 T tokens, a state of
-18 channels through three convolutions), because seconds on another machine say nothing here. Parts
+It has the original's parts and sizes: 6 layers, 8 heads, 128 wide, 3 T tokens, a state of 18
+channels through three convolutions. Seconds on another machine would say nothing here. Parts
 of the original that get no gradient are left out, so it is a little faster than the original is.
 """
 

@@ -48,7 +48,7 @@ class Row:
     """One published figure.
 
     Attributes:
-        row: mission row.
+        row: name of the statement, as in the results.
         statement: in words.
         paper: as published.
         ours: our value.

@@ -41,10 +41,10 @@ def _rate(server: SimulatedServer) -> float:
 def times_by_remote_share(
     shares: tuple[float, ...], *, threads: int = 72, program: str = "fillrandom"
 ) -> dict[float, float]:
-    """Run time at shares of remote accesses / run time without (table 1; mission row F12).
+    """Run time at shares of remote accesses / run time without (table 1).
 
-    All threads and their data are on the first socket, two threads per CPU, except for as many as
-    it takes, which have CPUs of the second socket to themselves. The share of the accesses to slow
+    All data are on the first socket. So are the threads, two per CPU, but for as many as it takes:
+    those have CPUs of the second socket to themselves. The share of the accesses to slow
     memory that are remote is read from the counters; between two numbers of threads the time is
     interpolated.
     """
@@ -76,7 +76,7 @@ def rule_against_best(program: str, *, threads: int = 48) -> float:
 
 
 def bandwidth_gap(home: int, write_shares: tuple[float, ...]) -> float:
-    """The largest ratio of local to remote bandwidth of a memory (mission row F2).
+    """The largest ratio of local to remote bandwidth of a memory.
 
     Over numbers of threads up to all CPUs of a socket, and over mixes of reads and writes; threads
     that only stream: no page faults, no index.
@@ -119,12 +119,12 @@ def settled_after(
 
 
 def correlations(kind: str, *, epochs: int = 20) -> dict[tuple[str, str], float]:
-    """Spearman correlations of the paper's section 3 (figure 1; mission row F13).
+    """Spearman correlations of the paper's section 3 (figure 1).
 
     64 threads over 50 GB, first all beside their data, then all on the other socket. "write" fills
     at random. "read" reads at random; the store is filled first, as every store must be, and that
-    phase belongs to the trace. The paper describes the second study as random writes, too (mission
-    hole G12): taken as a slip.
+    phase belongs to the trace. The paper describes the second study as random writes, too. That
+    is taken as a slip.
 
     Returns:
         By (input, input): the correlation over the epochs of all phases, of the inputs' means over

@@ -33,7 +33,7 @@ class Laboratory:
 
     The original's software takes longer than ours for a query, on every machine alike:
     ``overhead_cycles`` more. On one host, one thread and 30 million keys its tree does 2.0 million
-    lookups per second and ours 7.6, which is 370 ns or some 1,100 cycles more; part of that are
+    lookups per second and ours 7.6. That is 370 ns or some 1,100 cycles more. A part of that is
     its greater number of cache misses, so the value is an estimate below that.
 
     Attributes:

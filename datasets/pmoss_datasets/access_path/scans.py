@@ -2,7 +2,7 @@
 
 The same kind of folder as every dataset (storage.py): ``data.hdf5`` and ``metadata.json``, written
 whole or not at all, with a checksum per field, and regenerated to the last bit from its recipe.
-The paper's has more than 200,000 observations and at least 50 repeats (section 5.1, row E17).
+The paper's has more than 200,000 observations and at least 50 repeats (section 5.1).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SCHEMA_VERSION = 1
 #: Combinations that are simulated between two looks at the progress.
 _CHUNK = 32
 
-#: Fields of ``data.hdf5``: C combinations, R repeats, P paths (mission row E11 for the features).
+#: Fields of ``data.hdf5``: C combinations, R repeats, P paths (section 5.1 for the features).
 FIELDS: Mapping[str, tuple[str, str, str]] = {
     "execution_node": ("C", "int32", "node"),
     "storage_node": ("C", "int32", "node"),
@@ -345,7 +345,7 @@ class AccessPathDataset:
         return pairs_of(columns)
 
     def split(self, test_share: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
-        """Numbers of the combinations to train on and to test on (row E17: 80 / 20).
+        """Numbers of the combinations to train on and to test on (80 / 20, section 5.1).
 
         Whole combinations are held out, so that no repeat of a tested scan was trained on.
         """

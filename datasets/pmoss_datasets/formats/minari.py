@@ -90,9 +90,9 @@ def from_minari(
 ) -> Dataset:
     """Makes a dataset of ours from what Minari's own tools collected on our environment.
 
-    Every episode is played again from its seed and its actions; the observations and rewards that
-    come out must be those that Minari kept, so that scores, other reward modes and views of the
-    result are those of the same episodes.
+    Every episode is played again from its seed and its actions. The observations and rewards that
+    come out must be those that Minari kept. So scores, other reward modes and views of the result
+    are those of the same episodes.
 
     Args:
         source: a Minari dataset, the folder of one, or its id below $MINARI_DATASETS_PATH.

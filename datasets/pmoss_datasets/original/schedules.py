@@ -44,8 +44,8 @@ def read_schedule(path: str | Path, machine: MachineFile) -> OriginalSchedule:
     """Reads a schedule file of a machine.
 
     Raises:
-        DatasetError: it is not two tables of as many slices as its name says, or names a CPU that
-            is no worker, or a node that the machine lacks.
+        DatasetError: it is not two tables of as many slices as its name says. Or it names a CPU
+            that is no worker, or a node that the machine lacks.
     """
     path = Path(path)
     if not (name := _NAME.fullmatch(path.stem)):

@@ -1,7 +1,7 @@
 """Random, simple and searched schedules of one task, by the model and confirmed by the simulator.
 
-A task in which the best simple schedule is nearly as good as the best that search finds teaches a
-learner nothing that a rule does not know.
+Where the best simple schedule is nearly as good as the best that search finds, a learner has
+nothing to gain over a rule.
 """
 
 from __future__ import annotations

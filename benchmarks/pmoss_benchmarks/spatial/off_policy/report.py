@@ -67,9 +67,9 @@ def run_off_policy(plan: Plan, progress: Progress, out: Path | None = None) -> l
     """Collects, estimates and rolls out; returns the rows, and writes the report to ``out``.
 
     Each row is of one task, policy, horizon ("one step" on the logged states, "whole episode" from
-    the logged starts) and estimator: the truth and the mean estimate in Mq/s, the root of the mean
-    square error over the data sets, and that error as a share of what the policy's value differs
-    from the behaviour's own (1 = no better than to guess the mean of the data).
+    the logged starts) and estimator. It holds the truth and the mean estimate in Mq/s, and the root
+    of the mean square error over the data sets. The error is also given as a share of the distance
+    between the policy's value and the behaviour's: 1 is no better than the mean of the data.
     """
     rows: list[dict[str, Any]] = []
     total = len(plan.tasks) * len(plan.seeds)

@@ -1,0 +1,102 @@
+"""Texts in the code: short sentences, the glossary's words, references that lead somewhere."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MOST_WORDS = 25
+#: Documents and rows that no reader of the repository has.
+NOWHERE = re.compile(
+    r"mission (?:row|hole)|\bdesign\.md\b|\bholes? G\d|\(rows? [A-G]\d|, rows? [A-G]\d"
+)
+#: Words that the glossary has replaced; fields of stored datasets keep theirs.
+REPLACED = re.compile(r"antagonist|neighbour_families|\bdisturbances?\b", re.IGNORECASE)
+#: Pages whose sentences are held to the limit, beside docstrings and comments.
+PAGES = ("GLOSSARY.md", "CONTRIBUTING.md", "docs/counters.md")
+
+
+def tracked(*endings: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
+    return [path for path in paths if path.suffix in endings and path.is_file()]
+
+
+def without_tables(text: str) -> str:
+    """A text without its tables, quoted code and figures in columns."""
+    text = re.sub(r"```.*?```", " ", text, flags=re.DOTALL)
+    lines = text.splitlines()
+    kept = [line for line in lines if not re.match(r"\s*[|#>!-]|.*\S {3,}\S", line)]
+    return "\n".join(kept)
+
+
+def sentences(text: str) -> Iterator[str]:
+    part = r"\n\s*\n|\n\s*(?=[-*] |[\w`*][\w`*, ]*: |Args:|Returns:|Raises:|Example)|::\n"
+    for paragraph in re.split(part, without_tables(text)):
+        yield from re.split(r"(?<=[.!?:;])\s+", " ".join(paragraph.split()))
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The docstrings and comments of a source file, or a whole page."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield source
+        return
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                yield ast.get_docstring(node) or ""
+    mark = r"\s*#:? ?(.*)" if path.suffix == ".py" else r"\s*///?<? ?(.*)"
+    block: list[str] = []
+    for line in [*source.splitlines(), ""]:
+        if found := re.match(mark, line):
+            block.append(found[1])
+        elif block:
+            yield "\n".join(block)
+            block = []
+
+
+@pytest.mark.parametrize("ending", [".py", ".cpp", ".hpp", ".md"])
+def test_sentences_are_short(ending: str) -> None:
+    found = []
+    for path in tracked(ending):
+        name = path.relative_to(REPOSITORY).as_posix()
+        if ending == ".md" and name not in PAGES:
+            continue
+        for text in texts_of(path):
+            for sentence in sentences(text):
+                count = sum(bool(re.search(r"\w", word)) for word in sentence.split())
+                if count > MOST_WORDS:
+                    found.append(f"{name}: {count} words: {sentence}")
+    assert not found, "\n".join(found)
+
+
+def test_no_reference_leads_nowhere() -> None:
+    for path in tracked(".py", ".pyi", ".cpp", ".hpp", ".inc", ".toml", ".md", ".txt"):
+        name = path.relative_to(REPOSITORY).as_posix()
+        if path == Path(__file__) or name.startswith("benchmarks/results/"):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not NOWHERE.search(line), f"{name}:{number}: {line}"
+
+
+def test_replaced_words_are_gone() -> None:
+    for path in tracked(".py", ".pyi", ".cpp", ".hpp"):
+        if path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not REPLACED.search(line), f"{path}:{number}: {line}"
+
+
+def test_a_long_sentence_would_be_found() -> None:
+    assert max(len(s.split()) for s in sentences("word " * 30)) == 30

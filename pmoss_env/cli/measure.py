@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from pmoss_env.cli.pairs import pairs
 from pmoss_env.cli.tasks import index_and_workload
 
 if TYPE_CHECKING:
+    from pmoss_env.backends import Backend
     from pmoss_env.types import HardwareSnapshot
 
 #: Arguments of backends that are no settings.
@@ -79,8 +80,7 @@ def measure(
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
-    from pmoss_env.backends import backend_class, backend_options, make_backend
-    from pmoss_env.backends.native_forms import record_shares
+    from pmoss_env.backends import make_backend
     from pmoss_env.measuring import measure_rounds, measure_schedules
 
     if out:
@@ -90,13 +90,7 @@ def measure(
     if records is not None:
         arguments["records"] = records
     with Stages() as progress:
-        if backend_class(backend).measures_host:
-            size = arguments.setdefault("records", 1_000_000)
-            arguments.setdefault("seconds", seconds)
-            arguments["progress"] = lambda done: progress("loading the index", done, size)
-            arguments["on_round"] = lambda told: progress.note(round_in_words(told))
-        elif "progress" in backend_options(backend):
-            arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
+        _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(
             backend,
             machine=machine,
@@ -107,22 +101,13 @@ def measure(
             **arguments,
         )
         if rounds > 1 or out:
-            settings = {
-                "machine": subject.machine.name,
-                "workload": workload,
-                "slices": slices,
-                "load": load,
-                "backend": {
-                    key: value for key, value in arguments.items() if key not in _CALLBACKS
-                },
-            }
             measured = measure_rounds(
                 subject,
                 schedule,
                 rounds=rounds,
                 seed=seed,
                 out=out,
-                settings={**settings, "backend_name": backend},
+                settings=_settings(subject, backend, workload, load, arguments),
                 on_snapshot=_print_round,
             )
         else:
@@ -134,19 +119,57 @@ def measure(
                     progress=lambda done, total: progress("measuring", done, total),
                 )
             ]
+    _print_measured(subject, measured)
+    subject.close()
+
+
+def _add_callbacks(
+    arguments: dict[str, Any], backend: str, seconds: float, progress: Stages
+) -> None:
+    """Lets the backend tell how far it is; on this host also how much to load and to measure."""
+    from pmoss_env.backends import backend_class, backend_options
+
+    if backend_class(backend).measures_host:
+        size = arguments.setdefault("records", 1_000_000)
+        arguments.setdefault("seconds", seconds)
+        arguments["progress"] = lambda done: progress("loading the index", done, size)
+        arguments["on_round"] = lambda told: progress.note(round_in_words(told))
+    elif "progress" in backend_options(backend):
+        arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
+
+
+def _settings(
+    subject: Backend, backend: str, workload: str, load: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """What must agree for a result file to be gone on with."""
+    return {
+        "machine": subject.machine.name,
+        "workload": workload,
+        "slices": subject.slices,
+        "load": load,
+        "backend": {key: value for key, value in arguments.items() if key not in _CALLBACKS},
+        "backend_name": backend,
+    }
+
+
+def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]]) -> None:
+    """The table of all schedules, and the counters of the last one."""
+    from pmoss_env.backends.native_forms import record_shares
+
     snapshots = measured[-1]
-    empty = record_shares(subject.workload, slices).count(0.0)
+    empty = record_shares(subject.workload, subject.slices).count(0.0)
     if empty:
-        console.print(f"{empty} of the {slices} slices hold no records: no query comes to them.")
+        console.print(
+            f"{empty} of the {subject.slices} slices hold no records: no query comes to them."
+        )
     console.print(
         table(
-            f"{subject.machine.description}, {workload}, load {load}",
+            f"{subject.machine.description}, {subject.workload.name}, load {subject.load}",
             ["schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"],
             [_row(name, [of_round[name] for of_round in measured]) for name in snapshots],
         )
     )
     _print_counters(next(reversed(snapshots.values())), next(reversed(snapshots)))
-    subject.close()
 
 
 def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:

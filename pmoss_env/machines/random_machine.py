@@ -111,14 +111,12 @@ def random_machine(seed: int) -> Machine:
                 "grid": [nodes, cores] if nodes > 1 else [2, math.ceil(cores / 2)],
             },
             "roles": {"router": [0], "sweeper": [1], "worker": list(range(2, cores))},
-            "parameters": {
-                name: {
-                    "value": value,
-                    "unit": PARAMETERS[name].unit,
-                    "source": f"made up, seed {seed}",
-                    "confidence": "low",
-                }
-                for name, value in values.items()
-            },
+            "parameters": {name: _made_up(name, value, seed) for name, value in values.items()},
         }
     )
+
+
+def _made_up(name: str, value: Any, seed: int) -> dict[str, Any]:
+    """The row of a parameter in a machine's file."""
+    unit = PARAMETERS[name].unit
+    return {"value": value, "unit": unit, "source": f"made up, seed {seed}", "confidence": "low"}

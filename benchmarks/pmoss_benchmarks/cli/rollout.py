@@ -106,24 +106,22 @@ def rollout(
             on_row=show,
             on_round=lambda told: progress.note(round_in_words(told)),
         )
-    summary = []
-    for name in policies:
-        own = [row for row in rows if row["policy"] == name]
-        before = sum(row["incumbent_mq_per_s"] for row in own) / len(own)
-        after = sum(row["final_mq_per_s"] for row in own) / len(own)
-        undone = sum(row["restored"] is not None for row in own)
-        cells = (f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}")
-        summary.append((name, *cells, f"{undone} of {len(own)}"))
-    console.print(
-        table(
-            f"{arguments['machine']}, {arguments['backend']}: mean of {episodes} episodes",
-            ["policy", ">before Mq/s", ">after Mq/s", ">ratio", ">undone"],
-            summary,
-        )
-    )
+    title = f"{arguments['machine']}, {arguments['backend']}: mean of {episodes} episodes"
+    columns = ["policy", ">before Mq/s", ">after Mq/s", ">ratio", ">undone"]
+    console.print(table(title, columns, [_means(name, rows) for name in policies]))
     if not_restored:
         console.print(f"{not_restored} incumbents did not come back as they were: see above.")
         raise typer.Exit(1)
+
+
+def _means(policy: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    """A row of the summary: means over the episodes of one policy."""
+    own = [row for row in rows if row["policy"] == policy]
+    before = sum(row["incumbent_mq_per_s"] for row in own) / len(own)
+    after = sum(row["final_mq_per_s"] for row in own) / len(own)
+    undone = sum(row["restored"] is not None for row in own)
+    cells = (f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}")
+    return (policy, *cells, f"{undone} of {len(own)}")
 
 
 def _told(row: dict[str, Any]) -> str:

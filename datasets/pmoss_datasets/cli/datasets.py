@@ -63,6 +63,10 @@ def _refuse(ctx: typer.Context, what: str, names: Iterable[str], why: str) -> No
         raise DescriptionError(f"{', '.join(given)} {what}: {why}")
 
 
+#: Options that a recipe's file decides.
+_IN_RECIPES = ("domain", "env", "tier", "policy", "episodes", "seed", "counterfactuals", "backend")
+
+
 def collect(
     ctx: typer.Context,
     out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
@@ -122,18 +126,8 @@ def collect(
 
     of_policy = ("argument", "epsilon")
     if recipe:
-        others = (
-            "domain",
-            "env",
-            "tier",
-            "policy",
-            "episodes",
-            "seed",
-            "counterfactuals",
-            "backend",
-        )
         why = "the file decides all of it; leave out one or the other"
-        _refuse(ctx, "with --recipe", (*others, *of_policy), why)
+        _refuse(ctx, "with --recipe", (*_IN_RECIPES, *of_policy), why)
         chosen = Recipe.from_toml(recipe)
     else:
         behaviours: tuple[Behaviour, ...] = ()

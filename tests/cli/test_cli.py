@@ -226,7 +226,7 @@ def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("index", ["btree", "rtree"])
 def test_collecting_on_this_host(index: str, tmp_path: Path) -> None:
     workload = {"btree": "ycsb-a", "rtree": "rtree-ranges-5m"}[index]
-    options = {"records": 5000, "seconds": 0.05, "warmup_seconds": 0.01}
+    options = {"records": 5000, "seconds": 0.4, "warmup_seconds": 0.05}
     words = ["collect", str(tmp_path / "host"), "--backend", "hardware", "--tier", "random"]
     words += ["--episodes", "2", "-e", "slices=16", "-e", "workload_seed=1"]
     words += ["-e", f"index={index}", "-e", f"workload={workload}"]

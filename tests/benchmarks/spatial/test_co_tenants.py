@@ -12,7 +12,7 @@ def test_both_schedules_are_measured_in_every_round() -> None:
         "busy_core",
         rounds=2,
         slices=8,
-        options={"records": 5_000, "seconds": 0.05, "warmup_seconds": 0.01},
+        options={"records": 5_000, "seconds": 0.4, "warmup_seconds": 0.05},
         on_round=done.append,
     )
     assert done == [1, 2]

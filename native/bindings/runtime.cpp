@@ -281,7 +281,7 @@ void bind_runtime(py::module_& module) {
            "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
            "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
            "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
-           "pace: aggressive (the measurement waits for the data) or lazy. co-tenants: each "
+           "pace: aggressive (the measurement waits for the data) or lazy. co_tenants: each "
            "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1). sweeper_cpus: "
            "of "
            "the threads that collect counters, else anywhere; sweep_seconds: how often they do, 0 "

@@ -23,11 +23,11 @@ struct CoTenant {
   int node = -1;  ///< of its memory; -1: where it is touched first
 };
 
-/// How many threads an co-tenant needs: a core is shared evenly, so a spinning one takes more than
+/// How many threads a co-tenant needs: a core is shared evenly, so a spinning one takes more than
 /// half of it only with company.
 unsigned threads_of(const CoTenant& co_tenant) noexcept;
 
-/// One thread of an co-tenant. Built and run on that thread, once it is bound to its CPU.
+/// One thread of a co-tenant. Built and run on that thread, once it is bound to its CPU.
 class CoTenantThread {
  public:
   /// Takes its memory and touches it. Throws std::bad_alloc.

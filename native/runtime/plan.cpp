@@ -116,7 +116,7 @@ void validate_cpus(const MeasureOptions& options, const std::set<int>& allowed) 
   for (const CoTenant& co_tenant : options.co_tenants) {
     require_allowed({co_tenant.cpu}, allowed, "co_tenants");
     if (!(co_tenant.strength > 0.0 && co_tenant.strength < 1.0)) {
-      refuse("an co-tenant's strength", co_tenant.strength, "lie between 0 and 1");
+      refuse("a co-tenant's strength", co_tenant.strength, "lie between 0 and 1");
     }
   }
   if (options.enforcer_cpu >= 0) require_allowed({options.enforcer_cpu}, allowed, "enforcer_cpu");

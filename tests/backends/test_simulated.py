@@ -111,9 +111,9 @@ def test_a_measurement_repeats_and_follows_its_seed(backend):
 def test_same_bits_in_other_processes():
     program = (
         "from pmoss_env.backends import make_backend\n"
-        "from pmoss_env.types import Instance, Co-tenant\n"
+        "from pmoss_env.types import Instance, CoTenant\n"
         f"b = make_backend('simulated', machine='toy', workload='ycsb-a', slices=16, **{SMALL})\n"
-        "b.set_instance(Instance(5, (Co-tenant('busy_core', 1, 0.5),)))\n"
+        "b.set_instance(Instance(5, (CoTenant('busy_core', 1, 0.5),)))\n"
         "s = b.machine.local_schedule([1, 2, 3, 5, 6, 7, 1, 2] * 2)\n"
         "m = b.measure(s, seed=7)\n"
         "print(m.throughput.hex(), m.slice_counters.tobytes().hex())\n"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from pmoss_env._native import (
-    CoTenants,
+    Interference,
     MachineModel,
     SimulatedServer,
     Trace,
@@ -33,10 +33,10 @@ def run(
     trace: Trace,
     cores: list[int],
     nodes: list[int],
-    co_tenants: CoTenants | None = None,
+    co_tenants: Interference | None = None,
 ) -> ModelSnapshot:
     server = SimulatedServer(machine, outstanding_per_worker=1)
-    server.set_instance(trace, co_tenants or CoTenants())
+    server.set_instance(trace, co_tenants or Interference())
     return server.run(np.array(cores, np.int32), np.array(nodes, np.int32))
 
 
@@ -145,7 +145,7 @@ def test_lines_of_the_own_socket_are_cached_at_their_home_cluster() -> None:
     trace = pointer_chase(1, int(4 * machine.l2_lines), int(8 * machine.l2_lines))
 
     def throughput(node: int, thrashed: int | None) -> float:
-        pressure = CoTenants()
+        pressure = Interference()
         pressure.llc_lines_per_ns = [1.0 * (domain == thrashed) for domain in range(8)]
         return run(machine, trace, [core], [node], pressure)["throughput"]
 

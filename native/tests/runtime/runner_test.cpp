@@ -411,7 +411,7 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
   refuse([](auto& o) { o.worker_cpus.clear(); }, "worker_cpus is empty; it must name at least one");
   refuse([](auto& o) { o.router_cpus = {-1}; }, "router_cpus: CPU -1 is not");
   refuse([](auto& o) { o.co_tenants = {{CoTenant::Kind::spin, 60'000, 0.5, 0, -1}}; },
-         "co-tenants: CPU 60000 is not");
+         "co_tenants: CPU 60000 is not");
   refuse([](auto& o) { o.co_tenants = {{CoTenant::Kind::spin, o.worker_cpus[0], 1.0, 0, -1}}; },
          "strength is 1; it must lie between 0 and 1");
   refuse([](auto& o) { o.enforcer_cpu = 60'000; }, "enforcer_cpu: CPU 60000 is not");

@@ -138,7 +138,7 @@ def test_cores_that_co_tenants_slow_down_are_told():
             np.resize(cores, 6).tolist() + np.resize(machine.workers[1:], 6).tolist()
         )
         runs.append(Run(name, schedule, backend.measure(schedule, seed=0)))
-    found = [reason for reason in reasons(compare(machine, *runs)) if "co_tenants" in reason.text]
+    found = [reason for reason in reasons(compare(machine, *runs)) if "co-tenants" in reason.text]
     assert len(found) == 1
     assert found[0].helps
     assert found[0].text.startswith("0% instead of")

@@ -1,13 +1,13 @@
 """The house: no import points up a floor, and no files import each other in a circle."""
 
 import ast
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from tests.sources import REPOSITORY, sources
+
 #: From the ground up, with the folder that holds each package.
 FLOORS = {
     "pmoss_env": REPOSITORY,
@@ -101,18 +101,6 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 def test_a_circle_would_be_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
-
-
-def sources(*endings: str) -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
-    return [path for path in paths if path.suffix in endings and path.is_file()]
 
 
 def test_rooms_are_small() -> None:

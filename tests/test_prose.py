@@ -2,13 +2,13 @@
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from tests.sources import REPOSITORY, sources
+
 MOST_WORDS = 25
 #: Documents and rows that no reader of the repository has.
 NOWHERE = re.compile(
@@ -18,18 +18,6 @@ NOWHERE = re.compile(
 REPLACED = re.compile(r"antagonist|neighbour_families|\bdisturbances?\b", re.IGNORECASE)
 #: Pages whose sentences are held to the limit, beside docstrings and comments.
 PAGES = ("GLOSSARY.md", "CONTRIBUTING.md", "docs/counters.md")
-
-
-def tracked(*endings: str) -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
-    return [path for path in paths if path.suffix in endings and path.is_file()]
 
 
 def without_tables(text: str) -> str:
@@ -69,7 +57,7 @@ def texts_of(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("ending", [".py", ".cpp", ".hpp", ".md"])
 def test_sentences_are_short(ending: str) -> None:
     found = []
-    for path in tracked(ending):
+    for path in sources(ending):
         name = path.relative_to(REPOSITORY).as_posix()
         if ending == ".md" and name not in PAGES:
             continue
@@ -82,7 +70,7 @@ def test_sentences_are_short(ending: str) -> None:
 
 
 def test_no_reference_leads_nowhere() -> None:
-    for path in tracked(".py", ".pyi", ".cpp", ".hpp", ".inc", ".toml", ".md", ".txt"):
+    for path in sources(".py", ".pyi", ".cpp", ".hpp", ".inc", ".toml", ".md", ".txt"):
         name = path.relative_to(REPOSITORY).as_posix()
         if path == Path(__file__) or name.startswith("benchmarks/results/"):
             continue
@@ -91,7 +79,7 @@ def test_no_reference_leads_nowhere() -> None:
 
 
 def test_replaced_words_are_gone() -> None:
-    for path in tracked(".py", ".pyi", ".cpp", ".hpp"):
+    for path in sources(".py", ".pyi", ".cpp", ".hpp"):
         if path == Path(__file__):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -67,7 +67,7 @@ def test_this_host_rolls_out() -> None:
 def test_this_host_is_watched_while_it_measures() -> None:
     rounds: list[dict[str, Any]] = []
     env = {"backend": "hardware", "machine": "host", "slices": 8}
-    options = {"records": 5000, "seconds": 0.4, "warmup_seconds": 0.01, "sweep_seconds": 0.05}
+    options = {"records": 5000, "seconds": 0.4, "warmup_seconds": 0.05, "sweep_seconds": 0.2}
     policies = {"lpt": POLICIES["lpt"]}
     arguments = {**env, "backend_options": options}
     rows = roll_out(arguments, policies, episodes=1, seed=0, on_round=rounds.append)
@@ -155,7 +155,8 @@ def test_a_policy_of_another_task_is_refused_before_anything_is_measured() -> No
 @pytest.mark.parametrize("limits", [{"max_growth": 0.0}, {}])
 def test_this_host_is_put_back(limits: dict[str, float]) -> None:
     """An index that was loaded anew in between is not the one that ran before."""
-    options = {"records": 5_000, "seconds": 0.4, "warmup_seconds": 0.05, **limits}
+    # So many records do not grow a hundredfold in this time.
+    options = {"records": 200_000, "seconds": 0.3, "warmup_seconds": 0.05, **limits}
     env = {"machine": "host", "slices": 4, "backend": "hardware", "backend_options": options}
     (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
     restored = row["restored"]

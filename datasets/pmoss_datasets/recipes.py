@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,16 +203,36 @@ class Recipe:
         return without_first_domain(asdict(self))
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Recipe:
+    def from_toml(cls, path: str | Path, trusted: Collection[str] = ()) -> Recipe:
         """Reads a recipe file; ``[[behaviours]]`` tables hold the mixture.
+
+        Args:
+            path: of the file.
+            trusted: see from_dict().
 
         Raises:
             DescriptionError: names the file and the key that is wrong.
         """
-        return read_toml(path, cls.from_dict)
+        return read_toml(path, partial(cls.from_dict, trusted=trusted))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
-        """The recipe of a recipe file's contents, or of a dataset's metadata."""
+    def from_dict(cls, data: Mapping[str, Any], trusted: Collection[str] = ()) -> Recipe:
+        """The recipe of a recipe file's contents, or of a dataset's metadata.
+
+        Args:
+            data: plain JSON.
+            trusted: the "module:function" policies that it may name. Playing the recipe imports
+                them, so that a name from a file alone is not enough.
+
+        Raises:
+            DescriptionError: names the key that is wrong, or a function that nobody trusts.
+        """
         check(cls, data)
-        return cls(**data)
+        recipe = cls(**data)
+        for behaviour in recipe.behaviours:
+            if behaviour.is_imported and behaviour.policy not in trusted:
+                raise DescriptionError(
+                    f"policy {behaviour.policy!r}: is a function to import, and what a file names "
+                    f"is not imported; if you trust it: --trust {behaviour.policy}"
+                )
+        return recipe

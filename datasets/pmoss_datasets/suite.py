@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,7 @@ def obtain(
         try:
             found = open_dataset(path)
             made = found.metadata
-            if made.code_version == __version__ and Recipe.from_dict(made.recipe) == recipe:
+            if made.code_version == __version__ and _is_recipe(made.recipe, recipe):
                 found.verify()
                 return found
         except DatasetError as error:
@@ -179,6 +179,14 @@ def obtain(
             "overwrite it, or choose another root"
         )
     return collect(recipe, path, progress, overwrite=overwrite, **how)
+
+
+def _is_recipe(stored: Mapping[str, Any], recipe: Recipe) -> bool:
+    named = {behaviour.policy for behaviour in recipe.behaviours}
+    try:
+        return Recipe.from_dict(stored, trusted=named) == recipe
+    except DescriptionError:  # of another version, or of functions of its own
+        return False
 
 
 def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:
@@ -200,9 +208,22 @@ def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:
     ]
 
 
-def rebuild(dataset: Dataset, path: str | Path, processes: int = 1) -> Dataset:
-    """Collects a dataset again from the recipe in its metadata; DatasetError if it has none."""
+def rebuild(
+    dataset: Dataset, path: str | Path, processes: int = 1, trusted: Collection[str] = ()
+) -> Dataset:
+    """Collects a dataset again from the recipe in its metadata.
+
+    Args:
+        dataset: the old one.
+        path: the folder to write.
+        processes: as of collect().
+        trusted: the "module:function" policies that the recipe may name, which are imported.
+
+    Raises:
+        DatasetError: it has no recipe.
+        DescriptionError: its recipe is wrong, or names a function that nobody trusts.
+    """
     if not dataset.metadata.recipe:
         raise DatasetError(f"{dataset.path}: recipe: is empty: it was imported or merged")
-    recipe = Recipe.from_dict(dataset.metadata.recipe)
+    recipe = Recipe.from_dict(dataset.metadata.recipe, trusted)
     return collect(recipe, path, processes=processes, headroom=dataset.metadata.headroom)

@@ -33,6 +33,16 @@ RewardOption = Annotated[
     str | None,
     typer.Option(help="Mode of the rewards: terminal, slice or improvement for schedules."),
 ]
+CounterfactualsOption = Annotated[
+    bool, typer.Option(help="Also what every other action would have given at each step.")
+]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="A policy that the recipe may import; nothing else that it names is. Repeatable.",
+    ),
+]
 DomainOption = Annotated[
     str, typer.Option(help="Which environment: spatial, threads, access-path, or one of others.")
 ]
@@ -91,9 +101,8 @@ def collect(
     ] = 0.0,
     episodes: Annotated[int, typer.Option(help="How many.")] = 300,
     seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
-    counterfactuals: Annotated[
-        bool, typer.Option(help="Also what every other action would have given at each step.")
-    ] = False,
+    counterfactuals: CounterfactualsOption = False,
+    trust: TrustOption = None,
     processes: Processes = 1,
     executor: Executor = "processes",
     ray_address: RayAddress = None,
@@ -128,8 +137,10 @@ def collect(
     if recipe:
         why = "the file decides all of it; leave out one or the other"
         _refuse(ctx, "with --recipe", (*_IN_RECIPES, *of_policy), why)
-        chosen = Recipe.from_toml(recipe)
+        chosen = Recipe.from_toml(recipe, trust or ())
     else:
+        why = "what the command line names itself is trusted; leave it out"
+        _refuse(ctx, "without --recipe", ["trust"], why)
         behaviours: tuple[Behaviour, ...] = ()
         if policy is None:
             _refuse(ctx, "without --policy", of_policy, "of that one policy; give both, or neither")
@@ -287,6 +298,7 @@ def verify(
     replay: Annotated[
         bool, typer.Option(help="Also play each episode again from its seed and its actions.")
     ] = False,
+    trust: TrustOption = None,
     root: Root = None,
 ) -> None:
     """Read every byte and list all that is wrong: file, episode, field.
@@ -316,7 +328,7 @@ def verify(
                 progress(number, len(every))
                 try:
                     dataset = open_dataset(folder)
-                    again = suite.rebuild(dataset, Path(scratch) / str(number))
+                    again = suite.rebuild(dataset, Path(scratch) / str(number), trusted=trust or ())
                     problems += suite.check_rebuild(dataset, again)
                 except PmossError as error:
                     problems.append(f"{folder}: cannot be rebuilt: {error}")

@@ -123,7 +123,10 @@ def from_minari(
     except UnknownNameError as error:
         raise DatasetError(f"{where}: env_spec: is of {name}, which is of no domain") from error
     with _damage(f"{where}: env_spec"):
-        env: Any = gymnasium.make(spec).unwrapped
+        # Of the registered id: the entry point and the wrappers that the file names are code.
+        given = dict(spec.kwargs)
+        given.pop("render_mode", None)
+        env: Any = domain.make_env(given, name)
         kwargs, reward = domain.task_of(env)  # with those of a ready-made id
         recipe = replay_recipe(domain.name, kwargs, "minari")
         player = domain.player(recipe)

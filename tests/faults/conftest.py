@@ -1,0 +1,65 @@
+"""What the tests of damaged and hostile input share."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pmoss_datasets import Recipe, collect
+from pmoss_env.cli.app import make_app
+from tests.faults.tampering import FRAGMENT, change_metadata
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """A small dataset, not to be changed."""
+    recipe = Recipe(env={"machine": "toy", "slices": 4}, episodes=3, reference_episodes=0)
+    return collect(recipe, tmp_path_factory.mktemp("faults") / "dataset")
+
+
+@pytest.fixture
+def tampered(whole, tmp_path):
+    """Gives a copy of the dataset with other metadata and the checksum to it."""
+
+    def copy(**changes):
+        return change_metadata(whole.path, tmp_path / "tampered", **changes)
+
+    return copy
+
+
+@pytest.fixture
+def canary(tmp_path, monkeypatch):
+    """A module that leaves a trace when it is imported or called: (its name, its trace)."""
+    trace = tmp_path / "executed"
+    name = f"canary_{FRAGMENT}"
+    code = f"open({str(trace)!r}, 'a').write('imported')\ndef make(*_, **__):\n    1 / 0\n"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name, trace
+    sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def run():
+    """Runs a command in this process: its output; the exit status must be ``code``."""
+
+    def command(*words: object, code: int = 0) -> str:
+        done = CliRunner().invoke(make_app(), [str(word) for word in words], env={"COLUMNS": "999"})
+        assert done.exit_code == code, (done.output, done.exception)
+        return done.output
+
+    return command
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    """Writes a JSON file and gives its path."""
+
+    def write(name: str, value: object) -> Path:
+        path = tmp_path / name
+        path.write_text(json.dumps(value))
+        return path
+
+    return write

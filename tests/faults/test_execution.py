@@ -1,0 +1,71 @@
+"""Nothing that is read is executed: a file names code, and that code never runs."""
+
+import json
+
+import pytest
+
+from pmoss_datasets import Recipe, collect, open_dataset, suite
+from pmoss_datasets.formats.minari import from_minari, to_minari
+from pmoss_env.errors import DatasetError, DescriptionError
+
+
+def test_a_rebuild_imports_nothing_that_the_metadata_names(tampered, canary, run):
+    name, trace = canary
+    recipe = {"env": {"machine": "toy", "slices": 4}, "episodes": 3, "reference_episodes": 0}
+    behaviours = [{"policy": f"{name}:make", "arguments": ["an argument"]}]
+    folder = tampered(recipe={**recipe, "behaviours": behaviours})
+    told = run("datasets", "verify", folder, "--rebuild", code=1)
+    assert f"cannot be rebuilt: policy '{name}:make'" in told and f"--trust {name}:make" in told
+    told = run("datasets", "verify", folder, "--rebuild", "--trust", "another:make", code=1)
+    assert f"--trust {name}:make" in told
+    with pytest.raises(DescriptionError, match="what a file names is not imported"):
+        suite.rebuild(open_dataset(folder), folder.parent / "again")
+    assert not trace.exists()
+    told = run("datasets", "verify", folder, "--rebuild", "--trust", f"{name}:make", code=1)
+    assert "cannot be made of its arguments" in told and trace.exists()
+
+
+def test_a_recipe_file_imports_nothing_unless_the_command_names_it(canary, tmp_path):
+    name, trace = canary
+    path = tmp_path / "recipe.toml"
+    path.write_text(f'[[behaviours]]\npolicy = "{name}:make"\n[env]\nmachine = "toy"\n')
+    with pytest.raises(DescriptionError, match=rf"recipe\.toml: .*--trust {name}:make"):
+        Recipe.from_toml(path)
+    assert not trace.exists()
+    with pytest.raises(DescriptionError, match="cannot be made of its arguments"):
+        collect(Recipe.from_toml(path, [f"{name}:make"]), tmp_path / "out")
+
+
+def test_a_dataset_of_a_foreign_function_is_another_dataset(tampered, canary):
+    name, trace = canary
+    recipe = Recipe(env={"machine": "toy", "slices": 4}, episodes=3, reference_episodes=0)
+    folder = tampered(recipe={**recipe.as_dict(), "behaviours": [{"policy": f"{name}:make"}]})
+    with pytest.raises(DatasetError, match="from another recipe"):
+        suite.obtain(recipe, folder)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entry_point": "CODE:make"},
+        {"vector_entry_point": "CODE:make"},
+        {
+            "additional_wrappers": [
+                {"name": "Wrapper", "entry_point": "CODE:make", "kwargs": {}},
+            ]
+        },
+    ],
+)
+def test_a_minari_folder_runs_nothing_of_its_specification(whole, canary, tmp_path, change):
+    pytest.importorskip("minari")
+    name, trace = canary
+    to_minari(whole, tmp_path / "minari")
+    path = tmp_path / "minari" / whole.id / "data" / "metadata.json"
+    about = json.loads(path.read_text())
+    spec = json.loads(about["env_spec"])
+    about["env_spec"] = json.dumps({**spec, **change}).replace("CODE", name)
+    path.write_text(json.dumps(about))
+    again = from_minari(path.parent, tmp_path / "again")
+    assert len(again) == len(whole)
+    assert not trace.exists()

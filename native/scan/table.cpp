@@ -59,7 +59,7 @@ Range Table::range_of(double share) {
     throw std::invalid_argument("share is " + std::to_string(share) + "; must be from 0 to 1");
   }
   const auto count = static_cast<std::int64_t>(share * values);
-  if (count == 0) return {1, 0};  // none
+  if (count == 0) return {-1, -1};  // matches nothing, but every value has to be looked at
   return {0, static_cast<std::int32_t>(count - 1)};
 }
 

@@ -21,7 +21,8 @@ class Table {
   ~Table();
 
   Column column() const noexcept { return {memory_, rows_}; }
-  /// The range that `share` of the values lie in, on average.
+  /// The range that `share` of the values lie in, on average. It is never empty: a scan for no
+  /// match reads all of the column, too.
   static Range range_of(double share);
   /// Takes the table out of the caches of this processor.
   void flush() const noexcept;

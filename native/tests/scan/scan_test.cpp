@@ -161,6 +161,16 @@ TEST(ScanTable, AShareOfTheValuesLiesInItsRange) {
   table.flush();
 }
 
+TEST(ScanTable, ARangeWithoutMatchesIsScannedAllTheSame) {
+  const Range none = Table::range_of(0.0);
+  ASSERT_LE(none.low, none.high);
+  // Rows of the table hold no such value; a column that does shows that its end is reached.
+  std::vector<std::int32_t> column(10'000, none.low);
+  std::vector<std::uint32_t> positions(column.size());
+  const Column all{reinterpret_cast<const std::byte*>(column.data()), column.size()};
+  EXPECT_EQ(scan_by_loads(all, none, positions).matches, column.size());
+}
+
 TEST(ScanConcurrent, BackgroundThreadsMoveMemoryUntilTheyAreDropped) {
   const std::vector<int> cpus{0};
   const Background background(cpus, 1 << 16);

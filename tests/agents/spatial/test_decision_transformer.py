@@ -488,14 +488,54 @@ def test_learns_the_toy(dataset):
     assert reached > 1.15 * np.mean(random)
 
 
-def test_the_wanted_return_reaches_the_model(fitted):
-    fitted.set_target(0.0)
-    nothing = play(fitted)
-    fitted.set_target(None)
-    assert fitted._target == 0.0 or nothing is not None
-    play(fitted)
-    best = fitted.task["best_throughput"]
-    assert fitted._target == pytest.approx(fitted.config.target_return * best)
+def follows_the_return(agent, weight=1.0):
+    """Rebuilds the network: tiles with low numbers win if the wanted return is above the mean.
+
+    Its one block attends to all tokens alike. Only those of returns-to-go are not zero.
+    """
+    with torch.no_grad():
+        for name, parameter in agent.model.named_parameters():
+            if "norm" not in name:
+                parameter.zero_()
+        model, width = agent.model, agent.config.width
+        model.returns.weight[0, 0] = weight
+        for block in model.blocks:
+            block.qkv.weight[2 * width :] = torch.eye(width)
+            block.out.weight[:] = torch.eye(width)
+        model.plain.weight[:, 0] = torch.linspace(1.0, -1.0, len(model.plain.weight))
+        model.returns_mean.fill_(0.5)
+        model.returns_std.fill_(0.1)
+    agent.reset()
+    agent.use(Decoder.of(agent.model))
+    return agent
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.0])
+def test_the_wanted_return_changes_the_actions(fitted, tmp_path, weight):
+    fitted.save(tmp_path / "agent.safetensors")
+    agent = pmoss_agents.load(tmp_path / "agent.safetensors")
+    follows_the_return(agent, weight)
+    best = agent.task["best_throughput"]
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **TOY)
+    _, info = env.reset(seed=0)
+    allowed = np.flatnonzero(info["action_mask"])
+    assert allowed.size > 1
+    chosen = {}
+    for share in (0.0, 1.0):
+        agent.set_target(share * best)
+        chosen[share] = play(agent)[0]
+    if weight:
+        assert (chosen[1.0][0], chosen[0.0][0]) == (allowed[0], allowed[-1])
+    else:
+        assert chosen[1.0] == chosen[0.0]  # a network without the token cannot tell
+
+
+def test_without_a_wish_a_share_of_the_best_is_wanted(fitted):
+    for wish in (3.0, None):
+        fitted.set_target(wish)
+        play(fitted)
+        share = fitted.config.target_return * fitted.task["best_throughput"]
+        assert fitted._target == pytest.approx(share if wish is None else wish)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pmoss_env._native import ScanTable
 from pmoss_env.envs.access_path.real import ENGINES, engine_absence, make_engine, scan
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
@@ -77,3 +78,12 @@ def test_impossible_scans_are_refused():
         scan(column, 0, 1, isa="sse")
     with pytest.raises(UnknownNameError):
         scan(column, 0, 1, engine="gru")
+
+
+def test_a_range_for_no_match_is_scanned_to_the_end():
+    low, high = ScanTable.range_of(0.0)
+    assert low <= high
+    # Tables hold no such value. A column that does shows that every row is looked at.
+    assert scan(np.full(1000, low, np.int32), low, high).positions.size == 1000
+    table = ScanTable(1000, 1)
+    assert table.scan(low, high, rows=1000, capacity=1000)["matches"] == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pmoss_agents import checkpoints
 from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
@@ -11,7 +11,9 @@ from pmoss_agents.configs import read_config
 from pmoss_agents.registry import agent_class, agent_names, registered_class
 from pmoss_env.doors import find
 from pmoss_env.errors import CheckpointError, PluginError, UnknownNameError
-from pmoss_env.policies import Policy
+
+if TYPE_CHECKING:
+    from pmoss_env.policies import Policy
 
 __all__ = [
     "Agent",
@@ -110,6 +112,9 @@ def find_policy(word: str) -> Policy:
         return load(word)
     if ":" not in word:
         return make(word)
+    # Only here: it brings the baselines and the environment, which --help can do without.
+    from pmoss_env.policies import Policy
+
     policy = find("policy", word, {})()
     if not isinstance(policy, Policy):
         raise PluginError(f"{word}: {policy!r} is no policy: it lacks act() or reset()")

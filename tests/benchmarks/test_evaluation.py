@@ -436,20 +436,31 @@ def test_measured_results_cannot_be_replayed(tmp_path, evaluation, monkeypatch):
         (lambda lines: ["[1]", *lines[1:]], "line 1: is not a JSON object"),
         (lambda lines: [lines[0].replace('"format_version": 2', '"format_version": 9')], "9"),
         (lambda lines: [lines[0].replace('"search_budget": 300', '"search_budget": 0')], "budget"),
-        (lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]], "rows = None"),
+        (
+            lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]],
+            "rows: is missing",
+        ),
         (lambda lines: lines[:-1], "rows = 30, but 29 follow"),
         (lambda lines: [*lines, lines[-1]], "rows = 30, but 31 follow"),
-        (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": -1')], "'seed' = -1"),
+        (
+            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": -1')],
+            "seed = -1: must be",
+        ),
         (lambda lines: [lines[0].replace('"env_id"', '"env"')], "env_id"),
         (lambda lines: [lines[0], lines[1][:50]], "line 2: is not JSON"),
+        (lambda lines: [lines[0], "[" * 100_000], "line 2: is not JSON"),
+        (lambda lines: [*lines[:2], lines[2].replace('"score"', '"skore"')], "line 3: s[ck]ore: "),
         (
-            lambda lines: [*lines[:2], lines[2].replace('"score"', '"skore"')],
-            "line 3: field 'score'",
+            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')],
+            "line 2: seed = '0': must be a whole number",
         ),
-        (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')], "field 'seed'"),
+        (
+            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": true')],
+            "line 2: seed = True: must be a whole number",
+        ),
         (
             lambda lines: [lines[0], lines[1].replace('"actions": [', '"actions": [0.5, ')],
-            "actions",
+            r"line 2: actions\[0\] = 0.5: must be a whole number",
         ),
     ],
 )

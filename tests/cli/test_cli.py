@@ -51,6 +51,21 @@ def test_help_teaches_every_command() -> None:
             assert "Example: pmoss" in text
 
 
+def test_help_imports_no_floor_that_it_can_do_without() -> None:
+    program = (
+        "import contextlib, io, sys; sys.argv = ['pmoss', '--help']\n"
+        "from pmoss_env.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()\n"
+        "print(sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pmoss_benchmarks.cli.commands" in done.stdout
+    for module in ("torch", "h5py", "pmoss_datasets.domain", "pmoss_env.baselines"):
+        assert f"'{module}'" not in done.stdout, module
+
+
 def test_catalogues_list_what_there_is() -> None:
     machines = pmoss("machines")
     for name in ("skylake-x-8n", "milan-nps4", "toy", "host"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from pmoss_benchmarks.evaluation import Summary
 from pmoss_env.cli.console import console, table
+
+if TYPE_CHECKING:
+    from pmoss_benchmarks.evaluation import Summary
 
 
 def print_summaries(

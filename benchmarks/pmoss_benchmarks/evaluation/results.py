@@ -15,8 +15,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from pmoss_datasets.checked import check
 from pmoss_env import __version__
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import write_atomically
 
 FORMAT = "pmoss-evaluation"
@@ -127,6 +128,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
     Raises:
         DatasetError: no such file, another format or version, a damaged line, or another number
             of rows than the header says; names the line and the field.
+        MissingExtraError: msgspec is not installed.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -141,14 +143,12 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
             f"{path}: line 1: format_version = {header.get('format_version')!r}: this version "
             f"reads {FORMAT_VERSION}"
         )
-    for key, kind in (("env_id", str), ("env_kwargs", dict)):
-        if not isinstance(header.get(key), kind):
-            raise DatasetError(f"{path}: line 1: {key} = {header.get(key)!r}: must be a {kind}")
-    for key in ("search_budget", "random_schedules", "rows"):
-        value = header.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DatasetError(f"{path}: line 1: {key} = {value!r}: must be a whole number from 1")
-    rows = [_row(path, number, value) for number, value in enumerate(values[1:], 2)]
+    names = [field.name for field in fields(_Settings) if field.name in header]
+    least = {"search_budget": 1, "random_schedules": 1, "rows": 1}
+    _check(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", least)
+    for number, value in enumerate(values[1:], 2):
+        _check(EpisodeResult, value, f"{path}: line {number}: ", {"seed": 0, "episode": 0})
+    rows = [EpisodeResult(**{**value, "actions": tuple(value["actions"])}) for value in values[1:]]
     if len(rows) != header["rows"]:
         raise DatasetError(
             f"{path}: line 1: rows = {header['rows']}, but {len(rows)} follow: the file was cut "
@@ -157,41 +157,35 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
     return header, rows
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """What the header of a result file must hold; the rest is for people."""
+
+    env_id: str
+    env_kwargs: dict[str, Any]
+    search_budget: int
+    random_schedules: int
+    rows: int
+
+
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetError(f"{path}: line {number}: is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DatasetError(f"{path}: line {number}: is not a JSON object")
     return value
 
 
-def _row(path: Path, number: int, value: dict[str, Any]) -> EpisodeResult:
-    kinds: dict[str, tuple[type, ...]] = {
-        "str": (str,),
-        "int": (int,),
-        "float": (float, int),
-        "float | None": (float, int, type(None)),
-        "tuple[int, ...]": (list,),
-    }
-    names = [field.name for field in fields(EpisodeResult)]
-    wrong = sorted(set(value) ^ set(names))
-    if wrong:
-        what = "is missing" if wrong[0] in names else "is not known"
-        raise DatasetError(f"{path}: line {number}: field {wrong[0]!r} {what}")
-    for field in fields(EpisodeResult):
-        entry = value[field.name]
-        if not isinstance(entry, kinds[str(field.type)]) or isinstance(entry, bool):
-            raise DatasetError(
-                f"{path}: line {number}: field {field.name!r} = {entry!r}: must be {field.type}"
-            )
-    for name in ("seed", "episode"):
-        if value[name] < 0:
-            raise DatasetError(f"{path}: line {number}: field {name!r} = {value[name]}: below 0")
-    if not all(isinstance(action, int) for action in value["actions"]):
-        raise DatasetError(f"{path}: line {number}: field 'actions': must be whole numbers")
-    return EpisodeResult(**{**value, "actions": tuple(value["actions"])})
+def _check(kind: type, value: dict[str, Any], where: str, least: Mapping[str, int]) -> None:
+    try:
+        check(kind, value, where)
+    except DescriptionError as error:
+        raise DatasetError(str(error)) from error
+    for name, low in least.items():
+        if value[name] < low:
+            raise DatasetError(f"{where}{name} = {value[name]}: must be a whole number from {low}")
 
 
 def _cpu_model() -> str:

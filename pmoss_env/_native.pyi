@@ -436,12 +436,13 @@ class SpatialRules:
         max_slices_per_core: int,
         measure_every: int,
         reward: str,
-        full: bool,
+        observation: str,
     ) -> None: ...
     def expand(
         self,
         counters: npt.NDArray[np.float32],
         order: npt.NDArray[np.int32],
+        incumbent: npt.NDArray[np.int32],
         tiles: npt.NDArray[np.int32],
         steps: int,
         arrays: dict[str, npt.NDArray[Any]],

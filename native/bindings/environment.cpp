@@ -21,6 +21,7 @@ namespace {
 
 using environment::Batch;
 using environment::BlockPool;
+using environment::Detail;
 using environment::Observations;
 using environment::Oracle;
 using environment::Outcome;
@@ -75,9 +76,14 @@ Observations observations(const py::dict& arrays, const Task& task, std::size_t 
   result.machine_view = writable<float>(arrays, "machine_view", tiles * counters);
   result.meta = writable<float>(arrays, "meta", environments * static_cast<std::size_t>(task.meta));
   result.slice = writable<float>(arrays, "slice", environments);
-  if (!task.full) return result;
+  if (task.detail == Detail::paper) return result;
   result.slice_view = writable<float>(arrays, "slice_view", environments * counters);
   result.incumbent_view = writable<float>(arrays, "incumbent_view", tiles * counters);
+  if (task.detail == Detail::full) return result;
+  const std::size_t slices = environments * static_cast<std::size_t>(task.slices);
+  result.slice_counters = writable<float>(arrays, "slice_counters", slices * counters);
+  result.incumbent_tiles = writable<std::int32_t>(arrays, "incumbent_tiles", slices);
+  result.slice_tiles = writable<std::int32_t>(arrays, "slice_tiles", slices);
   return result;
 }
 
@@ -195,6 +201,7 @@ class SharedBatch {
       const auto key = py::cast<std::string>(name);
       float* Observations::* number = nullptr;
       std::int8_t* Observations::* flag = nullptr;
+      std::int32_t* Observations::* place = nullptr;
       if (key == "view_mask") flag = &Observations::view_mask;
       if (key == "position_mask") flag = &Observations::position_mask;
       if (key == "machine_view") number = &Observations::machine_view;
@@ -202,9 +209,12 @@ class SharedBatch {
       if (key == "slice") number = &Observations::slice;
       if (key == "slice_view") number = &Observations::slice_view;
       if (key == "incumbent_view") number = &Observations::incumbent_view;
-      if (number == nullptr && flag == nullptr) throw py::key_error(key);
+      if (key == "slice_counters") number = &Observations::slice_counters;
+      if (key == "incumbent_tiles") place = &Observations::incumbent_tiles;
+      if (key == "slice_tiles") place = &Observations::slice_tiles;
+      if (number == nullptr && flag == nullptr && place == nullptr) throw py::key_error(key);
       parts_.push_back(
-          {py::reinterpret_borrow<py::object>(name), type, shape, bytes_, number, flag});
+          {py::reinterpret_borrow<py::object>(name), type, shape, bytes_, number, flag, place});
       bytes_ += (bytes + alignment - 1) / alignment * alignment;
       pool_.reset();
     }
@@ -224,8 +234,10 @@ class SharedBatch {
         result[part.name] = py::array(part.type, part.shape, values, owner);
         if (part.number != nullptr) {
           to.*part.number = reinterpret_cast<float*>(values);
-        } else {
+        } else if (part.flag != nullptr) {
           to.*part.flag = reinterpret_cast<std::int8_t*>(values);
+        } else {
+          to.*part.place = reinterpret_cast<std::int32_t*>(values);
         }
       }
       return result;
@@ -240,6 +252,7 @@ class SharedBatch {
       // Which of the pointers of Observations it is.
       float* Observations::* number;
       std::int8_t* Observations::* flag;
+      std::int32_t* Observations::* place;
     };
     static constexpr std::size_t alignment = 64;  // a cache line
     // As many as a training loop has in use: the present observations, the next and a spare.
@@ -287,11 +300,18 @@ Reward reward_of(const std::string& name) {
   throw std::invalid_argument("reward = '" + name + "': unknown");
 }
 
+Detail detail_of(const std::string& name) {
+  if (name == "paper") return Detail::paper;
+  if (name == "full") return Detail::full;
+  if (name == "complete") return Detail::complete;
+  throw std::invalid_argument("observation = '" + name + "': unknown");
+}
+
 Rules make_rules(int slices, int counters, int meta, int columns,
                  std::vector<std::int32_t> core_of_tile, std::vector<std::int32_t> node_of_core,
                  std::vector<std::int32_t> socket_of_node, std::vector<std::uint8_t> worker_tiles,
                  bool remaps, int max_slices_per_core, int measure_every, const std::string& reward,
-                 bool full) {
+                 const std::string& observation) {
   Task task;
   task.slices = slices;
   task.counters = counters;
@@ -305,13 +325,14 @@ Rules make_rules(int slices, int counters, int meta, int columns,
   task.max_slices_per_core = max_slices_per_core;
   task.measure_every = measure_every;
   task.reward = reward_of(reward);
-  task.full = full;
+  task.detail = detail_of(observation);
   return Rules(std::move(task));
 }
 
 // Writes the rows of the steps into arrays of the caller.
 void expand(const Rules& rules, const Array<float>& counters, const Array<std::int32_t>& order,
-            const Array<std::int32_t>& tiles, std::size_t steps, const py::dict& arrays) {
+            const Array<std::int32_t>& incumbent, const Array<std::int32_t>& tiles,
+            std::size_t steps, const py::dict& arrays) {
   const Task& task = rules.task();
   const std::size_t cells = steps * task.tiles();
   const auto width = static_cast<std::size_t>(task.counters);
@@ -320,12 +341,19 @@ void expand(const Rules& rules, const Array<float>& counters, const Array<std::i
   rows.position_mask = writable<std::int8_t>(arrays, "position_mask", cells);
   rows.machine_view = writable<float>(arrays, "machine_view", cells * width);
   rows.slice = writable<float>(arrays, "slice", steps);
-  if (task.full) rows.slice_view = writable<float>(arrays, "slice_view", steps * width);
+  if (task.detail != Detail::paper) {
+    rows.slice_view = writable<float>(arrays, "slice_view", steps * width);
+  }
+  if (task.detail == Detail::complete) {
+    const auto slices = static_cast<std::size_t>(task.slices);
+    rows.slice_tiles = writable<std::int32_t>(arrays, "slice_tiles", steps * slices);
+  }
   const auto c = view(counters);
   const auto o = view(order);
+  const auto i = view(incumbent);
   const auto t = view(tiles);
   const py::gil_scoped_release release;
-  rules.expand(c, o, t, steps, rows);
+  rules.expand(c, o, i, t, steps, rows);
 }
 
 Array<std::int8_t> expand_masks(const Rules& rules, const Array<std::int32_t>& tiles,
@@ -344,12 +372,7 @@ Array<float> incumbent_view(const Rules& rules, const Array<float>& counters,
     throw std::invalid_argument("counters and cores: must be of " + std::to_string(slices) +
                                 " slices");
   }
-  const auto known = static_cast<std::int32_t>(task.node_of_core.size());
-  for (const std::int32_t core : view(cores)) {
-    if (core < 0 || core >= known) {
-      throw std::invalid_argument("cores: core " + std::to_string(core) + " does not exist");
-    }
-  }
+  rules.check_cores("cores", view(cores));
   Array<float> result(
       {static_cast<py::ssize_t>(task.tiles()), static_cast<py::ssize_t>(task.counters)});
   rules.incumbent_view(view(counters), view(cores), result.mutable_data());
@@ -375,10 +398,10 @@ void bind_environment(py::module_& module) {
            py::arg("meta"), py::arg("columns"), py::arg("core_of_tile"), py::arg("node_of_core"),
            py::arg("socket_of_node"), py::arg("worker_tiles"), py::arg("remaps"),
            py::arg("max_slices_per_core"), py::arg("measure_every"), py::arg("reward"),
-           py::arg("full"))
+           py::arg("observation"))
       .def("expand", &expand, py::arg("counters").noconvert(), py::arg("order").noconvert(),
-           py::arg("tiles").noconvert(), py::arg("steps"), py::arg("arrays"),
-           "Writes what an episode showed into arrays with a row per step.")
+           py::arg("incumbent").noconvert(), py::arg("tiles").noconvert(), py::arg("steps"),
+           py::arg("arrays"), "Writes what an episode showed into arrays with a row per step.")
       .def("expand_masks", &expand_masks, py::arg("tiles").noconvert(), py::arg("steps"),
            "(steps, tiles) int8: the position masks of an episode.")
       .def("incumbent_view", &incumbent_view, py::arg("counters").noconvert(),

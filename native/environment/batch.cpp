@@ -22,11 +22,13 @@ Batch::Batch(Rules rules, std::vector<std::unique_ptr<Oracle>> oracles, Observat
     Episode& episode = episodes_[i];
     episode.oracle = std::move(oracles[i]);
     episode.counters.resize(slices * size(task.counters));
-    for (auto* places : {&episode.order, &episode.cores, &episode.nodes, &episode.tiles}) {
+    for (auto* places :
+         {&episode.order, &episode.incumbent, &episode.cores, &episode.nodes, &episode.tiles}) {
       places->resize(slices);
     }
     episode.progress.counters = episode.counters;
     episode.progress.order = episode.order;
+    episode.progress.incumbent = episode.incumbent;
     episode.readings.resize(slices);
   }
 }
@@ -37,19 +39,15 @@ void Batch::start(std::size_t environment, const Start& start) {
   static_cast<void>(episode(environment));
   check_length("counters", start.counters.size(), slices * size(task.counters));
   check_length("meta", start.meta.size(), size(task.meta));
-  check_length("cores", start.cores.size(), slices);
   check_length("nodes", start.nodes.size(), slices);
   check_length("readings", start.readings.size(), slices);
   rules_.check_order(start.order);
-  for (const std::int32_t core : start.cores) {
-    if (core < 0 || size(core) >= task.node_of_core.size()) {
-      refuse("cores: core " + std::to_string(core) + " does not exist");
-    }
-  }
+  rules_.check_cores("cores", start.cores);
 
   Episode& episode = episodes_[environment];
   std::ranges::copy(start.counters, episode.counters.begin());
   std::ranges::copy(start.order, episode.order.begin());
+  std::ranges::copy(start.cores, episode.incumbent.begin());
   std::ranges::copy(start.cores, episode.cores.begin());
   std::ranges::copy(start.nodes, episode.nodes.begin());
   std::ranges::copy(start.readings, episode.readings.begin());
@@ -59,7 +57,13 @@ void Batch::start(std::size_t environment, const Start& start) {
   const Observations row = now_.row(environment, task);
   rules_.begin(episode.progress, row);
   std::ranges::copy(start.meta, row.meta);
-  if (task.full) rules_.incumbent_view(start.counters, start.cores, row.incumbent_view);
+  if (row.incumbent_view != nullptr) {
+    rules_.incumbent_view(start.counters, start.cores, row.incumbent_view);
+  }
+  if (row.slice_counters != nullptr) {
+    std::ranges::copy(start.counters, row.slice_counters);
+    rules_.tiles_of(start.cores, row.incumbent_tiles);
+  }
   results_.rewards[environment] = 0.0;
   results_.ended[environment] = false;
   results_.throughput[environment] = start.throughput;
@@ -195,9 +199,14 @@ void Batch::observe_one(std::size_t environment, const Observations& to) const {
   std::copy_n(from.machine_view, tiles * counters, to.machine_view);
   std::copy_n(from.meta, size(task.meta), to.meta);
   std::copy_n(from.slice, 1, to.slice);
-  if (!task.full) return;
+  if (task.detail == Detail::paper) return;
   std::copy_n(from.slice_view, counters, to.slice_view);
   std::copy_n(from.incumbent_view, tiles * counters, to.incumbent_view);
+  if (task.detail != Detail::complete) return;
+  const std::size_t slices = size(task.slices);
+  std::copy_n(from.slice_counters, slices * counters, to.slice_counters);
+  std::copy_n(from.incumbent_tiles, slices, to.incumbent_tiles);
+  std::copy_n(from.slice_tiles, slices, to.slice_tiles);
 }
 
 void Batch::copy_rows(std::size_t begin, std::size_t end, const Observations& to) const {

@@ -91,7 +91,7 @@ class Batch {
     std::unique_ptr<Oracle> oracle;
     Progress progress;
     std::vector<float> counters;
-    std::vector<std::int32_t> order, cores, nodes, tiles;
+    std::vector<std::int32_t> order, incumbent, cores, nodes, tiles;
     std::vector<double> readings;
     std::size_t read_at = 0;  // steps at the latest reading
     bool running = false;

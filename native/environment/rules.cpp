@@ -64,6 +64,10 @@ Observations Observations::row(std::size_t i, const Task& task) const {
   result.slice += i;
   if (slice_view != nullptr) result.slice_view += i * counters;
   if (incumbent_view != nullptr) result.incumbent_view += i * tiles * counters;
+  const std::size_t slices = size(task.slices);
+  if (slice_counters != nullptr) result.slice_counters += i * slices * counters;
+  if (incumbent_tiles != nullptr) result.incumbent_tiles += i * slices;
+  if (slice_tiles != nullptr) result.slice_tiles += i * slices;
   return result;
 }
 
@@ -86,11 +90,21 @@ void Rules::check_order(std::span<const std::int32_t> order) const {
   }
 }
 
+void Rules::check_cores(const char* name, std::span<const std::int32_t> cores) const {
+  check_length(name, cores.size(), size(task_.slices));
+  for (const std::int32_t core : cores) {
+    if (core < 0 || size(core) >= task_.node_of_core.size()) {
+      refuse(std::string(name) + ": core " + std::to_string(core) + " does not exist");
+    }
+  }
+}
+
 void Rules::begin(Progress& progress, const Observations& row) const {
   progress.steps = 0;
   begin_mask(progress.load, row.position_mask);
   std::fill_n(row.view_mask, task_.tiles(), std::int8_t{0});
   std::fill_n(row.machine_view, task_.tiles() * size(task_.counters), 0.0F);
+  if (row.slice_tiles != nullptr) tiles_of(progress.incumbent, row.slice_tiles);
   show_next(progress, row);
 }
 
@@ -102,6 +116,7 @@ void Rules::place(Progress& progress, std::size_t tile, const Observations& row)
   float* const view = row.machine_view + tile * counters;
   const float* const added = progress.counters.data() + size(slice) * counters;
   for (std::size_t k = 0; k < counters; ++k) view[k] += added[k];
+  if (row.slice_tiles != nullptr) row.slice_tiles[slice] = static_cast<std::int32_t>(tile);
   fill_mask(progress.load, tile, row.position_mask);
   ++progress.steps;
   show_next(progress, row);
@@ -158,6 +173,11 @@ void Rules::incumbent_view(std::span<const float> counters, std::span<const std:
   }
 }
 
+void Rules::tiles_of(std::span<const std::int32_t> cores, std::int32_t* tiles) const {
+  std::ranges::transform(cores, tiles,
+                         [this](std::int32_t core) { return tile_of_core_[size(core)]; });
+}
+
 double Rules::live_reward(double before, double after, bool last) const {
   return paid(task_.reward, before, after, last);
 }
@@ -166,7 +186,7 @@ void Rules::show_next(const Progress& progress, const Observations& row) const {
   const int slice = next_slice(progress);
   // The quotient in double, as in Python.
   *row.slice = static_cast<float>(static_cast<double>(slice) / static_cast<double>(task_.slices));
-  if (!task_.full) return;
+  if (row.slice_view == nullptr) return;
   const std::size_t counters = size(task_.counters);
   if (over(progress)) {
     std::fill_n(row.slice_view, counters, 0.0F);
@@ -188,14 +208,15 @@ void Rules::check_steps(std::span<const std::int32_t> tiles, std::size_t steps) 
 }
 
 void Rules::expand(std::span<const float> counters, std::span<const std::int32_t> order,
-                   std::span<const std::int32_t> tiles, std::size_t steps,
-                   const Observations& rows) const {
+                   std::span<const std::int32_t> incumbent, std::span<const std::int32_t> tiles,
+                   std::size_t steps, const Observations& rows) const {
   check_steps(tiles, steps);
   check_order(order);
+  check_cores("incumbent", incumbent);
   check_length("counters", counters.size(), order.size() * size(task_.counters));
   const std::size_t all = task_.tiles();
   const std::size_t views = all * size(task_.counters);
-  Progress progress{counters, order, {}, 0};
+  Progress progress{counters, order, incumbent, {}, 0};
   begin(progress, rows);
   for (std::size_t t = 1; t < steps; ++t) {
     const Observations before = rows.row(t - 1, task_);
@@ -203,6 +224,9 @@ void Rules::expand(std::span<const float> counters, std::span<const std::int32_t
     std::copy_n(before.view_mask, all, now.view_mask);
     std::copy_n(before.position_mask, all, now.position_mask);
     std::copy_n(before.machine_view, views, now.machine_view);
+    if (rows.slice_tiles != nullptr) {
+      std::copy_n(before.slice_tiles, order.size(), now.slice_tiles);
+    }
     place(progress, size(tiles[t - 1]), now);
   }
 }

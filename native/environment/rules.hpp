@@ -15,6 +15,11 @@ namespace pmoss::environment {
 /// only. Terminal: the final throughput at the last step.
 enum class Reward { improvement, slice, terminal };
 
+/// What an observation holds. Paper: what P-MOSS shows. Full: with the counters of the next slice
+/// and those of each tile under the incumbent. Complete: with those of every slice, and with where
+/// every slice was and is.
+enum class Detail { paper, full, complete };
+
 /// What all episodes of one environment have in common.
 struct Task {
   int slices = 0;
@@ -29,7 +34,7 @@ struct Task {
   int max_slices_per_core = 0;  // 0: no limit
   int measure_every = 1;        // steps between readings of the throughput
   Reward reward = Reward::improvement;
-  bool full = true;  // with slice_view and incumbent_view
+  Detail detail = Detail::full;
 
   std::size_t tiles() const { return core_of_tile.size(); }
   /// Throws std::invalid_argument that names the field.
@@ -43,8 +48,13 @@ struct Observations {
   float* machine_view = nullptr;         // [tile][counter]
   float* meta = nullptr;
   float* slice = nullptr;
-  float* slice_view = nullptr;      // [counter]; null unless full
-  float* incumbent_view = nullptr;  // [tile][counter]; null unless full
+  // Null unless full or complete.
+  float* slice_view = nullptr;      // [counter]
+  float* incumbent_view = nullptr;  // [tile][counter]
+  // Null unless complete.
+  float* slice_counters = nullptr;          // [slice][counter]
+  std::int32_t* incumbent_tiles = nullptr;  // [slice]
+  std::int32_t* slice_tiles = nullptr;      // [slice]
 
   /// The arrays from row `i` on.
   Observations row(std::size_t i, const Task& task) const;
@@ -54,7 +64,8 @@ struct Observations {
 struct Progress {
   std::span<const float> counters;  // [slice][counter], as observed
   std::span<const std::int32_t> order;
-  std::vector<std::int32_t> load;  // per tile, slices placed in this episode
+  std::span<const std::int32_t> incumbent;  // [slice]: its core; read only where all is shown
+  std::vector<std::int32_t> load;           // per tile, slices placed in this episode
   std::size_t steps = 0;
 };
 
@@ -77,6 +88,9 @@ class Rules {
   /// Throws std::invalid_argument unless `order` names each slice once.
   void check_order(std::span<const std::int32_t> order) const;
 
+  /// Throws std::invalid_argument unless there is a core of the machine for each slice.
+  void check_cores(const char* name, std::span<const std::int32_t> cores) const;
+
   /// Writes the mask and the views before the first step; sets the progress to there.
   void begin(Progress& progress, const Observations& row) const;
   /// Places the next slice on a legal `tile`.
@@ -94,6 +108,8 @@ class Rules {
   /// [tile][counter]: the counters of all slices, where `cores` has them.
   void incumbent_view(std::span<const float> counters, std::span<const std::int32_t> cores,
                       float* view) const;
+  /// [slice]: the tiles of `cores`.
+  void tiles_of(std::span<const std::int32_t> cores, std::int32_t* tiles) const;
   /// Whether the throughput is read after so many steps.
   bool reads(std::size_t steps) const {
     return steps % static_cast<std::size_t>(task_.measure_every) == 0 ||
@@ -103,12 +119,12 @@ class Rules {
   /// Reward::slice the last step pays for all.
   double live_reward(double before, double after, bool last) const;
 
-  /// Everything that an episode showed, a row per step: the first `steps` of slices + 1. `meta` and
-  /// `incumbent_view`, which stay the same, are not written. Throws std::invalid_argument for wrong
-  /// lengths or a tile that does not exist.
+  /// Everything that an episode showed, a row per step: the first `steps` of slices + 1. What stays
+  /// the same is not written: `meta`, `incumbent_view`, `slice_counters` and `incumbent_tiles`.
+  /// Throws std::invalid_argument for wrong lengths, a tile or a core that does not exist.
   void expand(std::span<const float> counters, std::span<const std::int32_t> order,
-              std::span<const std::int32_t> tiles, std::size_t steps,
-              const Observations& rows) const;
+              std::span<const std::int32_t> incumbent, std::span<const std::int32_t> tiles,
+              std::size_t steps, const Observations& rows) const;
   /// [step][tile]: the position masks alone.
   void expand_masks(std::span<const std::int32_t> tiles, std::size_t steps,
                     std::int8_t* masks) const;

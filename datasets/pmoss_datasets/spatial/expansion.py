@@ -58,8 +58,8 @@ class Expander:
         Args:
             episode: of this dataset.
             last: also the observation after the last step: T + 1 rows in place of T.
-            copies: False returns ``meta`` and ``incumbent_view``, which never change inside an
-                episode, as read-only views of one row in place of T copies.
+            copies: False returns what never changes inside an episode, such as ``meta`` and
+                ``incumbent_view``, as read-only views of one row in place of T copies.
 
         Returns:
             The keys of the environment's observation space with a leading step axis.
@@ -68,8 +68,12 @@ class Expander:
         snapshot = episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata))
         counters = observed_counters(snapshot)
         fixed = {"meta": observed_meta(self._machine, snapshot)}
+        incumbent = _int32(episode.incumbent.cores)
+        if "slice_counters" in self._space.spaces:
+            fixed["slice_counters"] = counters
+            fixed["incumbent_tiles"] = self._machine.tile_of_core[incumbent].astype(np.int32)
         if "incumbent_view" in self._space.spaces:
-            view = self._rules.incumbent_view(counters, episode.incumbent.cores)
+            view = self._rules.incumbent_view(counters, incumbent)
             fixed["incumbent_view"] = view.reshape(self._space["incumbent_view"].shape or ())
         result: dict[str, Array] = {}
         for key, space in self._space.items():
@@ -78,7 +82,14 @@ class Expander:
                 result[key] = np.broadcast_to(fixed[key], shape)
             else:
                 result[key] = np.empty(shape, space.dtype)
-        self._rules.expand(counters, _int32(episode.order), _int32(episode.actions), steps, result)
+        self._rules.expand(
+            counters,
+            _int32(episode.order),
+            incumbent,
+            _int32(episode.actions),
+            steps,
+            result,
+        )
         if copies:
             result |= {key: np.ascontiguousarray(result[key]) for key in fixed}
         return result

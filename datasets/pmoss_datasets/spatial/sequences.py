@@ -32,7 +32,9 @@ class SequenceView:
     | `actions` | (T,) int64 | tile chosen |
 
     All episodes are equally long, so nothing is padded. ``slice_view`` and ``incumbent_view`` are
-    absent from datasets collected with ``observation="paper"``.
+    absent from datasets collected with ``observation="paper"``. ``observation="complete"`` adds
+    ``slice_counters`` (slices, H) float32, ``incumbent_tiles`` (slices,) int64, both kept once,
+    and ``slice_tiles`` (T, slices) int64.
     """
 
     def __init__(self, dataset: Dataset, reward: str = "terminal") -> None:
@@ -84,4 +86,8 @@ class SequenceView:
         if "slice_view" in seen:
             arrays["slice_view"] = seen["slice_view"]
             arrays["incumbent_view"] = seen["incumbent_view"][:1].reshape(1, -1, counters).copy()
+        if "slice_counters" in seen:
+            arrays["slice_counters"] = seen["slice_counters"][0].copy()
+            arrays["incumbent_tiles"] = seen["incumbent_tiles"][0].astype(np.int64)
+            arrays["slice_tiles"] = seen["slice_tiles"].astype(np.int64)
         return arrays

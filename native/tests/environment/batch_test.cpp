@@ -150,7 +150,7 @@ TEST(Batch, SeldomAskedItPlacesTheWholeSchedule) {
   task.slices = 3;
   task.measure_every = 2;
   task.reward = Reward::terminal;
-  task.full = false;
+  task.detail = Detail::paper;
   const std::array<float, 6> three{1, 2, 3, 4, 5, 6};
   const std::array<std::int32_t, 3> order{0, 1, 2}, cores{0, 0, 0};
   const std::array<double, 3> exact{1.0, 1.0, 1.0};

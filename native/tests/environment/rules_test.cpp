@@ -47,7 +47,7 @@ TEST(Rules, ExpandingShowsWhatPlacingShows) {
   task.max_slices_per_core = 1;
   const Rules rules(task);
   const std::array<float, 3> counters{1.0F, 2.0F, 4.0F};
-  const std::array<std::int32_t, 3> order{2, 0, 1}, tiles{4, 1, 3};
+  const std::array<std::int32_t, 3> order{2, 0, 1}, incumbent{0, 0, 0}, tiles{4, 1, 3};
   std::vector<std::int8_t> views(24), masks(24), alone(24);
   std::vector<float> machine(24), slice(4), slice_view(4);
   Observations rows;
@@ -56,7 +56,7 @@ TEST(Rules, ExpandingShowsWhatPlacingShows) {
   rows.machine_view = machine.data();
   rows.slice = slice.data();
   rows.slice_view = slice_view.data();
-  rules.expand(counters, order, tiles, 4, rows);
+  rules.expand(counters, order, incumbent, tiles, 4, rows);
   EXPECT_EQ(std::vector<float>(machine.end() - 6, machine.end()),
             (std::vector<float>{0, 1, 0, 2, 4, 0}));
   EXPECT_EQ(std::vector<std::int8_t>(views.end() - 6, views.end()),
@@ -67,7 +67,29 @@ TEST(Rules, ExpandingShowsWhatPlacingShows) {
   EXPECT_EQ(slice.back(), 1.0F);
   rules.expand_masks(tiles, 4, alone.data());
   EXPECT_EQ(alone, masks);
-  EXPECT_THROW(rules.expand(counters, order, tiles, 5, rows), std::invalid_argument);
+  EXPECT_THROW(rules.expand(counters, order, incumbent, tiles, 5, rows), std::invalid_argument);
+}
+
+TEST(Rules, TheCompleteObservationSaysWhereEverySliceIs) {
+  Task task = small_task();
+  task.detail = Detail::complete;
+  const Rules rules(task);
+  const std::array<float, 3> counters{1.0F, 2.0F, 4.0F};
+  const std::array<std::int32_t, 3> order{2, 0, 1}, incumbent{3, 0, 4}, tiles{1, 3, 3};
+  std::vector<std::int8_t> views(24), masks(24);
+  std::vector<float> machine(24), slice(4), slice_view(4);
+  std::vector<std::int32_t> now(12);
+  Observations rows;
+  rows.view_mask = views.data();
+  rows.position_mask = masks.data();
+  rows.machine_view = machine.data();
+  rows.slice = slice.data();
+  rows.slice_view = slice_view.data();
+  rows.slice_tiles = now.data();
+  rules.expand(counters, order, incumbent, tiles, 4, rows);
+  EXPECT_EQ(now, (std::vector<std::int32_t>{4, 1, 5, 4, 1, 1, 3, 1, 1, 3, 3, 1}));
+  const std::array<std::int32_t, 3> missing{3, 0, 5};
+  EXPECT_THROW(rules.expand(counters, order, missing, tiles, 4, rows), std::invalid_argument);
 }
 
 TEST(Rules, RewardsAndReturns) {

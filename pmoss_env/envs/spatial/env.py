@@ -57,7 +57,15 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     | `incumbent_view` | (r, c, H) float32 | counters per tile under the incumbent schedule |
 
     All counters are those of the incumbent's snapshot. ``observation="paper"`` leaves out the last
-    two keys. ``pmoss_env.envs.spatial.meta_names(machine)`` names the entries of ``meta``.
+    two keys. ``observation="complete"`` adds the whole state:
+
+    | key | shape, type | meaning |
+    |---|---|---|
+    | `slice_counters` | (slices, H) float32 | counters of every slice under the incumbent |
+    | `incumbent_tiles` | (slices,) int32 | the tile of each slice under the incumbent |
+    | `slice_tiles` | (slices,) int32 | the tile of each slice now |
+
+    ``pmoss_env.envs.spatial.meta_names(machine)`` names the entries of ``meta``.
 
     ## Action Space
 
@@ -125,7 +133,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     - ``load``: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated" or
       "open:<Mq/s>".
     - ``interference``: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
-    - ``observation``: "full" or "paper".
+    - ``observation``: "full", "paper" or "complete".
     - ``reward``: see above.
     - ``incumbent``: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
     - ``order``: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
@@ -293,7 +301,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     @property
     def observation_mode(self) -> str:
-        """The ``observation`` argument: "full" or "paper"."""
+        """The ``observation`` argument: "full", "paper" or "complete"."""
         return self.arguments.observation
 
     @property

@@ -20,7 +20,7 @@ from pmoss_env.types import (
     Int32Array,
 )
 
-ObservationMode = Literal["full", "paper"]
+ObservationMode = Literal["full", "paper", "complete"]
 OBSERVATION_MODES: tuple[str, ...] = get_args(ObservationMode)
 PlacementOrder = Literal["index", "load"]
 PLACEMENT_ORDERS: tuple[str, ...] = get_args(PlacementOrder)
@@ -62,7 +62,8 @@ def observation_space(machine: Machine, slices: int, mode: str = "full") -> spac
     Args:
         machine: gives the grid, the nodes and the sockets.
         slices: number of slices, T.
-        mode: "full", or "paper" without ``slice_view`` and ``incumbent_view``.
+        mode: "full"; "paper" without ``slice_view`` and ``incumbent_view``; or "complete", with
+            the counters and the tiles of every slice.
 
     Raises:
         UnknownNameError: another mode.
@@ -81,9 +82,14 @@ def observation_space(machine: Machine, slices: int, mode: str = "full") -> spac
         "meta": counters(len(meta_names(machine))),
         "slice": spaces.Box(0.0, 1.0, (1,), np.float32),
     }
-    if mode == "full":
+    if mode != "paper":
         keys["slice_view"] = counters(len(COUNTERS))
         keys["incumbent_view"] = counters(*grid, len(COUNTERS))
+    if mode == "complete":
+        tiles = spaces.Box(0, machine.tiles - 1, (slices,), np.int32)
+        keys["slice_counters"] = counters(slices, len(COUNTERS))
+        keys["incumbent_tiles"] = tiles
+        keys["slice_tiles"] = tiles
     return spaces.Dict(keys)
 
 

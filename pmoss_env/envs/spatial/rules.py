@@ -63,7 +63,7 @@ def make_rules(
     Args:
         machine: gives the tiles, cores, nodes and sockets.
         slices: how many slices an episode places.
-        observation: "full" or "paper".
+        observation: one of OBSERVATION_MODES.
         constraints: see slices_per_core().
         on_illegal: "remap", "terminate" or "raise".
         reward: one of REWARDS.
@@ -89,5 +89,5 @@ def make_rules(
         # A number above that of the slices never comes: only the last step is read.
         measure_every=min(measure_every, slices + 1),
         reward=reward,
-        full=observation == "full",
+        observation=observation,
     )

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from pmoss_datasets.formats import SequenceView  # noqa: E402
 
 
-@pytest.mark.parametrize("observation", ["full", "paper"])
+@pytest.mark.parametrize("observation", ["full", "paper", "complete"])
 def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
     env = {"machine": "toy", "slices": 8, "observation": observation}
     dataset = collect(Recipe(env=env, episodes=4, reference_episodes=0), tmp_path / "dataset")
@@ -23,13 +23,14 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
         assert len(view) == 4
         seen = expander.observations(dataset[2])
         item = view[2]
-        assert ("slice_view" in item) == (observation == "full")
+        assert ("slice_view" in item) == (observation != "paper")
+        assert ("slice_tiles" in item) == (observation == "complete")
         for key, value in item.items():
             if key == "actions":
                 expected = dataset[2].actions
             elif key == "returns":
                 expected = returns_to_go(dataset[2], mode).astype(np.float32)
-            elif key in ("meta", "incumbent_view"):
+            elif key in ("meta", "incumbent_view", "slice_counters", "incumbent_tiles"):
                 expected = seen[key][0]
             else:
                 expected = seen[key]

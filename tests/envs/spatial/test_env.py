@@ -71,13 +71,17 @@ def test_gymnasium_accepts_every_id(name):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["pmoss/toy-v0", "pmoss/SpatialScheduling-v0"])
-def test_gymnasiums_checker_is_content(name):
-    check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
+@pytest.mark.parametrize("observation", ["full", "complete"])
+def test_gymnasiums_checker_is_content(name, observation):
+    env = gymnasium.make(name, observation=observation)
+    check_env(env.unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("name", ["pmoss/toy-v0", "pmoss/milan-nps4-btree-scans-v0"])
-def test_stable_baselines3_checker_is_content(name):
-    check_env_for_sb3(gymnasium.make(name).unwrapped, warn=False)
+@pytest.mark.parametrize("observation", ["full", "complete"])
+def test_stable_baselines3_checker_is_content(name, observation):
+    env = gymnasium.make(name, observation=observation)
+    check_env_for_sb3(env.unwrapped, warn=False)
 
 
 def test_registering_again_changes_nothing():

@@ -39,7 +39,14 @@ def expanded(snapshot, order, tiles, mode="full", **rules):
         for key, space in observation_space(TOY, SLICES, mode).items()
     }
     rules = make_rules(TOY, SLICES, observation=mode, **rules)
-    rules.expand(observed_counters(snapshot), order, np.array(tiles, np.int32), steps, rows)
+    rules.expand(
+        observed_counters(snapshot),
+        order,
+        INCUMBENT.cores,
+        np.array(tiles, np.int32),
+        steps,
+        rows,
+    )
     return rows
 
 
@@ -67,6 +74,29 @@ def test_paper_mode_leaves_out_what_the_paper_does_not_show():
     )
     assert set(full) - set(paper) == {"slice_view", "incumbent_view"}
     assert all(np.array_equal(paper[key], full[key]) for key in paper)
+
+
+def test_complete_mode_adds_every_slice_and_where_it_is():
+    full_env, env = (
+        SpatialSchedulingEnv(machine="toy", slices=SLICES, observation=mode)
+        for mode in ("full", "complete")
+    )
+    full, _ = full_env.reset(seed=1)
+    complete, _ = env.reset(seed=1)
+    assert env.observation_space.contains(complete)
+    assert set(complete) - set(full) == {"slice_counters", "incumbent_tiles", "slice_tiles"}
+    counters = observed_counters(env.incumbent_snapshot)
+    before = TOY.tile_of_core[env.incumbent.cores]
+    rng = np.random.default_rng(0)
+    for _ in range(SLICES):
+        assert all(np.array_equal(complete[key], full[key]) for key in full)
+        assert complete["slice_counters"].tobytes() == counters.tobytes()
+        assert np.array_equal(complete["incumbent_tiles"], before)
+        assert np.array_equal(complete["slice_tiles"], TOY.tile_of_core[env.schedule.cores])
+        tile = rng.choice(np.flatnonzero(env.action_masks()))
+        full, *_ = full_env.step(tile)
+        complete, *_ = env.step(tile)
+    assert np.array_equal(complete["slice_tiles"], TOY.tile_of_core[env.schedule.cores])
 
 
 def test_every_step_shows_the_slices_placed_so_far(snapshot):

@@ -90,6 +90,7 @@ def legal_tile(seed):
 VARIANTS = [
     {},
     {"observation": "paper"},
+    {"observation": "complete"},
     {"reward": "slice"},
     {"reward": "terminal"},
     {"reward": "terminal", "measure_every": 8},

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from pmoss_benchmarks.report import describe_machine
+from pmoss_benchmarks.provenance import provenance
 from pmoss_datasets.executors import Work, check_executor, run_tasks
 from pmoss_env import __version__
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -134,9 +134,8 @@ def run_cells(
         progress=progress,
     )
     report = {
+        **provenance([work.__module__]),
         "command": command,
-        "version": __version__,
-        "machine": describe_machine(),
         "settings": settings,
         "cells": [{**asdict(cast(Any, cell)), **results[cell.name]} for cell in cells],
     }

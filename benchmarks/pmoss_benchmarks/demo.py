@@ -22,7 +22,7 @@ from pmoss_agents import OfflineAgent
 from pmoss_agents import load as load_agent
 from pmoss_agents import make as make_agent
 from pmoss_benchmarks.evaluation import EpisodeResult, Summary, aggregate, evaluate, write_results
-from pmoss_benchmarks.report import describe_machine
+from pmoss_benchmarks.provenance import MEASURED, provenance
 from pmoss_datasets import Dataset, Recipe, collect, open_dataset
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import make_baseline
@@ -341,7 +341,7 @@ def _bytes(folder: Path) -> int:
 
 def _summary(result: DemoResult, plan: Plan) -> dict[str, Any]:
     return {
-        "machine": describe_machine(),
+        **provenance(["pmoss_benchmarks.demo", "pmoss_agents"], MEASURED),
         "task": dict(plan.env_kwargs),
         "host": {
             name: {

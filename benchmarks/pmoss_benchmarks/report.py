@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,8 +10,8 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from pmoss_benchmarks.evaluation.results import command_line
-from pmoss_env import __version__, _native
+from pmoss_benchmarks.provenance import MEASURED, MODELLED, code_of, describe_machine, provenance
+from pmoss_env import __version__
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import write_atomically
 
@@ -75,6 +74,7 @@ class Report:
         self.machine = describe_machine()
         self.parts: dict[str, list[Figure]] = {}
         self._commands: dict[str, str] = {}
+        self._code: dict[str, dict[str, Any]] = {}
         self._path = path
         if path is None or not path.exists():
             return
@@ -82,6 +82,7 @@ class Report:
             content = json.loads(path.read_text())
             for name, part in content["parts"].items():
                 self._commands[name] = part["command"]
+                self._code[name] = part.get("code", {})
                 self.parts[name] = [Figure(**figure) for figure in part["figures"]]
             machine = content["machine"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -94,9 +95,17 @@ class Report:
                 f"{path}: is of another machine ({', '.join(differ)} differ): write another file"
             )
 
-    def add(self, part: str, command: str, figures: list[Figure]) -> None:
-        """Takes the figures of a part in place of older ones, and writes them."""
+    def add(self, part: str, command: str, figures: list[Figure], module: str) -> None:
+        """Takes the figures of a part in place of older ones, and writes them.
+
+        Args:
+            part: its name.
+            command: that measured it.
+            figures: of the part.
+            module: that measured it.
+        """
         self.parts[part], self._commands[part] = figures, command
+        self._code[part] = code_of([module], MEASURED)
         if self._path is not None:
             content = {
                 "version": __version__,
@@ -104,6 +113,7 @@ class Report:
                 "parts": {
                     name: {
                         "command": self._commands[name],
+                        "code": self._code[name],
                         "figures": [asdict(figure) for figure in of_part],
                     }
                     for name, of_part in self.parts.items()
@@ -112,32 +122,24 @@ class Report:
             write_atomically(self._path, json.dumps(content, indent=2) + "\n")
 
 
-def write_report(path: Path, **content: Any) -> None:
+def write_report(
+    path: Path, modules: Sequence[str], native: Sequence[str] = MODELLED, **content: Any
+) -> None:
     """Writes the JSON report of a benchmark, whole or not at all.
 
     Args:
         path: of the file.
-        **content: plain JSON; the command, the version and the machine are put before it.
+        modules: that make it; see provenance(), which is put before the content.
+        native: floors of the native code that it needs.
+        **content: plain JSON.
     """
-    report = {
-        "command": command_line(),
-        "version": __version__,
-        "machine": describe_machine(),
-        **content,
-    }
+    report = {**provenance(modules, native), **content}
     write_atomically(path, json.dumps(report, indent=1) + "\n")
 
 
 def markdown_row(cells: Sequence[str]) -> str:
     """A row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
-
-
-def describe_machine() -> dict[str, Any]:
-    """The machine in words, as the kernel gives them."""
-    facts = dict(_native.host_facts("/"))
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {**facts, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}
 
 
 def seconds_of(

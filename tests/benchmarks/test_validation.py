@@ -23,6 +23,29 @@ def test_verdicts_follow_the_tolerance_and_the_simulator() -> None:
     assert "ask" not in verdicts[0].as_dict()
 
 
+def test_random_stands_beside_the_search_that_stands_for_the_policy() -> None:
+    asked = []
+
+    def ask(name: str):
+        return lambda lab, f: asked.append((name, lab.overhead_cycles)) or 1.5
+
+    target = Target("x", "s", "here", "hard", 1.0, 2.0, "1.5", ask("search"), "", ask("random"))
+    (verdict,) = validate(Laboratory(), [target])
+    told = verdict.as_dict()
+    assert told["judged_by"] == "search"
+    assert told["random"] == {"analytic": 1.5, "simulated": 1.5}
+    assert told["random_inside"] is True
+    assert told["without_overhead"] == {"analytic": 1.5}
+    assert sorted(set(asked)) == [("random", 500.0), ("search", 0.0), ("search", 500.0)]
+    assert "judged_by" not in validate(Laboratory(), [constant(1.0)])[0].as_dict()
+
+
+def test_every_statement_on_p_moss_has_random_beside_it() -> None:
+    for target in TARGETS:
+        about = "P-MOSS" in target.statement and "closest" not in target.statement
+        assert (target.ask_random is not None) == about, target.statement
+
+
 def test_targets_are_well_formed() -> None:
     numbers = [target.number for target in TARGETS]
     assert len(set(numbers)) == len(numbers)
@@ -37,9 +60,9 @@ def test_targets_are_well_formed() -> None:
 def test_the_laboratory_measures_each_combination_once() -> None:
     laboratory = Laboratory(slices=8, budget=50)
     case = ("analytic", "toy", "ycsb-a")
-    first = laboratory.throughput(*case, "p-moss", "closed")
+    first = laboratory.throughput(*case, "search", "closed")
     backend = laboratory.backend(*case, "closed")
-    assert laboratory.throughput(*case, "p-moss", "closed") == first
+    assert laboratory.throughput(*case, "search", "closed") == first
     assert laboratory.backend(*case, "closed") is backend
     assert first >= laboratory.throughput(*case, "lpt", "closed")
     assert laboratory.best("analytic", "toy", "ycsb-a", ("lpt", "grouped")) >= laboratory.mean(

@@ -87,6 +87,7 @@ def run_access_path(
     if out:
         write_report(
             out / "results.json",
+            [__name__],
             dataset=facts,
             rows=[row.as_dict() for row in rows],
             models=[score.as_dict() for score in scores],

@@ -49,9 +49,7 @@ def calibrate(
     """
     from pmoss_benchmarks.access_path.calibration import CalibrationPlan
     from pmoss_benchmarks.access_path.calibration import calibrate as run
-    from pmoss_benchmarks.evaluation import command_line
-    from pmoss_benchmarks.report import describe_machine
-    from pmoss_env import __version__
+    from pmoss_benchmarks.provenance import MEASURED, describe_machine, provenance
     from pmoss_env.envs.access_path.real import ENGINES
     from pmoss_env.errors import UnknownNameError
     from pmoss_env.files import write_atomically
@@ -105,9 +103,7 @@ def calibrate(
         console.print(found.conclusion, highlight=False)
     if out:
         report = {
-            "command": command_line(),
-            "version": __version__,
-            "machine": host,
+            **provenance(["pmoss_benchmarks.access_path.calibration"], MEASURED),
             "plan": asdict(plan),
             "engines": [found.as_dict() for found in results],
         }

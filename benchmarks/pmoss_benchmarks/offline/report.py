@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import EpisodeResult, aggregate, command_line
+from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
 from pmoss_benchmarks.offline.curves import draw_curves
 from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent, opponent_names
 from pmoss_benchmarks.offline.plan import Plan
@@ -24,8 +24,8 @@ from pmoss_benchmarks.offline.scores import (
 from pmoss_benchmarks.offline.store import HEADING, README, SUMMARY, facts_of, write_rows
 from pmoss_benchmarks.offline.tracks import TRACKS
 from pmoss_benchmarks.offline.work import best_name, to_rows
-from pmoss_benchmarks.report import describe_machine, markdown_row
-from pmoss_env import __version__
+from pmoss_benchmarks.provenance import provenance
+from pmoss_benchmarks.report import markdown_row
 from pmoss_env.baselines import SHARED_BASELINES, has_budget, knowledge_of
 from pmoss_env.files import write_atomically
 
@@ -55,9 +55,7 @@ def write_report(
         rows.setdefault((track, task), []).extend(to_rows(dict(result)))
     cells = {name: facts_of(name, result) for name, result in ordered.items()}
     summary = {
-        "command": command_line(),
-        "version": __version__,
-        "machine": describe_machine(),
+        **provenance(["pmoss_benchmarks.offline", "pmoss_agents", "pmoss_datasets"]),
         "suite": plan.name,
         "settings": plan.settings,
         "left_out": dict(left_out),

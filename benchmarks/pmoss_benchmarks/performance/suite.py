@@ -63,6 +63,7 @@ def run_performance(
     measured: list[Figure] = []
     for part in parts or PARTS:
         announce(part)
-        report.add(part, command_line(), PARTS[part](**options))
+        measure = PARTS[part]
+        report.add(part, command_line(), measure(**options), measure.__module__)
         measured += report.parts[part]
     return report, measured

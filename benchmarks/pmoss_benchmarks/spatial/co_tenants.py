@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.evaluation import bootstrap_interval
+from pmoss_benchmarks.provenance import MEASURED
 from pmoss_benchmarks.report import write_report
 from pmoss_env.backends import make_backend
 from pmoss_env.interference import possible_targets
@@ -89,7 +90,7 @@ def measure_gains(
             )
         )
     if out:
-        write_report(out, gains=[asdict(gain) for gain in gains])
+        write_report(out, [__name__], MEASURED, gains=[asdict(gain) for gain in gains])
     return gains
 
 

@@ -63,6 +63,7 @@ def run_threads(
     if out:
         write_report(
             out / "threads.json",
+            [__name__],
             seeds=seeds,
             fitted=FITTED,
             rows=[row.as_dict() for row in rows],

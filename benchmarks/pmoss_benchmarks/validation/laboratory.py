@@ -16,6 +16,8 @@ from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 from pmoss_env.workloads import load_workload
 
 FIDELITIES = ("analytic", "simulated")
+#: What stands in the place of P-MOSS's learned policy.
+SEARCH = "search"
 #: The paper's shared-nothing schedules with one core per slice, besides the learned one.
 SN_T = ("grouped", "spread", "mixed", "random")
 #: The paper's schedules whose workers share slices.
@@ -26,10 +28,12 @@ SHARED = tuple(SHARED_BASELINES)
 class Laboratory:
     """Measures what the statements are about, each combination once.
 
-    The paper's workers have unbounded queues, so the load is saturated unless told otherwise. The
-    schedule "p-moss" stands for the learned one: what local search finds with ``budget``
-    evaluations of the analytic model under closed load. (Under saturated load a search would only
-    collect queries that are cheap to serve: cores need not keep the mix of the workload then.)
+    The paper's workers have unbounded queues, so the load is saturated unless told otherwise.
+
+    No learned policy is measured. The schedule "search" stands in its place: what local search
+    finds with ``budget`` evaluations of the analytic model under closed load. (Under saturated
+    load a search would only collect queries that are cheap to serve: cores need not keep the mix
+    of the workload then.)
 
     The original's software takes longer than ours for a query, on every machine alike:
     ``overhead_cycles`` more. On one host, one thread and 30 million keys its tree does 2.0 million
@@ -129,11 +133,11 @@ class Laboratory:
         return throughput
 
     def schedule(self, machine: str, workload: str, name: str, load: str) -> Schedule:
-        """A schedule by name; "random-<n>" is the n-th draw, "p-moss" the searched one."""
+        """A schedule by name; "random-<n>" is the n-th draw, "search" the searched one."""
         key = (machine, workload, name, load)
         if key not in self._schedules:
             model = self.backend(
-                "analytic", machine, workload, "closed" if name == "p-moss" else load
+                "analytic", machine, workload, "closed" if name == SEARCH else load
             )
             assert isinstance(model, IncrementalBackend)
             plain = Context(model.machine, self.slices)
@@ -147,7 +151,7 @@ class Laboratory:
                 np.random.default_rng([self.seed, number]),
                 model,
             )
-            if name == "p-moss":
+            if name == SEARCH:
                 self._schedules[key] = local_search(context, self.budget).schedule
             else:
                 baseline = "random" if name.startswith("random-") else name
@@ -172,6 +176,17 @@ class Laboratory:
             backend.set_instance(Instance(self.seed))
             self._backends[key] = backend
         return self._backends[key]
+
+    def without_overhead(self) -> Laboratory:
+        """A laboratory with the same settings where a query costs what our own index's does."""
+        return Laboratory(
+            simulated=self.simulated,
+            slices=self.slices,
+            budget=self.budget,
+            seed=self.seed,
+            random_draws=self.random_draws,
+            overhead_cycles=0.0,
+        )
 
     def close(self) -> None:
         """Releases all backends."""

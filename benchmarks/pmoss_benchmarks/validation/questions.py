@@ -16,7 +16,7 @@ from pmoss_benchmarks.access_path.models import ModelScores, score, train
 from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
 from pmoss_benchmarks.threads import bandwidth_gap, compare, convergence, times_by_remote_share
 from pmoss_benchmarks.threads.studies import PATTERNS, settled_after
-from pmoss_benchmarks.validation.laboratory import Laboratory
+from pmoss_benchmarks.validation.laboratory import SEARCH, Laboratory
 from pmoss_benchmarks.validation.micro import (
     latency_ns,
     loaded_latency,
@@ -312,3 +312,14 @@ AnyQuestion = (
     | BandwidthGap
     | Decisions
 )
+
+
+def with_random(question: Question) -> Question | None:
+    """The question with Random in place of the search; None if it does not ask about one."""
+    if not isinstance(question, Ratio) or SEARCH not in question.first + question.others:
+        return None
+    first, others = (
+        tuple("random" if name == SEARCH else name for name in names)
+        for names in (question.first, question.others)
+    )
+    return msgspec.structs.replace(question, first=first, others=others)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from pmoss_benchmarks.report import write_report
-from pmoss_benchmarks.validation.laboratory import FIDELITIES, Laboratory
-from pmoss_benchmarks.validation.questions import AnyQuestion
+from pmoss_benchmarks.validation.laboratory import FIDELITIES, SEARCH, Laboratory
+from pmoss_benchmarks.validation.questions import AnyQuestion, with_random
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.extras import require
 from pmoss_env.files import read_toml
@@ -42,6 +42,7 @@ class Target:
         expected: the published value, in words.
         ask: gives our value from a laboratory and a fidelity; None where nothing models it.
         cause: why nothing models it, or why it may well be missed.
+        ask_random: the same with Random where ``ask`` has the search; None where it has none.
     """
 
     number: str
@@ -53,21 +54,49 @@ class Target:
     expected: str
     ask: Ask | None
     cause: str = ""
+    ask_random: Ask | None = None
+
+    def accepts(self, value: float) -> bool:
+        """Whether a value is inside the tolerance."""
+        return self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a target: our values by fidelity, and whether they are inside."""
+    """What became of a target.
+
+    Attributes:
+        target: the statement.
+        got: our values by fidelity. Where the statement is about P-MOSS, a search stands for it.
+        inside: whether the simulated value is inside the tolerance; None if nothing models it.
+        random: values by fidelity with Random in place of the search; empty if there is none.
+        without_overhead: those of ``got`` that the analytic model gives without the cycles that
+            the laboratory adds to each query; asked where a search is judged.
+    """
 
     target: Target
     got: dict[str, float]
     inside: bool | None
+    random: dict[str, float] = field(default_factory=dict)
+    without_overhead: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def random_inside(self) -> bool | None:
+        """Whether Random passes as well: then the statement tells nothing about the search."""
+        return self.target.accepts(self.random["simulated"]) if self.random else None
 
     def as_dict(self) -> dict[str, Any]:
         """For a JSON file."""
-        target = {k: v for k, v in vars(self.target).items() if k != "ask"}
-        got = {name: None if math.isnan(value) else value for name, value in self.got.items()}
-        return {**target, "got": got, "verdict": self.words}
+        target = {k: v for k, v in vars(self.target).items() if not k.startswith("ask")}
+        report = {**target, "got": _plain(self.got), "verdict": self.words}
+        if self.random:
+            report |= {
+                "judged_by": SEARCH,
+                "random": _plain(self.random),
+                "random_inside": self.random_inside,
+                "without_overhead": _plain(self.without_overhead),
+            }
+        return report
 
     @property
     def words(self) -> str:
@@ -75,6 +104,11 @@ class Verdict:
         if self.inside is None:
             return "not modelled"
         return "inside" if self.inside else "outside"
+
+
+def _plain(values: dict[str, float]) -> dict[str, float | None]:
+    """Values for JSON, which has no NaN."""
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -114,6 +148,8 @@ def read_targets(folder: Path = FOLDER) -> tuple[Target, ...]:
                 raise DescriptionError(f"{path}: number = {entry.number!r}: is there twice")
             values = {name: getattr(entry, name) for name in entry.__struct_fields__}
             values["ask"] = entry.ask and entry.ask.ask
+            beside = entry.ask and with_random(entry.ask)
+            values["ask_random"] = beside and beside.ask
             found[entry.number] = Target(**values)
     return tuple(found[number] for number in sorted(found, key=_position))
 
@@ -160,21 +196,35 @@ def validate(
     """
     require("sklearn")
     verdicts = []
+    plain = laboratory.without_overhead()
     for done, target in enumerate(targets):
         announce(target, done, len(targets))
         if target.ask is None:
             verdicts.append(Verdict(target, {}, None))
             continue
         got = {fidelity: target.ask(laboratory, fidelity) for fidelity in FIDELITIES}
-        verdicts.append(Verdict(target, got, target.low <= got["simulated"] <= target.high))
+        beside = target.ask_random
+        random = {f: beside(laboratory, f) for f in FIDELITIES} if beside else {}
+        without = {"analytic": target.ask(plain, "analytic")} if beside else {}
+        inside = target.accepts(got["simulated"])
+        verdicts.append(Verdict(target, got, inside, random, without))
+    plain.close()
     return verdicts
 
 
 @dataclass(frozen=True)
 class Validation:
-    """All verdicts, and what they come to."""
+    """All verdicts, and what they come to.
+
+    Attributes:
+        verdicts: of the statements.
+        budget: evaluations of the search that stands for P-MOSS.
+        overhead_cycles: see Laboratory.
+    """
 
     verdicts: list[Verdict]
+    budget: int
+    overhead_cycles: float
 
     @property
     def asked(self) -> int:
@@ -185,6 +235,11 @@ class Validation:
     def inside(self) -> int:
         """How many of them lie inside their tolerance."""
         return sum(bool(verdict.inside) for verdict in self.verdicts)
+
+    @property
+    def search_gates(self) -> list[Verdict]:
+        """Hard statements on P-MOSS that the search passes in its place."""
+        return [v for v in self.verdicts if v.target.gate == "hard" and v.random and v.inside]
 
     @property
     def failed(self) -> list[str]:
@@ -227,5 +282,5 @@ def run_validation(
             "budget": laboratory.budget,
             "overhead_cycles": laboratory.overhead_cycles,
         }
-        write_report(out, settings=settings, verdicts=[v.as_dict() for v in verdicts])
-    return Validation(verdicts)
+        write_report(out, [__name__], settings=settings, verdicts=[v.as_dict() for v in verdicts])
+    return Validation(verdicts, laboratory.budget, laboratory.overhead_cycles)

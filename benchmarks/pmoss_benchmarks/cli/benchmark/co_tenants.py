@@ -31,7 +31,7 @@ def co_tenants(
 
     Example: pmoss benchmark co-tenants --family busy_core --rounds 9
     """
-    from pmoss_benchmarks.report import describe_machine
+    from pmoss_benchmarks.provenance import describe_machine
     from pmoss_benchmarks.spatial.co_tenants import measure_gains
 
     if out:

@@ -95,7 +95,7 @@ def run_off_policy(plan: Plan, progress: Progress, out: Path | None = None) -> l
     progress("estimating", total, total)
     settings = {**asdict(plan), "tasks": {name: dict(env) for name, env in plan.tasks.items()}}
     if out:
-        write_report(out, settings=settings, rows=rows)
+        write_report(out, [__name__], settings=settings, rows=rows)
     return rows
 
 

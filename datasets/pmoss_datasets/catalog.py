@@ -6,10 +6,14 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pmoss_datasets.folder import DATA, METADATA, read_metadata
+from pmoss_datasets.domain import Domain, domains
+from pmoss_datasets.folder import DATA, METADATA, import_h5py, read_metadata
 from pmoss_datasets.formats.minari import MAIN
+from pmoss_datasets.interfaces import OtherData
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
 from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
@@ -62,12 +66,81 @@ def load(name: str | Path, root: str | Path | None = None) -> Dataset:
         UnknownNameError: no such id.
         DatasetError: it is damaged.
     """
+    return open_dataset(_folder_of(name, root))
+
+
+def load_data(name: str | Path, root: str | Path | None = None) -> tuple[Domain, Any]:
+    """A dataset by folder or id as load() finds it, or other data of a domain, and the domain.
+
+    Raises:
+        UnknownNameError: no such id.
+        DatasetError: it is damaged.
+    """
+    return open_data(_folder_of(name, root))
+
+
+def open_data(folder: Path) -> tuple[Domain, Any]:
+    """What lies in a folder, a ``Dataset`` or ``OtherData``, and its domain."""
+    _, metadata = read_metadata(folder)
+    form = metadata.get("format") if isinstance(metadata, dict) else None
+    for domain in domains().values():
+        if isinstance(form, str) and form in domain.formats:
+            return domain, domain.formats[form](folder)
+    dataset = open_dataset(folder)
+    return dataset.domain, dataset
+
+
+def _folder_of(name: str | Path, root: str | Path | None) -> Path:
     if not str(name).startswith("pmoss/") or Path(name).exists():
-        return open_dataset(name)
+        return Path(name)
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():
-            return open_dataset(place / name)
+            return place / name
     raise UnknownNameError("dataset", str(name), known_ids(root))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A dataset as ``pmoss datasets list`` shows it.
+
+    Attributes:
+        id: its id; of a damaged one its folder.
+        size: how many episodes, or what else it holds, or "damaged".
+        outcome: mean outcome of the episodes with its unit; empty without episodes.
+        megabytes: of all its files.
+        place: "built" or "shipped".
+    """
+
+    id: str
+    size: str
+    outcome: str
+    megabytes: float
+    place: str
+
+
+def listings(root: Path) -> list[Listing]:
+    """All datasets below a root, and those that ship, damaged ones too.
+
+    Raises:
+        MissingExtraError: h5py is not installed.
+    """
+    import_h5py()  # its lack is no damage of a dataset
+    found = []
+    for top, place in {root: "built", SHIPPED_ROOT: "shipped"}.items():
+        for folder in dataset_folders(top):
+            megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+            try:
+                domain, data = open_data(folder)
+                size, outcome = str(len(data)), ""
+                if isinstance(data, Dataset):
+                    outcome = f"{data.column(domain.outcome).mean():.1f} {domain.unit}"
+                else:
+                    size += f" {data.pieces}"
+                found.append(Listing(data.id, size, outcome, megabytes, place))
+            except PmossError:
+                name = str(folder.relative_to(top))
+                found.append(Listing(name, "damaged", "", megabytes, place))
+    return found
 
 
 def verify(folders: Sequence[Path]) -> Iterator[str]:
@@ -83,12 +156,22 @@ def verify(folders: Sequence[Path]) -> Iterator[str]:
         by_id: dict[str, list[Path]] = defaultdict(list)
         for path in paths:
             try:
-                dataset = open_dataset(path)
+                _, data = open_data(path)
             except DatasetError as error:
                 yield str(error)
                 continue
-            by_id[dataset.metadata.id].append(path)
-            yield from dataset.problems()
+            by_id[data.id].append(path)
+            yield from _problems(data)
         for id_, places in by_id.items():
             if len(places) > 1:
                 yield f"id {id_}: more than once: {', '.join(map(str, places))}"
+
+
+def _problems(data: Dataset | OtherData) -> Iterator[str]:
+    if isinstance(data, Dataset):
+        yield from data.problems()
+        return
+    try:
+        data.verify()
+    except DatasetError as error:
+        yield str(error)

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from pmoss_datasets.interfaces import Companion, Expander, Judge, Player, Rollout
+from pmoss_datasets.interfaces import Companion, Expander, Judge, OtherData, Player, Rollout
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import doors
 from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
@@ -50,7 +51,6 @@ class Domain(ABC):
         rewards: modes in which rewards can be told; the first is the usual one.
         references: names of the reference scores: what scores 0, what scores 100, and others.
         deterministic: policies that decide by what they see alone.
-        searches: policies that take a budget.
         outcome: the field of an episode that says how good it was; more is better.
         outcome_name: what that is, in words.
         unit: of the outcome.
@@ -58,6 +58,7 @@ class Domain(ABC):
         ragged: symbols of the fields' axes that may differ in length between episodes.
         fitting: metadata that datasets must agree in to be merged.
         presets: folder of committed ``tasks`` and ``tiers``, or None.
+        formats: what opens the folders of data that are no episodes, by the metadata's "format".
     """
 
     name: str
@@ -66,7 +67,6 @@ class Domain(ABC):
     rewards: tuple[str, ...]
     references: tuple[str, ...]
     deterministic: frozenset[str]
-    searches: frozenset[str] = frozenset()
     outcome: str
     outcome_name: str
     unit: str
@@ -74,6 +74,7 @@ class Domain(ABC):
     ragged: str = ""
     fitting: tuple[str, ...] = ("env_kwargs", "optional_fields")
     presets: Path | None = None
+    formats: Mapping[str, Callable[[Path], OtherData]] = MappingProxyType({})
 
     # The environment.
 
@@ -144,6 +145,10 @@ class Domain(ABC):
             UnknownNameError: there is none of this name.
             UnsupportedError: it takes no budget.
         """
+
+    def takes_budget(self, name: str) -> bool:
+        """Whether one of its policies takes a budget: it searches."""
+        return False
 
     @abstractmethod
     def check_recipe(self, recipe: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from gymnasium import spaces
@@ -89,6 +90,30 @@ class Expander(Protocol):
             last: also the observation after the last step: T + 1 rows in place of T.
             copies: False may return read-only views of what never changes.
         """
+
+
+class OtherData(Protocol):
+    """Data of a domain's own format, without episodes: what every dataset tells of itself."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def checksum(self) -> str:
+        """Of all that it holds."""
+
+    def __len__(self) -> int:
+        """How many pieces it has, of what ``pieces`` says."""
+
+    @property
+    def pieces(self) -> str:
+        """What it holds, in a word, e.g. "scans"."""
+
+    def verify(self) -> None:
+        """Reads and checks everything; raises DatasetError for the first thing that is wrong."""
 
 
 class Companion(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from dataclasses import field as dataclass_field
@@ -138,7 +139,7 @@ _JSON_KINDS: Mapping[str, type] = {"int": int, "str": str, "Mapping": dict, "tup
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metadata:
+class Metadata(ABC):
     """The contents of ``metadata.json``: what one must know to use, cite and redo a dataset.
 
     A domain adds what its episodes need by a subclass.
@@ -178,9 +179,9 @@ class Metadata:
     domain: str = FIRST_DOMAIN
 
     @property
+    @abstractmethod
     def fields(self) -> tuple[Field, ...]:
         """The fields of the data file, those that every dataset has first."""
-        raise NotImplementedError
 
     @property
     def sizes(self) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pmoss_datasets import catalog, open_dataset, suite
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_datasets.recipes import tier
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
@@ -157,3 +158,18 @@ def test_extras_are_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match="h5py"):
         CliRunner().invoke(make_app(), ["collect", str(tmp_path / "x")], catch_exceptions=False)
+
+
+def test_scans_are_data_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
+    recipe = AccessPathRecipe(combinations=2, repeats=2)
+    scans = collect_scans(recipe, tmp_path / recipe.id)
+    listed = run("datasets", "list")
+    assert f"{len(scans)} scans" in listed and "damaged" not in listed
+    told = run("datasets", "verify", tmp_path, "--rebuild", "--replay")
+    assert "1 datasets, nothing wrong" in told and "1 hold no episodes" in told
+    domain, data = catalog.load_data(recipe.id)
+    assert domain.name == "access-path" and data.checksum == scans.checksum
+    with h5py.File(tmp_path / recipe.id / "data.hdf5", "a") as file:
+        file["rows"][0] += 1
+    assert "rows: bytes differ" in run("datasets", "verify", tmp_path, code=1)

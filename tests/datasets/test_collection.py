@@ -16,6 +16,7 @@ import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_datasets.collection import about, partial_path
+from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_datasets.spatial.playing import SEARCH
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
 from pmoss_env.machines import load_machine
@@ -469,3 +470,26 @@ def test_errors_of_workers_are_the_errors_of_this_process(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown machine 'toi'"):
         collect(recipe, tmp_path / "dataset", processes=2)
     assert list(tmp_path.iterdir()) == []
+
+
+OUTSIDE = """
+from pmoss_env.baselines import MODEL, grouped, uses
+
+@uses(MODEL, asks=True)
+def deep(context, budget=3):
+    for _ in range(budget):
+        context.backend.place(grouped(context))
+    return grouped(context)
+"""
+
+
+def test_baselines_of_other_packages_collect_as_ours(install_package, tmp_path):
+    install_package("outside_search", {"pmoss.baselines": {"deep": "outside_search:deep"}}, OUTSIDE)
+    behaviours = [{"policy": "deep", "budget": 2}, {"policy": "deep"}]
+    small = {"env": TOY, "episodes": 2, "reference_episodes": 0}
+    recipe = Recipe.from_dict({**small, "behaviours": behaviours})
+    assert SPATIAL.takes_budget("deep") and "deep" in SPATIAL.policies()
+    dataset = collect(recipe, tmp_path / "x")
+    assert dataset.metadata.policy_names == ("deep-2", "deep")
+    with pytest.raises(DescriptionError, match="grouped: budget = 2: only policies that search"):
+        Recipe.from_dict({**small, "behaviours": [{"policy": "grouped", "budget": 2}]})

@@ -52,7 +52,10 @@ def named_policies(
         )
     of = find_domain(domain)
     policies: dict[str, Any] = {
-        name: of.policy(name, budget=budget if name in of.searches else None) for name in baselines
+        name: of.policy(
+            name, budget=budget if budget is not None and of.takes_budget(name) else None
+        )
+        for name in baselines
     }
     if words:
         from pmoss_agents import find_policy

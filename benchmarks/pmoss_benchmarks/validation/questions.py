@@ -6,6 +6,7 @@ fidelity. What only the simulated machine can answer is NaN in the analytic fide
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from math import nan
 from typing import Literal
@@ -27,16 +28,34 @@ from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulat
 from pmoss_env.machines import load_machine
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="question"):
+class _Abstract(msgspec.StructMeta, ABCMeta):
+    """Structs whose abstract methods must be there before one can be made."""
+
+
+class Question(
+    msgspec.Struct,
+    metaclass=_Abstract,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="question",
+):
     """What all questions have in common."""
 
+    @abstractmethod
     def ask(self, laboratory: Laboratory, fidelity: str) -> float:
-        """Our value; one that only the simulated machine can tell, unless a question says more."""
+        """Our value."""
+
+
+class Measured(Question, frozen=True):
+    """A question that only the simulated machine can answer."""
+
+    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
+        """Our value; NaN of any other fidelity."""
         return self.measure() if fidelity == "simulated" else nan
 
+    @abstractmethod
     def measure(self) -> float:
         """The value on the simulated machine."""
-        raise NotImplementedError
 
 
 class Ratio(Question, frozen=True, tag="ratio"):
@@ -117,7 +136,7 @@ class Dispatched(Question, frozen=True, tag="dispatched"):
         return laboratory.dispatched(fidelity, self.machine, self.workload, self.schedule)
 
 
-class MemoryLatency(Question, frozen=True, tag="memory-latency"):
+class MemoryLatency(Measured, frozen=True, tag="memory-latency"):
     """Latency of the memory of node ``far`` over that of ``near``, from the first node."""
 
     machine: str
@@ -129,7 +148,7 @@ class MemoryLatency(Question, frozen=True, tag="memory-latency"):
         return latency_ns(self.machine, 0, self.far) / latency_ns(self.machine, 0, self.near)
 
 
-class CoreToCore(Question, frozen=True, tag="core-to-core"):
+class CoreToCore(Measured, frozen=True, tag="core-to-core"):
     """Latency of a modified line between sockets, or chiplets of one, over that within."""
 
     machine: str
@@ -158,7 +177,7 @@ class CoreToCore(Question, frozen=True, tag="core-to-core"):
         return far / near
 
 
-class LoadedLatency(Question, frozen=True, tag="loaded-latency"):
+class LoadedLatency(Measured, frozen=True, tag="loaded-latency"):
     """The largest relative error of loaded / idle latency.
 
     Attributes:
@@ -176,7 +195,7 @@ class LoadedLatency(Question, frozen=True, tag="loaded-latency"):
         )
 
 
-class ScanBandwidth(Question, frozen=True, tag="scan-bandwidth"):
+class ScanBandwidth(Measured, frozen=True, tag="scan-bandwidth"):
     """GB/s of a scan of a node's memory by one core, or by all of the first node."""
 
     machine: str
@@ -212,7 +231,7 @@ _SCANS: Mapping[str, Callable[[Measurements], float]] = {
 }
 
 
-class ScanPaths(Question, frozen=True, tag="scan-paths"):
+class ScanPaths(Measured, frozen=True, tag="scan-paths"):
     """What scans on blades with copy engines get."""
 
     what: Literal[
@@ -229,7 +248,7 @@ class ScanPaths(Question, frozen=True, tag="scan-paths"):
         return _SCANS[self.what](Measurements())
 
 
-class LinearModels(Question, frozen=True, tag="linear-models"):
+class LinearModels(Measured, frozen=True, tag="linear-models"):
     """A score of the pair of linear models with products, on combinations held out."""
 
     what: Literal["r2", "above-best"]
@@ -249,7 +268,7 @@ class LinearModels(Question, frozen=True, tag="linear-models"):
         return score(model, agent, features[cut:], times[cut:])
 
 
-class ThreadTimes(Question, frozen=True, tag="thread-times"):
+class ThreadTimes(Measured, frozen=True, tag="thread-times"):
     """Run time of a program under one method over that under another."""
 
     program: str
@@ -264,7 +283,7 @@ class ThreadTimes(Question, frozen=True, tag="thread-times"):
         )
 
 
-class RemoteShare(Question, frozen=True, tag="remote-share"):
+class RemoteShare(Measured, frozen=True, tag="remote-share"):
     """Time with a share of remote threads over that with none."""
 
     share: float
@@ -274,7 +293,7 @@ class RemoteShare(Question, frozen=True, tag="remote-share"):
         return times_by_remote_share((0.0, self.share))[self.share]
 
 
-class BandwidthGap(Question, frozen=True, tag="bandwidth-gap"):
+class BandwidthGap(Measured, frozen=True, tag="bandwidth-gap"):
     """Local over remote bandwidth of a node's memory under mixes of reads and writes."""
 
     node: int
@@ -285,7 +304,7 @@ class BandwidthGap(Question, frozen=True, tag="bandwidth-gap"):
         return bandwidth_gap(self.node, self.shares)
 
 
-class Decisions(Question, frozen=True, tag="decisions"):
+class Decisions(Measured, frozen=True, tag="decisions"):
     """Decisions until LinUCB settles on an action, at most over the patterns."""
 
     action: int

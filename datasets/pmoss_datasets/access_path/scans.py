@@ -265,6 +265,9 @@ class AccessPathDataset:
         self._checksums = dict(checksums)
         self._columns: dict[str, npt.NDArray[Any]] = {}
 
+    #: What it holds, in a word.
+    pieces = "scans"
+
     def __len__(self) -> int:
         """Observations: one run time each."""
         return self.recipe.observations

@@ -185,33 +185,21 @@ def list_(root: Root = None) -> None:
 
     Example: pmoss datasets list
     """
-    from pmoss_datasets.catalog import dataset_folders, default_root
-    from pmoss_datasets.folder import import_h5py
-    from pmoss_datasets.storage import open_dataset
-    from pmoss_datasets.suite import SHIPPED_ROOT, suite_ids
+    from pmoss_datasets.catalog import default_root, listings
+    from pmoss_datasets.suite import suite_ids
 
     _check_root(root)
-    import_h5py()  # its lack is no damage of a dataset
     place = root or default_root()
-    rows: list[tuple[object, ...]] = []
-    found = set()
-    tops = {place: "built", SHIPPED_ROOT: "shipped"}
-    for folder, top in ((path, root_) for root_ in tops for path in dataset_folders(root_)):
-        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-        try:
-            dataset = open_dataset(folder)
-            mean = f"{dataset.column(dataset.domain.outcome).mean():.1f} {dataset.domain.unit}"
-        except PmossError:
-            rows.append((folder.relative_to(top), "damaged", "", f"{size:.2f}", tops[top]))
-            continue
-        found.add(dataset.metadata.id)
-        rows.append((dataset.metadata.id, len(dataset), mean, f"{size:.2f}", tops[top]))
+    found = listings(place)
+    rows = [
+        (each.id, each.size, each.outcome, f"{each.megabytes:.2f}", each.place) for each in found
+    ]
     columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
     # Other programs get whole lines.
     wide = console if console.is_terminal else Console(width=max(console.width, 160))
     wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
     suite = suite_ids()
-    built = found & set(suite)
+    built = {each.id for each in found} & set(suite)
     console.print(
         f"{len(built)} of the {len(suite)} of the standard suite are built; "
         "pmoss datasets build makes the others."
@@ -306,38 +294,43 @@ def verify(
     Example: pmoss datasets verify runs/data
     """
     from pmoss_datasets import suite
-    from pmoss_datasets.catalog import dataset_folders, default_root, load
+    from pmoss_datasets.catalog import dataset_folders, default_root, load_data, open_data
     from pmoss_datasets.catalog import verify as find
     from pmoss_datasets.replaying import replay as replayed
-    from pmoss_datasets.storage import open_dataset
+    from pmoss_datasets.storage import Dataset
 
     _check_root(root)
     folders = [
-        Path(path) if Path(path).exists() else load(path, root).path
+        Path(path) if Path(path).exists() else load_data(path, root)[1].path
         for path in paths or [str(root or default_root()), str(suite.SHIPPED_ROOT)]
         if paths or Path(path).exists()
     ]
     problems = list(find(folders))
     every = [folder for place in folders for folder in dataset_folders(place)]
-    for folder in every if replay and not problems else ():
-        with progress_bar(f"replaying {folder.name}") as progress:
-            problems += replayed(open_dataset(folder), progress)
+    opened = [] if problems or not (replay or rebuild) else [open_data(path)[1] for path in every]
+    played = [data for data in opened if isinstance(data, Dataset)]
+    for dataset in played if replay else ():
+        with progress_bar(f"replaying {dataset.path.name}") as progress:
+            problems += replayed(dataset, progress)
     if rebuild and not problems:
         with tempfile.TemporaryDirectory() as scratch, progress_bar("rebuilding") as progress:
-            for number, folder in enumerate(every):
-                progress(number, len(every))
+            for number, dataset in enumerate(played):
+                progress(number, len(played))
                 try:
-                    dataset = open_dataset(folder)
                     again = suite.rebuild(dataset, Path(scratch) / str(number), trusted=trust or ())
                     problems += suite.check_rebuild(dataset, again)
                 except PmossError as error:
-                    problems.append(f"{folder}: cannot be rebuilt: {error}")
-            progress(len(every), len(every))
+                    problems.append(f"{dataset.path}: cannot be rebuilt: {error}")
+            progress(len(played), len(played))
     for problem in problems:
         typer.echo(problem)
     if problems:
         raise typer.Exit(1)
     console.print(f"{len(every)} datasets, nothing wrong")
+    if only_read := len(opened) - len(played):
+        console.print(
+            f"{only_read} hold no episodes: they were read, not played or collected again"
+        )
 
 
 @datasets.command()

@@ -25,7 +25,7 @@ from pmoss_datasets.spatial.schema import (
 from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
 from pmoss_datasets.storage import Dataset
 from pmoss_env.backends import backend_class
-from pmoss_env.baselines import BASELINES, SEARCHES, make_baseline
+from pmoss_env.baselines import SEARCHES, baseline_names, has_budget, make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine
@@ -55,7 +55,6 @@ class SpatialDomain(Domain):
     rewards = ("terminal", "slice", "improvement")
     references = ("random", "search", "incumbent")
     deterministic = DETERMINISTIC
-    searches = frozenset(SEARCHES)
     outcome = "final_throughput"
     outcome_name = "final throughput"
     unit = "Mq/s"
@@ -103,22 +102,27 @@ class SpatialDomain(Domain):
         return name
 
     def policies(self) -> tuple[str, ...]:
-        """The baselines."""
-        return tuple(BASELINES)
+        """The baselines: ours first, then those of other packages."""
+        return tuple(baseline_names())
 
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A baseline as a policy."""
         return SchedulePolicy(make_baseline(name, budget=budget))
 
+    def takes_budget(self, name: str) -> bool:
+        """Whether a baseline has a parameter ``budget``."""
+        return has_budget(name)
+
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuses unknown baselines, and budgets and visits of those that do not search."""
         for behaviour in recipe.behaviours:
             policy, budget, visits = behaviour.policy, behaviour.budget, behaviour.visits
-            if not behaviour.is_imported and policy not in BASELINES:
-                raise UnknownNameError("policy", policy, [*BASELINES, "module:function"])
-            if budget is not None and policy not in SEARCHES:
+            if not behaviour.is_imported and policy not in self.policies():
+                raise UnknownNameError("policy", policy, [*self.policies(), "module:function"])
+            if budget is not None and (behaviour.is_imported or not has_budget(policy)):
                 raise DescriptionError(
-                    f"{policy}: budget = {budget}: only {', '.join(SEARCHES)} search"
+                    f"{policy}: budget = {budget}: only policies that search take one, such as "
+                    f"{', '.join(SEARCHES)}"
                 )
             if visits > 1 and policy != SEARCH:
                 raise DescriptionError(

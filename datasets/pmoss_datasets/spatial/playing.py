@@ -14,7 +14,7 @@ from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
-from pmoss_env.baselines import SEARCHES, make_baseline
+from pmoss_env.baselines import asks, make_baseline
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.policies import Policy
 from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Schedule
@@ -210,9 +210,9 @@ class SpatialPlayer:
         self, env: Any, behaviour: Behaviour, budget: int | None, rng: np.random.Generator
     ) -> Schedule:
         """The schedule that a baseline wants."""
-        asks = behaviour.policy in (*SEARCHES, "exact")
-        backend = self._backend(env) if asks else None
-        return make_baseline(behaviour.policy, budget=budget)(env.context(rng, backend))
+        baseline = make_baseline(behaviour.policy, budget=budget)
+        backend = self._backend(env) if asks(baseline) else None
+        return baseline(env.context(rng, backend))
 
     def _stray(
         self, env: Any, schedule: Schedule, epsilon: float, rng: np.random.Generator

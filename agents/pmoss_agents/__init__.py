@@ -13,7 +13,7 @@ from pmoss_env.doors import find
 from pmoss_env.errors import CheckpointError, PluginError, UnknownNameError
 
 if TYPE_CHECKING:
-    from pmoss_env.policies import Policy
+    from pmoss_datasets.policies import Policy
 
 __all__ = [
     "Agent",
@@ -113,7 +113,7 @@ def find_policy(word: str) -> Policy:
     if ":" not in word:
         return make(word)
     # Only here: it brings the baselines and the environment, which --help can do without.
-    from pmoss_env.policies import Policy
+    from pmoss_datasets.policies import Policy
 
     policy = find("policy", word, {})()
     if not isinstance(policy, Policy):

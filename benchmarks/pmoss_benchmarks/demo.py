@@ -22,19 +22,19 @@ from pmoss_agents import OfflineAgent
 from pmoss_agents import load as load_agent
 from pmoss_agents import make as make_agent
 from pmoss_benchmarks.evaluation import EpisodeResult, Summary, aggregate, evaluate, write_results
+from pmoss_benchmarks.extras import require
+from pmoss_benchmarks.measuring import measure_schedules
 from pmoss_benchmarks.provenance import MEASURED, provenance
 from pmoss_datasets import Dataset, Recipe, collect, open_dataset
+from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.viewer import draw_placement
 from pmoss_env.errors import PmossError
-from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
-from pmoss_env.measuring import measure_schedules
 from pmoss_env.pictures import new_figure, write_png
-from pmoss_env.policies import SchedulePolicy
 from pmoss_env.processes import die_with_parent
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from pmoss_benchmarks.evaluation import DEFAULT_ENV, episode_seed, make_environment
 from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.spatial.scoring import Searcher
 from pmoss_env import __version__
 from pmoss_env.backends import backend_options
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
-from pmoss_env.policies import Policy, SchedulePolicy
-from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, Schedule
 
 #: When the incumbent is put back: where it was faster than what the policy made, or in any case.

@@ -26,11 +26,11 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from pmoss_datasets.interfaces import Companion, Expander, Judge, OtherData, Player, Rollout
+from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import doors
 from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
 from pmoss_env.machines import Machine
-from pmoss_env.policies import Policy
 from pmoss_env.types import Float64Array
 
 GROUP = "pmoss.domains"

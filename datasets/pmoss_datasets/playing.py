@@ -7,9 +7,9 @@ import importlib
 import numpy as np
 
 from pmoss_datasets.domain import Player, find_domain
+from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_env.errors import DescriptionError, PmossError
-from pmoss_env.policies import Policy
 
 # Independent streams of chance under one recipe seed.
 PLAY, REFERENCE = 0, 1

@@ -29,7 +29,7 @@ class Behaviour:
 
     Attributes:
         policy: one of the domain's policies, or "module:function" of what is importable and gives
-            a ``pmoss_env.policies.Policy``, such as "pmoss_agents:load".
+            a ``pmoss_datasets.policies.Policy``, such as "pmoss_agents:load".
         weight: its share of the episodes is weight / sum of the weights.
         epsilon: probability of a random legal action in place of the policy's.
         budget: backend evaluations of a policy that searches; None: the policy's own.

@@ -10,8 +10,8 @@ import pytest
 
 import pmoss_agents
 from pmoss_agents import checkpoints, registry
+from pmoss_datasets.policies import Policy
 from pmoss_env.errors import CheckpointError, MissingExtraError, PluginError, UnknownNameError
-from pmoss_env.policies import Policy
 
 #: An agent of another package, in one file: it takes the allowed tile of the highest number.
 MINE = '''

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.baselines import (
     BASELINES,
     NOTHING,
@@ -23,7 +24,6 @@ from pmoss_env.baselines import (
 )
 from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.policies import SchedulePolicy
 
 MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
 machines = st.sampled_from(MACHINES).map(load_machine)

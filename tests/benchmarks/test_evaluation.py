@@ -17,6 +17,7 @@ from pmoss_benchmarks.evaluation import (
     write_results,
 )
 from pmoss_datasets import find_domain
+from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_env.baselines import make_baseline
 from pmoss_env.errors import (
     CheckpointError,
@@ -25,7 +26,6 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from pmoss_env.policies import Policy, SchedulePolicy
 
 KWARGS = {"machine": "toy", "slices": 12, "interference": "busy_core"}
 SEEDS = (0, 1, 2)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pmoss_benchmarks.rollouts import roll_out
+from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.policies import SchedulePolicy
 from pmoss_env.types import HardwareSnapshot
 
 TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}

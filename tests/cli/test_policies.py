@@ -7,8 +7,8 @@ import pytest
 
 import pmoss_agents
 from pmoss_benchmarks.cli.policies import named_policies, short_name
+from pmoss_datasets.policies import Policy
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
-from pmoss_env.policies import Policy
 
 CODE = """
 class First:

@@ -16,11 +16,11 @@ import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_datasets.collection import about, partial_path
+from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_datasets.spatial.playing import SEARCH
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.result_files import ResultFile
 from pmoss_env.types import COUNTER_NAMES
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}

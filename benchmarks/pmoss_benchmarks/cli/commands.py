@@ -1,10 +1,10 @@
-"""The commands of this floor: comparing, explaining, and replaying results."""
+"""The commands of this floor: measuring, comparing, explaining, and replaying results."""
 
 from __future__ import annotations
 
 import typer
 
-from pmoss_benchmarks.cli import access_path, demo, evaluation, explain, rollout
+from pmoss_benchmarks.cli import access_path, demo, evaluation, explain, measure, rollout
 from pmoss_benchmarks.cli.benchmark.commands import app as benchmark
 
 commands = typer.Typer()
@@ -15,3 +15,4 @@ commands.command(rich_help_panel="Agents")(explain.explain)
 commands.add_typer(benchmark, name="benchmark", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
 commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")
+commands.command(rich_help_panel="This host")(measure.measure)

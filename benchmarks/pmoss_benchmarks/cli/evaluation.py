@@ -9,8 +9,8 @@ import typer
 
 from pmoss_benchmarks.cli.policies import PadOption, named_policies
 from pmoss_benchmarks.cli.summaries import print_summaries
+from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import console, progress_bar
-from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 

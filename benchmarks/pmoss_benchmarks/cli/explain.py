@@ -158,7 +158,7 @@ def _episode(rows: list[Any], given: dict[str, Any]) -> Any:
 
 
 def _loaded(choice: Any, env: SpatialSchedulingEnv) -> Choice:
-    from pmoss_env.schedule_files import read_schedule
+    from pmoss_benchmarks.schedule_files import read_schedule
 
     if not isinstance(choice, Path):
         result: Choice = choice

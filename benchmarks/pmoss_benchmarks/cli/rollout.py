@@ -7,9 +7,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from pmoss_benchmarks.cli.live import round_in_words
 from pmoss_benchmarks.cli.policies import PadOption, named_policies
 from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.live import round_in_words
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
@@ -65,8 +65,8 @@ def rollout(
     Example: pmoss rollout runs/dt.safetensors --machine toy --backend simulated --undo worse
     """
     from pmoss_benchmarks.rollouts import roll_out
+    from pmoss_benchmarks.schedule_files import read_schedule, write_schedule
     from pmoss_env.machines import load_machine
-    from pmoss_env.schedule_files import read_schedule, write_schedule
 
     if out:
         check_output(out)

@@ -14,8 +14,8 @@ import numpy as np
 from pmoss_benchmarks.evaluation.results import EpisodeResult, Evaluation
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.interfaces import score_of
+from pmoss_datasets.policies import Policy
 from pmoss_env.errors import DescriptionError
-from pmoss_env.policies import Policy
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from pmoss_benchmarks.explaining.differences import Comparison, Run, compare
 from pmoss_benchmarks.explaining.rows import Row
+from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.spatial import scoring
 from pmoss_env.baselines.context import Baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.policies import Policy, SchedulePolicy
 from pmoss_env.types import Schedule
 
 #: A schedule itself, an agent, a baseline, or a row of a result file.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
+from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
     OfflineCell,
@@ -22,7 +23,6 @@ from pmoss_benchmarks.offline.store import PARTIAL, finished
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.offline.work import OfflineWork
 from pmoss_datasets.suite import load_task, obtain
-from pmoss_env.extras import require
 
 #: progress(stage, done, total).
 Progress = Callable[[str, int, int], None]

@@ -21,13 +21,13 @@ from pmoss_benchmarks.offline.plan import (
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.offline.training import trained
 from pmoss_datasets.interfaces import score_of
+from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.scoring import SpatialJudge
 from pmoss_datasets.suite import load_task
 from pmoss_env.baselines import SHARED_BASELINES, asks, has_budget, make_baseline
 from pmoss_env.baselines.exact import MOST_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
-from pmoss_env.policies import SchedulePolicy
 
 
 def best_name(agent: str) -> str:

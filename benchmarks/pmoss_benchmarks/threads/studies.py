@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
+from pmoss_benchmarks.extras import require
 from pmoss_env.envs.threads import INPUT_NAMES, ThreadProgram, ThreadSchedulingEnv, load_program
 from pmoss_env.envs.threads.server import Sample, SimulatedServer
-from pmoss_env.extras import require
 from pmoss_env.machines import Machine, load_machine
 
 MACHINE = "xeon-6240m-optane"

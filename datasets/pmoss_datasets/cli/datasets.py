@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import console, progress_bar, table
-from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pmoss_datasets.domain import Companion, Domain, Rollout
+from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played
@@ -29,7 +30,6 @@ from pmoss_env.baselines import SEARCHES, baseline_names, has_budget, make_basel
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.policies import Policy, SchedulePolicy
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 
 #: Arguments besides machine, workload, load, ... that change what a dataset holds.

@@ -10,13 +10,13 @@ import numpy as np
 
 from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
+from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.baselines import asks, make_baseline
 from pmoss_env.errors import DatasetError, UnsupportedError
-from pmoss_env.policies import Policy
 from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"

@@ -14,10 +14,10 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.interfaces import Companion, Rollout
+from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
-from pmoss_env.policies import Policy, SchedulePolicy
 from pmoss_env.types import Schedule
 
 #: Of an environment's reset, e.g. ``{"incumbent": schedule}``.

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.domain import Companion, Domain, Judge, Rollout
+from pmoss_datasets.policies import Policy
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played, first_wrong
@@ -27,7 +28,6 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.policies import Policy
 from pmoss_env.types import Float64Array
 
 

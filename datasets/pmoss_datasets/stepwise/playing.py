@@ -13,12 +13,12 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.interfaces import Rollout, See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
+from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.stepwise.policies import legal
 from pmoss_datasets.stepwise.schema import StepEpisode
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
-from pmoss_env.policies import Policy
 from pmoss_env.types import Int8Array
 
 

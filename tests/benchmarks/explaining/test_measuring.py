@@ -10,11 +10,11 @@ from pmoss_benchmarks.evaluation import DEFAULT_ENV, evaluate, make_environment,
 from pmoss_benchmarks.explaining.measuring import explain
 from pmoss_benchmarks.explaining.rows import names_row, read_row
 from pmoss_benchmarks.rollouts import roll_out
+from pmoss_benchmarks.schedule_files import read_schedule, write_schedule
+from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.baselines import make_baseline
 from pmoss_env.errors import DatasetError, ScheduleError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.policies import SchedulePolicy
-from pmoss_env.schedule_files import read_schedule, write_schedule
 from pmoss_env.types import Schedule
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmoss_benchmarks.cli.live import round_in_words
+from pmoss_benchmarks.cli.tasks import index_and_workload
 from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.live import round_in_words
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
-from pmoss_env.cli.tasks import index_and_workload
 
 if TYPE_CHECKING:
     from pmoss_env.backends import Backend
@@ -80,8 +80,8 @@ def measure(
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
+    from pmoss_benchmarks.measuring import measure_rounds, measure_schedules
     from pmoss_env.backends import make_backend
-    from pmoss_env.measuring import measure_rounds, measure_schedules
 
     if out:
         check_output(out)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pmoss_datasets.result_files import ResultFile, packed, unpacked
 from pmoss_env.errors import DatasetError
-from pmoss_env.result_files import ResultFile, packed, unpacked
 
 HEADER = {"kind": "test", "env": {"slices": 4}, "tuple": (1, 2)}
 
@@ -124,7 +124,7 @@ def test_one_command_at_a_time_writes_a_file(tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pmoss_env.result_files import ResultFile
+from pmoss_datasets.result_files import ResultFile
 file = ResultFile(Path(sys.argv[1]), {"kind": "test"}, key=("a",))
 for number in range(3):
     file.append({"a": number})

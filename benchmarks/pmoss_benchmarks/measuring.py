@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.result_files import ResultFile
 from pmoss_env import __version__
 from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot
 
 

@@ -75,6 +75,11 @@ def test_it_measures_in_another_process() -> None:
         Instance(3, (CoTenant("busy_core", int(backend.machine.workers[0]), 0.5),))
     )
     snapshot = backend.measure(schedule_for(backend), seed=5)
+    for _ in range(100):
+        if rounds:
+            break
+        # On a busy host a measurement may end before the first of its rounds.
+        snapshot = backend.measure(schedule_for(backend), seed=5)
     assert backend.process_id not in (None, os.getpid())
     assert snapshot.throughput > 0
     assert loaded[-1] == 10_000

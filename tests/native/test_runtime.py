@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,13 +153,21 @@ def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:
 def test_an_interrupt_ends_a_measurement_and_its_threads(
     runner: _native.Runner, arguments: dict[str, Any]
 ) -> None:
-    arguments["seconds"] = 60.0
-    # From outside of the measuring thread, and without a callback that Python could look in.
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    arguments["seconds"] = 3600.0
+    threads = Path("/proc/self/task")
+
+    def interrupt(before: int) -> None:
+        # From outside of the measuring thread, and without a callback that Python could look in.
+        while len(list(threads.iterdir())) <= before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    # With this one; the measurement then adds its own.
+    interrupter = threading.Thread(target=interrupt, args=(len(list(threads.iterdir())) + 1,))
     with pytest.raises(KeyboardInterrupt):
+        interrupter.start()
         runner.measure(**arguments)
-    timer.join()
+    interrupter.join()
     # Nothing is left running: the next measurement works.
     assert runner.measure(**{**arguments, "seconds": 0.3})["completed"] > 0
 

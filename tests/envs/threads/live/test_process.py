@@ -112,7 +112,7 @@ def test_the_rate_limit_holds():
         assert [server.move(thread, 0) for thread in threads[:3]] == [True, False, False]
         assert server.report.refused == {"more moves than the rate limit allows": 2}
         server.close()
-        server = server_on(child.pid, moves_per_second=100.0)
+        server = server_on(child.pid, moves_per_second=100.0, seconds_between_moves=3600.0)
         server.advance(0.2)
         assert server.move(threads[0], 0)
         assert not server.move(threads[0], 1)

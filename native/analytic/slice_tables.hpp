@@ -30,6 +30,12 @@ struct LeftSums {
   double waits = 0, fetched = 0, dirtied = 0;
 };
 
+/// The nearest number in [low, high]; `low` for what is no number, which std::clamp would let pass
+/// into an index.
+inline double within(double x, double low, double high) {
+  return x > low ? std::min(x, high) : low;
+}
+
 /// Points lie evenly on the logarithm of time, from 1/64 of a query of the workload to 2^38 of
 /// them.
 class SliceTables {
@@ -52,7 +58,7 @@ class SliceTables {
   }
   /// The nearest that the tables have.
   static TablePosition position(double point) {
-    const double inside = std::clamp(point, 0.0, static_cast<double>(points - 1));
+    const double inside = within(point, 0.0, static_cast<double>(points - 1));
     TablePosition at;
     at.point = std::min(static_cast<std::size_t>(inside), points - 2);
     const double t = inside - static_cast<double>(at.point);
@@ -120,7 +126,7 @@ double point_where(Sum sum, double wanted, double start) {
   constexpr auto last = static_cast<int>(SliceTables::points) - 1;
   int low = -1, high = last + 1;  // the sum is below `wanted` at low, and not at high
   TableSum below, above;
-  int at = static_cast<int>(std::clamp(start, 0.0, static_cast<double>(last)));
+  int at = static_cast<int>(within(start, 0.0, static_cast<double>(last)));
   while (high - low > 1) {
     const TableSum here = sum(static_cast<double>(at));
     const bool reached = here.value >= wanted;
@@ -130,7 +136,7 @@ double point_where(Sum sum, double wanted, double start) {
     const double far = here.slope > 0.0 && here.value > 0.0
                            ? portable::log(wanted / here.value) * here.value / here.slope
                            : 0.0;
-    const int step = static_cast<int>(std::clamp(std::abs(far) + 0.5, 1.0, 64.0));
+    const int step = static_cast<int>(within(std::abs(far) + 0.5, 1.0, 64.0));
     at = reached ? std::max(at - step, low + 1) : std::min(at + step, high - 1);
   }
   if (low < 0) return 0.0;
@@ -143,7 +149,7 @@ double point_where(Sum sum, double wanted, double start) {
   for (int step = 0; step < 4; ++step) {
     const double value = below.value + t * (below.slope + t * (b + t * a));
     const double slope = below.slope + t * (2.0 * b + 3.0 * t * a);
-    if (slope > 0.0) t = std::clamp(t + (wanted - value) / slope, 0.0, 1.0);
+    if (slope > 0.0) t = within(t + (wanted - value) / slope, 0.0, 1.0);
   }
   return low + t;
 }

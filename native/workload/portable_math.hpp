@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace pmoss::portable {
 
@@ -37,8 +38,12 @@ inline double log1p_ratio_small(double x) noexcept {
   return 2.0 * sum / (2.0 + x);
 }
 
-/// exp(x) for |x| < 708, relative error below 4e-16.
+/// exp(x), relative error below 4e-16 for |x| < 708; 0 below and infinite above that.
 inline double exp(double x) noexcept {
+  // Beyond, the exponent would wrap around to a negative or undefined number.
+  if (x <= -708.0) return 0.0;
+  if (x >= 709.0) return std::numeric_limits<double>::infinity();
+  if (std::isnan(x)) return x;
   constexpr double ln2_high = 0x1.62e42fefa3800p-1;
   constexpr double ln2_low = 0x1.ef35793c76730p-45;
   const double k = std::floor(x * 1.4426950408889634 + 0.5);

@@ -27,6 +27,11 @@ TEST(PortableMath, AgreesWithTheLibrary) {
   EXPECT_EQ(portable::log1p_ratio(0.0), 1.0);
   EXPECT_EQ(portable::log(1.0), 0.0);
   EXPECT_EQ(portable::exp(0.0), 1.0);
+  EXPECT_EQ(portable::exp(-709.5), 0.0);
+  EXPECT_EQ(portable::exp(-1e300), 0.0);
+  EXPECT_EQ(portable::exp(-std::numeric_limits<double>::infinity()), 0.0);
+  EXPECT_EQ(portable::exp(1e300), std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(portable::exp(std::numeric_limits<double>::quiet_NaN())));
 }
 
 TEST(Zeta, MatchesTheSum) {

@@ -1,38 +1,133 @@
-"""Writing files so that a reader never sees half of one, and reading TOML with errors that help."""
+"""Writing files so that a reader never sees half of one, and reading those of others safely.
+
+What is read may be anything: a pipe that never ends, a device, a bomb of brackets. Readers here
+take regular files up to a size, and give nothing but OSError and ValueError.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import tempfile
+import re
+import stat
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 T = TypeVar("T")
+
+#: Bytes of a file of settings, such as a machine's or an agent's: thousands of times the usual.
+MOST_SETTINGS = 4 << 20
+#: Bytes of a text that is read whole.
+MOST_TEXT = 1 << 30
+#: Bytes of a JSON document, which takes some tens of times as much memory.
+MOST_JSON = 64 << 20
+#: Parts of a TOML key; the parser's time grows with their square.
+_MOST_PARTS = 32
+_LONG_KEY = re.compile(
+    r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
+    rf"{{{_MOST_PARTS}}}"
+)
+
+
+def open_regular(path: str | Path) -> int:
+    """A descriptor to read a file from; it is no pipe, socket, device or folder.
+
+    Raises:
+        OSError: it cannot be opened, or is none; names the path.
+    """
+    # Without O_NONBLOCK a pipe that nobody writes is waited for.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        what = "is a folder" if stat.S_ISDIR(mode) else "is no regular file"
+        raise OSError(0, f"{what}: only regular files are read", str(path))
+    return file
+
+
+def check_regular(path: str | Path) -> None:
+    """Refuses what open_regular() refuses: OSError."""
+    os.close(open_regular(path))
+
+
+def read_bytes(path: str | Path, most: int = MOST_TEXT) -> bytes:
+    """The contents of a regular file.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or has more than ``most`` bytes.
+    """
+    with os.fdopen(open_regular(path), "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(0, f"has more than {most} bytes: too many for such a file", str(path))
+    return data
+
+
+def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
+    """The same as UTF-8; a ValueError if it is none."""
+    return read_bytes(path, most).decode("utf-8").replace("\r\n", "\n")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a JSON text says; a ValueError for every text that is none, or is nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
+
+
+def read_json(path: str | Path, most: int = MOST_JSON) -> Any:
+    """What a JSON file says; OSError or ValueError."""
+    return parse_json(read_bytes(path, most))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What a TOML text says; a ValueError for every text that is none, or is nested too deep."""
+    if _LONG_KEY.search(text):
+        raise ValueError(f"has a key of more than {_MOST_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Writes a file under a temporary name beside ``path`` and renames it.
 
     A failure (a full disk, Ctrl-C, a kill) leaves what was there before.
+
+    Raises:
+        OSError: it cannot be written; names ``path``.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        target.parent.mkdir(parents=True, exist_ok=True)
+        name = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}")
+        # The mode that the user's umask gives to every new file.
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, target)
+        except BaseException:
+            with suppress(OSError):
+                name.unlink()
+            raise
+    except OSError as error:
+        name_path(error, target)
+
+
+def name_path(error: OSError, path: str | Path) -> NoReturn:
+    """Raises the same error with the path that the user knows: "No space left" names none."""
+    raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def read_toml(path: str | Path, build: Callable[[dict[str, Any]], T]) -> T:
@@ -42,10 +137,12 @@ def read_toml(path: str | Path, build: Callable[[dict[str, Any]], T]) -> T:
         DescriptionError: names the file and, where ``build`` says so, the key and the reason.
     """
     try:
-        return build(tomllib.loads(Path(path).read_text()))
+        values = parse_toml(read_text(path, MOST_SETTINGS))
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
+    try:
+        return build(values)
     except (DescriptionError, UnknownNameError) as error:
         raise DescriptionError(f"{path}: {error}") from error

@@ -6,6 +6,8 @@ vocabulary below.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -106,6 +108,22 @@ class Schedule:
         return hash((self.cores.tobytes(), self.nodes.tobytes(), self.routing, self.data))
 
 
+#: Queries in flight per worker, far more than any server has.
+MOST_OUTSTANDING = 1_000_000
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def plain_number(text: str) -> float | None:
+    """The finite number that a text writes in the digits 0 to 9; None if it is none.
+
+    Python itself also takes "1_000" and the digits of other scripts.
+    """
+    if not _NUMBER.fullmatch(text.strip(" \t")):
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
 @dataclass(frozen=True)
 class LoadRegime:
     """How load is offered.
@@ -130,16 +148,14 @@ class LoadRegime:
         if text == "closed":
             return cls("closed")
         count = text.removeprefix("closed:")
-        if count != text and count.isascii() and count.isdigit() and int(count) > 0:
+        whole = count.isascii() and count.isdigit() and len(count) < 10
+        if count != text and whole and 0 < int(count) <= MOST_OUTSTANDING:
             return cls("closed", outstanding_per_worker=int(count))
         if text == "saturated":
             return cls("saturated")
         if text.startswith("open:"):
-            try:
-                rate = float(text.removeprefix("open:"))
-            except ValueError:
-                rate = float("nan")
-            if np.isfinite(rate) and rate > 0:
+            rate = plain_number(text.removeprefix("open:"))
+            if rate is not None and rate > 0:
                 return cls("open", offered_mq_per_s=rate)
         raise UnknownNameError(
             "load",

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pmoss_env import __version__
 from pmoss_env.errors import CheckpointError, MissingExtraError
-from pmoss_env.files import write_atomically
+from pmoss_env.files import check_regular, parse_json, write_atomically
 
 Array = npt.NDArray[Any]
 
@@ -89,6 +89,10 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     path = Path(path)
     if not path.exists():
         raise CheckpointError(f"{path}: does not exist")
+    try:
+        check_regular(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     return _read_npz(path) if zipfile.is_zipfile(path) else _read_safetensors(path)
 
 
@@ -142,7 +146,7 @@ def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def _header(path: Path, text: str | bytes) -> dict[str, Any]:
     try:
-        header = json.loads(text)
+        header = parse_json(text)
     except ValueError as error:
         raise CheckpointError(f"{path}: its header is no JSON: {error}") from error
     if not isinstance(header, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable
 from dataclasses import fields
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_env.errors import DescriptionError
+from pmoss_env.files import MOST_SETTINGS, parse_toml, read_text
 
 CONFIGS = Path(__file__).parent / "configs"
 #: More threads than any machine has use for; far more of them end the process.
@@ -35,7 +35,7 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
     if path.suffix != ".toml":
         path = CONFIGS / f"{name}.toml"
     try:
-        values = tomllib.loads(path.read_text())
+        values = parse_toml(read_text(path, MOST_SETTINGS))
     except OSError as error:
         known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
         raise DescriptionError(

@@ -13,7 +13,7 @@ from typing import Any
 from pmoss_benchmarks.provenance import MEASURED, MODELLED, code_of, describe_machine, provenance
 from pmoss_env import __version__
 from pmoss_env.errors import DescriptionError
-from pmoss_env.files import write_atomically
+from pmoss_env.files import read_json, write_atomically
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Report:
         if path is None or not path.exists():
             return
         try:
-            content = json.loads(path.read_text())
+            content = read_json(path)
             for name, part in content["parts"].items():
                 self._commands[name] = part["command"]
                 self._code[name] = part.get("code", {})

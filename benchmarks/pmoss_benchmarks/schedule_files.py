@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.errors import ScheduleError
-from pmoss_env.files import write_atomically
+from pmoss_env.files import read_json, write_atomically
 from pmoss_env.machines import Machine
 from pmoss_env.types import Schedule
 
@@ -32,11 +32,15 @@ def read_schedule(path: str | Path, machine: Machine) -> Schedule:
         ScheduleError: the file cannot be read, or holds no schedule for this machine; names both.
     """
     try:
-        plain = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        plain = read_json(path)
+    except OSError as error:
+        raise ScheduleError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise ScheduleError(f"{path}: cannot be read: {error}") from error
     if not isinstance(plain, dict) or "cores" not in plain:
         raise ScheduleError(f"{path}: must be a JSON object with 'cores', the core of each slice")
+    if plain.get("format", FORMAT) != FORMAT:
+        raise ScheduleError(f"{path}: format = {plain['format']!r}: must be {FORMAT!r}")
     if unknown := sorted(set(plain) - {"format", *_KEYS}):
         raise ScheduleError(f"{path}: {unknown[0]!r}: unknown; known are {', '.join(_KEYS)}")
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.errors import DatasetError, MissingExtraError
+from pmoss_env.files import MOST_JSON, check_regular, parse_json, read_text
 
 if TYPE_CHECKING:
     import h5py
 
 DATA = "data.hdf5"
 METADATA = "metadata.json"
+#: How many times its file the arrays of a file may be. Zeros reach a thousand, episodes a dozen.
+_MOST_RATIO = 200
+#: Bytes that no ratio is asked of.
+_SMALL = 64 << 20
+#: Groups within groups.
+_MOST_DEEP = 8
 
 
 def import_h5py() -> Any:
@@ -32,6 +39,69 @@ def import_h5py() -> Any:
     except ImportError as error:
         raise MissingExtraError("h5py", "datasets") from error
     return h5py
+
+
+@contextmanager
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file to read; OSError for pipes, devices and what else is no regular file."""
+    h5py = import_h5py()
+    check_regular(path)
+    with h5py.File(path, "r") as file:
+        yield file
+
+
+def check_arrays(file: h5py.File, names: Iterable[str]) -> None:
+    """Refuses arrays that lie in other files, or that declare more than the file can hold.
+
+    Args:
+        file: to be read.
+        names: of its arrays that will be read; all must be there.
+
+    Raises:
+        DatasetError: names file, array and sizes.
+    """
+    h5py = import_h5py()
+    room = max(_SMALL, _MOST_RATIO * Path(file.filename).stat().st_size)
+    total = 0
+    for name in names:
+        parts = name.split("/")
+        links = [file.get("/".join(parts[: i + 1]), getlink=True) for i in range(len(parts))]
+        array = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
+        if not isinstance(array, h5py.Dataset) or array.is_virtual or array.external is not None:
+            raise DatasetError(f"{file.filename}: {name}: must be an array of this file itself")
+        block = math.prod(array.chunks or (0,)) * array.dtype.itemsize
+        total += array.size * array.dtype.itemsize
+        if total > room or block > max(_SMALL, array.nbytes):
+            raise DatasetError(
+                f"{file.filename}: {name}: declares {array.nbytes} bytes: no file of this size "
+                "holds so much"
+            )
+
+
+def refuse_foreign_links(path: Path) -> None:
+    """Refuses an HDF5 file with links or arrays that lie in other files.
+
+    Raises:
+        DatasetError: names file and object.
+        OSError: it is no regular file, or no HDF5 file.
+    """
+    h5py = import_h5py()
+
+    def visit(group: Any, deep: int) -> None:
+        for name in group:
+            place = f"{group.name.rstrip('/')}/{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise DatasetError(f"{path}: {place}: is a link, which is not followed")
+            found = group[name]
+            if isinstance(found, h5py.Dataset):
+                check_arrays(file, [place.lstrip("/")])
+            elif isinstance(found, h5py.Group) and deep < _MOST_DEEP:
+                visit(found, deep + 1)
+            else:
+                raise DatasetError(f"{path}: {place}: is no array, or nested too deep")
+
+    with open_hdf5(path) as file:
+        visit(file, 0)
 
 
 def checksum(array: npt.NDArray[Any]) -> str:
@@ -72,11 +142,13 @@ def read_metadata(path: Path) -> tuple[str, Any]:
     """The text of a dataset's metadata and what it says; raises DatasetError naming the file."""
     where = path / METADATA
     try:
-        text = where.read_text()
-        return text, json.loads(text)
+        text = read_text(where, MOST_JSON)
+        return text, parse_json(text)
     except FileNotFoundError as error:
         raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise DatasetError(f"{where}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise DatasetError(f"{where}: cannot be read: {error}") from error
 
 

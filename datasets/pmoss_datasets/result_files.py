@@ -13,6 +13,7 @@ import fcntl
 import json
 import logging
 import os
+import stat
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +62,10 @@ class ResultFile:
         self._end = 0
         self._synced = time.monotonic()
         if path is not None and path.exists():
-            self._file = self._locked()
+            try:
+                self._file = self._locked()
+            except OSError as error:
+                raise DatasetError(f"{path}: cannot be opened: {error.strerror}") from error
             try:
                 self._read()
             except BaseException:
@@ -124,9 +128,14 @@ class ResultFile:
 
     def _locked(self) -> int:
         assert self.path is not None
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
         try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise DatasetError(f"{self.path}: is no regular file")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except DatasetError:
+            os.close(file)
+            raise
         except OSError as error:
             os.close(file)
             raise DatasetError(f"{self.path}: another command is writing it") from error

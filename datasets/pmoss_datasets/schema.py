@@ -18,7 +18,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.errors import DatasetError
+from pmoss_datasets.checked import check
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.types import BoolArray
 
 Array = npt.NDArray[Any]
@@ -27,7 +28,7 @@ Array = npt.NDArray[Any]
 SCHEMA_VERSION = 3
 FORMAT = "pmoss-dataset"
 #: ``pmoss/<task>/<tier>-v<version>``; also a legal Minari id.
-ID_PATTERN = re.compile(r"pmoss/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v\d+")
+ID_PATTERN = re.compile(r"pmoss/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v[0-9]+")
 #: The domain of metadata and recipes that name none: those of before there were others.
 FIRST_DOMAIN = "spatial"
 
@@ -134,10 +135,6 @@ class Played:
         )
 
 
-#: What each annotation of Metadata is in JSON.
-_JSON_KINDS: Mapping[str, type] = {"int": int, "str": str, "Mapping": dict, "tuple": list}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metadata(ABC):
     """The contents of ``metadata.json``: what one must know to use, cite and redo a dataset.
@@ -197,15 +194,17 @@ class Metadata(ABC):
         """Reads what to_json() wrote; raises DatasetError naming the file and the key."""
         check_version(data, where)
         data = {"domain": FIRST_DOMAIN, **data}
-        values: dict[str, Any] = {}
-        for field in fields(cls):
-            if field.name not in data:
-                raise DatasetError(f"{where}: {field.name}: is missing")
-            value = data[field.name]
-            kind = _JSON_KINDS[str(field.type).partition("[")[0]]
-            if not isinstance(value, kind):
-                raise DatasetError(f"{where}: {field.name} = {value!r}: has the wrong type")
-            values[field.name] = tuple(value) if isinstance(value, list) else value
+        names = [field.name for field in fields(cls)]
+        for name in names:
+            if name not in data:
+                raise DatasetError(f"{where}: {name}: is missing")
+        values: dict[str, Any] = {name: data[name] for name in names}
+        try:
+            check(cls, values)
+        except DescriptionError as error:
+            raise DatasetError(f"{where}: {error}") from error
+        for name, value in values.items():
+            values[name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
 

@@ -21,9 +21,10 @@ from pmoss_datasets.domain import Domain, Expander, find_domain
 from pmoss_datasets.folder import (
     DATA,
     METADATA,
+    check_arrays,
     check_target,
     checksum,
-    import_h5py,
+    open_hdf5,
     read_metadata,
     whole_folder,
     whole_hdf5,
@@ -137,7 +138,6 @@ def open_dataset(path: str | Path) -> Dataset:
             the other one.
     """
     path = Path(path)
-    h5py = import_h5py()
     text, raw = read_metadata(path)
     metadata = _metadata_of(raw, path / METADATA)
     for problem in metadata_problems(metadata, stored=True):
@@ -146,7 +146,7 @@ def open_dataset(path: str | Path) -> Dataset:
     if not where.is_file():
         raise DatasetError(f"{where}: is missing")
     try:
-        with h5py.File(where, "r") as file:
+        with open_hdf5(where) as file:
             if file.attrs.get("format") != FORMAT:
                 raise DatasetError(f"{where}: is an HDF5 file, but not of a {FORMAT}")
             version = int(file.attrs["schema_version"])
@@ -163,6 +163,7 @@ def open_dataset(path: str | Path) -> Dataset:
             for field in metadata.fields:
                 if field.name not in file:
                     raise DatasetError(f"{where}: {field.name}: is missing")
+            check_arrays(file, [field.name for field in metadata.fields])
             sizes = sizes_of(metadata, {f.name: file[f.name].shape for f in metadata.fields})
             for field in metadata.fields:
                 shape = field_shape(field, metadata, sizes)
@@ -372,9 +373,8 @@ class Dataset:
 
     def _read(self, name: str) -> Array:
         where = self.path / DATA
-        h5py = import_h5py()
         try:
-            with h5py.File(where, "r") as file:
+            with open_hdf5(where) as file:
                 array: Array = file[name][()]
         except Exception as error:
             raise DatasetError(
@@ -392,9 +392,8 @@ class Dataset:
 
     def _codes(self, name: str) -> Array | None:
         """(N,) what _episode_codes() gave when the field was written; None if damaged."""
-        h5py = import_h5py()
         try:
-            with h5py.File(self.path / DATA, "r") as file:
+            with open_hdf5(self.path / DATA) as file:
                 codes: Array = file[f"codes/{name}"][()]
         except Exception:
             return None
@@ -402,9 +401,8 @@ class Dataset:
 
     def _first_unreadable(self, name: str) -> str:
         """Which episodes the first damaged block of a field holds."""
-        h5py = import_h5py()
         try:
-            with h5py.File(self.path / DATA, "r") as file:
+            with open_hdf5(self.path / DATA) as file:
                 for first in range(0, len(self), BLOCK):
                     try:
                         file[name][first : first + BLOCK]

@@ -81,6 +81,8 @@ def metadata_problems(metadata: Metadata, *, stored: bool) -> Iterator[str]:
             _is_number(score.get(key)) for key in ("mean", "std", "n")
         ):
             yield f"reference_scores: {name} = {score!r}: must hold the numbers mean, std and n"
+        elif not (is_whole(score["n"]) and score["n"] >= 1 and score["std"] >= 0):
+            yield f"reference_scores: {name} = {score!r}: n must be at least 1, std at least 0"
     headroom = metadata.headroom
     for name in ("headroom", "simulated_headroom") if headroom else ():
         if not _is_number(headroom.get(name)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.errors import DescriptionError
+from pmoss_env.files import check_regular
 from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
@@ -158,6 +159,10 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
             hot_fraction=workload.hot_fraction,
             drift=workload.drift,
         )
+    except OSError as error:
+        raise DescriptionError(
+            f"workload {workload.name!r}: {path}: cannot be read: {error.strerror}"
+        ) from error
     except ValueError as error:
         raise DescriptionError(f"workload {workload.name!r}: {error}") from error
 
@@ -179,4 +184,5 @@ def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
 @lru_cache(maxsize=4)
 def _sorted_keys(path: str) -> _native.SortedKeyFile:
     """The keys of a file, checked once per process."""
+    check_regular(path)
     return _native.SortedKeyFile(path)

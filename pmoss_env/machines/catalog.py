@@ -52,7 +52,7 @@ def _load(name: str) -> Machine:
         return describe_host()
     if name.startswith(PREFIX):
         seed = name.removeprefix(PREFIX)
-        if not (seed.isascii() and seed.isdigit()):
+        if not (seed.isascii() and seed.isdigit() and len(seed) <= 20):
             raise UnknownNameError("machine", name, ["random:0", "random:1"])
         return random_machine(int(seed))
     return Machine.from_toml(Path(name))

@@ -45,7 +45,7 @@ class Kind:
 
     unit: str
     least: float = 1e-9
-    most: float = math.inf
+    most: float = 1e9
     whole: bool = False
     forms: tuple[str, ...] = ("number",)
 
@@ -102,14 +102,14 @@ PARAMETERS: Mapping[str, Kind] = {
     "tlb_pages": Kind("pages", least=1.0, whole=True),
     "tlb_ns": _NOT_NEGATIVE_NS,
     "page_walk_ns": _NOT_NEGATIVE_NS,
-    "page_bytes": Kind("B", least=64.0, whole=True),
+    "page_bytes": Kind("B", least=64.0, most=2.0**40, whole=True),
     "dispatch_ns": _NOT_NEGATIVE_NS,  # what a router takes to hand out a query
     # What thread scheduling needs to know of a machine with slow memory (nodes without cores).
     "turbo_ghz": Kind("GHz"),  # of a core that only waits
     "page_fault_ns": _NOT_NEGATIVE_NS,  # a minor fault, at the base clock
     "slow_read_ns": _NS,  # a line of a sequential read, from the own socket
     "slow_write_ns": _NS,  # a line written past the caches, from the own socket
-    "slow_granule_bytes": Kind("B", least=64.0, whole=True),
+    "slow_granule_bytes": Kind("B", least=64.0, most=2.0**40, whole=True),
     # Of another socket's slow memory / of the own: latencies and bandwidths.
     "slow_remote_read_ratio": Kind("1", least=1.0),
     "slow_remote_write_ratio": Kind("1", least=1.0),

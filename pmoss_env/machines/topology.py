@@ -11,6 +11,8 @@ import numpy as np
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Int32Array
 
+#: More cores, tiles or nodes than any server has; matrices grow with their square.
+MOST_CORES, MOST_NODES = 8192, 1024
 ROLES = ("worker", "router", "sweeper")
 _KEYS = {
     "sockets",
@@ -113,6 +115,11 @@ def _sockets(topology: Mapping[str, Any]) -> list[int]:
     if "socket_of_node" not in topology:
         sockets = _count(topology, "sockets")
         nodes_per_socket = _count(topology, "nodes_per_socket")
+        if sockets * nodes_per_socket > MOST_NODES:
+            raise DescriptionError(
+                f"topology.sockets = {sockets} of {nodes_per_socket} nodes: must be at most "
+                f"{MOST_NODES} nodes in all"
+            )
         return [node // nodes_per_socket for node in range(sockets * nodes_per_socket)]
     for key in ("sockets", "nodes_per_socket"):
         if key in topology:
@@ -151,6 +158,10 @@ def _cores_per_node(topology: Mapping[str, Any], nodes: int) -> list[int]:
             raise DescriptionError(
                 f"topology.memory_only: node {node} has {count} cores in topology.cores_per_node"
             )
+    if sum(per_node) > MOST_CORES:
+        raise DescriptionError(
+            f"topology.cores_per_node: {sum(per_node)} cores in all: must be at most {MOST_CORES}"
+        )
     if sum(per_node) == 0:
         raise DescriptionError("topology.memory_only: leaves no node with cores")
     return per_node
@@ -160,6 +171,8 @@ def _grid(topology: Mapping[str, Any], cores: int) -> tuple[int, int]:
     grid = topology.get("grid")
     if not (isinstance(grid, list) and len(grid) == 2 and all(_is_count(v) for v in grid)):
         raise DescriptionError(f"topology.grid = {grid!r}: must be [rows, columns]")
+    if grid[0] * grid[1] > MOST_CORES:
+        raise DescriptionError(f"topology.grid = {grid}: must have at most {MOST_CORES} tiles")
     if grid[0] * grid[1] < cores:
         raise DescriptionError(f"topology.grid = {grid}: has fewer tiles than {cores} cores")
     return grid[0], grid[1]
@@ -267,7 +280,7 @@ def _numbering(topology: Mapping[str, Any], name: str, length: int | None) -> li
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_CORES
 
 
 def _is_count(value: object) -> bool:
@@ -277,6 +290,8 @@ def _is_count(value: object) -> bool:
 def _count(table: Mapping[str, Any], name: str) -> int:
     value = table.get(name)
     if not _is_count(value):
-        raise DescriptionError(f"topology.{name} = {value!r}: must be a whole number above 0")
+        raise DescriptionError(
+            f"topology.{name} = {value!r}: must be a whole number above 0, up to {MOST_CORES}"
+        )
     assert isinstance(value, int)
     return value

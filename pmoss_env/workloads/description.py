@@ -17,6 +17,8 @@ DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
+#: What the generator and a query's place in a worker's queue have room for.
+_MOST = {"zipf_items": 2**40, "records": 2**39 - 1, "max_scan_length": 2**16 - 1}
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,11 @@ class Workload:
             raise DescriptionError(f"hot_fraction = {self.hot_fraction}: must lie in [0.0001, 0.5]")
         if not 0 <= self.drift <= 1e6:
             raise DescriptionError(f"drift = {self.drift}: must lie in [0, 1e6]")
-        for name in ("zipf_items", "records", "max_scan_length"):
-            if getattr(self, name) < 1:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        for name, most in _MOST.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise DescriptionError(
+                    f"{name} = {getattr(self, name)}: must lie between 1 and {most}"
+                )
         if self.index not in index_names():
             raise DescriptionError(f"index = {self.index!r}: must be one of {index_names()}")
         if holds_points(self.index):

@@ -141,5 +141,5 @@ def test_foreign_missing_and_huge_files_are_refused(
         read_lstopo(path)
     monkeypatch.setattr(lstopo, "MOST_BYTES", 1 << 20)
     path.write_bytes(b" " * ((1 << 20) + 1))
-    with pytest.raises(DescriptionError, match="is larger than 1 MiB"):
+    with pytest.raises(DescriptionError, match="has more than 1048576 bytes"):
         read_lstopo(path)

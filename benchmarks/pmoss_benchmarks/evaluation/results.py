@@ -18,10 +18,12 @@ import numpy as np
 from pmoss_datasets.checked import check
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError
-from pmoss_env.files import write_atomically
+from pmoss_env.files import parse_json, read_text, write_atomically
 
 FORMAT = "pmoss-evaluation"
 FORMAT_VERSION = 2
+#: More than any evaluation has: a file that asks for more would keep its reader busy for ever.
+MOST_EVALUATIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
         MissingExtraError: msgspec is not installed.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path).splitlines()
+    except (OSError, ValueError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     values = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
     header = values[0] if values else {}
@@ -144,10 +146,11 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
             f"reads {FORMAT_VERSION}"
         )
     names = [field.name for field in fields(_Settings) if field.name in header]
-    least = {"search_budget": 1, "random_schedules": 1, "rows": 1}
-    _check(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", least)
+    most = dict.fromkeys(("search_budget", "random_schedules", "rows"), (1, MOST_EVALUATIONS))
+    _check(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", most)
     for number, value in enumerate(values[1:], 2):
-        _check(EpisodeResult, value, f"{path}: line {number}: ", {"seed": 0, "episode": 0})
+        seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
+        _check(EpisodeResult, value, f"{path}: line {number}: ", seeds)
     rows = [EpisodeResult(**{**value, "actions": tuple(value["actions"])}) for value in values[1:]]
     if len(rows) != header["rows"]:
         raise DatasetError(
@@ -170,22 +173,26 @@ class _Settings:
 
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(line)
+    except ValueError as error:
         raise DatasetError(f"{path}: line {number}: is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DatasetError(f"{path}: line {number}: is not a JSON object")
     return value
 
 
-def _check(kind: type, value: dict[str, Any], where: str, least: Mapping[str, int]) -> None:
+def _check(
+    kind: type, value: dict[str, Any], where: str, ranges: Mapping[str, tuple[int, int]]
+) -> None:
     try:
         check(kind, value, where)
     except DescriptionError as error:
         raise DatasetError(str(error)) from error
-    for name, low in least.items():
-        if value[name] < low:
-            raise DatasetError(f"{where}{name} = {value[name]}: must be a whole number from {low}")
+    for name, (low, high) in ranges.items():
+        if not low <= value[name] <= high:
+            raise DatasetError(
+                f"{where}{name} = {value[name]}: must be a whole number from {low} to {high}"
+            )
 
 
 def _cpu_model() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from pmoss_benchmarks.evaluation import DEFAULT_ENV, episode_seed, read_results
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.files import MOST_JSON, open_regular, parse_json, read_text
 from pmoss_env.types import Schedule
 
 
@@ -61,8 +62,8 @@ def read_row(word: str) -> Row:
     stem, _, which = word.rpartition(".jsonl:")
     path = Path(f"{stem}.jsonl")
     try:
-        with path.open(encoding="utf-8") as file:
-            first = json.loads(file.readline())
+        with os.fdopen(open_regular(path), encoding="utf-8") as file:
+            first = parse_json(file.readline(MOST_JSON))
     except (OSError, ValueError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     kept = isinstance(first, dict) and first.get("kind") == "rollout"
@@ -83,11 +84,11 @@ def _evaluation_rows(path: Path) -> list[Row]:
 
 
 def _rollout_rows(path: Path) -> list[Row]:
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_text(path).splitlines()
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             if number == 1:
                 kwargs, seed = dict(row["env"]), int(row["seed"])
                 continue

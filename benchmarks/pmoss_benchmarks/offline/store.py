@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +20,7 @@ from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_datasets.suite import load_task
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError
+from pmoss_env.files import read_json
 
 #: Cells that are done, until all are.
 PARTIAL = "cells.partial"
@@ -46,10 +46,10 @@ def finished(out: Path, plan: Plan) -> dict[str, dict[str, Any]]:
             raise DatasetError(f"{readme}: is not of this benchmark: choose another folder")
         return {}
     try:
-        summary = json.loads(path.read_text())
+        summary = read_json(path)
         of = summary["version"], summary["settings"]
         summary["cells"].items()
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DatasetError(
             f"{path}: is no summary of this benchmark: choose another folder, or remove it"
         ) from error

@@ -14,6 +14,7 @@ import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, OnlineAgent
 from pmoss_datasets import open_dataset
 from pmoss_datasets.folder import whole_folder
+from pmoss_env.files import read_json
 
 _FACTS = "training.json"
 
@@ -68,7 +69,7 @@ def trained(
     if not (folder / _FACTS).exists():
         with whole_folder(folder) as temporary:
             _train(temporary, agent, config, dataset, env, checkpoints)
-    facts = json.loads((folder / _FACTS).read_text())
+    facts = read_json(folder / _FACTS)
     return Trained(folder, tuple(facts.pop("updates")), **facts)
 
 

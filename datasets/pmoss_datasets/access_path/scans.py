@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_datasets.checked import check
 from pmoss_datasets.folder import (
     DATA,
     METADATA,
+    check_arrays,
     check_target,
     checksum,
-    import_h5py,
+    open_hdf5,
     read_metadata,
     whole_folder,
     whole_hdf5,
@@ -88,15 +90,21 @@ class AccessPathRecipe:
     distribution: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check(AccessPathRecipe, vars(self))
         for name, least in (("combinations", 1), ("repeats", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not least <= (value := getattr(self, name)) < 2**63:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
         known = [f.name for f in fields(ScanDistribution)]
         for name in self.distribution:
             if name not in known:
                 raise UnknownNameError("field of distribution", name, known)
         Noise(self.noise, (0,))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AccessPathRecipe:
+        """The recipe of a dataset's metadata; DescriptionError names the key that is wrong."""
+        check(cls, data)
+        return cls(**data)
 
     @property
     def id(self) -> str:
@@ -224,7 +232,6 @@ def open_scans(path: str | Path) -> AccessPathDataset:
         DatasetError: a file is missing, damaged, foreign or of another version.
     """
     path = Path(path)
-    h5py = import_h5py()
     where = path / METADATA
     text, metadata = read_metadata(path)
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
@@ -235,9 +242,12 @@ def open_scans(path: str | Path) -> AccessPathDataset:
             f"{SCHEMA_VERSION}"
         )
     try:
-        with h5py.File(path / DATA, "r") as file:
+        with open_hdf5(path / DATA) as file:
             written = file.attrs.get("metadata_sha256")
             missing = [name for name in FIELDS if name not in file]
+            check_arrays(file, [] if missing else FIELDS)
+    except DatasetError:
+        raise
     except Exception as error:  # h5py answers damage with whatever the bytes look like
         raise DatasetError(f"{path / DATA}: is missing or damaged: {error}") from error
     if missing:
@@ -245,10 +255,19 @@ def open_scans(path: str | Path) -> AccessPathDataset:
     if written != hashlib.sha256(text.encode()).hexdigest():
         raise DatasetError(f"{where}: differs from what was written with {DATA}")
     try:
-        recipe = AccessPathRecipe(**metadata["recipe"])
-    except (TypeError, KeyError, DescriptionError, UnknownNameError) as error:
+        check(_Stored, {name: metadata.get(name) for name in ("recipe", "checksums")})
+        recipe = AccessPathRecipe.from_dict(metadata["recipe"])
+    except (DescriptionError, UnknownNameError) as error:
         raise DatasetError(f"{where}: recipe: {error}") from error
     return AccessPathDataset(path, recipe, metadata["checksums"])
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the metadata must hold to be read; the rest is for people."""
+
+    recipe: Mapping[str, Any]
+    checksums: Mapping[str, str]
 
 
 class AccessPathDataset:
@@ -300,7 +319,7 @@ class AccessPathDataset:
             }
             shape = tuple(sizes[axis] for axis in axes)
             try:
-                with import_h5py().File(self.path / DATA, "r") as file:
+                with open_hdf5(self.path / DATA) as file:
                     array: npt.NDArray[Any] = file[name][()]
             except Exception as error:
                 raise DatasetError(

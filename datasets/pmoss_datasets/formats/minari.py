@@ -14,13 +14,21 @@ import numpy as np
 
 from pmoss_datasets.card import card
 from pmoss_datasets.domain import Domain, Player, domain_of_env
-from pmoss_datasets.folder import DATA, check_target, import_h5py, whole_folder
+from pmoss_datasets.folder import (
+    DATA,
+    METADATA,
+    check_target,
+    import_h5py,
+    refuse_foreign_links,
+    whole_folder,
+)
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.replaying import replay_recipe
 from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, MissingExtraError, PmossError, UnknownNameError
+from pmoss_env.files import read_json
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -114,6 +122,7 @@ def from_minari(
                 folder = found
             if (folder / DATA).is_file():
                 raise DatasetError(f"{source}: is a dataset of pmoss already, not one of Minari's")
+            check_minari(folder)
             data = minari.MinariDataset(folder / "data" if (folder / "data").is_dir() else folder)
         where = data.storage.data_path
         spec = data.env_spec
@@ -159,6 +168,20 @@ def from_minari(
     )
     episodes = [domain.episode(each.values) for each in played]
     return write_dataset(path, episodes, metadata, overwrite=overwrite)
+
+
+def check_minari(folder: Path) -> None:
+    """Refuses what of a Minari folder must not even be opened by Minari.
+
+    Raises:
+        DatasetError: a file that links to others, or declares more than it holds.
+        OSError: no regular file.
+        ValueError: metadata that are no JSON.
+    """
+    place = folder / "data" if (folder / "data").is_dir() else folder
+    read_json(place / METADATA)
+    for file in place.rglob("*.hdf5"):
+        refuse_foreign_links(file)
 
 
 @contextmanager

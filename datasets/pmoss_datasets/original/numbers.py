@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from pmoss_env.errors import DatasetError
+from pmoss_env.files import MOST_JSON, read_text
 from pmoss_env.types import Float64Array
+
+#: More than any counter of 64 bits holds.
+_MOST = 2e19
 
 
 def read_rows(path: Path) -> list[Float64Array]:
@@ -18,16 +22,20 @@ def read_rows(path: Path) -> list[Float64Array]:
     """
     rows = []
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path, MOST_JSON).splitlines()
+    except (OSError, ValueError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
+            if "_" in line or not line.isascii():  # which Python takes for digits
+                raise ValueError("has something else than numbers")
             rows.append(np.array(line.split(), dtype=np.float64))
         except ValueError as error:
             raise DatasetError(f"{path}: line {number}: {error}") from error
+        if (np.isfinite(rows[-1]) & (np.abs(rows[-1]) > _MOST)).any():
+            raise DatasetError(f"{path}: line {number}: has a number above {_MOST:g}: damaged")
     return rows
 
 

@@ -10,12 +10,17 @@ from pmoss_datasets.schema import Array, first_wrong
 from pmoss_datasets.spatial.counter_columns import name_problems
 from pmoss_datasets.spatial.schema import FAMILIES, SpatialMetadata
 from pmoss_datasets.validation import is_whole
+from pmoss_env.envs.spatial.arguments import check_name
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
-from pmoss_env.interference import target_count
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.indexes import DEFAULT, index_kind
+from pmoss_env.interference import INTERFERENCE, target_count
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, LoadRegime
 
 _M = SpatialMetadata
+#: Million counts per second; no machine counts so fast.
+_MOST_COUNTS = 1e12
 
 
 def spatial_problems(
@@ -49,6 +54,13 @@ def spatial_metadata_problems(metadata: SpatialMetadata, *, stored: bool) -> Ite
         value = metadata.env_kwargs.get(name, known[0])
         if value not in known:
             yield f"env_kwargs: {name} = {value!r}: must be one of {known}"
+    try:
+        kwargs = metadata.env_kwargs
+        LoadRegime.parse(str(kwargs.get("load", "closed")))
+        index_kind(str(kwargs.get("index", DEFAULT)))
+        check_name("interference", kwargs.get("interference", "none"), INTERFERENCE)
+    except (UnknownNameError, DescriptionError) as error:
+        yield f"env_kwargs: {error}"
     slices = metadata.env_kwargs.get("slices", metadata.slices)
     if slices != metadata.slices:
         yield f"env_kwargs: slices = {slices!r}: must be {metadata.slices}, as the data have"
@@ -144,6 +156,10 @@ def _co_tenant_problems(arrays: Mapping[str, Array], _: _M, machine: Machine) ->
 
 
 def _counter_problems(arrays: Mapping[str, Array], _: _M, __: Machine) -> Iterator[str]:
+    ratios = arrays["incumbent_running_ratio"]
+    yield from first_wrong(ratios > 1.001, "incumbent_running_ratio", ratios, "must be at most 1")
+    counts = arrays["incumbent_counters"]
+    yield from first_wrong(counts > _MOST_COUNTS, "incumbent_counters", counts, "is absurd")
     counter = COUNTER_INDEX["queries"]
     queries = arrays["incumbent_counters"][..., counter].sum(axis=1)
     idle = (queries <= 0) & (arrays["incumbent_running_ratio"][:, counter] > 0)

@@ -68,7 +68,7 @@ class Arguments:
             check_name("reward", self.reward, REWARDS)
         if self.render_mode is not None:
             check_name("render_mode", self.render_mode, RENDER_MODES)
-        _check_whole("slices", self.slices, minimum=1)
+        _check_whole("slices", self.slices, minimum=1, maximum=65536)
         if self.workload_seed is not None:
             _check_whole("workload_seed", self.workload_seed, minimum=0, maximum=2**64 - 1)
         if self.measure_every is not None:

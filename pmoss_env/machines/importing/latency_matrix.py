@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from pmoss_env.errors import DescriptionError
-from pmoss_env.types import Float64Array, Int32Array
+from pmoss_env.files import MOST_JSON, read_bytes
+from pmoss_env.types import Float64Array, Int32Array, plain_number
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def read_latencies(path: Path, cpus: int) -> Float64Array:
         DescriptionError: names file, row, column and reason.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path, MOST_JSON).decode("utf-8-sig")
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -69,11 +70,10 @@ def read_latencies(path: Path, cpus: int) -> Float64Array:
 
 
 def _latency(place: str, cell: str, diagonal: bool) -> float:
-    try:
-        value = float(cell)
-    except ValueError as error:
-        raise DescriptionError(f"{place}: {cell!r} is not a number") from error
-    if not math.isfinite(value) or value < 0 or (value == 0 and not diagonal):
+    value = plain_number(cell)
+    if value is None:
+        raise DescriptionError(f"{place}: {cell!r} is not a number")
+    if value < 0 or (value == 0 and not diagonal):
         raise DescriptionError(f"{place}: {cell!r}: must be a latency in ns above 0")
     return value
 

@@ -9,6 +9,7 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from pmoss_env.errors import DescriptionError
+from pmoss_env.files import read_bytes
 from pmoss_env.machines.importing.found import (
     Fact,
     Found,
@@ -106,12 +107,9 @@ def read_lstopo(path: Path) -> Found:
 def _parse(path: Path) -> list[_Element]:
     """The elements of the file in document order."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = read_bytes(path, MOST_BYTES)
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > MOST_BYTES:
-        raise DescriptionError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
     parser = expat.ParserCreate()
     elements: list[_Element] = []
     open_: list[_Element] = []

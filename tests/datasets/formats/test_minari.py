@@ -223,9 +223,13 @@ def test_damage_names_file_episode_and_field(collected, tmp_path, damage, text):
 @pytest.mark.filterwarnings("ignore:.*is set to None")
 def test_truncated_and_foreign_files_are_named(collected, dataset, tmp_path):
     path = collected.storage.data_path / "main_data.hdf5"
-    path.write_bytes(path.read_bytes()[:-5000])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5000])
     with pytest.raises(DatasetError, match=f"^{path}: episode 0: .*truncated"):
         from_minari(collected, tmp_path / "mine")
+    with pytest.raises(DatasetError, match=f"^{path.parent}: cannot be opened.*truncated"):
+        from_minari(path.parent, tmp_path / "mine")
+    path.write_bytes(whole)
     about = path.with_name("metadata.json")
     about.write_text(about.read_text().replace(r"\"toy\"", r"\"absent\""))
     with pytest.raises(DatasetError, match=f"^{path.parent}: env_spec: .*absent"):

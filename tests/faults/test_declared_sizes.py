@@ -1,0 +1,140 @@
+"""Sizes that a file declares are held against what it can hold."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.evaluation import read_results
+from pmoss_datasets import open_dataset
+from pmoss_datasets.access_path.scans import AccessPathRecipe
+from pmoss_datasets.formats.minari import from_minari, to_minari
+from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.machines.topology import MOST_CORES, read_topology
+from pmoss_env.types import LoadRegime
+from tests.faults.tampering import change_metadata
+
+EPISODES = 10**9
+
+
+def declare(folder, name, shape):
+    """Replaces an array by one of another shape that takes no room in the file."""
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        kind = file[name].dtype
+        del file[name]
+        file.create_dataset(
+            name, shape=shape, dtype=kind, chunks=None if 0 in shape else (64, *shape[1:])
+        )
+
+
+def test_more_episodes_than_the_file_can_hold_are_refused(whole, tmp_path):
+    folder = change_metadata(whole.path, tmp_path / "bomb", episodes=EPISODES)
+    for field in whole.metadata.fields:
+        shape = (EPISODES, *whole.column(field.name).shape[1:])
+        declare(folder, field.name, shape)
+    with pytest.raises(DatasetError, match=r"declares \d+ bytes: no file of this size"):
+        open_dataset(folder)
+
+
+@pytest.mark.parametrize("kind", ["external link", "soft link", "virtual", "external storage"])
+def test_arrays_of_other_files_are_refused(whole, tmp_path, kind):
+    folder = tmp_path / "linked"
+    shutil.copytree(whole.path, folder)
+    other = tmp_path / "secret.hdf5"
+    shutil.copy(whole.path / "data.hdf5", other)
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        shape, dtype = file["seed"].shape, file["seed"].dtype
+        del file["seed"]
+        if kind == "external link":
+            file["seed"] = h5py.ExternalLink(str(other), "/seed")
+        elif kind == "soft link":
+            file["seed"] = h5py.SoftLink("/episode")
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout(shape=shape, dtype=dtype)
+            layout[:] = h5py.VirtualSource(str(other), "seed", shape=shape)
+            file.create_virtual_dataset("seed", layout)
+        else:
+            secret = [(str(other), 0, h5py.h5f.UNLIMITED)]
+            file.create_dataset("seed", shape=shape, dtype=dtype, external=secret)
+    with pytest.raises(DatasetError, match="seed: must be an array of this file itself"):
+        open_dataset(folder)
+
+
+def test_links_in_a_minari_folder_are_refused(whole, tmp_path):
+    pytest.importorskip("minari")
+    to_minari(whole, tmp_path / "minari")
+    path = tmp_path / "minari" / whole.id / "data" / "main_data.hdf5"
+    with h5py.File(path, "a") as file:
+        file["episode_0/other"] = h5py.ExternalLink("/etc/hostname", "/x")
+    with pytest.raises(DatasetError, match="episode_0/other: is a link, which is not followed"):
+        from_minari(path.parent, tmp_path / "again")
+
+
+@pytest.mark.parametrize("key", ["search_budget", "random_schedules", "rows"])
+def test_a_result_file_asks_for_no_work_without_end(tmp_path, key):
+    header = {
+        "format": "pmoss-evaluation",
+        "format_version": 2,
+        "env_id": "pmoss/SpatialScheduling-v0",
+        "env_kwargs": {},
+        "search_budget": 1,
+        "random_schedules": 1,
+        "rows": 1,
+    }
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps({**header, key: 10**12}) + "\n")
+    with pytest.raises(DatasetError, match=f"line 1: {key} = 1000000000000: must be a whole"):
+        read_results(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"grid": [1_000_000, 1_000_000]}, "topology.grid"),
+        ({"sockets": 10**9}, "topology.sockets"),
+        ({"sockets": 8000, "nodes_per_socket": 8000}, "topology.sockets = 8000"),
+        ({"cores_per_node": 10**12}, "topology.cores_per_node"),
+        ({"sockets": 2, "cores_per_node": [8000, 8000]}, "16000 cores in all"),
+    ],
+)
+def test_a_machine_has_a_possible_size(change, told):
+    one = {"sockets": 1, "nodes_per_socket": 1, "cores_per_node": 4, "cores_per_llc": 4}
+    with pytest.raises(DescriptionError, match=told):
+        read_topology({**one, "grid": [2, 2], **change}, {"worker": [0, 1, 2, 3]})
+    assert MOST_CORES >= 8192
+
+
+def test_no_load_is_absurd():
+    for text in ("closed:1000000000000", "closed:" + "9" * 5000, "open:1_000", "open:\u0661"):
+        with pytest.raises(KeyError, match="unknown load"):
+            LoadRegime.parse(text)
+    assert LoadRegime.parse("open:1e-3").offered_mq_per_s == 0.001
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"combinations": "many"}, "combinations = 'many': must be a whole number"),
+        ({"repeats": True}, "repeats = True: must be a whole number"),
+        ({"relaxed": 5}, "relaxed = 5: must be true or false"),
+        ({"machine": ["x"]}, "machine = .*: must be a text"),
+        ({"colour": 1}, "colour: unknown"),
+    ],
+)
+def test_a_recipe_of_scans_says_which_key_is_wrong(changes, told):
+    with pytest.raises(DescriptionError, match=told):
+        AccessPathRecipe.from_dict(changes)
+
+
+def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):
+    folder = tmp_path / "chunks"
+    shutil.copytree(whole.path, folder)
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        data = np.asarray(file["seed"])
+        del file["seed"]
+        chunks = (2**25,)
+        file.create_dataset("seed", data=data, maxshape=(None,), chunks=chunks, compression=1)
+    with pytest.raises(DatasetError, match="seed: declares"):
+        open_dataset(folder)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pmoss_benchmarks.cli.policies import short_name
+from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
@@ -48,14 +49,8 @@ def explain(
         str | None,
         typer.Option(help="A name from `pmoss machines`: skylake-x-8n if not given, or host."),
     ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", "-e", help="key=value of the environment; repeatable."),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="key=value of the backend; repeatable."),
-    ] = None,
+    env: EnvOption = None,
+    options: BackendOption = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Of the episode: keys, co-tenants, incumbent. Default 0."),

@@ -10,6 +10,7 @@ import typer
 
 from pmoss_benchmarks.cli.live import round_in_words
 from pmoss_benchmarks.cli.tasks import index_and_workload
+from pmoss_datasets.cli.options import BackendOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
@@ -56,12 +57,7 @@ def measure(
         int | None,
         typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),
     ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", help="key=value of the backend, as dispatch=modelled; repeatable."
-        ),
-    ] = None,
+    options: BackendOption = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the schedules and the measurement.")] = 0,
     rounds: Annotated[

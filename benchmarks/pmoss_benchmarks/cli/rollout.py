@@ -9,6 +9,7 @@ import typer
 
 from pmoss_benchmarks.cli.live import round_in_words
 from pmoss_benchmarks.cli.policies import PadOption, named_policies
+from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
@@ -23,14 +24,8 @@ def rollout(
     ] = ["lpt"],  # noqa: B006  # typer copies it
     backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
     machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", "-e", help="key=value of the environment; repeatable."),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="key=value of the backend; repeatable."),
-    ] = None,
+    env: EnvOption = None,
+    options: BackendOption = None,
     episodes: Annotated[int, typer.Option(help="Incumbents, the same for every policy.")] = 3,
     incumbent: Annotated[
         Path | None,

@@ -74,29 +74,11 @@ class Laboratory:
             )
         return self.snapshot(fidelity, machine, workload, schedule, load).throughput
 
-    def best(
-        self,
-        fidelity: str,
-        machine: str,
-        workload: str,
-        schedules: tuple[str, ...],
-        load: str = "saturated",
-    ) -> float:
-        """The throughput of the best of several schedules, Mq/s."""
-        return max(self.throughput(fidelity, machine, workload, s, load) for s in schedules)
-
-    def mean(
-        self,
-        fidelity: str,
-        machine: str,
-        workload: str,
-        schedules: tuple[str, ...],
-        load: str = "saturated",
-    ) -> float:
-        """The mean throughput of several schedules, Mq/s."""
-        return float(
-            np.mean([self.throughput(fidelity, machine, workload, s, load) for s in schedules])
-        )
+    def throughputs(
+        self, fidelity: str, machine: str, workload: str, schedules: tuple[str, ...]
+    ) -> list[float]:
+        """The throughputs of several schedules under saturated load, Mq/s."""
+        return [self.throughput(fidelity, machine, workload, name) for name in schedules]
 
     def snapshot(
         self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from math import nan
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from pmoss_benchmarks.access_path.models import ModelScores, score, train
 from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
@@ -80,14 +81,14 @@ class Ratio(Question, frozen=True, tag="ratio"):
         return sum(self._of(laboratory, fidelity, m) for m in self.machines) / len(self.machines)
 
     def _of(self, laboratory: Laboratory, fidelity: str, machine: str) -> float:
+        of_all: dict[str, Callable[[list[float]], Any]] = {
+            "best": max,
+            "mean": np.mean,
+            "worst": min,
+        }
         place = (fidelity, machine, self.workload)
-        if self.over == "worst":
-            below = min(laboratory.throughput(*place, name) for name in self.others)
-        elif self.over == "mean":
-            below = laboratory.mean(*place, self.others)
-        else:
-            below = laboratory.best(*place, self.others)
-        return laboratory.best(*place, self.first) / below
+        above = max(laboratory.throughputs(*place, self.first))
+        return above / float(of_all[self.over](laboratory.throughputs(*place, self.others)))
 
 
 class LargestGap(Question, frozen=True, tag="largest-gap"):
@@ -101,10 +102,7 @@ class LargestGap(Question, frozen=True, tag="largest-gap"):
         """See the class."""
         gaps = []
         for machine in self.machines:
-            values = [
-                laboratory.throughput(fidelity, machine, self.workload, name)
-                for name in self.schedules
-            ]
+            values = laboratory.throughputs(fidelity, machine, self.workload, self.schedules)
             gaps.append(max(values) / min(values))
         return max(gaps)
 

@@ -28,8 +28,19 @@ Ask = Callable[[Laboratory, str], float]
 FOLDER = Path(__file__).parent / "targets"
 
 
-@dataclass(frozen=True)
-class Target:
+class _Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a published statement says."""
+
+    number: str
+    statement: str
+    source: str
+    gate: Gate
+    low: float
+    high: float
+    expected: str
+
+
+class Target(_Statement, frozen=True):
     """One published statement.
 
     Attributes:
@@ -45,13 +56,6 @@ class Target:
         ask_random: the same with Random where ``ask`` has the search; None where it has none.
     """
 
-    number: str
-    statement: str
-    source: str
-    gate: Gate
-    low: float
-    high: float
-    expected: str
     ask: Ask | None
     cause: str = ""
     ask_random: Ask | None = None
@@ -87,7 +91,9 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """For a JSON file."""
-        target = {k: v for k, v in vars(self.target).items() if not k.startswith("ask")}
+        target = {
+            k: v for k, v in msgspec.structs.asdict(self.target).items() if not k.startswith("ask")
+        }
         report = {**target, "got": _plain(self.got), "verdict": self.words}
         if self.random:
             report |= {
@@ -111,16 +117,9 @@ def _plain(values: dict[str, float]) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+class _Entry(_Statement, frozen=True):
     """A table ``[[target]]``, as it is written."""
 
-    number: str
-    statement: str
-    source: str
-    gate: Gate
-    low: float
-    high: float
-    expected: str
     ask: AnyQuestion | None = None
     cause: str = ""
 

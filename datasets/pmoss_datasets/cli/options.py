@@ -10,3 +10,7 @@ EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", "-e", help="key=value of the environment; repeatable, value as JSON."),
 ]
+BackendOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="key=value of the backend; repeatable, value as JSON."),
+]

@@ -27,11 +27,9 @@ SWEEP_SECONDS, WINDOW_SECONDS = 40.0, 30.0
 #: Queries of one sample of the counters.
 SAMPLE = 100
 
+_FIRST = ("cycles", "instructions", "l1d_misses", "l1i_misses")
 _INTEL = (
-    "cycles",
-    "instructions",
-    "l1d_misses",
-    "l1i_misses",
+    *_FIRST,
     "llc_misses",
     "branch_misses",
     "memory_misses",
@@ -48,10 +46,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "intel_skx": (*_INTEL, "cycles_l3_miss", "cycles_mem_any", "task_clock_ns"),
     "intel_sb": (*_INTEL, "qpi_rx_flits", "qpi_tx_flits", "task_clock_ns"),
     "amd": (
-        "cycles",
-        "instructions",
-        "l1d_misses",
-        "l1i_misses",
+        *_FIRST,
         "branch_misses",
         "dtlb_misses",
         "fills_local_l2",
@@ -63,10 +58,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "task_clock_ns",
     ),
     "nvidia": (
-        "cycles",
-        "instructions",
-        "l1d_misses",
-        "l1i_misses",
+        *_FIRST,
         "llc_misses",
         "branch_misses",
         "dtlb_misses",

@@ -21,20 +21,12 @@ from pmoss_agents.spatial.observations import KEYS
 from pmoss_agents.spatial.tile_networks import FORBIDDEN
 from pmoss_datasets import Behaviour, Recipe, collect
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy, to_d3rlpy
-from pmoss_env.baselines.exact import exact_schedule
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError
+from tests.agents.spatial.playing import TOY, optimum, play
 
 d3rlpy = import_d3rlpy()
 
-#: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
-TOY = {
-    "machine": "toy",
-    "slices": 8,
-    "order": "load",
-    "workload_seed": 3,
-    "incumbent": "grouped",
-}
 NAMES = ["bc", "percentile-bc", "cql", "bcq", "iql"]
 SMALL = {"channels": 8, "width": 16, "batch_size": 64, "updates": 200, "learning_rate": 3e-3}
 
@@ -62,25 +54,6 @@ def fitted(dataset, good_dataset):
     for name, agent in agents.items():
         agent.fit(good_dataset if name == "bc" else dataset)
     return agents
-
-
-def play(agent, seed=0, kwargs=TOY):
-    """Actions and final throughput of one episode."""
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **kwargs)
-    observation, info = env.reset(seed=seed)
-    agent.reset()
-    actions, done = [], False
-    while not done:
-        actions.append(agent.act(observation, info["action_mask"]))
-        observation, _, done, _, info = env.step(actions[-1])
-    return actions, info["throughput"]
-
-
-def optimum():
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY).unwrapped
-    env.reset(seed=0)
-    best = exact_schedule(env.context(np.random.default_rng(0), env.backend))
-    return env.backend.measure(best, seed=0).throughput
 
 
 def arrays(agent):

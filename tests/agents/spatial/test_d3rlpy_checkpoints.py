@@ -14,17 +14,11 @@ from pmoss_agents import checkpoints
 from pmoss_agents.configs import task_name
 from pmoss_datasets import Recipe, collect
 from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError
+from tests.agents.spatial.playing import TOY, play
 
 pytest.importorskip("torch")
 
 NAMES = ["bc", "percentile-bc", "cql", "bcq", "iql"]
-TOY = {
-    "machine": "toy",
-    "slices": 8,
-    "order": "load",
-    "workload_seed": 3,
-    "incumbent": "grouped",
-}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +30,7 @@ def folder(tmp_path_factory):
         agent = pmoss_agents.make(name, channels=8, width=16, updates=3)
         agent.fit(dataset)
         agent.save(folder / f"{name}.safetensors")
-        np.save(folder / f"{name}.npy", np.array(play(agent)))
+        np.save(folder / f"{name}.npy", np.array(play(agent)[0]))
     return folder
 
 
@@ -44,23 +38,12 @@ def environment(**change):
     return gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **{**TOY, **change})
 
 
-def play(agent, **change):
-    env = environment(**change)
-    observation, info = env.reset(seed=0)
-    agent.reset()
-    actions, done = [], False
-    while not done:
-        actions.append(agent.act(observation, info["action_mask"]))
-        observation, _, done, _, info = env.step(actions[-1])
-    return actions
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_acts_the_same_without_d3rlpy(name, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
     agent = pmoss_agents.load(folder / f"{name}.safetensors")
     assert agent.name == name
-    assert play(agent) == np.load(folder / f"{name}.npy").tolist()
+    assert play(agent)[0] == np.load(folder / f"{name}.npy").tolist()
     agent.check_env(environment())
 
 
@@ -85,7 +68,7 @@ def test_saving_again_keeps_all_that_resuming_needs(name, folder, tmp_path):
 def test_another_task_is_refused(folder, change, text):
     agent = pmoss_agents.load(folder / "cql.safetensors")
     with pytest.raises(CheckpointError, match=text):
-        play(agent, **change)
+        play(agent, {**TOY, **change})
 
 
 def test_the_command_trains_and_what_it_trained_acts_without_d3rlpy(tmp_path):

@@ -18,6 +18,7 @@ from pmoss_agents.configs import CONFIGS, read_config
 from pmoss_datasets import Behaviour, Recipe, collect, open_dataset
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
+from tests.agents.spatial import playing
 
 torch = pytest.importorskip("torch")
 
@@ -66,17 +67,8 @@ def fitted(dataset):
     return agent
 
 
-def play(agent, kwargs=TOY, seed=0, options=None):
-    """Actions and final throughput of one episode."""
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **kwargs)
-    observation, info = env.reset(seed=seed)
-    agent.reset()
-    actions, done = [], False
-    while not done:
-        actions.append(agent.act(observation, info["action_mask"]))
-        observation, reward, done, _, info = env.step(actions[-1])
-        agent.observe(reward)
-    return actions, info["throughput"]
+def play(agent, kwargs=TOY, seed=0):
+    return playing.play(agent, kwargs, seed)
 
 
 def weights(agent):

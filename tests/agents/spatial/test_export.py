@@ -12,6 +12,7 @@ import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Recipe, collect
 from pmoss_env.errors import CheckpointError
+from tests.agents.spatial.playing import play
 
 torch = pytest.importorskip("torch")
 
@@ -27,18 +28,6 @@ SMALL = {"layers": 2, "heads": 2, "width": 16, "channels": 8, "updates": 4, "war
 def dataset(tmp_path_factory):
     recipe = Recipe(env=TOY, episodes=12, seed=1, tier="mixed", reference_episodes=0)
     return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
-
-
-def play(agent, seed):
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **TOY)
-    observation, info = env.reset(seed=seed)
-    agent.reset()
-    actions, done = [], False
-    while not done:
-        actions.append(agent.act(observation, info["action_mask"]))
-        observation, reward, done, _, info = env.step(actions[-1])
-        agent.observe(reward)
-    return actions
 
 
 @pytest.mark.parametrize(
@@ -58,7 +47,7 @@ def test_an_exported_policy_gives_the_same_actions(
     agent.fit(dataset)
     export_policy(agent, tmp_path / "policy.pt")
     exported = pmoss_agents.load(tmp_path / "policy.pt")
-    assert [play(exported, seed) for seed in range(3)] == [play(agent, seed) for seed in range(3)]
+    assert [play(exported, TOY, s) for s in range(3)] == [play(agent, TOY, s) for s in range(3)]
     assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
 
 

@@ -6,14 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 
 import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_agents import OnlineAgent
-from pmoss_env.baselines.exact import exact_schedule
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.errors import (
     CheckpointError,
@@ -21,18 +19,11 @@ from pmoss_env.errors import (
     MissingExtraError,
     UnsupportedError,
 )
+from tests.agents.spatial.playing import TOY, optimum, play
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
 
-#: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
-TOY = {
-    "machine": "toy",
-    "slices": 8,
-    "order": "load",
-    "workload_seed": 3,
-    "incumbent": "grouped",
-}
 SMALL = {"channels": 8, "width": 16, "learning_rate": 3e-3}
 BUDGETS: dict[str, dict[str, Any]] = {
     "maskable-ppo": {**SMALL, "envs": 16, "rounds": 2, "steps": 4096},
@@ -50,28 +41,6 @@ def make(name: str, **config: Any) -> OnlineAgent:
     agent = pmoss_agents.make(name, **config)
     assert isinstance(agent, OnlineAgent)
     return agent
-
-
-def play(agent: pmoss_agents.Agent, **change: Any) -> tuple[list[int], float]:
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **{**TOY, **change})
-    observation, info = env.reset(seed=0)
-    agent.reset()
-    actions, done = [], False
-    while not done:
-        actions.append(agent.act(observation, info["action_mask"]))
-        observation, _, done, _, info = env.step(actions[-1])
-    env.close()
-    return actions, info["throughput"]
-
-
-def optimum() -> float:
-    env: Any = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY).unwrapped
-    env.reset(seed=0)
-    backend = env.session.new_backend()
-    best: float = backend.place(exact_schedule(env.context(np.random.default_rng(0), backend)))
-    backend.close()
-    env.close()
-    return best
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,31 +8,22 @@ from typing import Annotated
 
 import typer
 
-from pmoss_benchmarks.cli.benchmark.options import (
-    Indexes,
-    Loads,
-    Machines,
-    Out,
-    Processes,
-    Queries,
-    Sampling,
-    Workloads,
-)
+from pmoss_benchmarks.cli.benchmark import options as shared
 from pmoss_benchmarks.cli.benchmark.running import finish
 from pmoss_env.cli.console import console, table
 
 
 def fidelity(
-    machine: Machines = None,
-    index: Indexes = None,
-    workload: Workloads = None,
-    load: Loads = None,
+    machine: shared.Machines = None,
+    index: shared.Indexes = None,
+    workload: shared.Workloads = None,
+    load: shared.Loads = None,
     schedules: Annotated[int, typer.Option(help="Stratified schedules per cell.")] = 100,
     moves: Annotated[int, typer.Option(help="Single-slice moves per cell.")] = 60,
-    queries: Queries = None,
-    line_sampling: Sampling = 64,
-    processes: Processes = 1,
-    out: Out = None,
+    queries: shared.Queries = None,
+    line_sampling: shared.Sampling = 64,
+    processes: shared.Processes = 1,
+    out: shared.Out = None,
 ) -> None:
     """The error card: how far the analytic model is from the simulated server.
 

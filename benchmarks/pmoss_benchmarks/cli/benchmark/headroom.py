@@ -8,34 +8,25 @@ from typing import Annotated
 
 import typer
 
-from pmoss_benchmarks.cli.benchmark.options import (
-    Indexes,
-    Loads,
-    Machines,
-    Out,
-    Processes,
-    Queries,
-    Sampling,
-    Workloads,
-)
+from pmoss_benchmarks.cli.benchmark import options as shared
 from pmoss_benchmarks.cli.benchmark.running import finish, verdict
 from pmoss_env.cli.console import console, table
 
 
 def headroom(
-    machine: Machines = None,
-    index: Indexes = None,
-    workload: Workloads = None,
-    load: Loads = None,
+    machine: shared.Machines = None,
+    index: shared.Indexes = None,
+    workload: shared.Workloads = None,
+    load: shared.Loads = None,
     interference: Annotated[
         list[str] | None, typer.Option(help="Family of co-tenants; repeatable; default: all.")
     ] = None,
     budget: Annotated[int, typer.Option(help="Model evaluations of the search.")] = 4000,
     instances: Annotated[int, typer.Option(help="Workload instances per task.")] = 5,
-    queries: Queries = None,
-    line_sampling: Sampling = 64,
-    processes: Processes = 1,
-    out: Out = None,
+    queries: shared.Queries = None,
+    line_sampling: shared.Sampling = 64,
+    processes: shared.Processes = 1,
+    out: shared.Out = None,
 ) -> None:
     """What search finds beyond the paper's schedules and LPT, task by task.
 

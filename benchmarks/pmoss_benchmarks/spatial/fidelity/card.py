@@ -12,9 +12,9 @@ import numpy as np
 
 from pmoss_benchmarks.cells import Cell
 from pmoss_benchmarks.extras import require
-from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.simulation import model_and_server
 from pmoss_benchmarks.spatial.fidelity.schedules import stratified
-from pmoss_env.backends import IncrementalBackend, make_backend
+from pmoss_env.backends import IncrementalBackend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import Context, grouped, slice_load
 from pmoss_env.interference import draw_co_tenants
@@ -53,16 +53,7 @@ class FidelityOptions:
 
 def measure_cell(options: FidelityOptions, cell: Cell) -> dict[str, Any]:
     """The card of one cell; times are CPU seconds."""
-    common: dict[str, Any] = {
-        "machine": cell.machine,
-        "index": cell.index,
-        "workload": cell.workload,
-        "slices": options.slices,
-        "load": cell.load,
-    }
-    analytic = make_backend("analytic", **common)
-    simulated = make_backend("simulated", **common, **simulation(options.simulated))
-    assert isinstance(analytic, IncrementalBackend)
+    analytic, simulated = model_and_server(cell, options.slices, options.simulated)
     rng = np.random.default_rng(options.seed)
     instance = Instance(options.seed, draw_co_tenants(cell.interference, analytic.machine, rng))
     start = process_time()

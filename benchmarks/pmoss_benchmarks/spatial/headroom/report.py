@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.cells import Cell
-from pmoss_benchmarks.simulation import simulation
-from pmoss_env.backends import IncrementalBackend, make_backend
+from pmoss_benchmarks.simulation import model_and_server
+from pmoss_env.backends import IncrementalBackend
 from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Instance, Schedule
@@ -51,16 +51,7 @@ class HeadroomOptions:
 
 def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
     """The report of one task: means over instances, throughputs in Mq/s."""
-    common: dict[str, Any] = {
-        "machine": cell.machine,
-        "index": cell.index,
-        "workload": cell.workload,
-        "slices": options.slices,
-        "load": cell.load,
-    }
-    model = make_backend("analytic", **common)
-    assert isinstance(model, IncrementalBackend)
-    server = make_backend("simulated", **common, **simulation(options.simulated))
+    model, server = model_and_server(cell, options.slices, options.simulated)
     rows: list[dict[str, float]] = []
     names: list[str] = []
     for i in range(options.instances):

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from pmoss_env.envs.threads.live import guardian
@@ -50,12 +49,7 @@ class Affinity:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def pin(self, thread: int, cpu: int) -> str | None:

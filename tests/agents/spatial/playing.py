@@ -1,0 +1,44 @@
+"""The toy task that agents are tested on, its optimum, and an episode of an agent."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import pmoss_env  # noqa: F401 (registers the environments)
+from pmoss_agents import Agent
+from pmoss_env.baselines.exact import exact_schedule
+
+#: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
+TOY = {
+    "machine": "toy",
+    "slices": 8,
+    "order": "load",
+    "workload_seed": 3,
+    "incumbent": "grouped",
+}
+
+
+def play(agent: Agent, kwargs: dict[str, Any] = TOY, seed: int = 0) -> tuple[list[int], float]:
+    """Actions and final throughput of one episode."""
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **kwargs)
+    observation, info = env.reset(seed=seed)
+    agent.reset()
+    actions: list[int] = []
+    done = False
+    while not done:
+        actions.append(agent.act(observation, info["action_mask"]))
+        observation, reward, done, _, info = env.step(actions[-1])
+        agent.observe(float(reward))
+    env.close()
+    return actions, info["throughput"]
+
+
+def optimum() -> float:
+    env: Any = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY).unwrapped
+    env.reset(seed=0)
+    backend = env.session.new_backend()
+    best: float = backend.place(exact_schedule(env.context(np.random.default_rng(0), backend)))
+    backend.close()
+    env.close()
+    return best

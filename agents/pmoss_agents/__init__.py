@@ -52,24 +52,26 @@ def make(
     return agent_class(name)(**{**values, **config})
 
 
-def load(path: str | Path, agent: str | type[Agent] | None = None) -> Agent:
+def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: bool = False) -> Agent:
     """The agent of a checkpoint, ready to act or to go on learning; or of an export (.pt), to act.
 
     Args:
         path: of the file.
         agent: its class, or ``module:Class``. None: the file names it, and it must be registered;
             what a file names is never imported.
+        trust: whether the code of an export in TorchScript (.pt) may run. Such a file is a program,
+            which runs when it is loaded.
 
     Raises:
         CheckpointError: the file is missing, damaged, foreign, of another version or of another
-            agent.
+            agent, or is a program that is not trusted.
         MissingExtraError: the agent needs a package that is not installed.
         PluginError: an agent of another package cannot be imported.
     """
     if Path(path).suffix == checkpoints.EXPORTED:
         from pmoss_agents.spatial.export import load_policy
 
-        return load_policy(path)
+        return load_policy(path, trust=trust)
     header, arrays = checkpoints.read(path)
     name = header.get("agent")
     if agent is None:
@@ -92,13 +94,14 @@ def names_policy(word: str) -> bool:
     return ":" in word or _is_file(word) or word in agent_names()
 
 
-def find_policy(word: str) -> Policy:
+def find_policy(word: str, *, trust: bool = False) -> Policy:
     """The policy that a word of a command names.
 
     Args:
         word: a checkpoint or export; ``module:Class@FILE``, a checkpoint of an agent of your own;
             an agent's name, for one that needs no fit(); or ``module:Class`` of any policy, which
             is made without arguments.
+        trust: see load().
 
     Raises:
         UnknownNameError: no agent has that name.
@@ -109,7 +112,7 @@ def find_policy(word: str) -> Policy:
     if file and ":" in named:
         return load(file, named)
     if _is_file(word):
-        return load(word)
+        return load(word, trust=trust)
     if ":" not in word:
         return make(word)
     # Only here: it brings the baselines and the environment, which --help can do without.

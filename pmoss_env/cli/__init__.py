@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 
 def main() -> None:
@@ -18,21 +19,23 @@ def main() -> None:
             raise
         make_app()(standalone_mode=True)
     except PmossError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _tell(str(error))
     except OSError as error:
         reason = error.strerror or str(error)
-        print(
-            f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}",
-            file=sys.stderr,
-        )
-        sys.exit(2)
+        _tell(f"{error.filename}: {reason}" if error.filename else reason)
     except (MemoryError, RuntimeError) as error:
         # PyTorch has no error of its own for this.
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise
-        print("error: there is not enough memory for this", file=sys.stderr)
-        sys.exit(2)
+        _tell("there is not enough memory for this")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _tell(error: str) -> NoReturn:
+    """Ends with an error in one line."""
+    from pmoss_env.cli.output import printable
+
+    print(f"error: {printable(error, lines=False)}", file=sys.stderr)
+    sys.exit(2)

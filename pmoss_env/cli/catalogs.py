@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from pmoss_env.cli.console import console, table
-from pmoss_env.cli.output import check_output
+from pmoss_env.cli.output import check_output, printable
 
 if TYPE_CHECKING:
     from pmoss_env.workloads import Workload
@@ -55,7 +55,7 @@ def show(
         console.print(table("Machines", columns, rows))
         return
     machine = load_machine(name)
-    console.print(f"[bold]{machine.name}[/]: {machine.description}")
+    console.print(f"{machine.name}: {machine.description}", style="bold")
     console.print(f"grid {machine.rows} x {machine.cols}; cores by role: {machine.roles()}")
     console.print(
         table(
@@ -109,7 +109,7 @@ def import_(
         write_atomically(output, text)
         console.print(f"written to {output}")
     else:
-        typer.echo(text, nl=False)
+        typer.echo(printable(text), nl=False)
 
 
 def _value(value: float | tuple[Any, ...]) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from rich import box
 from rich.console import Console, Group
@@ -23,6 +23,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from pmoss_env.cli.output import printable
+
 #: Columns where the output goes to a file or a pipe: no name is broken, so grep finds it.
 _PIPE = 1000
 
@@ -32,14 +34,28 @@ def _width() -> int | None:
     return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE
 
 
-console = Console(width=_width())
+class PlainConsole(Console):
+    """Prints texts as they are: no markup, no emoji, nothing that commands a terminal.
+
+    What is printed holds names that come from files.
+    """
+
+    def __init__(self, width: int | None = None) -> None:
+        super().__init__(width=width, markup=False, emoji=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich.console.Console.print, with printable texts."""
+        super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
+
+
+console = PlainConsole(_width())
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """A table; columns whose name starts with ">" are aligned to the right."""
     # As text, so that square brackets are not taken for markup.
     result = Table(
-        title=Text(title),
+        title=Text(printable(title)),
         box=box.SIMPLE_HEAD,
         padding=(0, 1),
         title_justify="left",
@@ -52,13 +68,15 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
             Text(column.lstrip(">")), justify="right" if right else "left", overflow="fold"
         )
     for row in rows:
-        result.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        result.add_row(
+            *(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row)
+        )
     return result
 
 
 def _progress() -> Progress:
     return Progress(
-        TextColumn("{task.description:<20}"),
+        TextColumn("{task.description:<20}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -98,7 +116,7 @@ class Stages:
             console.print()
 
     def _view(self) -> Group:
-        return Group(self._progress, *([Text(self._note)] if self._note else []))
+        return Group(self._progress, *([Text(printable(self._note))] if self._note else []))
 
     def note(self, text: str) -> None:
         """Shows a line in place of the one before."""
@@ -108,5 +126,7 @@ class Stages:
         """Shows the progress of a stage; a stage appears at its first report."""
         if stage not in self._tasks:
             # From where it begins: what an interrupted run did is no speed of this one.
-            self._tasks[stage] = self._progress.add_task(stage, total=total, completed=done)
+            self._tasks[stage] = self._progress.add_task(
+                printable(stage), total=total, completed=done
+            )
         self._progress.update(self._tasks[stage], completed=done, total=total)

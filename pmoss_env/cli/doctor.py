@@ -12,7 +12,7 @@ def doctor() -> None:
     from pmoss_env.host_report import host_report
 
     report = host_report()
-    console.print(f"[bold]{report.summary}[/]")
+    console.print(report.summary, style="bold")
     rows = [(check.name, check.value, check.verdict) for check in report.checks]
     console.print(table("This host", ["what", "found", "what follows"], rows))
     rows = [(event.name, event.source, event.lost) for event in report.events]

@@ -1,4 +1,4 @@
-"""Finding out before the work whether its result can be written."""
+"""What every command needs of its output: can it be written, and what may a terminal see."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ import errno
 import os
 import tempfile
 from pathlib import Path
+
+
+def printable(text: str, *, lines: bool = True) -> str:
+    """A text as a terminal may see it: what would command it is shown as an escape.
+
+    Names come from files, and an escape sequence in one could rewrite what was printed.
+
+    Args:
+        text: any, with control characters, marks of direction or halves of surrogates.
+        lines: whether line ends and tabs stay.
+    """
+    kept = "\n\t" if lines else ""
+    return "".join(
+        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def check_output(path: Path, *, folder: bool = False) -> None:

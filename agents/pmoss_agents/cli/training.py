@@ -122,7 +122,10 @@ def _new(
     from pmoss_env.errors import UnknownNameError
 
     name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
-    if ":" not in name and name not in (known := pmoss_agents.agent_names("spatial")):
+    # A path is imported, and what only a file names is not.
+    if (agent is None or ":" not in name) and name not in (
+        known := pmoss_agents.agent_names("spatial")
+    ):
         raise UnknownNameError("agent", name, known)
     if config is None and (CONFIGS / f"{name}.toml").exists():
         config = name
@@ -132,21 +135,29 @@ def _new(
 
 def export(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of a Decision Transformer.")],
-    out: Annotated[Path, typer.Argument(help="TorchScript file to write (.pt).")],
+    out: Annotated[
+        Path, typer.Argument(help="Weights (.safetensors), or a TorchScript program (.pt).")
+    ],
 ) -> None:
-    """Write a trained policy as TorchScript, for programs that have PyTorch and nothing of ours.
+    """Write a trained policy: its weights to share, or a program in TorchScript.
 
-    The file says in its extra file pmoss.json what goes in and what it was trained for; evaluate
-    and rollout take it like a checkpoint.
+    A .safetensors file holds weights and a description, and no code: evaluate and rollout take it
+    like a checkpoint. A .pt file is for programs that have PyTorch and nothing of ours; its extra
+    file pmoss.json says what goes in and what it was trained for. It is code, which runs when it
+    is loaded: evaluate, rollout and explain take it only with --trust.
 
-    Example: pmoss export runs/dt.safetensors runs/dt.pt
+    Example: pmoss export runs/dt.safetensors runs/dt-weights.safetensors
     """
     import pmoss_agents
-    from pmoss_agents.checkpoints import EXPORTED
+    from pmoss_agents.checkpoints import EXPORTED, SUFFIX
     from pmoss_env.errors import DescriptionError, UnsupportedError
 
-    if out.suffix != EXPORTED:
-        raise DescriptionError(f"{out}: an exported policy's name must end in {EXPORTED}")
+    if out.suffix not in (EXPORTED, SUFFIX):
+        raise DescriptionError(
+            f"{out}: an exported policy's name must end in {SUFFIX}, or in {EXPORTED} for a program"
+        )
+    if out.exists() and out.samefile(checkpoint):
+        raise DescriptionError(f"{out}: is the checkpoint itself, which could learn no more")
     if checkpoint.suffix == EXPORTED:
         raise DescriptionError(f"{checkpoint}: is an export already")
     check_output(out)
@@ -154,8 +165,8 @@ def export(
     if agent.name != "decision-transformer":
         raise UnsupportedError(f"{checkpoint}: {agent.name}: only decision-transformer is exported")
     from pmoss_agents.spatial.decision_transformer import DecisionTransformer
-    from pmoss_agents.spatial.export import export_policy
+    from pmoss_agents.spatial.export import export_policy, export_weights
 
     assert isinstance(agent, DecisionTransformer)
-    export_policy(agent, out)
+    (export_policy if out.suffix == EXPORTED else export_weights)(agent, out)
     console.print(f"{checkpoint} exported to {out}, {out.stat().st_size / 1e6:.1f} MB")

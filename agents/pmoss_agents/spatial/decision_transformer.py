@@ -266,6 +266,10 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
 
     # ---- keeping
 
+    def forget_moments(self) -> None:
+        """Leaves out of the checkpoint what only learning needs."""
+        self._optimiser = None
+
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         if self.model is None:
             raise CheckpointError(f"{self.name}: an exported policy is no checkpoint to save")

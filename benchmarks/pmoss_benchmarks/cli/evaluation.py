@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pmoss_benchmarks.cli.policies import PadOption, named_policies
+from pmoss_benchmarks.cli.policies import PadOption, TrustOption, named_policies
 from pmoss_benchmarks.cli.summaries import print_summaries
 from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import console, progress_bar
@@ -42,6 +42,7 @@ def evaluate(
     ] = 2000,
     schedules: Annotated[int, typer.Option(help="Random schedules of score 0, per episode.")] = 100,
     pad: PadOption = False,
+    trust: TrustOption = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
@@ -60,7 +61,9 @@ def evaluate(
     if out:
         check_output(out)
     # Local search as an opponent gets what the search of score 100 gets.
-    policies = named_policies(baseline or usual, checkpoint, budget, pad=pad, domain=domain)
+    policies = named_policies(
+        baseline or usual, checkpoint, budget, pad=pad, domain=domain, trust=trust
+    )
     with progress_bar("evaluating") as progress:
         evaluation = run(
             kwargs,

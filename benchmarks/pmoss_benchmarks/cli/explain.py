@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmoss_benchmarks.cli.policies import short_name
+from pmoss_benchmarks.cli.policies import TrustOption, short_name
 from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
@@ -62,6 +62,7 @@ def explain(
     html: Annotated[
         Path | None, typer.Option(help="Page to write, with the chip drawn; needs nothing else.")
     ] = None,
+    trust: TrustOption = False,
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
 
@@ -86,7 +87,7 @@ def explain(
         check_output(html)
     given: dict[str, Any] = {"--backend": backend, "--machine": machine, "--env": env}
     given |= {"--option": options, "--seed": seed}
-    found: list[Any] = [_found(word) for word in (a, b)]
+    found: list[Any] = [_found(word, trust) for word in (a, b)]
     row = _episode([choice for choice in found if isinstance(choice, Row)], given)
     if row:
         env_id, arguments, env_seed = row.env_id, dict(row.env_kwargs), row.env_seed
@@ -113,7 +114,7 @@ def explain(
         console.print(f"written to {html}: the chip drawn, and every counter of every core")
 
 
-def _found(word: str) -> Any:
+def _found(word: str, trust: bool) -> Any:
     """What a word means, as far as no environment is needed to know."""
     import pmoss_agents
     from pmoss_benchmarks.explaining.rows import names_row, read_row
@@ -124,7 +125,7 @@ def _found(word: str) -> Any:
     if word.endswith(".json"):
         return Path(word)
     if pmoss_agents.names_policy(word):
-        return pmoss_agents.find_policy(word)
+        return pmoss_agents.find_policy(word, trust=trust)
     return make_baseline(word, shared=True)
 
 

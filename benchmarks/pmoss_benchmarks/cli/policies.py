@@ -17,6 +17,13 @@ PadOption = Annotated[
         "padded to theirs and masked.",
     ),
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run exports in TorchScript (.pt): they are programs, which may do anything.",
+    ),
+]
 
 
 def named_policies(
@@ -26,6 +33,7 @@ def named_policies(
     *,
     pad: bool = False,
     domain: str = "spatial",
+    trust: bool = False,
 ) -> dict[str, Any]:
     """The policies by name; an agent from a file goes by the file's name without its ending.
 
@@ -35,6 +43,7 @@ def named_policies(
         budget: evaluations of baselines that search; their own default if None.
         pad: let agents place slices on smaller machines than that of their data.
         domain: whose policies the baselines are.
+        trust: whether exports that are programs may run.
 
     Raises:
         DescriptionError: two of the same name.
@@ -61,7 +70,7 @@ def named_policies(
         from pmoss_agents import find_policy
 
         for word in words:
-            policy = find_policy(word)
+            policy = find_policy(word, trust=trust)
             policies[short_name(word)] = _padded(word, policy) if pad else policy
     return policies
 

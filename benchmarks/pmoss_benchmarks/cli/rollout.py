@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from pmoss_benchmarks.cli.live import round_in_words
-from pmoss_benchmarks.cli.policies import PadOption, named_policies
+from pmoss_benchmarks.cli.policies import PadOption, TrustOption, named_policies
 from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
@@ -45,6 +45,7 @@ def rollout(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the episodes.")] = 0,
     pad: PadOption = False,
+    trust: TrustOption = False,
     out: Annotated[
         Path | None, typer.Option(help="Result file (.jsonl); if it is there, goes on with it.")
     ] = None,
@@ -67,7 +68,7 @@ def rollout(
         check_output(out)
     if keep:
         check_output(keep, folder=True)
-    policies = named_policies(baseline, checkpoint, pad=pad)
+    policies = named_policies(baseline, checkpoint, pad=pad, trust=trust)
     arguments = {"backend": backend, "machine": machine, **pairs(env)}
     if options:
         arguments["backend_options"] = pairs(options)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pmoss_datasets.cli.options import EnvOption
-from pmoss_env.cli.console import console, progress_bar, table
-from pmoss_env.cli.output import check_output
+from pmoss_env.cli.console import PlainConsole, console, progress_bar, table
+from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
@@ -196,7 +195,7 @@ def list_(root: Root = None) -> None:
     ]
     columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
     # Other programs get whole lines.
-    wide = console if console.is_terminal else Console(width=max(console.width, 160))
+    wide = console if console.is_terminal else PlainConsole(max(console.width, 160))
     wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
     suite = suite_ids()
     built = {each.id for each in found} & set(suite)
@@ -217,7 +216,7 @@ def show(
     from pmoss_datasets.card import card
     from pmoss_datasets.catalog import load
 
-    typer.echo(card(load(dataset, root)), nl=False)
+    typer.echo(printable(card(load(dataset, root))), nl=False)
 
 
 @datasets.command()
@@ -323,7 +322,7 @@ def verify(
                     problems.append(f"{dataset.path}: cannot be rebuilt: {error}")
             progress(len(played), len(played))
     for problem in problems:
-        typer.echo(problem)
+        typer.echo(printable(problem, lines=False))
     if problems:
         raise typer.Exit(1)
     console.print(f"{len(every)} datasets, nothing wrong")

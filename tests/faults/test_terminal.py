@@ -1,0 +1,54 @@
+"""Names from files command no terminal, and end no command."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pmoss_env.cli import main
+from pmoss_env.cli.console import PlainConsole, Stages, table
+from pmoss_env.cli.output import printable
+
+#: Markup, an emoji, a link, an escape sequence, one of 8 bits, a change of direction, a surrogate.
+HOSTILE = "a[/b][link=x]y :bomb: \x1b[2J \x9b31m \u202e \ud800 z"
+SHOWN = r"a[/b][link=x]y :bomb: \x1b[2J \x9b31m \u202e \ud800 z"
+
+
+def test_what_a_terminal_would_obey_is_shown():
+    assert printable(HOSTILE) == SHOWN
+    assert printable("two\n\tlines, \u03bc and \u65e5") == "two\n\tlines, \u03bc and \u65e5"
+    assert printable("two\nlines", lines=False) == r"two\nlines"
+
+
+def test_tables_texts_and_progress_show_names_as_they_are(capsys):
+    console = PlainConsole(200)
+    console.print(f"{HOSTILE}: done")
+    console.print(table(HOSTILE, ["name"], [[HOSTILE]]))
+    assert capsys.readouterr().out.count(SHOWN) == 3
+    with Stages() as stages:
+        stages(HOSTILE, 1, 2)
+        stages.note(HOSTILE)
+    told = capsys.readouterr().out
+    assert "\x1b[2J" not in told and "\x9b" not in told and r"a[/b][link" in told
+
+
+@pytest.mark.parametrize("name", ["a[/b]", "x\x1b[2J\n"])
+def test_an_error_is_one_line_that_commands_nothing(monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, "argv", ["pmoss", "machines", name])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert told.count("\n") == 1 and "\x1b" not in told and "unknown machine" in told
+
+
+def test_a_machine_with_markup_in_its_name_is_shown(tmp_path):
+    from pmoss_env.machines.catalog import PRESETS
+
+    text = (PRESETS / "toy.toml").read_text()
+    path = tmp_path / "machine.toml"
+    path.write_text(text.replace('name = "toy"', 'name = "a[/b]\\u001b[2J"'))
+    code = "from pmoss_env.cli import main; main()"
+    words = [sys.executable, "-c", code, "machines", str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert r"a[/b]\x1b[2J" in done.stdout and "\x1b" not in done.stdout

@@ -17,12 +17,13 @@ NOWHERE = re.compile(
 #: Words that the glossary has replaced; fields of stored datasets keep theirs.
 REPLACED = re.compile(r"antagonist|neighbour_families|\bdisturbances?\b", re.IGNORECASE)
 #: Pages whose sentences are held to the limit, beside docstrings and comments.
-PAGES = ("GLOSSARY.md", "CONTRIBUTING.md", "docs/counters.md")
+PAGES = ("GLOSSARY.md", "CONTRIBUTING.md", "README.md")
 
 
 def without_tables(text: str) -> str:
     """A text without its tables, quoted code and figures in columns."""
-    text = re.sub(r"```.*?```", " ", text, flags=re.DOTALL)
+    text = re.sub(r"```.*?```|^<!--.*?-->$", " ", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`\n]+`", "code", text)
     lines = text.splitlines()
     kept = [line for line in lines if not re.match(r"\s*[|#>!-]|.*\S {3,}\S", line)]
     return "\n".join(kept)
@@ -59,7 +60,7 @@ def test_sentences_are_short(ending: str) -> None:
     found = []
     for path in sources(ending):
         name = path.relative_to(REPOSITORY).as_posix()
-        if ending == ".md" and name not in PAGES:
+        if ending == ".md" and name not in PAGES and not name.startswith("docs/"):
             continue
         for text in texts_of(path):
             for sentence in sentences(text):

@@ -1,4 +1,4 @@
-"""Every Python snippet of the README runs, and every command it names exists."""
+"""Every Python snippet of README and docs runs, and every command they name exists."""
 
 import os
 import re
@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-README = (REPOSITORY / "README.md").read_text()
-CONSOLES = re.findall(r"^```console\n(.*?)^```", README, re.M | re.S)
-SNIPPETS = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+TEXTS = {path: path.read_text() for path in PAGES}
+ALL = "\n".join(TEXTS.values())
+CONSOLES = re.findall(r"^```console\n(.*?)^```", ALL, re.M | re.S)
+SNIPPETS = re.findall(r"^```python\n(.*?)^```", ALL, re.M | re.S)
 
 
 def test_there_are_snippets() -> None:
-    assert len(SNIPPETS) >= 3
+    assert len(SNIPPETS) >= 8
 
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
@@ -63,12 +65,13 @@ def test_threads_of_a_live_process_are_scheduled_as_shown() -> None:
 
 
 def test_pictures_and_files_exist() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (REPOSITORY / target).exists(), target
+    for page, text in TEXTS.items():
+        for target in re.findall(r"\]\(([^)#:]+)", text):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_commands_exist() -> None:
     pmoss = str(Path(sys.executable).with_name("pmoss"))
     top = subprocess.run([pmoss, "--help"], capture_output=True, text=True, check=True).stdout
-    for command in set(re.findall(r"`(?:pmoss|\./run) ([a-z]+)", README)) - {"test"}:
+    for command in set(re.findall(r"`(?:pmoss|\./run) ([a-z]+)", ALL)) - {"test"}:
         assert re.search(rf"\b{command}\b", top), command

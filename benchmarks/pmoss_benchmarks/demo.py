@@ -326,12 +326,20 @@ def draw_demo(result: DemoResult, path: Path) -> None:
         minlength=machine.cores,
     ).astype(np.float64)
     title = f"learned placement, {placement.snapshot.throughput:.1f} Mq/s"
-    draw_placement(right, machine, placement.schedule, load, title, "share of time busy", 1.0)
+    marks = "red triangle: a core that shares its time with another program"
+    draw_placement(
+        right,
+        machine,
+        placement.schedule,
+        load,
+        title,
+        "share of time busy",
+        highest_load=1.0,
+        note=marks if placement.instance.co_tenants else "",
+    )
     for co_tenant in placement.instance.co_tenants:
         row, col = divmod(int(machine.tile_of_core[co_tenant.target]), machine.cols)
         right.plot(col + 0.36, row - 0.36, marker="v", color="#d62728", markersize=6)
-    if placement.instance.co_tenants:
-        right.set_xlabel("red marks: cores that share their time with another program")
     write_png(figure, path)
 
 

@@ -49,6 +49,8 @@ class PlainConsole(Console):
 
 
 console = PlainConsole(_width())
+#: Progress is no output: what is piped on holds none of it.
+_watched = console if console.is_terminal else Console(stderr=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
@@ -81,7 +83,7 @@ def _progress() -> Progress:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=console,
+        console=_watched,
     )
 
 
@@ -102,7 +104,7 @@ class Stages:
         self._progress = _progress()
         self._tasks: dict[str, TaskID] = {}
         self._note = ""
-        self._live = Live(get_renderable=self._view, console=console, refresh_per_second=10)
+        self._live = Live(get_renderable=self._view, console=_watched, refresh_per_second=10)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -111,9 +113,9 @@ class Stages:
     def __exit__(self, *_: object) -> None:
         self.note("")
         self._live.stop()
-        if not console.is_interactive:
+        if not _watched.is_interactive:
             # What was shown last stays, and its line is not ended.
-            console.print()
+            _watched.print()
 
     def _view(self) -> Group:
         return Group(self._progress, *([Text(printable(self._note))] if self._note else []))

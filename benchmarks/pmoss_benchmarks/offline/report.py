@@ -29,8 +29,8 @@ from pmoss_benchmarks.report import markdown_row
 from pmoss_env.baselines import SHARED_BASELINES, has_budget, knowledge_of
 from pmoss_env.files import write_atomically
 
-#: Schedules without an idea, learned or not: what a learned agent has to beat.
-SIMPLE = ("grouped", "spread", "mixed", "lpt")
+#: What a learned agent has to beat: LPT, and those schedules of the paper that can be placed.
+SIMPLE = ("grouped", "spread", "mixed", "random", "lpt")
 Rows = dict[tuple[str, str], list[EpisodeResult]]
 
 
@@ -157,7 +157,7 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
                 ]
             )
         )
-    shared = _shared(cells, tasks)
+    shared = shared_means(cells, tasks)
     lines += ["", *_verdicts(found, agents)]
     absent = {reason for c in cells for reason in c.get("absent", {}).values()}
     lines += [f"- absent: {reason}" for reason in sorted(absent)]
@@ -208,7 +208,7 @@ def _task_score(summary: Mapping[str, Any] | None) -> str:
     return _interval(dict(zip(("value", "low", "high"), (summary[k] for k in keys), strict=True)))
 
 
-def _shared(
+def shared_means(
     cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]
 ) -> dict[str, dict[str, tuple[float, float]]]:
     """Mean throughput and score, by task, of the paper's schedules whose workers share slices."""

@@ -107,6 +107,7 @@ def draw_placement(
     title: str,
     load_label: str = "load of the core",
     highest_load: float | None = None,
+    note: str = "",
 ) -> None:
     """Draws a placement into ``axes`` of a matplotlib figure, with a colour bar.
 
@@ -122,6 +123,7 @@ def draw_placement(
         load_label: what the load is, with its unit.
         highest_load: load of the darkest colour, for pictures that are compared; the largest
             if None.
+        note: second line of the legend, for marks that the caller adds.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -177,7 +179,7 @@ def draw_placement(
         0,
         -0.02,
         "number: slices on the core   grey: R router, S sweeper, · unused   "
-        "thin frame: node   thick: socket",
+        "thin frame: node   thick: socket" + f"\n{note}" * bool(note),
         transform=axes.transAxes,
         va="top",
         fontsize=7.5,

@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -75,12 +74,3 @@ def test_the_hybrid_wins_the_sum_of_the_seven_programs():
 def test_committed_runs_replay_to_the_last_bit(program, method):
     got = compare([program], methods=[method], seeds=1).runs[program][method][0]
     assert got == RESULTS["runs"][program][method][0]
-
-
-def test_the_readme_shows_the_committed_times():
-    readme = (REPOSITORY / "README.md").read_text()
-    for program, methods in RESULTS["runs"].items():
-        cells = " | ".join(
-            f"{np.mean([run['seconds'] for run in methods[method]]) / 60:.2f}" for method in METHODS
-        )
-        assert re.search(rf"^\| {program} \| {re.escape(cells)} \|$", readme, re.M), program

@@ -1,0 +1,96 @@
+"""Blocks about access paths: the paper's rows, agents, real scans, this host's calibration."""
+
+from __future__ import annotations
+
+from pmoss_benchmarks.texts.stored import Stored, counted, made, table
+
+
+def rows(stored: Stored) -> str:
+    """The paper's figures beside ours."""
+    report = stored["access-path/results.json"]
+    cells = [
+        (row["what"], f"{row['paper']:g}", f"{row['ours']:.3g}", row["verdict"])
+        for row in report["rows"]
+    ]
+    judged = [row for row in report["rows"] if row["verdict"] != "fitted"]
+    inside = sum(row["verdict"] == "inside" for row in judged)
+    return "\n".join(
+        [
+            table(["what", "paper", "ours", "verdict"], cells),
+            "",
+            f"{inside} of {len(judged)} judged rows lie inside their range.",
+            f"{counted(len(report['rows']) - len(judged), 'more row')} set a parameter of the "
+            "machine file (fitted), and are no evidence.",
+            made(report, "../benchmarks/results/access-path/results.json"),
+        ]
+    )
+
+
+def agents(stored: Stored) -> str:
+    """Agents that act, and what their runs take beyond the oracle's."""
+    found = stored["access-path/results.json"]["agents"]
+    cells = [(a["agent"], a["fitted_to"], f"{a['above_oracle']:.2%}") for a in found]
+    scans = {a["scans"] for a in found}
+    return "\n".join(
+        [
+            table(["agent", "fitted to", "time above the oracle's"], cells),
+            "",
+            f"Time of {max(scans)} scans in pmoss/AccessPath-v0.",
+        ]
+    )
+
+
+def calibration(stored: Stored) -> str:
+    """What ``calibrate`` said of a host."""
+    report = stored["access-path/calibration.json"]
+    lines = [f"- {engine['conclusion']}" for engine in report["engines"]]
+    for engine in report["engines"]:
+        if engine["absent"]:
+            continue
+        largest = max(cell["megabytes"] for cell in engine["combinations"])
+        shown = [c for c in engine["combinations"] if c["megabytes"] == largest]
+        shown.sort(key=lambda cell: (float(cell["share"]), int(cell["background"])))
+        cells = [
+            (
+                f"{cell['share']:.1%}",
+                f"{cell['background']}",
+                *(f"{cell['megabytes'] * 1e3 / cell[key]:.2f}" for key in _PATHS),
+                "copies" if cell["engine_wins"] else "loads",
+            )
+            for cell in shown
+        ]
+        columns = ["rows that match", "background threads", "loads, GB/s", "copies, GB/s"]
+        lines += ["", f"Columns of {largest:g} MB, medians:", ""]
+        lines += [table([*columns, "wins"], cells)]
+    return "\n".join(
+        [*lines, "", made(report, "../benchmarks/results/access-path/calibration.json")]
+    )
+
+
+_PATHS = ("us_by_loads", "us_by_engine")
+
+
+def scan(stored: Stored) -> str:
+    """What a real scan gets of a core's bandwidth."""
+    lines = []
+    for path in sorted((stored.folder / "performance").glob("*.json")):
+        report = stored[f"performance/{path.name}"]
+        figures = {f["name"]: f for f in report["parts"].get("scan", {"figures": ()})["figures"]}
+        cells = [
+            (name, f"{figure['median']:.1f}", f"{figure['high']:.1f}")
+            for name, figure in figures.items()
+            if figure["unit"] == "GB/s"
+        ]
+        if cells:
+            lines += [table(["one core", "median, GB/s", "best round, GB/s"], cells), ""]
+            made_so = {**report, "command": report["parts"]["scan"]["command"]}
+            lines += [made(made_so, f"../benchmarks/results/performance/{path.name}"), ""]
+    return "\n".join(lines)
+
+
+BLOCKS = {
+    "access-path": rows,
+    "access-path-agents": agents,
+    "calibration": calibration,
+    "real-scans": scan,
+}

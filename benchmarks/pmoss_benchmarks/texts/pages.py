@@ -1,0 +1,130 @@
+"""Pages with generated blocks, and pages that are generated whole.
+
+A block of a page stands between two comments::
+
+    <!-- results: NAME -->
+    ...
+    <!-- end of results -->
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pmoss_benchmarks.offline.report import as_markdown
+from pmoss_benchmarks.performance.tables import side_by_side
+from pmoss_benchmarks.texts import access_path, offline, spatial, threads
+from pmoss_benchmarks.texts.stored import Stored
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+
+Block = Callable[[Stored], str]
+BLOCKS: Mapping[str, Block] = {
+    **spatial.BLOCKS,
+    **offline.BLOCKS,
+    **access_path.BLOCKS,
+    **threads.BLOCKS,
+}
+_END = "<!-- end of results -->"
+_MARKED = re.compile(
+    rf"^<!-- results: (?P<name>[a-z-]+) -->\n.*?^{re.escape(_END)}$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it lies there, and as the results would have it.
+
+    Attributes:
+        path: of the page.
+        before: its text.
+        after: its text with all blocks made anew.
+        blocks: how many blocks it has; 0 for a page that is generated whole.
+    """
+
+    path: Path
+    before: str
+    after: str
+    blocks: int
+
+    @property
+    def differs(self) -> bool:
+        """Whether text and results differ."""
+        return self.before != self.after
+
+
+def find_root(start: Path) -> Path:
+    """The checkout that holds a folder.
+
+    Raises:
+        UnsupportedError: there are no committed results at or above it.
+    """
+    for folder in (start, *start.parents):
+        if (folder / "benchmarks" / "results").is_dir() and (folder / "README.md").is_file():
+            return folder
+    raise UnsupportedError(
+        f"{start}: is in no checkout: the results lie in benchmarks/results of the repository; "
+        "name it with --root"
+    )
+
+
+def make_pages(root: Path) -> list[Page]:
+    """Every page with figures of a checkout, made anew in memory.
+
+    Args:
+        root: of the checkout.
+
+    Raises:
+        UnknownNameError: a page asks for a block that there is not.
+        DescriptionError: a block has no end.
+        DatasetError: a result is missing or damaged.
+    """
+    stored = Stored(root)
+    pages = []
+    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+        before = path.read_text(encoding="utf-8")
+        after, blocks = fill(before, stored, path.name)
+        if blocks:
+            pages.append(Page(path, before, after, blocks))
+    return pages + [_whole(path, text) for path, text in _generated(stored)]
+
+
+def fill(text: str, stored: Stored, name: str) -> tuple[str, int]:
+    """A text with its blocks made anew, and their number.
+
+    Args:
+        text: of a page.
+        stored: the results.
+        name: of the page, for errors.
+    """
+
+    def made(match: re.Match[str]) -> str:
+        block = match["name"]
+        if block not in BLOCKS:
+            raise UnknownNameError("block of results", block, BLOCKS)
+        return f"<!-- results: {block} -->\n{BLOCKS[block](stored).strip()}\n{_END}"
+
+    starts = text.count("<!-- results: ")
+    filled, found = _MARKED.subn(made, text)
+    if found != starts or text.count(_END) != starts:
+        raise DescriptionError(f"{name}: a block of results has no end: close it with {_END}")
+    return filled, found
+
+
+def _generated(stored: Stored) -> list[tuple[Path, str]]:
+    """Pages beside the results that hold nothing else."""
+    pages = []
+    for path in sorted(stored.folder.glob("offline/*/summary.json")):
+        summary = stored[path.relative_to(stored.folder).as_posix()]
+        pages.append((path.with_name("README.md"), as_markdown(summary)))
+    folder = stored.folder / "performance"
+    reports = {path.stem: stored[f"performance/{path.name}"] for path in folder.glob("*.json")}
+    pages.append((folder / "README.md", side_by_side(dict(sorted(reports.items())))))
+    return pages
+
+
+def _whole(path: Path, text: str) -> Page:
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    return Page(path, before, text, 0)

@@ -1,0 +1,301 @@
+"""Blocks about the spatial environment: demo, error card, statements, headroom, estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pmoss_benchmarks.report import markdown_row
+from pmoss_benchmarks.spatial.off_policy import summarise
+from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, percent, table
+from pmoss_benchmarks.texts.transcripts import COMMANDS
+
+#: What the error card wants: at most these errors and regret, at least these agreements.
+WANTED = {"median_error": 0.05, "p95_error": 0.12, "tau": 0.90, "regret": 0.01, "signs": 0.90}
+
+
+def demo(stored: Stored) -> str:
+    """What ``./run demo`` prints, and what its figures say."""
+    summary = stored["demo/summary.json"]
+    policies = {policy["policy"]: policy for policy in summary["policies"]}
+    ordered = sorted(policies.values(), key=lambda policy: float(policy["throughput"]))
+    rows = [
+        (
+            policy["policy"],
+            interval(policy["throughput"], policy["throughput_low"], policy["throughput_high"]),
+            interval(policy["score"], policy["score_low"], policy["score_high"]),
+            f"{policy['seconds_per_decision'] * 1e3:.2f}",
+        )
+        for policy in ordered
+    ]
+    learned, rule = policies["decision-transformer"], policies["best-fit"]
+    simple = [policies[name] for name in ("random", "grouped", "spread", "mixed", "lpt")]
+    best = max(simple, key=lambda policy: float(policy["throughput"]))
+    ratio = learned["throughput"] / best["throughput"]
+    lines = [
+        table(["schedule", "Mq/s [95 %]", "score [95 %]", "ms per decision"], rows),
+        "",
+        f"Means over {summary['training_seeds']} training seeds and "
+        f"{learned['episodes'] // summary['training_seeds']} unseen incumbents.",
+        "Score 0 is the mean of random schedules, 100 what a long local search finds.",
+        f"The data were {counted(summary['dataset']['episodes'], 'episode')} of "
+        f"{summary['dataset']['mean_throughput_mq_per_s']:.1f} Mq/s in the mean.",
+        "",
+        f"The Decision Transformer serves {ratio:.2f} times the queries of {best['policy']}, the "
+        "best of LPT and the paper's schedules.",
+        f"Little of that is learned: `best-fit` serves {rule['throughput']:.1f} Mq/s, the network "
+        f"{learned['throughput']:.1f}.",
+        "Most good episodes of its data follow that rule, and its inputs hold what the rule "
+        "decides by.",
+        f"`greedy-capacity`, a rule for busy cores alone, serves "
+        f"{policies['greedy-capacity']['throughput'] / learned['throughput'] - 1:.1%} more, and "
+        f"search {policies['local-search']['throughput'] / learned['throughput'] - 1:.1%} more.",
+    ]
+    return "\n".join(lines)
+
+
+def fidelity(stored: Stored) -> str:
+    """The analytic model's error card."""
+    reports = [stored["fidelity.json"], stored["fidelity-workloads.json"]]
+    cells = [cell for report in reports for cell in report["cells"]]
+    rows, missed = [], []
+    for cell in cells:
+        name = f"{cell['machine']} ({cell['workload']})"
+        signs = cell["sign_agreement"]
+        rows.append(
+            (
+                *(cell["machine"], cell["workload"]),
+                *(f"{cell[key]:.1%}" for key in ("median_error", "p95_error")),
+                f"{cell['tau']:.3f}",
+                f"{cell['regret']:.1%}",
+                f"{signs:.0%} of {cell['moves']}",
+            )
+        )
+        above = [k for k in ("median_error", "p95_error", "regret") if cell[k] > WANTED[k]]
+        below = ["tau"] * (cell["tau"] < WANTED["tau"]) + ["signs"] * (signs < WANTED["signs"])
+        missed += [f"{name}: {key.replace('_', ' ')}" for key in [*above, *below]]
+    columns = ["machine", "workload", "median error", "95th percentile", "Kendall tau"]
+    return "\n".join(
+        [
+            table([*columns, "regret", "signs"], rows),
+            "",
+            f"Each row holds {min(cell['schedules'] for cell in cells)} schedules, good and bad, "
+            "under closed load.",
+            f"Wanted are at most {percent(WANTED['median_error'])} and "
+            f"{percent(WANTED['p95_error'])} of error and {percent(WANTED['regret'])} of regret.",
+            f"Wanted are also a tau of {WANTED['tau']:.2f} and {percent(WANTED['signs'])} of the "
+            "signs.",
+            f"Missed: {'; '.join(missed) or 'nothing'}.",
+            made(reports[0], "../benchmarks/results/fidelity.json"),
+            made(reports[1], "../benchmarks/results/fidelity-workloads.json"),
+        ]
+    )
+
+
+def validation_counts(stored: Stored) -> str:
+    """How many published statements hold, and by what P-MOSS is judged."""
+    report, verdicts = stored["validation.json"], stored.validation
+    asked = [v for v in verdicts if v["verdict"] != "not modelled"]
+    hard = [v for v in verdicts if v["gate"] == "hard"]
+    stood = [v for v in verdicts if v.get("judged_by") == "search"]
+    gates = [v for v in stood if v["gate"] == "hard" and v["verdict"] == "inside"]
+    too = [v for v in gates if v["random_inside"]]
+    elsewhere = [v for v in gates if not _accepts(v, v["without_overhead"]["analytic"])]
+    settings = report["settings"]
+    return "\n".join(
+        [
+            f"{_inside(asked)} of {len(asked)} statements lie inside their tolerance, "
+            f"{_inside(hard)} of the {len(hard)} hard ones among them.",
+            f"{counted(len(stood), 'statement')} are about P-MOSS's learned policy, and none is "
+            "judged by one.",
+            f"A search with {settings['budget']:,} evaluations of the analytic model stands in "
+            f"its place; {_inside(stood)} of them hold for it.",
+            f"The search passes {counted(len(gates), 'hard gate')} of these; Random passes "
+            f"{len(too)} of them as well, so that they tell nothing about a policy.",
+            f"Every query takes {settings['overhead_cycles']:g} cycles more than our own index "
+            "needs (`overhead_cycles`), for the original's software is slower.",
+            f"Without them {counted(len(elsewhere), 'of these gates', 'of these gates')} would "
+            f"fail by the model{_listed(elsewhere)}.",
+        ]
+    )
+
+
+def _listed(verdicts: Sequence[Mapping[str, Any]]) -> str:
+    if not verdicts:
+        return ""
+    told = [f"{v['statement']} ({v['without_overhead']['analytic']:.2f})" for v in verdicts]
+    return ": " + "; ".join(told)
+
+
+def _inside(verdicts: Sequence[Mapping[str, Any]]) -> int:
+    return sum(v["verdict"] == "inside" for v in verdicts)
+
+
+def _accepts(verdict: Mapping[str, Any], value: float | None) -> bool:
+    return value is None or verdict["low"] <= value <= verdict["high"]
+
+
+def validation(stored: Stored) -> str:
+    """Statements on P-MOSS: the search, Random beside it; then all others."""
+    stood, others = [], []
+    for verdict in stored.validation:
+        shown = [
+            verdict["number"],
+            verdict["gate"],
+            verdict["statement"],
+            verdict["expected"],
+            f"{verdict['low']:g} .. {verdict['high']:g}",
+        ]
+        got = verdict["got"]
+        if "random" in verdict:
+            also = ", inside as well" if verdict["random_inside"] else ""
+            shown += [_value(got, "simulated"), _value(verdict["random"], "simulated") + also]
+            shown += [verdict["verdict"], _value(got, "analytic")]
+            stood.append([*shown, _value(verdict["without_overhead"], "analytic")])
+        else:
+            shown += [_value(got, "simulated"), _value(got, "analytic"), verdict["verdict"]]
+            others.append(shown)
+    columns = ["no", "gate", "statement", "published", "accepted"]
+    mine = ["search", "Random", "verdict of the search", "search, by the model"]
+    return "\n".join(
+        [
+            "Statements about P-MOSS, with a search in the policy's place:",
+            "",
+            table([*columns, *mine, "the same without overhead_cycles"], stood),
+            "",
+            "All other statements:",
+            "",
+            table([*columns, "simulated", "by the model", "verdict"], others),
+            "",
+            made(stored["validation.json"], "../benchmarks/results/validation.json"),
+        ]
+    )
+
+
+def _value(values: Mapping[str, float | None], fidelity: str) -> str:
+    value = values.get(fidelity)
+    return "" if value is None else f"{value:.3g}"
+
+
+def headroom(stored: Stored) -> str:
+    """Tasks where search finds more than simple schedules have."""
+    report = stored["headroom.json"]
+    settings = report["settings"]
+    rows = [
+        (
+            *(cell["machine"], cell["workload"], cell["interference"]),
+            f"{cell['random']:.1f}",
+            f"{cell['simple']:.1f} ({cell['best_simple']})",
+            f"{cell['search']:.1f}",
+            *(f"{cell[key]:+.0%}" for key in ("headroom", "simulated_headroom")),
+            f"{cell['headroom_over_rules']:+.0%}",
+        )
+        for cell in sorted(report["cells"], key=lambda cell: -float(cell["headroom"]))
+        if cell["has_headroom"]
+    ]
+    columns = ["machine", "workload", "interference", "Random", "best simple", "search"]
+    machines = [
+        f"{cell['machine']} {cell['headroom']:+.0%} (simulated {cell['simulated_headroom']:+.0%})"
+        for cell in stored["headroom-machines.json"]["cells"]
+    ]
+    rtree = [
+        f"{cell['machine']} {cell['simple'] / cell['search']:.1f}"
+        for cell in stored["headroom-rtree.json"]["cells"]
+    ]
+    return "\n".join(
+        [
+            table([*columns, "headroom", "simulated", "over our rules"], rows),
+            "",
+            f"Throughputs in Mq/s, means over {counted(settings['instances'], 'instance')}; "
+            f"search has {settings['budget']:,} evaluations.",
+            "Best simple is of LPT and all schedules of the paper, those with shared slices "
+            "included; Random is a mean.",
+            f"{len(rows)} of {len(report['cells'])} tasks have at least 10 % in both fidelities.",
+            f"Other servers of the paper without co-tenants: {'; '.join(machines)}.",
+            "On the R-tree over clustered points nothing is to be gained by placing slices.",
+            "Workers that share all slices serve a multiple of what search finds there: "
+            f"{'; '.join(rtree)}.",
+            made(report, "../benchmarks/results/headroom.json"),
+        ]
+    )
+
+
+def co_tenants(stored: Stored) -> str:
+    """What reading core speeds gains beside real threads on a host."""
+    report = stored["co-tenants.json"]
+    lines = []
+    for gain in report["gains"]:
+        low, high = gain["interval"]
+        lines.append(
+            f"Beside {gain['family'].replace('_', ' ')} on core {gain['target']}, load "
+            f"`{gain['load']}`: {gain['ratio']:.2f} [{low:.2f}, {high:.2f}] times plain LPT."
+        )
+    return "\n".join([*lines, made(report, "../benchmarks/results/co-tenants.json")])
+
+
+def off_policy(stored: Stored) -> str:
+    """How far estimators are off."""
+    report = stored["off_policy.json"]
+    rows = [
+        (task, horizon, estimator, f"{median:.0%}", f"{worst:.0%}")
+        for task, horizon, estimator, median, worst in summarise(report["rows"])
+    ]
+    settings = report["settings"]
+    policies = len({row["policy"] for row in report["rows"]})
+    return "\n".join(
+        [
+            table(["task", "horizon", "estimator", "median error", "worst"], rows),
+            "",
+            f"Uniformly random data, {settings['episodes']} episodes, "
+            f"{len(settings['seeds'])} data sets, {policies} policies.",
+            "An error of 100 % is as good as to answer the mean of the data.",
+            made(report, "../benchmarks/results/off_policy.json"),
+        ]
+    )
+
+
+def performance(stored: Stored) -> str:
+    """The figures with a goal, on every machine."""
+    names = sorted(path.stem for path in (stored.folder / "performance").glob("*.json"))
+    reports = {name: stored[f"performance/{name}.json"] for name in names}
+    whole = (stored.folder / "performance" / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in whole.splitlines() if line.startswith("| ")]
+    kept = [line for line in lines if line.split(" | ")[1].strip() not in ("", "goal", "---")]
+    head = [markdown_row(["figure", "goal", *names]), markdown_row(["---"] * (2 + len(names)))]
+    told = [
+        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs."
+        for name, report in reports.items()
+    ]
+    missed = sum(", missed" in line for line in kept)
+    return "\n".join(
+        [
+            *head,
+            *kept,
+            "",
+            *told,
+            f"Medians [least, most]; {missed} of {len(kept)} goals are missed on a machine.",
+        ]
+    )
+
+
+def transcript(name: str) -> Callable[[Stored], str]:
+    """The block with what a command of ``transcripts.py`` printed."""
+
+    def block(stored: Stored) -> str:
+        report = stored[f"transcripts/{name}.json"]
+        return "\n".join(["```console", f"$ {report['command']}", report["output"], "```"])
+
+    return block
+
+
+BLOCKS = {
+    **{f"transcript-{name}": transcript(name) for name in COMMANDS},
+    "demo": demo,
+    "fidelity": fidelity,
+    "validation-counts": validation_counts,
+    "validation": validation,
+    "headroom": headroom,
+    "co-tenants": co_tenants,
+    "off-policy": off_policy,
+    "performance": performance,
+}

@@ -1,0 +1,94 @@
+"""The committed results, read once, and the forms in which texts show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.report import markdown_row
+from pmoss_env.errors import DatasetError
+
+#: Published names of the paper's schedules, in the order of the tables.
+SHARED = {
+    "os-default": "OS:D",
+    "os-interleave": "OS:I",
+    "shared-everything": "SE:N",
+    "shared-nothing-node": "SN:N",
+}
+PLACED = {"grouped": "Grouped", "spread": "Spread", "mixed": "Mixed", "random": "Random"}
+
+
+class Stored:
+    """The results of a checkout.
+
+    Attributes:
+        root: of the checkout.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._read: dict[str, Any] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where the results are."""
+        return self.root / "benchmarks" / "results"
+
+    def __getitem__(self, name: str) -> Any:
+        """The content of a JSON file by its path below ``benchmarks/results``.
+
+        Raises:
+            DatasetError: it is missing or no JSON.
+        """
+        if name not in self._read:
+            path = self.folder / name
+            try:
+                self._read[name] = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise DatasetError(f"{path}: cannot be read: {error}") from error
+        return self._read[name]
+
+    @cached_property
+    def validation(self) -> list[dict[str, Any]]:
+        """Verdicts of ``pmoss benchmark validation``."""
+        verdicts: list[dict[str, Any]] = self["validation.json"]["verdicts"]
+        return verdicts
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [markdown_row(columns), markdown_row(["---"] * len(columns))]
+    return "\n".join([*lines, *map(markdown_row, rows)])
+
+
+def made(report: Mapping[str, Any], link: str) -> str:
+    """A sentence that says where figures come from.
+
+    Args:
+        report: with the command and the machine.
+        link: of the file, relative to the page.
+    """
+    machine = report["machine"]
+    version = report.get("version", "of an unnamed version")
+    return (
+        f"Made by `{report['command']}` with pmoss-env {version} on "
+        f"{machine['cpu_model']}, {machine['cpus']} CPUs: [`{Path(link).name}`]({link})."
+    )
+
+
+def interval(value: float, low: float | None, high: float | None) -> str:
+    """A value with its interval, one digit."""
+    return f"{value:.1f}" if low is None else f"{value:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def percent(share: float) -> str:
+    """A share in whole per cent."""
+    return f"{share:.0%}".replace("%", " %")
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """A number and its noun."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

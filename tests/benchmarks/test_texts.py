@@ -1,0 +1,112 @@
+"""Texts are made of results, and results that are too old are found."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pmoss_benchmarks.provenance import provenance
+from pmoss_benchmarks.texts import find_root, find_stale, make_pages
+from pmoss_benchmarks.texts.pages import BLOCKS, fill
+from pmoss_benchmarks.texts.stored import Stored
+from pmoss_env.cli.app import make_app
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A small copy: README with one block, and the results."""
+    results = REPOSITORY / "benchmarks" / "results"
+    names = [path.relative_to(results) for path in results.rglob("*.json")]
+    for name in names:
+        (tmp_path / "benchmarks" / "results" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(results / name, tmp_path / "benchmarks" / "results" / name)
+    block = "<!-- results: co-tenants -->\nold\n<!-- end of results -->"
+    (tmp_path / "README.md").write_text(f"# Title\n\n{block}\n\nWords.\n")
+    return tmp_path
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(make_app(), ["report", *words])
+    return result.exit_code, result.output
+
+
+def test_a_text_that_differs_from_its_results_is_named_and_mended(checkout: Path) -> None:
+    root = str(checkout)
+    code, output = run("--check", "--root", root)
+    assert code == 1
+    assert "README.md: differs" in output
+    assert "old" in (checkout / "README.md").read_text()
+    assert run("--root", root)[0] == 0
+    text = (checkout / "README.md").read_text()
+    assert text.startswith("# Title\n\n<!-- results: co-tenants -->\nBeside")
+    assert text.endswith("<!-- end of results -->\n\nWords.\n")
+    assert run("--check", "--root", root)[0] == 0
+    # A figure that is changed by hand, and a result that is made anew.
+    (checkout / "README.md").write_text(text.replace("[1.", "[2.", 1))
+    assert run("--check", "--root", root)[0] == 1
+    (checkout / "README.md").write_text(text)
+    path = checkout / "benchmarks" / "results" / "co-tenants.json"
+    report = json.loads(path.read_text())
+    report["gains"][0]["ratio"] += 1
+    path.write_text(json.dumps(report))
+    code, output = run("--check", "--root", root, "--json")
+    assert code == 1
+    assert json.loads(output)["differ"] == ["README.md"]
+
+
+def test_what_a_page_asks_for_in_vain_is_told() -> None:
+    stored = Stored(REPOSITORY)
+    with pytest.raises(UnknownNameError, match="headrom"):
+        fill("<!-- results: headrom -->\n<!-- end of results -->\n", stored, "page.md")
+    with pytest.raises(DescriptionError, match=r"page.md: .* has no end"):
+        fill("<!-- results: headroom -->\nwords\n", stored, "page.md")
+
+
+def test_every_block_is_shown_somewhere() -> None:
+    text = "".join(page.after for page in make_pages(REPOSITORY))
+    assert [name for name in BLOCKS if f"<!-- results: {name} -->" not in text] == []
+
+
+def test_tables_with_the_papers_schedules_hold_all_of_them() -> None:
+    servers = BLOCKS["servers"](Stored(REPOSITORY))
+    for line in (line for line in servers.splitlines() if line.startswith("| server")):
+        for name in ("OS:D", "OS:I", "SE:N", "SN:N", "Grouped", "Spread", "Mixed", "Random"):
+            assert f"over {name} |" in line
+    head = BLOCKS["standard-tasks"](Stored(REPOSITORY)).splitlines()[0]
+    assert "| Grouped | Spread | Mixed | Random |" in head
+
+
+def test_results_older_than_their_code_are_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    new = provenance(["pmoss_benchmarks.spatial.fidelity"])
+    old = json.loads(json.dumps(new))
+    old["code"]["digests"]["pmoss_env/backends"] = "0" * 16
+    reports = {
+        "new": new,
+        "old": old,
+        "nameless": {"rows": []},
+        "before": {key: new[key] for key in ("command", "version", "machine")},
+        "released": {**new, "version": "0.0.1"},
+        "parts": {**new, "parts": {"index": old, "scan": new}},
+    }
+    for name, report in reports.items():
+        (folder / f"{name}.json").write_text(json.dumps(report))
+    assert {stale.name: stale.reason for stale in find_stale(tmp_path)} == {
+        "before.json": "was made before results held digests of their code",
+        "nameless.json": "does not name its command, version, machine",
+        "old.json": "changed since: pmoss_env/backends",
+        "parts.json, index": "changed since: pmoss_env/backends",
+        "released.json": "made with version 0.0.1",
+    }
+
+
+def test_a_folder_outside_a_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="is in no checkout"):
+        find_root(tmp_path)
+    assert find_root(REPOSITORY / "tests") == REPOSITORY

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_env.cli import catalogs, doctor, load
+from pmoss_env.cli import catalogs, doctor
 
 commands = typer.Typer()
 commands.add_typer(catalogs.machines, name="machines", rich_help_panel="Environments")
 commands.command(rich_help_panel="Environments")(catalogs.workloads)
 commands.command(rich_help_panel="Environments")(catalogs.envs)
 commands.command(rich_help_panel="This host")(doctor.doctor)
-commands.command(rich_help_panel="This host")(load.load)

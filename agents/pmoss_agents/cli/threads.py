@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pmoss_agents.cli.signals import ends_on_signals
 from pmoss_env.cli.console import console
-from pmoss_env.cli.signals import ends_on_signals
 
 
 def threads(

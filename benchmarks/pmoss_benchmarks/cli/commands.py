@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_benchmarks.cli import access_path, demo, evaluation, explain, measure, report, rollout
+from pmoss_benchmarks.cli import (
+    access_path,
+    demo,
+    evaluation,
+    explain,
+    load,
+    measure,
+    report,
+    rollout,
+)
 from pmoss_benchmarks.cli.benchmark.commands import app as benchmark
 
 commands = typer.Typer()
@@ -17,3 +26,4 @@ commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
 commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(report.report)
 commands.command(rich_help_panel="This host")(measure.measure)
+commands.command(rich_help_panel="This host")(load.load)

@@ -16,14 +16,13 @@ import pmoss_agents
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.live.guardian import Record, mask_of, restore, start_of
-from pmoss_env.envs.threads.live.load import run_load
 from pmoss_env.envs.threads.live.process import ProcessServer
-from pmoss_env.errors import BackendError, DescriptionError, ProcessError, UnknownNameError
+from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import load_machine
 
 CPUS = sorted(os.sched_getaffinity(0))
 TARGET = (
-    "from pmoss_env.envs.threads.live.load import run_load; run_load({!r}, threads={}, keys=20, \
+    "from pmoss_benchmarks.key_value_load import run_load; run_load({!r}, threads={}, keys=20, \
 value_bytes=200000, seconds=60, on_start=lambda: print('ready', flush=True))"
 )
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
@@ -351,21 +350,6 @@ def test_the_affinity_that_is_remembered_includes_what_the_kernel_shows():
     with target() as child:
         for thread in threads_of(child.pid):
             assert set(mask_of(child.pid, thread)) >= os.sched_getaffinity(thread)
-
-
-def test_the_load_does_what_it_says():
-    for pattern in ("readrandom", "readseq", "fillrandom", "fillseq", "mixed50"):
-        result = run_load(pattern, threads=2, keys=50, value_bytes=5000, requests=300)
-        assert result.requests == 300
-        assert result.gb_per_s > 0.0
-        assert result.p99_ms > 0.0
-    assert run_load("readseq", threads=1, keys=5, value_bytes=1000, seconds=0.2).seconds >= 0.2
-    with pytest.raises(UnknownNameError):
-        run_load("readall")
-    with pytest.raises(DescriptionError, match="threads = 0"):
-        run_load("readseq", threads=0)
-    with pytest.raises(BackendError, match="node 500"):
-        run_load("readseq", node=500)
 
 
 @needs_two_cpus

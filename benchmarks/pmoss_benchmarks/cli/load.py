@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from pmoss_agents.cli.signals import ends_on_signals
 from pmoss_env.cli.console import console
-from pmoss_env.cli.signals import ends_on_signals
 
 
 def load(
@@ -28,7 +28,7 @@ def load(
 
     Example: pmoss load readrandom --threads 8 --seconds 10
     """
-    from pmoss_env.envs.threads.live.load import run_load
+    from pmoss_benchmarks.key_value_load import run_load
 
     with ends_on_signals():
         result = run_load(

@@ -339,18 +339,58 @@ double random_reads(std::span<const std::uint64_t> memory, std::uint64_t seed) {
   return static_cast<double>(reads) / spent;
 }
 
-int run(const Arguments& arguments) {
-  pmoss::set_search_isa(arguments.isa);
-  pmoss::BTree tree({.slices = arguments.slices, .huge_pages = arguments.huge_pages});
-  std::vector<std::pair<std::string, double>> loads;
-  std::cerr << "loading " << arguments.keys << " keys ...\n";
-  loads.emplace_back("own, one at a time",
-                     load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
-                       tree.insert(key, value);
-                     }));
-  {
-    // The same once more into a tree of its own, which is gone before anything is measured.
-    pmoss::BTree again({.slices = arguments.slices, .huge_pages = arguments.huge_pages});
+/// All trees, and what doing something on each of them came to.
+class Bench {
+ public:
+  explicit Bench(const Arguments& arguments)
+      : arguments_(arguments), tree_(options()), next_record_(arguments.keys) {}
+
+  /// False if the trees answer otherwise.
+  bool run() {
+    load_all();
+    make_mixes();
+    bool agree = true;
+    for (Mix& mix : mixes_) {
+      std::cerr << "measuring " << mix.name << " ...\n";
+      agree = measure(mix, arguments_.rounds, next_record_) && agree;
+    }
+    measure_bound();
+    print();
+    if (!arguments_.json.empty()) write_json();
+    if (!agree) std::cerr << "the trees answer otherwise: the rates mean nothing\n";
+    return agree;
+  }
+
+ private:
+  pmoss::BTree::Options options() const {
+    return {.slices = arguments_.slices, .huge_pages = arguments_.huge_pages};
+  }
+
+  void load_all() {
+    std::cerr << "loading " << arguments_.keys << " keys ...\n";
+    loads_.emplace_back("own, one at a time",
+                        load(arguments_.keys, [&](std::uint64_t key, std::uint64_t value) {
+                          tree_.insert(key, value);
+                        }));
+    load_in_batches();
+    for (std::uint32_t s = 0; s < tree_.slices(); ++s) bytes_ += tree_.arena(s).bytes_used();
+    // What the kernel granted, not what was asked for.
+    const auto huge_kib =
+        std::strtoull(line_with("/proc/self/smaps_rollup", "AnonHugePages:").c_str(), nullptr, 10);
+    huge_share_ = std::min(1.0, static_cast<double>(huge_kib) * 1024.0 /
+                                    static_cast<double>(std::max<std::size_t>(bytes_, 1)));
+#ifdef PMOSS_HAVE_ABSL
+    loads_.emplace_back("absl", load(arguments_.keys, [&](std::uint64_t key, std::uint64_t value) {
+                          peer_.insert_or_assign(key, value);
+                        }));
+#else
+    std::cerr << "built without Abseil: no peer to compare with\n";
+#endif
+  }
+
+  /// The same once more into a tree of its own, which is gone before anything is measured.
+  void load_in_batches() {
+    pmoss::BTree again(options());
     constexpr std::size_t batch = 1024;
     std::vector<std::uint64_t> keys, values;
     const auto flush = [&] {
@@ -358,165 +398,192 @@ int run(const Arguments& arguments) {
       keys.clear();
       values.clear();
     };
-    loads.emplace_back("own, in batches",
-                       load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
-                         keys.push_back(key);
-                         values.push_back(value);
-                         if (keys.size() == batch) flush();
-                       }));
+    loads_.emplace_back("own, in batches",
+                        load(arguments_.keys, [&](std::uint64_t key, std::uint64_t value) {
+                          keys.push_back(key);
+                          values.push_back(value);
+                          if (keys.size() == batch) flush();
+                        }));
     flush();
   }
-  std::size_t bytes = 0;
-  for (std::uint32_t s = 0; s < tree.slices(); ++s) bytes += tree.arena(s).bytes_used();
-  const double bytes_per_key = static_cast<double>(bytes) / static_cast<double>(arguments.keys);
-  // What the kernel granted, not what was asked for.
-  const auto huge_kib =
-      std::strtoull(line_with("/proc/self/smaps_rollup", "AnonHugePages:").c_str(), nullptr, 10);
-  const double huge_share = std::min(1.0, static_cast<double>(huge_kib) * 1024.0 /
-                                              static_cast<double>(std::max<std::size_t>(bytes, 1)));
 
-  std::vector<Candidate> candidates;
-  candidates.push_back(
-      {"own, one at a time", [&](auto operations) { return one_at_a_time(tree, operations); }});
-  candidates.push_back(
-      {"own, batches of 64", [&](auto operations) { return in_batches(tree, operations); }});
-  std::vector<Candidate> chained;
-  chained.push_back({"own, one at a time", [&](auto operations) {
-                       return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
-                         return tree.lookup(key, value);
-                       });
-                     }});
+  std::vector<Candidate> candidates() {
+    std::vector<Candidate> all;
+    all.push_back(
+        {"own, one at a time", [&](auto operations) { return one_at_a_time(tree_, operations); }});
+    all.push_back(
+        {"own, batches of 64", [&](auto operations) { return in_batches(tree_, operations); }});
 #ifdef PMOSS_HAVE_ABSL
-  Peer peer;
-  loads.emplace_back("absl", load(arguments.keys, [&](std::uint64_t key, std::uint64_t value) {
-                       peer.insert_or_assign(key, value);
-                     }));
-  candidates.push_back({peer_name, [&](auto operations) { return on_peer(peer, operations); }});
-  chained.push_back({peer_name, [&](auto operations) {
-                       return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
-                         const auto found = peer.find(key);
-                         if (found == peer.end()) return false;
-                         value = found->second;
-                         return true;
-                       });
-                     }});
-#else
-  std::cerr << "built without Abseil: no peer to compare with\n";
+    all.push_back({peer_name, [&](auto operations) { return on_peer(peer_, operations); }});
 #endif
-
-  pmoss::WorkloadSpec uniform;
-  uniform.records = arguments.keys;
-  uniform.max_scan_length = longest_scan;
-  pmoss::WorkloadSpec updates = uniform;
-  updates.distribution = pmoss::Distribution::zipf;
-  updates.lookup = updates.update = 0.5;
-  pmoss::WorkloadSpec inserts = updates;
-  inserts.update = 0.0;
-  inserts.insert = 0.5;
-  pmoss::WorkloadSpec scans = inserts;
-  scans.lookup = 0.0;
-  scans.scan = 0.95;
-  scans.insert = 0.05;
-  const std::uint64_t few = std::max<std::uint64_t>(arguments.operations / 4, 1);
-  std::vector<Mix> mixes{
-      {"lookups", uniform, arguments.operations, candidates},
-      {"dependent lookups", uniform, few, chained},
-      {"updates", updates, arguments.operations, candidates},
-      {"inserts", inserts, few, candidates},
-      {"scans", scans, few, candidates},
-  };
-  std::uint64_t next_record = arguments.keys;
-  bool agree = true;
-  for (Mix& mix : mixes) {
-    std::cerr << "measuring " << mix.name << " ...\n";
-    agree = measure(mix, arguments.rounds, next_record) && agree;
+    return all;
   }
 
-  // The bound: as many bytes as the tree has, on the same pages.
-  std::vector<double> reads, shares;
-  const double lines = new_lines_per_lookup(tree, arguments.keys);
-  {
-    const std::size_t size = std::max(bytes, std::size_t{1} << 28) & ~((std::size_t{1} << 21) - 1);
+  std::vector<Candidate> chained() {
+    std::vector<Candidate> all;
+    all.push_back({"own, one at a time", [&](auto operations) {
+                     return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
+                       return tree_.lookup(key, value);
+                     });
+                   }});
+#ifdef PMOSS_HAVE_ABSL
+    all.push_back({peer_name, [&](auto operations) {
+                     return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
+                       const auto found = peer_.find(key);
+                       if (found == peer_.end()) return false;
+                       value = found->second;
+                       return true;
+                     });
+                   }});
+#endif
+    return all;
+  }
+
+  void make_mixes() {
+    pmoss::WorkloadSpec uniform;
+    uniform.records = arguments_.keys;
+    uniform.max_scan_length = longest_scan;
+    pmoss::WorkloadSpec updates = uniform;
+    updates.distribution = pmoss::Distribution::zipf;
+    updates.lookup = updates.update = 0.5;
+    pmoss::WorkloadSpec inserts = updates;
+    inserts.update = 0.0;
+    inserts.insert = 0.5;
+    pmoss::WorkloadSpec scans = inserts;
+    scans.lookup = 0.0;
+    scans.scan = 0.95;
+    scans.insert = 0.05;
+    const std::uint64_t few = std::max<std::uint64_t>(arguments_.operations / 4, 1);
+    mixes_ = {
+        {"lookups", uniform, arguments_.operations, candidates()},
+        {"dependent lookups", uniform, few, chained()},
+        {"updates", updates, arguments_.operations, candidates()},
+        {"inserts", inserts, few, candidates()},
+        {"scans", scans, few, candidates()},
+    };
+  }
+
+  /// The bound: as many bytes as the tree has, on the same pages.
+  void measure_bound() {
+    lines_ = new_lines_per_lookup(tree_, arguments_.keys);
+    const std::size_t size = std::max(bytes_, std::size_t{1} << 28) & ~((std::size_t{1} << 21) - 1);
     const std::unique_ptr<std::uint64_t, decltype(&std::free)> memory(
         static_cast<std::uint64_t*>(std::aligned_alloc(std::size_t{1} << 21, size)), &std::free);
     if (memory == nullptr) throw std::bad_alloc();
-    if (arguments.huge_pages) ::madvise(memory.get(), size, MADV_HUGEPAGE);
+    if (arguments_.huge_pages) ::madvise(memory.get(), size, MADV_HUGEPAGE);
     std::memset(memory.get(), 1, size);
     random_reads({memory.get(), size / 8}, 0);
-    for (unsigned round = 0; round < arguments.rounds; ++round) {
-      reads.push_back(random_reads({memory.get(), size / 8}, round));
-      shares.push_back(100.0 * mixes[0].rates[1][round] * lines / reads.back());
+    for (unsigned round = 0; round < arguments_.rounds; ++round) {
+      reads_.push_back(random_reads({memory.get(), size / 8}, round));
+      shares_.push_back(100.0 * mixes_[0].rates[1][round] * lines_ / reads_.back());
     }
   }
 
-  const std::string cpu = trimmed(line_with("/proc/cpuinfo", "model name"));
-  const std::string pages = arguments.huge_pages ? "2 MiB asked for" : "4 KiB";
-  std::cout << std::fixed << std::setprecision(2) << "one thread, " << arguments.keys << " keys, "
-            << arguments.rounds << " rounds\n"
-            << "own tree: " << arguments.slices << " slices, pages of " << pages << " ("
-            << 100.0 * huge_share << " % huge), search " << name_of(pmoss::search_isa()) << ", "
-            << bytes_per_key << " B/key; absl: pages as malloc gives them\n"
-            << "cpu: " << cpu << ", " << std::thread::hardware_concurrency() << " cores\n";
-  std::ostringstream json;
-  for (const Mix& mix : mixes) {
-    std::cout << "\n" << mix.name << ", M per CPU second\n";
-    json << (&mix == &mixes[0] ? "" : ",") << "\n    \"" << mix.name << "\": {\"rates\": {";
-    std::ostringstream ratios;
-    for (std::size_t i = 0; i < mix.candidates.size(); ++i) {
-      const std::string& name = mix.candidates[i].name;
-      const Spread rate = spread_of(mix.rates[i]);
-      std::cout << std::left << std::setw(22) << name << std::right << std::setw(7)
-                << rate.median / 1e6 << " [" << rate.low / 1e6 << ".." << rate.high / 1e6 << "]";
-      json << (i > 0 ? ", " : "") << "\"" << name << "\": " << json_of(rate);
-      if (name != peer_name && mix.candidates.back().name == peer_name) {
-        std::vector<double> values;
-        for (std::size_t r = 0; r < mix.rates[i].size(); ++r) {
-          values.push_back(mix.rates[i][r] / mix.rates.back()[r]);
+  const char* pages() const { return arguments_.huge_pages ? "2 MiB asked for" : "4 KiB"; }
+  double bytes_per_key() const {
+    return static_cast<double>(bytes_) / static_cast<double>(arguments_.keys);
+  }
+
+  /// A candidate's rates as multiples of the peer's, round by round; empty without a peer.
+  static std::vector<double> ratios(const Mix& mix, std::size_t candidate) {
+    std::vector<double> values;
+    if (mix.candidates.back().name != peer_name || candidate + 1 == mix.candidates.size()) {
+      return values;
+    }
+    for (std::size_t r = 0; r < mix.rates[candidate].size(); ++r) {
+      values.push_back(mix.rates[candidate][r] / mix.rates.back()[r]);
+    }
+    return values;
+  }
+
+  void print() const {
+    std::cout << std::fixed << std::setprecision(2) << "one thread, " << arguments_.keys
+              << " keys, " << arguments_.rounds << " rounds\n"
+              << "own tree: " << arguments_.slices << " slices, pages of " << pages() << " ("
+              << 100.0 * huge_share_ << " % huge), search " << name_of(pmoss::search_isa()) << ", "
+              << bytes_per_key() << " B/key; absl: pages as malloc gives them\n"
+              << "cpu: " << trimmed(line_with("/proc/cpuinfo", "model name")) << ", "
+              << std::thread::hardware_concurrency() << " cores\n";
+    for (const Mix& mix : mixes_) {
+      std::cout << "\n" << mix.name << ", M per CPU second\n";
+      for (std::size_t i = 0; i < mix.candidates.size(); ++i) {
+        const Spread rate = spread_of(mix.rates[i]);
+        std::cout << std::left << std::setw(22) << mix.candidates[i].name << std::right
+                  << std::setw(7) << rate.median / 1e6 << " [" << rate.low / 1e6 << ".."
+                  << rate.high / 1e6 << "]";
+        if (const auto values = ratios(mix, i); !values.empty()) {
+          const Spread ratio = spread_of(values);
+          std::cout << "   " << ratio.median << " [" << ratio.low << ".." << ratio.high
+                    << "] times absl";
         }
-        const Spread ratio = spread_of(values);
-        std::cout << "   " << ratio.median << " [" << ratio.low << ".." << ratio.high
-                  << "] times absl";
-        ratios << (i > 0 ? ", " : "") << "\"" << name << "\": " << json_of(ratio);
+        std::cout << "\n";
       }
-      std::cout << "\n";
     }
-    json << "}, \"ratio_to_absl\": {" << ratios.str() << "}}";
-  }
-  const Spread read_rate = spread_of(reads);
-  const Spread share = spread_of(shares);
-  std::cout << "\nindependent random reads, M per CPU second: " << read_rate.median / 1e6 << " ["
-            << read_rate.low / 1e6 << ".." << read_rate.high / 1e6 << "]; a lookup brings " << lines
-            << " lines: batched lookups reach " << share.median << " % [" << share.low << ".."
-            << share.high << "] of that\n";
-  for (const auto& [name, seconds] : loads) {
-    std::cout << "load " << name << ": " << seconds << " CPU s\n";
+    const Spread rate = spread_of(reads_);
+    const Spread share = spread_of(shares_);
+    std::cout << "\nindependent random reads, M per CPU second: " << rate.median / 1e6 << " ["
+              << rate.low / 1e6 << ".." << rate.high / 1e6 << "]; a lookup brings " << lines_
+              << " lines: batched lookups reach " << share.median << " % [" << share.low << ".."
+              << share.high << "] of that\n";
+    for (const auto& [name, seconds] : loads_) {
+      std::cout << "load " << name << ": " << seconds << " CPU s\n";
+    }
   }
 
-  if (!arguments.json.empty()) {
-    std::ofstream out(arguments.json);
-    out << "{\n  \"keys\": " << arguments.keys << ",\n  \"rounds\": " << arguments.rounds
-        << ",\n  \"slices\": " << arguments.slices << ",\n  \"pages\": \"" << pages
-        << "\",\n  \"huge_page_share\": " << huge_share << ",\n  \"search\": \""
-        << name_of(pmoss::search_isa()) << "\",\n  \"bytes_per_key\": " << bytes_per_key
-        << ",\n  \"cpu\": \"" << cpu << "\",\n  \"load_cpu_seconds\": {";
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      out << (i > 0 ? ", " : "") << "\"" << loads[i].first << "\": " << loads[i].second;
+  static std::string json_of_mix(const Mix& mix) {
+    std::ostringstream rates, of_peer;
+    for (std::size_t i = 0; i < mix.candidates.size(); ++i) {
+      const std::string key = (i > 0 ? ", \"" : "\"") + mix.candidates[i].name + "\": ";
+      rates << key << json_of(spread_of(mix.rates[i]));
+      const auto values = ratios(mix, i);
+      if (!values.empty()) of_peer << key << json_of(spread_of(values));
     }
-    out << "},\n  \"random_reads\": " << json_of(read_rate)
-        << ",\n  \"lines_per_lookup\": " << lines
-        << ",\n  \"share_of_random_reads\": " << json_of(share) << ",\n  \"mixes\": {" << json.str()
-        << "\n  }\n}\n";
-    if (!out) throw std::runtime_error("cannot write " + arguments.json);
+    return "\"" + mix.name + "\": {\"rates\": {" + rates.str() + "}, \"ratio_to_absl\": {" +
+           of_peer.str() + "}}";
   }
-  if (!agree) std::cerr << "the trees answer otherwise: the rates mean nothing\n";
-  return agree ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+
+  void write_json() const {
+    std::ofstream out(arguments_.json);
+    out << "{\n  \"keys\": " << arguments_.keys << ",\n  \"rounds\": " << arguments_.rounds
+        << ",\n  \"slices\": " << arguments_.slices << ",\n  \"pages\": \"" << pages()
+        << "\",\n  \"huge_page_share\": " << huge_share_ << ",\n  \"search\": \""
+        << name_of(pmoss::search_isa()) << "\",\n  \"bytes_per_key\": " << bytes_per_key()
+        << ",\n  \"cpu\": \"" << trimmed(line_with("/proc/cpuinfo", "model name"))
+        << "\",\n  \"load_cpu_seconds\": {";
+    for (std::size_t i = 0; i < loads_.size(); ++i) {
+      out << (i > 0 ? ", " : "") << "\"" << loads_[i].first << "\": " << loads_[i].second;
+    }
+    out << "},\n  \"random_reads\": " << json_of(spread_of(reads_))
+        << ",\n  \"lines_per_lookup\": " << lines_
+        << ",\n  \"share_of_random_reads\": " << json_of(spread_of(shares_)) << ",\n  \"mixes\": {";
+    for (const Mix& mix : mixes_) {
+      out << (&mix == &mixes_[0] ? "" : ",") << "\n    " << json_of_mix(mix);
+    }
+    out << "\n  }\n}\n";
+    if (!out) throw std::runtime_error("cannot write " + arguments_.json);
+  }
+
+  const Arguments& arguments_;
+  pmoss::BTree tree_;
+#ifdef PMOSS_HAVE_ABSL
+  Peer peer_;
+#endif
+  std::uint64_t next_record_;
+  std::vector<std::pair<std::string, double>> loads_;  ///< CPU seconds
+  std::size_t bytes_ = 0;
+  double huge_share_ = 0.0;
+  std::vector<Mix> mixes_;
+  double lines_ = 0.0;  ///< that a lookup brings from memory
+  std::vector<double> reads_, shares_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(parse(argc, argv));
+    const Arguments arguments = parse(argc, argv);
+    pmoss::set_search_isa(arguments.isa);
+    return Bench(arguments).run() ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& error) {
     std::cerr << "index_bench: " << error.what() << "\n";
     return EXIT_FAILURE;

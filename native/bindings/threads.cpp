@@ -75,9 +75,7 @@ class CountersOfThread {
   pmu::ThreadCounters counters_;
 };
 
-}  // namespace
-
-void bind_threads(py::module_& module) {
+void bind_parameters(py::module_& module) {
   py::class_<SlowMemory>(module, "SlowMemory",
                          "What persistent memory does beyond ordinary memory.")
       .def(py::init<>())
@@ -111,7 +109,9 @@ void bind_threads(py::module_& module) {
       .def_readwrite("node_imbalance", &Kernel::node_imbalance)
       .def_readwrite("turbo_ghz", &Kernel::turbo_ghz)
       .def_readwrite("move_lines", &Kernel::move_lines);
+}
 
+void bind_server(py::module_& module) {
   py::class_<Server>(module, "ThreadServer",
                      "A program's threads on a simulated server, epoch by epoch. An object is for "
                      "one thread of Python at a time.")
@@ -153,7 +153,9 @@ void bind_threads(py::module_& module) {
       .def_property_readonly("requests_done", &Server::requests_done)
       .def_property_readonly("user_seconds", &Server::user_seconds)
       .def_property_readonly("kernel_seconds", &Server::kernel_seconds);
+}
 
+void bind_live(py::module_& module) {
   py::class_<CountersOfThread>(module, "ThreadCounters",
                                "The canonical events of another thread, by its id.")
       .def(py::init<int>(), py::arg("thread"))
@@ -179,6 +181,14 @@ void bind_threads(py::module_& module) {
       .def_property_readonly("running", &KeyValueLoad::running)
       .def_property_readonly("requests", &KeyValueLoad::requests)
       .def_property_readonly("damaged", &KeyValueLoad::damaged);
+}
+
+}  // namespace
+
+void bind_threads(py::module_& module) {
+  bind_parameters(module);
+  bind_server(module);
+  bind_live(module);
 }
 
 }  // namespace pmoss::bindings

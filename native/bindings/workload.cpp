@@ -128,11 +128,7 @@ void check_slices(std::uint32_t slices) {
   if (slices == 0) throw std::invalid_argument("slices is 0; it must be at least 1");
 }
 
-}  // namespace
-
-void bind_workload(py::module_& module) {
-  module.attr("OPERATION_KINDS") = py::make_tuple("lookup", "insert", "scan", "update");
-
+void bind_spec(py::module_& module) {
   py::class_<SortedKeyFile, std::shared_ptr<SortedKeyFile>>(
       module, "SortedKeyFile", "Keys from a file in the format of the SOSD benchmark.")
       .def(py::init<const std::string&>(), py::arg("path"),
@@ -196,7 +192,10 @@ void bind_workload(py::module_& module) {
           },
           py::arg("slices"), "Share of the hot range's choices that fall on each slice.")
       .def("__repr__", &describe);
+}
 
+void bind_generator(py::module_& module) {
+  module.attr("OPERATION_KINDS") = py::make_tuple("lookup", "insert", "scan", "update");
   py::class_<OperationGenerator>(module, "OperationGenerator",
                                  "The operations of one client, drawn from a WorkloadSpec.")
       .def(py::init([](const WorkloadSpec& spec, std::uint64_t stream_seed,
@@ -211,7 +210,9 @@ void bind_workload(py::module_& module) {
       .def("draw", &draw, py::arg("n"),
            "The next n operations: arrays 'kind' (index into OPERATION_KINDS), 'key' and "
            "'scan_length' (0 unless the kind is scan).");
+}
 
+void bind_zipf(py::module_& module) {
   module.def("zeta", &zeta, py::arg("items"), py::arg("theta"),
              "The sum of i ** -theta for i = 1 .. items.");
   module.def(
@@ -225,6 +226,9 @@ void bind_workload(py::module_& module) {
       },
       py::arg("rank"), py::arg("items"), py::arg("theta"),
       "Probability of a rank (0 = most frequent), or of each of an array of ranks.");
+}
+
+void bind_keys(py::module_& module) {
   module.def(
       "key_of_record",
       [](const py::object& records, std::uint64_t seed) {
@@ -251,6 +255,15 @@ void bind_workload(py::module_& module) {
         return first_key_of_slice(slice, slices);
       },
       py::arg("slice"), py::arg("slices"), "The smallest key that the slice serves.");
+}
+
+}  // namespace
+
+void bind_workload(py::module_& module) {
+  bind_spec(module);
+  bind_generator(module);
+  bind_zipf(module);
+  bind_keys(module);
 }
 
 }  // namespace pmoss::bindings

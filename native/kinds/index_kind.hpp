@@ -33,16 +33,8 @@ struct ServeOptions {
 using Profiler = std::function<analytic::SliceProfiles(std::uint64_t seed)>;
 
 /// One kind of index. A built-in kind is a function in a file of its own in kinds/, named in
-/// built_in_kinds(). An external kind is a file outside, compiled into the module by
-/// -DPMOSS_INDEX_KINDS=FOLDER. It needs no more than this:
-///
-///     const pmoss::kinds::Registration registration{{
-///         .name = "skiplist",
-///         .title = "skip list",
-///         .records = pmoss::kinds::Records::keys,
-///         .usual_workload = "ycsb-a",
-///         .serve = [](const auto& spec, const auto& options) { return serve_skip_list(...); },
-///         .record = [](const auto& spec, auto slices, const auto& options) { ... }}};
+/// built_in.hpp. An external kind is a file outside that has a Registration, compiled into the
+/// module by -DPMOSS_INDEX_KINDS=FOLDER: examples/skip_list.cpp is one.
 ///
 /// All functions throw std::invalid_argument for a workload that makes no sense for the kind.
 struct IndexKind {

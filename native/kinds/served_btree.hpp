@@ -1,32 +1,23 @@
 // The B+-tree behind the runtime.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <memory>
-
 #include "index/btree.hpp"
 #include "index/btree_migration.hpp"
-#include "runtime/served_tree.hpp"
+#include "index/node.hpp"
+#include "kinds/served_keys.hpp"
 
 namespace pmoss::kinds {
 
-class ServedBTree final : public runtime::ServedTree<BTree, BTreeMigration> {
+class ServedBTree final : public ServedKeys<BTree, BTreeMigration> {
  public:
-  /// Throws std::invalid_argument for a spec or options that make no sense.
-  ServedBTree(const WorkloadSpec& spec, const BTree::Options& options);
+  using ServedKeys::ServedKeys;
 
-  runtime::SliceOfKey slice_of_key() const noexcept override {
-    return runtime::SliceOfKey(tree().slices());
+  double bytes_to_load() const noexcept override {
+    constexpr double fill = 0.69;  // what inserts in random order leave
+    const double leaves =
+        static_cast<double>(spec_.records) / (fill * index_detail::leaf_capacity) + tree_.slices();
+    return 1.01 * leaves * sizeof(index_detail::Node);
   }
-  double bytes_to_load() const noexcept override;
-  void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
-            const std::function<bool()>& cancelled) override;
-  std::unique_ptr<runtime::QueryStream> stream(std::uint64_t seed,
-                                               std::uint64_t first_insert_record,
-                                               std::uint64_t insert_stride) const override;
-  std::unique_ptr<runtime::QueryExecutor> executor() override;
 };
 
 }  // namespace pmoss::kinds

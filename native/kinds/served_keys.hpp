@@ -1,0 +1,136 @@
+// Any index of 64-bit keys behind the runtime.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/served_tree.hpp"
+#include "runtime/worker.hpp"
+
+namespace pmoss::kinds {
+
+/// What a router draws for an index of keys: the operations of a generator.
+std::unique_ptr<runtime::QueryStream> stream_of_keys(OperationGenerator generator,
+                                                     const WorkloadSpec& spec,
+                                                     std::uint32_t slices);
+
+/// Runs operations on `Tree`: lookup, insert, update and scan with the parameters and results of
+/// BTree's. Lookups of a batch go together where there is a lookup_batch.
+template <class Tree>
+class ExecutorOfKeys final : public runtime::QueryExecutor {
+ public:
+  ExecutorOfKeys(Tree& tree, std::uint32_t max_scan_length)
+      : tree_(tree), scan_keys_(max_scan_length), scan_values_(max_scan_length) {}
+
+  void execute(const runtime::Item& item) override {
+    ++totals_.executed;
+    switch (item.kind()) {
+      case Operation::Kind::lookup: {
+        std::uint64_t value = 0;
+        totals_.not_found += tree_.lookup(item.key(), value) ? 0 : 1;
+        totals_.checksum ^= value;
+        break;
+      }
+      case Operation::Kind::insert:
+        totals_.inserted += tree_.insert(item.key(), item.key()) ? 1 : 0;
+        break;
+      case Operation::Kind::update:
+        totals_.not_found += tree_.update(item.key(), item.key() + totals_.executed) ? 0 : 1;
+        break;
+      case Operation::Kind::scan: {
+        const std::size_t found =
+            tree_.scan(item.key(), item.scan_length(), scan_keys_.data(), scan_values_.data());
+        for (std::size_t i = 0; i < found; ++i) totals_.checksum ^= scan_values_[i];
+        break;
+      }
+    }
+  }
+
+  void execute_batch(const runtime::Ring& ring, std::size_t count) override {
+    if constexpr (requires { &Tree::lookup_batch; }) {
+      lookups_first(ring, count);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) execute(ring.front(i));
+    }
+  }
+
+ private:
+  void lookups_first(const runtime::Ring& ring, std::size_t count) {
+    std::uint64_t keys[runtime::Worker::max_batch] = {};
+    std::uint64_t values[runtime::Worker::max_batch];
+    bool found[runtime::Worker::max_batch];
+    for (std::size_t i = 0; i < count; ++i) keys[i] = ring.front(i).key();
+    // For the others, the search brings the way to their keys into the cache.
+    tree_.lookup_batch(keys, count, values, found);
+    for (std::size_t i = 0; i < count; ++i) {
+      const runtime::Item& item = ring.front(i);
+      if (item.kind() != Operation::Kind::lookup) {
+        execute(item);
+        continue;
+      }
+      ++totals_.executed;
+      if (found[i]) {
+        totals_.checksum ^= values[i];
+      } else {
+        ++totals_.not_found;
+      }
+    }
+  }
+
+  Tree& tree_;
+  std::vector<std::uint64_t> scan_keys_;
+  std::vector<std::uint64_t> scan_values_;
+};
+
+/// Leaves bytes_to_load() to the index. `Tree` and `Migration` as ServedTree and ExecutorOfKeys
+/// ask.
+template <class Tree, class Migration>
+class ServedKeys : public runtime::ServedTree<Tree, Migration> {
+ public:
+  /// Throws std::invalid_argument for a spec or options that make no sense.
+  ServedKeys(const WorkloadSpec& spec, const typename Tree::Options& options)
+      : runtime::ServedTree<Tree, Migration>((validate(spec), spec), options) {}
+
+  runtime::SliceOfKey slice_of_key() const noexcept final {
+    return runtime::SliceOfKey(tree_.slices());
+  }
+
+  // Each loader computes the keys of all records, which is cheap, and inserts those of its slices.
+  // So no two loaders write to one slice or wait for one arena.
+  void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
+            const std::function<bool()>& cancelled) final {
+    std::uint64_t inserted = 0;
+    for (std::uint64_t record = 0; record < spec_.records; ++record) {
+      if ((record & 0xfff) == 0) {
+        done.store(inserted, std::memory_order_relaxed);
+        if (cancelled()) return;
+      }
+      const std::uint64_t key = spec_.space.key(record, spec_.seed);
+      const std::uint32_t slice = pmoss::slice_of_key(key, tree_.slices());
+      if (slice < first || slice >= last) continue;
+      tree_.insert(key, key);
+      ++inserted;
+    }
+    done.store(inserted, std::memory_order_relaxed);
+  }
+
+  std::unique_ptr<runtime::QueryStream> stream(std::uint64_t seed,
+                                               std::uint64_t first_insert_record,
+                                               std::uint64_t insert_stride) const final {
+    return stream_of_keys(OperationGenerator(spec_, seed, first_insert_record, insert_stride),
+                          spec_, tree_.slices());
+  }
+
+  std::unique_ptr<runtime::QueryExecutor> executor() final {
+    return std::make_unique<ExecutorOfKeys<Tree>>(tree_, spec_.max_scan_length);
+  }
+
+ protected:
+  using runtime::ServedTree<Tree, Migration>::spec_;
+  using runtime::ServedTree<Tree, Migration>::tree_;
+};
+
+}  // namespace pmoss::kinds

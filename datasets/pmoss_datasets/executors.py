@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -155,6 +157,10 @@ def _in_worker(task: Any) -> Any:
     return _work(task)
 
 
+#: Workers that one task may take down before it is blamed.
+_MOST_LOSSES = 3
+
+
 class _Actor:
     """A worker on a Ray cluster."""
 
@@ -193,7 +199,11 @@ def _over_actors(
     processes: int,
     on_servers: bool,
 ) -> Iterator[tuple[T, R]]:
-    """Hands one task at a time to each actor; an actor that is lost leaves its task to others."""
+    """Hands one task at a time to each actor.
+
+    A lost actor leaves its task to others, and a new one takes its place where the cluster still
+    has room for it. Each loss is a RuntimeWarning.
+    """
     resources = ray.cluster_resources()
     if on_servers:
         count, needs = int(resources.get(SERVER, 0)), {"num_cpus": 0, "resources": {SERVER: 1}}
@@ -208,6 +218,8 @@ def _over_actors(
     actors = [make() for _ in range(min(count, len(tasks)))]
     waiting = list(reversed(tasks))
     running: dict[Any, tuple[Any, T]] = {}
+    # By identity: tasks need not be hashable.
+    lost: Counter[int] = Counter()
     try:
         idle = list(actors)
         while waiting or running:
@@ -221,9 +233,23 @@ def _over_actors(
                 result: R = ray.get(done[0])
             except ray.exceptions.RayActorError as error:
                 actors.remove(actor)
+                lost[id(task)] += 1
+                if lost[id(task)] == _MOST_LOSSES:
+                    raise BackendError(
+                        f"task {task!r} has ended {_MOST_LOSSES} workers: {error}"
+                    ) from error
                 waiting.append(task)
+                if _has_room(ray, needs):
+                    actors.append(make())
+                    idle.append(actors[-1])
                 if not actors:
                     raise BackendError(f"the Ray cluster lost its last node: {error}") from error
+                warnings.warn(
+                    f"a worker on the Ray cluster was lost: its task goes to another, "
+                    f"{len(actors)} are left ({_first_line(error)})",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
                 continue
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
@@ -232,3 +258,17 @@ def _over_actors(
     finally:
         for actor in actors:
             ray.kill(actor)
+
+
+def _has_room(ray: Any, needs: dict[str, Any]) -> bool:
+    """Whether a living node has what an actor needs, in use or not."""
+    wanted = {"CPU": needs["num_cpus"], **needs.get("resources", {})}
+    return any(
+        all(node["Resources"].get(name, 0) >= amount for name, amount in wanted.items())
+        for node in ray.nodes()
+        if node["Alive"]
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -108,7 +108,8 @@ class HardwareBackend(SubjectBackend):
         if machine.name != "host":
             raise UnsupportedError(
                 f"machine {machine.name!r} is not this host: the hardware backend measures "
-                "machine 'host'"
+                "machine 'host'; to model that one, choose the backend analytic or simulated "
+                "(--backend analytic)"
             )
         if not seconds > 0 or not warmup_seconds >= 0:
             raise BackendError(f"seconds = {seconds}, warmup_seconds = {warmup_seconds}: too short")

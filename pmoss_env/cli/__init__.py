@@ -29,7 +29,11 @@ def main() -> None:
             raise
         _tell("there is not enough memory for this")
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print(
+            "interrupted: a command that keeps finished work (OUT.partial, or rows of --out) goes "
+            "on when it is called again; train goes on from a checkpoint with --resume",
+            file=sys.stderr,
+        )
         sys.exit(130)
 
 

@@ -7,6 +7,7 @@ says in which panel of the help.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
@@ -32,6 +33,33 @@ class _InPanels(TyperGroup):
 
         return sorted(self.commands, key=panel)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """See the base; the command's help is made readable first."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and cmd_name not in self._readable:
+            self._readable.add(cmd_name)
+            _make_readable(command)
+        return command
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._readable: set[str] = set()
+
+
+def _make_readable(command: Any) -> None:
+    """Lets help texts show what Markdown drops: words in angle brackets, an example per line."""
+    if command.help:
+        command.help = re.sub(r"\n+(Example: )", r"\n\n\1", _escaped(command.help))
+    for parameter in command.params:
+        if getattr(parameter, "help", None):
+            parameter.help = _escaped(parameter.help)
+    for inner in getattr(command, "commands", {}).values():
+        _make_readable(inner)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"(?<!\\)<(?=\w)", r"\\<", text)
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -49,7 +77,6 @@ def make_app() -> typer.Typer:
         cls=_InPanels,
         help="Learn, share and measure placement: which core serves which part of an index.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pmoss_env.cli.console import console, table
+from pmoss_env.cli.console import AsJson, console, show_rows, table
 from pmoss_env.cli.output import check_output, printable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class _ShowsByDefault(TyperGroup):
     """Takes words that begin with no command of the group as those of `show`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] != "--help"):
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
@@ -38,6 +38,7 @@ def machines_() -> None:
 @machines.command()
 def show(
     name: Annotated[str | None, typer.Argument(help="Show this machine in full.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the machines, or show one with the source of every value.
 
@@ -52,7 +53,7 @@ def show(
             workers = len(m.workers)
             rows.append((known, m.sockets, m.nodes, m.cores, workers, m.description))
         columns = ["name", ">sockets", ">nodes", ">cores", ">workers", "description"]
-        console.print(table("Machines", columns, rows))
+        show_rows("Machines", columns, rows, as_json)
         return
     machine = load_machine(name)
     console.print(f"{machine.name}: {machine.description}", style="bold")
@@ -125,6 +126,7 @@ def _value(value: float | tuple[Any, ...]) -> str:
 def workloads(
     name: Annotated[str | None, typer.Argument(help="Show this workload in full.")] = None,
     slices: Annotated[int, typer.Option(help="Key ranges to count records of.", min=1)] = 256,
+    as_json: AsJson = False,
 ) -> None:
     """List the workloads, or show one with the sizes of its slices.
 
@@ -146,7 +148,7 @@ def workloads(
         choice = f"{w.distribution} {w.theta:g}" if "zipf" in w.distribution else w.distribution
         rows.append((name, mix, choice, w.keys, f"{w.records:,}", w.source))
     columns = ["name", "operations", "choice", "keys", ">records", "source"]
-    console.print(table("Workloads", columns, rows))
+    show_rows("Workloads", columns, rows, as_json)
 
 
 def _workload(workload: Workload, slices: int) -> None:
@@ -167,7 +169,7 @@ def _workload(workload: Workload, slices: int) -> None:
     )
 
 
-def envs() -> None:
+def envs(as_json: AsJson = False) -> None:
     """List the registered environments; use them with gymnasium.make(id)."""
     import gymnasium
 
@@ -178,4 +180,4 @@ def envs() -> None:
         if spec.namespace == "pmoss":
             chosen = ", ".join(f"{key}={value}" for key, value in spec.kwargs.items())
             rows.append((spec.id, chosen or "(all defaults)"))
-    console.print(table("Environments", ["id", "keyword arguments"], rows))
+    show_rows("Environments", ["id", "keyword arguments"], rows, as_json)

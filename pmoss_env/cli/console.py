@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+import typer
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
@@ -74,6 +76,29 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
             *(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row)
         )
     return result
+
+
+#: The option ``--json`` of commands that list.
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
+
+
+def show_rows(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], as_json: bool = False
+) -> None:
+    """Prints a table, or its rows as a JSON list of objects by column.
+
+    Args:
+        title: of the table.
+        columns: see table().
+        rows: a cell for each column.
+        as_json: whether to print JSON.
+    """
+    if not as_json:
+        console.print(table(title, columns, rows))
+        return
+    names = [column.lstrip(">") or "note" for column in columns]
+    cells = [[cell if isinstance(cell, int | float) else str(cell) for cell in row] for row in rows]
+    typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in cells], indent=1))
 
 
 def _progress() -> Progress:

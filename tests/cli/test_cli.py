@@ -399,3 +399,26 @@ def test_ctrl_c_leaves_no_children_and_nothing_cut(
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     # A collection keeps the episodes that are finished, to go on from there.
     assert {path.name for path in tmp_path.iterdir()} <= {"data.partial"}
+
+
+def test_helps_show_angle_brackets_and_an_example_per_line() -> None:
+    text = pmoss("measure", "-h")
+    assert "closed:<queries" in " ".join(text.replace("│", " ").split())
+    lines = [line.strip() for line in text.splitlines()]
+    assert sum(line.startswith("Example: ") for line in lines) >= 5
+
+
+def test_lists_are_json_on_request() -> None:
+    environments = json.loads(pmoss("envs", "--json"))
+    assert "pmoss/toy-v0" in {each["id"] for each in environments}
+    assert {"name", "nodes"} <= set(json.loads(pmoss("machines", "--json"))[0])
+    assert json.loads(pmoss("agents", "spatial", "--json"))[0]["domain"] == "spatial"
+    assert json.loads(pmoss("workloads", "--json"))
+
+
+def test_another_machine_is_modelled_and_the_error_says_how() -> None:
+    assert "--backend analytic" in pmoss("measure", "--machine", "milan-nps4", status=2)
+
+
+def test_completion_is_offered() -> None:
+    assert "_PMOSS_COMPLETE" in pmoss("--show-completion", "bash")

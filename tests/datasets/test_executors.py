@@ -2,11 +2,14 @@
 
 import os
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
+from pmoss_datasets import executors
+from pmoss_datasets.cli.datasets import _at_once
 from pmoss_datasets.executors import run_tasks
-from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError
+from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnknownNameError
 
 
 class Doubling:
@@ -47,3 +50,81 @@ def test_impossible_executors_are_refused() -> None:
     for processes, executor in ((0, "processes"), (-1, "ray")):
         with pytest.raises(DescriptionError, match=f"processes = {processes}"):
             run(executor=executor, processes=processes)
+
+
+class Lost(Exception):
+    """The error of an actor that is gone."""
+
+
+class FakeRay:
+    """A cluster whose actors end as told, to see what becomes of their tasks.
+
+    Args:
+        ends: numbers of the calls that end their actor.
+        alive: whether a node with a CPU is left after the first loss.
+    """
+
+    def __init__(self, ends, alive=True):
+        self.exceptions = SimpleNamespace(
+            RayActorError=Lost, RayTaskError=type("Other", (Exception,), {})
+        )
+        self.ends, self.alive, self.calls, self.actors = set(ends), alive, 0, 0
+
+    def cluster_resources(self):
+        return {"CPU": 2}
+
+    def nodes(self):
+        return [{"Alive": self.alive, "Resources": {"CPU": 1}}]
+
+    def remote(self, cls):
+        def make(make_work):
+            self.actors += 1
+            work = make_work()
+            return SimpleNamespace(do=SimpleNamespace(remote=lambda task: _Call(work, task)))
+
+        return SimpleNamespace(options=lambda **needs: SimpleNamespace(remote=make))
+
+    def wait(self, running, num_returns):
+        return running[:1], running[1:]
+
+    def get(self, call):
+        self.calls += 1
+        if self.calls in self.ends:
+            raise Lost("its node died")
+        return call.work(call.task)
+
+    def kill(self, actor):
+        pass
+
+
+class _Call:
+    def __init__(self, work, task):
+        self.work, self.task = work, task
+
+
+def over(ray, processes=1):
+    return dict(executors._over_actors(ray, lambda: lambda t: t * t, [1, 2, 3], processes, False))
+
+
+def test_a_lost_actor_is_told_and_replaced():
+    ray = FakeRay(ends=[2])
+    with pytest.warns(RuntimeWarning, match="a worker on the Ray cluster was lost: .* 1 are left"):
+        assert over(ray) == {1: 1, 2: 4, 3: 9}
+    assert ray.actors == 2
+
+
+def test_without_a_living_node_the_loss_is_an_error():
+    with pytest.raises(BackendError, match="lost its last node: its node died"):
+        over(FakeRay(ends=[1], alive=False))
+
+
+def test_a_task_that_ends_every_actor_is_blamed():
+    with pytest.warns(RuntimeWarning), pytest.raises(BackendError, match="task 1 has ended 3"):
+        over(FakeRay(ends=range(1, 100)))
+
+
+def test_a_cluster_works_on_all_its_cpus_unless_told_otherwise():
+    ray = FakeRay(ends=[])
+    assert over(ray, processes=0) == {1: 1, 2: 4, 3: 9}
+    assert ray.actors == 2
+    assert [_at_once(None, "ray"), _at_once(None, "processes"), _at_once(3, "ray")] == [0, 1, 3]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pmoss_env.cli.console import console, table
+from pmoss_env.cli.console import AsJson, console, show_rows
 
 #: What agents learn from, in words.
 _LEARNS = {"offline": "data", "online": "play", "nothing": "nothing"}
@@ -16,6 +16,7 @@ def agents(
     domain: Annotated[
         str | None, typer.Argument(help="Only those for spatial, access-path or threads.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the agents: what each learns from, and which extra learning needs.
 
@@ -42,7 +43,9 @@ def agents(
         for listing in every
         if domain in (None, listing.domain)
     ]
-    console.print(table("", ["domain", "name", "learns from", "extra", "of"], rows))
+    show_rows("", ["domain", "name", "learns from", "extra", "of"], rows, as_json)
+    if as_json:
+        return
     for listing in every:
         if listing.problem:
             console.print(f"{listing.name}: {listing.problem}")

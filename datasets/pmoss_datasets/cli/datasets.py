@@ -24,7 +24,13 @@ Root = Annotated[
     Path | None,
     typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
 ]
-Processes = Annotated[int, typer.Option(help="The bits are the same for any number.")]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        help="At once; the bits are the same for any number. Default: 1 here, all CPUs on a Ray "
+        "cluster (0)."
+    ),
+]
 Executor = Annotated[str, typer.Option(help="processes, or ray for a cluster.")]
 RayAddress = Annotated[str | None, typer.Option(help="Of the Ray cluster; none: start one here.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace a dataset that is there.")]
@@ -102,7 +108,7 @@ def collect(
     seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
     counterfactuals: CounterfactualsOption = False,
     trust: TrustOption = None,
-    processes: Processes = 1,
+    processes: Processes = None,
     executor: Executor = "processes",
     ray_address: RayAddress = None,
     overwrite: Overwrite = False,
@@ -166,7 +172,7 @@ def collect(
             chosen,
             out,
             progress,
-            processes,
+            _at_once(processes, executor),
             executor=executor,
             address=ray_address,
             overwrite=overwrite,
@@ -231,7 +237,7 @@ def build(
         bool, typer.Option(help="Those that are part of the package, in its own folder.")
     ] = False,
     root: Root = None,
-    processes: Processes = 2,
+    processes: Processes = None,
     executor: Executor = "processes",
     ray_address: RayAddress = None,
     overwrite: Overwrite = False,
@@ -264,7 +270,7 @@ def build(
                 place,
                 progress,
                 overwrite=overwrite,
-                processes=processes,
+                processes=_at_once(processes, executor),
                 executor=executor,
                 address=ray_address,
             )
@@ -431,3 +437,8 @@ def import_original(
     if out:
         save_snapshots(out, found, overwrite=overwrite)
         console.print(f"written to {out}")
+
+
+def _at_once(processes: int | None, executor: str) -> int:
+    """How many tasks run at once: what is asked for, else 1 here and all CPUs of a cluster."""
+    return processes if processes is not None else int(executor != "ray")

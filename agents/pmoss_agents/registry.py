@@ -72,6 +72,7 @@ OWN = {
                 "iql": ("iql:IQL", "offline", "d3rlpy"),
                 "maskable-ppo": ("maskable_ppo:MaskablePPOAgent", "online", "online"),
                 "percentile-bc": ("percentile_bc:PercentileBC", "offline", "d3rlpy"),
+                "surrogate": ("surrogate:Surrogate", "offline", "agents"),
             },
         ),
         *_own(

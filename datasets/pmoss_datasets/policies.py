@@ -31,6 +31,19 @@ class Policy(Protocol):
         """
 
 
+@runtime_checkable
+class Planner(Policy, Protocol):
+    """A policy that plans a whole episode at its beginning, from more than one observation."""
+
+    def plan(self, context: Context, order: Int32Array) -> None:
+        """Plans the episode; called after reset().
+
+        Args:
+            context: of the episode.
+            order: (slices,) int32, the slice placed at each step.
+        """
+
+
 class SchedulePolicy:
     """Runs a baseline through an environment's steps.
 

@@ -15,6 +15,8 @@ class SpatialAgent(Agent):
     """An agent that chooses a core tile for each slice, and knows which machine it learned on."""
 
     domain = "spatial"
+    #: Whether it acts on machines of any size; others are padded to that of their data.
+    any_machine: ClassVar[bool] = False
     TASK: ClassVar[tuple[str, ...]] = (
         "grid",
         "slices",

@@ -148,7 +148,10 @@ class OfflineWork:
         if best != numbers[-1]:
             policies[best_name(cell.agent)] = run.load(best)
         if track.machines is not None:
-            policies = {name: PaddedAgent(agent) for name, agent in policies.items()}
+            policies = {
+                name: agent if agent.any_machine else PaddedAgent(agent)
+                for name, agent in policies.items()
+            }
         rows = self._rows(cell, policies, EVALUATION_SEED)
         if best == numbers[-1]:
             rows += [{**row, "policy": best_name(cell.agent)} for row in rows]

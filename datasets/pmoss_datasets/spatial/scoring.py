@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.interfaces import Companion, Rollout
-from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.policies import Planner, Policy
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
@@ -104,7 +104,7 @@ def play(
 
     Args:
         env: the bare environment.
-        policy: it is reset first; a SchedulePolicy also plans.
+        policy: it is reset first; a Planner also plans.
         seed: of the environment's reset.
         judge: of the same environment; it has the backend that baselines search on.
         options: of the environment's reset.
@@ -115,7 +115,7 @@ def play(
     backend: Any = getattr(judge, "searchable", None)
     began = time.perf_counter()
     policy.reset()
-    if isinstance(policy, SchedulePolicy):
+    if isinstance(policy, Planner):
         # A stream of its own: the reference schedules must not shift what a baseline draws.
         policy.plan(env.context(np.random.default_rng((seed, 2)), backend), env.order)
     seconds = time.perf_counter() - began

@@ -1,0 +1,90 @@
+"""Giving slices to cores so that the fullest core ends as early as possible, times being known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_agents.agent import Array
+
+#: A move must shorten the longest time by this share to count as one.
+_LEAST_GAIN = 1e-5
+
+
+def longest_first(times: Array, most: int | None = None) -> Array:
+    """Places the slices, the longest first, each on the core that then ends earliest.
+
+    Args:
+        times: (slices, cores) what each slice takes on each core.
+        most: slices that a core may get; None: any number.
+
+    Returns:
+        (slices,) the core of each.
+    """
+    slices, cores = times.shape
+    load, count = np.zeros(cores), np.zeros(cores, dtype=np.int64)
+    chosen = np.zeros(slices, dtype=np.int64)
+    for slice_ in np.argsort(-times.min(axis=1), kind="stable"):
+        ends = load + times[slice_]
+        if most is not None:
+            ends[count >= most] = np.inf
+        core = int(ends.argmin())
+        chosen[slice_] = core
+        load[core] += times[slice_, core]
+        count[core] += 1
+    return chosen
+
+
+def balance(times: Array, start: Array, *, most: int | None = None, changes: int = 400) -> Array:
+    """Relieves the fullest core, by one move or one exchange after the other.
+
+    Args:
+        times: (slices, cores) what each slice takes on each core.
+        start: (slices,) the core of each slice.
+        most: slices that a core may get; None: any number.
+        changes: at most so many.
+
+    Returns:
+        (slices,) the core of each; its longest time is at most that of ``start``.
+    """
+    slices, cores = times.shape
+    every = np.arange(slices)
+    chosen = start.copy()
+    load = np.bincount(chosen, times[every, chosen], cores)
+    count = np.bincount(chosen, minlength=cores)
+    for _ in range(changes):
+        full = int(load.argmax())
+        mine, others = np.flatnonzero(chosen == full), np.flatnonzero(chosen != full)
+        if not mine.size:
+            break
+        top, spent = load[full], times[mine, full][:, None]
+        # What the two cores that take part would come to: [slice of mine, core or other slice].
+        moved = np.maximum(top - spent, load + times[mine])
+        moved[:, full] = np.inf
+        if most is not None:
+            moved[:, count >= most] = np.inf
+        theirs = chosen[others]
+        swapped = np.maximum(
+            top - spent + times[others, full],
+            load[theirs] - times[others, theirs] + times[mine][:, theirs],
+        )
+        move, swap = int(moved.argmin()), int(swapped.argmin()) if others.size else 0
+        by_move = moved.flat[move]
+        by_swap = swapped.flat[swap] if others.size else np.inf
+        if min(by_move, by_swap) >= top * (1 - _LEAST_GAIN):
+            break
+        if by_move <= by_swap:
+            slice_, core = mine[move // cores], move % cores
+        else:
+            slice_, other = mine[swap // others.size], others[swap % others.size]
+            core = chosen[other]
+            load[full] += times[other, full]
+            load[core] -= times[other, core]
+            chosen[other] = full
+            count[full] += 1
+            count[core] -= 1
+        load[full] -= times[slice_, full]
+        load[core] += times[slice_, core]
+        chosen[slice_] = core
+        count[full] -= 1
+        count[core] += 1
+    return chosen

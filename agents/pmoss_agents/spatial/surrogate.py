@@ -1,0 +1,374 @@
+"""Surrogate: a model of throughput learned from logged counters, and a planner inside it.
+
+Every dataset logs the counters of all slices under two schedules, before an episode and after it.
+The model learns from both directions what a query of each slice takes on each core. It sees the
+counters of the slice, and those of the cores, caches and nodes under the incumbent. It also sees
+which other slices would share core, cache and node. It shares its weights over slices and cores, so
+their number and order do not matter: one network serves any machine.
+
+A query takes ``t[s, c]`` on core c, and a share ``q[s]`` of all queries goes to slice s. Core c is
+busy for ``D[c] = sum(q[s] t[s, c])`` per query. The fullest core bounds the throughput; how sharply
+it does is learned: ``log X = a - log(norm_p(D))``.
+
+The planner knows no more than these times. It places the longest slices first, relieves the fullest
+core by moves and exchanges, asks the model anew and repeats. An ensemble guards it against errors
+of one model: it counts on times that are longer where the members differ.
+
+Learned models of the environment with pessimism where an ensemble disagrees: Yu et al., MOPO:
+Model-based Offline Policy Optimization, NeurIPS 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_agents.spatial.balancing import balance, longest_first
+from pmoss_agents.spatial.base import SpatialAgent, task_of
+from pmoss_agents.spatial.throughput_model import ELAPSED, Member, Topology, loss_of
+from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_datasets import Dataset
+from pmoss_env.baselines import Context
+from pmoss_env.envs.spatial.observation import observed_counters
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
+from pmoss_env.machines import Machine
+from pmoss_env.types import Int32Array
+
+
+@dataclass(frozen=True)
+class Config:
+    """How the model is made, trained and planned in.
+
+    Attributes:
+        members: of the ensemble.
+        updates: gradient steps of every member.
+        batch_size: schedules before and after, per member and update.
+        learning_rate: at its highest, in million counts.
+        weight_decay: of AdamW.
+        width: of the hidden layers.
+        features: of a slice and of a core.
+        demands: of a slice on the core, cache, node and machine that it shares with others.
+        pessimism: standard deviations of the members that the planner adds to each time.
+        rounds: of asking the model and balancing.
+        save_every: updates between checkpoints.
+        threads: of torch.
+        seed: of weights and batches.
+    """
+
+    members: int = 3
+    updates: int = 1000
+    batch_size: int = 12
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-3
+    width: int = 96
+    features: int = 48
+    demands: int = 24
+    pessimism: float = 1.0
+    rounds: int = 6
+    save_every: int = 200
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
+            if getattr(self, name) < 1:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+
+
+class Pairs:
+    """Schedules that ran, two by two: before an episode and after it, in both directions."""
+
+    def __init__(self, dataset: Dataset, topology: Topology) -> None:
+        machine = dataset.machine
+        self.counters, self.columns, throughput = [], [], []
+        for when in ("incumbent", "final"):
+            counters = np.nan_to_num(dataset.column(f"{when}_counters").astype(np.float32))
+            if not (counters[..., ELAPSED] > 0).any(axis=1).all():
+                raise DatasetError(
+                    f"{dataset.path}: {when}_counters: elapsed_us is 0 in a whole episode: a "
+                    "surrogate learns from the counters before and after an episode"
+                )
+            self.counters.append(torch.from_numpy(counters))
+            columns = topology.column[machine.tile_of_core[dataset.column(f"{when}_cores")]]
+            self.columns.append(torch.from_numpy(columns).long())
+            throughput.append(torch.tensor(dataset.column(f"{when}_throughput")).float())
+        self.throughput = throughput
+        # A core that is no worker's has no column: such schedules of others teach nothing.
+        usable = [(columns >= 0).all(1) for columns in self.columns]
+        self.rows = torch.nonzero(usable[0] & usable[1]).squeeze(1).numpy()
+        if not self.rows.size:
+            raise DatasetError(f"{dataset.path}: no schedule keeps to the machine's workers")
+
+    def batch(self, rng: np.random.Generator, size: int) -> tuple[Tensor, ...]:
+        """Counters and columns before; columns, counters and throughput after."""
+        rows = torch.from_numpy(rng.choice(self.rows, size))
+        forward = torch.from_numpy(rng.random(size) < 0.5)
+
+        def chosen(parts: list[Tensor], first: bool) -> Tensor:
+            a, b = (parts[0][rows], parts[1][rows])
+            mask = (forward if first else ~forward).reshape(-1, *[1] * (a.ndim - 1))
+            return torch.where(mask, a, b)
+
+        return (
+            chosen(self.counters, True),
+            chosen(self.columns, True),
+            chosen(self.columns, False),
+            chosen(self.counters, False),
+            chosen(self.throughput, False),
+        )
+
+
+class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
+    """The agent; see the module's docstring.
+
+    It plans a whole episode at its first step, from what the incumbent's counters say. So it needs
+    ``observation="complete"``, or the episode's context by plan(). It acts on every machine.
+    """
+
+    name = "surrogate"
+    Config = Config
+    TASK = ("counters",)
+    any_machine = True
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.config: Config
+        self.members: nn.ModuleList | None = None
+        self._optimiser: torch.optim.AdamW | None = None
+        self._machine: Machine | None = None
+        self._topology: Topology | None = None
+        self._tiles: Array | None = None
+
+    # ---- learning
+
+    def task_of(self, dataset: Dataset) -> dict[str, Any]:
+        """Only the counters: any machine, number of slices and order will do."""
+        return {"counters": task_of(dataset)["counters"]}
+
+    @contextmanager
+    def _course(self, dataset: Dataset) -> Iterator[Course]:
+        """Updates of all members; metrics are ``loss`` and ``error`` of log throughput."""
+        config = self.config
+        task = self.task_of(dataset)
+        topology = Topology(dataset.machine)
+        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+            pairs = Pairs(dataset, topology)
+            if self.members is None:
+                torch.manual_seed(config.seed)
+                self.task = task
+                self.members = self._new_members()
+                for member in _of(self.members):
+                    member.set_up(pairs.counters[0][pairs.rows].flatten(0, 1))
+            if self._optimiser is None:
+                self._optimiser = self._new_optimiser()
+            members, optimiser = self.members, self._optimiser
+            yield Course(
+                lambda update: self._step(update, pairs, topology, members, optimiser),
+                config.updates,
+                config.save_every,
+            )
+        self.reset()
+
+    def _step(
+        self,
+        update: int,
+        pairs: Pairs,
+        topology: Topology,
+        members: nn.ModuleList,
+        optimiser: torch.optim.AdamW,
+    ) -> Callable[[], dict[str, float]]:
+        """One gradient step of every member, each on a batch of its own."""
+        config = self.config
+        warm = min(1.0, (update + 1) / 50)
+        for group in optimiser.param_groups:
+            group["lr"] = config.learning_rate * warm * cosine(math.pi * update / config.updates)
+        optimiser.zero_grad(set_to_none=True)
+        loss, error = 0.0, 0.0
+        for number, member in enumerate(_of(members)):
+            rng = np.random.default_rng([config.seed, number, update])
+            of_member, off = loss_of(member, topology, pairs.batch(rng, config.batch_size))
+            of_member.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(member.parameters(), 1.0)
+            loss += float(of_member.detach()) / config.members
+            error += float(off.detach()) / config.members
+        if not math.isfinite(loss):
+            raise CheckpointError(
+                f"{self.name}: the loss of update {update} is not finite: training diverged; try a "
+                "lower learning_rate"
+            )
+
+        def change() -> dict[str, float]:
+            optimiser.step()
+            return {"loss": loss, "error": error}
+
+        return change
+
+    def _new_members(self) -> nn.ModuleList:
+        counters = len(self.task["counters"])
+        config = self.config
+        return nn.ModuleList(
+            Member(counters, width=config.width, features=config.features, demands=config.demands)
+            for _ in range(config.members)
+        )
+
+    def _new_optimiser(self) -> torch.optim.AdamW:
+        assert self.members is not None
+        rate, decay = self.config.learning_rate, self.config.weight_decay
+        return torch.optim.AdamW(self.members.parameters(), lr=rate, weight_decay=decay)
+
+    # ---- acting
+
+    def check_env(self, env: Any) -> None:
+        """Takes the environment's machine: any will do."""
+        env = getattr(env, "unwrapped", env)
+        self._machine = getattr(env, "machine", self._machine)
+        self._topology = None
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        self._tiles = None
+
+    def plan(self, context: Context, order: Int32Array) -> None:
+        """Plans an episode from its context, as a baseline does.
+
+        Args:
+            context: of the episode; its backend is not asked.
+            order: not needed.
+
+        Raises:
+            CheckpointError: nothing was learned yet.
+            DescriptionError: nothing runs that could have been measured.
+        """
+        if context.snapshot is None or context.incumbent is None:
+            raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
+        tiles = context.machine.tile_of_core[context.incumbent.cores]
+        self._use(context.machine)
+        counters = observed_counters(context.snapshot)
+        self._tiles = self.planned(counters, tiles, context.max_slices_per_core)
+
+    def planned(self, counters: Array, tiles: Array, most: int | None = None) -> Array:
+        """Plans on the machine at hand.
+
+        Args:
+            counters: (slices, H) under the incumbent, million per second; NaN counts as 0.
+            tiles: (slices,) of the incumbent.
+            most: slices that a core may get; None: any number.
+
+        Returns:
+            (slices,) the tile of each slice.
+        """
+        if self.members is None or self._topology is None:
+            raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        topology = self._topology
+        with torch_threads(self.config.threads), torch.inference_mode():
+            known = np.nan_to_num(np.asarray(counters, dtype=np.float32))
+            known = np.ascontiguousarray(known[:, : len(self.task["counters"])])
+            columns = torch.from_numpy(topology.column[tiles]).long()
+            # What ran where no worker is counts as if it had run on the first one.
+            columns = columns.clamp(min=0).unsqueeze(0)
+            chosen = _Planner(self, topology, torch.from_numpy(known)[None], columns).best(most)
+        return topology.tiles[chosen]
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """See Agent.act."""
+        if self._tiles is None:
+            if "slice_counters" not in observation:
+                raise CheckpointError(
+                    f"{self.name}: the observation lacks slice_counters: make the environment with "
+                    "observation='complete'"
+                )
+            if self._machine is None:
+                raise CheckpointError(f"{self.name}: call check_env(env) first: it acts anywhere")
+            self._use(self._machine)
+            self._tiles = self.planned(
+                observation["slice_counters"], observation["incumbent_tiles"]
+            )
+        mask = observation["position_mask"] if action_mask is None else action_mask
+        allowed = np.asarray(mask).reshape(-1) > 0
+        slice_ = round(float(observation["slice"][0]) * self._tiles.size)
+        tile = int(self._tiles[slice_])
+        return tile if allowed[tile] else int(allowed.argmax())
+
+    def _use(self, machine: Machine) -> None:
+        if self._topology is None or machine is not self._machine:
+            self._machine, self._topology = machine, Topology(machine)
+
+    # ---- keeping
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        assert self.members is not None
+        arrays = weights_of(self.members, "members/")
+        if self._optimiser is not None:
+            arrays |= moments_of(self._optimiser, "optimiser/")
+        return arrays, {"updates": self.updates}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self.members = self._new_members()
+        load_weights(self.members, arrays, "members/")
+        self.updates = int(values["updates"])
+        self._optimiser = self._new_optimiser()
+        load_moments(self._optimiser, arrays, "optimiser/")
+
+
+class _Planner:
+    """Looks for the schedule of which the ensemble expects most."""
+
+    def __init__(
+        self, agent: Surrogate, topology: Topology, counters: Tensor, columns: Tensor
+    ) -> None:
+        assert agent.members is not None
+        self._config = agent.config
+        self._topology = topology
+        self._members = _of(agent.members)
+        self._known = [one.read(topology, counters, columns) for one in self._members]
+        self._start = columns
+
+    def best(self, most: int | None) -> Array:
+        """(S,) the worker of each slice."""
+        best: tuple[float, Array] | None = None
+        times, chosen = self._times(self._start), None
+        for _ in range(self._config.rounds):
+            first = longest_first(times, most) if chosen is None else chosen
+            chosen = balance(times, first, most=most)
+            columns = torch.from_numpy(chosen).unsqueeze(0)
+            worth = self._worth(columns)
+            if best is None or worth > best[0]:
+                best = worth, chosen
+            times = 0.5 * (times + self._times(columns))
+        assert best is not None
+        return best[1]
+
+    def _times(self, columns: Tensor) -> Array:
+        """(S, W) float64: what each slice takes on each core per query, with caution."""
+        logs = [
+            member.everywhere(self._topology, known, columns)
+            for member, known in zip(self._members, self._known, strict=True)
+        ]
+        times = torch.stack(logs).double()
+        share = self._known[0].shares[0].double().unsqueeze(1)
+        caution = self._config.pessimism * times.std(0, correction=0)
+        result: Array = (share * (times.mean(0) + caution).exp()).numpy()
+        return result
+
+    def _worth(self, columns: Tensor) -> float:
+        """Logarithm of the throughput, with caution."""
+        totals = torch.cat(
+            [
+                member(self._topology, known, columns)[1]
+                for member, known in zip(self._members, self._known, strict=True)
+            ]
+        )
+        return float(totals.mean() - self._config.pessimism * totals.std(correction=0))
+
+
+def _of(members: nn.ModuleList) -> list[Member]:
+    return cast(list[Member], list(members))

@@ -1,0 +1,191 @@
+"""The surrogate: a learned model of throughput, and what is planned in it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pmoss_agents  # noqa: E402
+from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
+from pmoss_agents.spatial.throughput_model import Member, Topology  # noqa: E402
+from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
+from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
+from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402
+from pmoss_env.machines import load_machine  # noqa: E402
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
+
+TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
+SMALL = {"members": 2, "updates": 150, "width": 24, "features": 8, "demands": 4, "rounds": 3}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    recipe = Recipe(env=TOY, episodes=40, reference_episodes=0)
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture(scope="module")
+def agent(data):
+    agent = Surrogate(**SMALL)
+    agent.fit(data)
+    return agent
+
+
+@pytest.fixture
+def known(data):
+    """A member and what it reads off two incumbents."""
+    torch.manual_seed(0)
+    topology = Topology(data.machine)
+    member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4)
+    pairs = Pairs(data, topology)
+    counters, columns = pairs.counters[0][:2], pairs.columns[0][:2]
+    return member, topology, counters, columns
+
+
+def test_it_learns_what_schedules_serve(data):
+    agent = Surrogate(**{**SMALL, "updates": 1})
+    before = agent.fit(data)["error"]
+    agent.config = dataclasses.replace(agent.config, updates=150)
+    after = agent.fit(data)["error"]
+    assert after < 0.25 * before
+
+
+def test_everywhere_foretells_what_forward_does(known):
+    member, topology, counters, columns = known
+    with torch.inference_mode():
+        here = member.read(topology, counters[:1], columns[:1])
+        table = member.everywhere(topology, here, columns[:1])
+        assert table.shape == (16, len(topology.tiles))
+        for slice_, worker in ((0, 0), (3, 2), (15, 5)):
+            moved = columns[:1].clone()
+            moved[0, slice_] = worker
+            times, _ = member(topology, here, moved)
+            torch.testing.assert_close(times[0, slice_], table[slice_, worker])
+
+
+def test_order_and_names_of_slices_and_cores_do_not_matter(known):
+    member, topology, counters, columns = known
+    shuffled = torch.from_numpy(np.random.default_rng(0).permutation(16))
+    # Workers of one cache and node may trade places.
+    alike = torch.nonzero(topology.caches[0]).squeeze(1)
+    trade = torch.arange(len(topology.tiles))
+    trade[alike] = alike.flip(0)
+    with torch.inference_mode():
+        plain = member(topology, member.read(topology, counters, columns), columns)
+        there = trade[columns[:, shuffled]]
+        other = member(topology, member.read(topology, counters[:, shuffled], there), there)
+    torch.testing.assert_close(plain[0][:, shuffled], other[0])
+    torch.testing.assert_close(plain[1], other[1])
+
+
+def test_the_fullest_core_bounds_the_throughput(known):
+    member, topology, counters, columns = known
+    with torch.inference_mode():
+        here = member.read(topology, counters, columns)
+        times, total = member(topology, here, columns)
+        busy = torch.zeros(2, len(topology.tiles)).scatter_add_(
+            1, columns, here.shares * times.exp()
+        )
+        assert (total <= member.scale - busy.amax(1).log() + 1e-6).all()
+        member.sharpness.fill_(8.0)
+        _, sharp = member(topology, here, columns)
+        torch.testing.assert_close(sharp, member.scale - busy.amax(1).log(), atol=0.02, rtol=0)
+
+
+def test_it_beats_the_schedules_it_learned_from(agent, data):
+    policies = {"surrogate": agent, "random": SchedulePolicy("random")}
+    rows = evaluate(TOY, policies, [5], 8, 200, 20).rows
+    mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
+    assert mean["surrogate"] > 60 > mean["random"]
+    assert not any(row.illegal_actions for row in rows)
+
+
+def test_the_observation_tells_what_the_context_does(agent):
+    [row] = evaluate(TOY, {"surrogate": agent}, [5], 1, 20, 5).rows
+    env = SpatialSchedulingEnv(**TOY, observation="complete")
+    agent.check_env(env)
+    agent.reset()
+    observation, info = env.reset(seed=row.env_seed)
+    actions, over = [], False
+    while not over:
+        actions.append(agent.act(observation, info["action_mask"]))
+        observation, _, over, _, info = env.step(actions[-1])
+    assert tuple(actions) == row.actions
+
+
+def test_a_constraint_is_kept(agent):
+    env = {**TOY, "constraints": {"max_slices_per_core": 3}, "on_illegal": "raise"}
+    [row] = evaluate(env, {"surrogate": agent}, [5], 1, 20, 5).rows
+    assert np.bincount(row.actions).max() <= 3
+
+
+def test_it_acts_on_a_machine_that_it_never_saw(agent):
+    env = {"machine": "skylake-x-4n", "slices": 64, "on_illegal": "raise"}
+    [row] = evaluate(env, {"surrogate": agent}, [5], 1, 20, 5).rows
+    assert len(set(row.actions)) > load_machine("toy").workers.size
+
+
+def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
+    whole = Surrogate(**{**SMALL, "updates": 6})
+    whole.fit(data)
+    path = tmp_path / "agent.safetensors"
+    stopped = Surrogate(**{**SMALL, "updates": 6, "save_every": 3})
+
+    def stop(done, total, metrics):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(data, progress=stop, checkpoint=path)
+    resumed = pmoss_agents.load(path)
+    assert 3 <= resumed.updates < 6
+    resumed.fit(data)
+    for (name, a), b in zip(
+        whole.members.state_dict().items(), resumed.members.state_dict().values(), strict=True
+    ):
+        assert torch.equal(a, b), name
+
+
+def test_missing_counters_are_no_obstacle(agent):
+    env = SpatialSchedulingEnv(**TOY)
+    env.reset(seed=1)
+    counters = env.incumbent_snapshot.slice_counters.copy()
+    counters[:, COUNTER_INDEX["cycles"]] = np.nan
+    agent.check_env(env)
+    agent.plan(env.context(np.random.default_rng(0)), env.order)
+    tiles = agent.planned(counters, env.machine.tile_of_core[env.incumbent.cores])
+    assert set(tiles) <= set(np.flatnonzero(env.action_masks()))
+
+
+def test_what_it_lacks_is_said(agent, data, tmp_path):
+    observation, _ = SpatialSchedulingEnv(**TOY).reset(seed=1)
+    agent.reset()
+    with pytest.raises(CheckpointError, match="observation='complete'"):
+        agent.act(observation)
+    complete, _ = SpatialSchedulingEnv(**TOY, observation="complete").reset(seed=1)
+    path = tmp_path / "agent.safetensors"
+    agent.save(path)
+    with pytest.raises(CheckpointError, match="check_env"):
+        pmoss_agents.load(path).act(complete)
+    with pytest.raises(CheckpointError, match=r"call fit\(\)"):
+        fresh = Surrogate(**SMALL)
+        fresh.check_env(SpatialSchedulingEnv(**TOY))
+        fresh.act(complete)
+    with pytest.raises(DescriptionError, match="members = 0"):
+        Surrogate(members=0)
+
+
+def test_data_without_counters_after_the_move_are_refused(data):
+    class Blind:
+        path, machine = data.path, data.machine
+
+        def column(self, name):
+            values = np.array(data.column(name))
+            return np.zeros_like(values) if name == "final_counters" else values
+
+    with pytest.raises(DatasetError, match="final_counters: elapsed_us is 0"):
+        Pairs(Blind(), Topology(data.machine))

@@ -30,6 +30,8 @@ VERSION = 3
 #: The last version that was kept in .npz files.
 _NPZ_VERSION = 2
 SUFFIX = ".safetensors"
+#: Weights hardly compress: what an old checkpoint may be of its file, above some bytes.
+_MOST_RATIO, _SMALL = 20, 64 << 20
 #: How the names of exported policies end, which are no checkpoints.
 EXPORTED = ".pt"
 #: Endings that a checkpoint's name must not have, and why.
@@ -122,6 +124,10 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     """A checkpoint of version 2: a zip container, with the header among the arrays."""
     try:
+        with zipfile.ZipFile(path) as container:
+            declared = sum(entry.file_size for entry in container.infolist())
+        if declared > max(_SMALL, _MOST_RATIO * path.stat().st_size):
+            raise ValueError(f"declares {declared} bytes: no file of this size holds so much")
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     # A damaged zip container answers with many kinds of error, depending on the bytes.

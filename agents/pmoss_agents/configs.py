@@ -15,6 +15,15 @@ from pmoss_env.files import MOST_SETTINGS, parse_toml, read_text
 CONFIGS = Path(__file__).parent / "configs"
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024
+#: Sizes of networks and batches beyond which no memory is enough.
+_MOST = {
+    "width": 4096,
+    "layers": 64,
+    "heads": 256,
+    "channels": 4096,
+    "context": 2**16,
+    "batch_size": 2**20,
+}
 
 
 def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
@@ -80,6 +89,9 @@ def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
         if not good:
             raise DescriptionError(f"{agent}: {name} = {getattr(config, name)!r}: must {rule}")
 
+    for name in (field.name for field in fields(config) if field.name in _MOST):
+        value = getattr(config, name)
+        check(name, type(value) is not int or value <= _MOST[name], f"be at most {_MOST[name]}")
     for field in fields(config):
         value = getattr(config, field.name)
         if field.type == "int":

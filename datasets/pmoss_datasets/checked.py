@@ -40,6 +40,10 @@ def check(kind: Any, values: Mapping[str, Any], where: str = "") -> None:
         msgspec.convert(values, _shape(kind), from_attributes=True)
     except msgspec.ValidationError as error:
         raise DescriptionError(f"{where}{_in_words(str(error), kind, values)}") from error
+    except UnicodeEncodeError as error:
+        raise DescriptionError(f"{where}{error.object!r}: is no text: half of a surrogate") from (
+            error
+        )
 
 
 def _msgspec() -> Any:

@@ -21,12 +21,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from pmoss_env.errors import DatasetError
+from pmoss_env.files import parse_json
 
 _log = logging.getLogger(__name__)
 
 #: Rows reach the kernel at once, so a kill loses none. They reach the disk at least this often
 #: (seconds): what a power cut can cost.
 SYNC_SECONDS = 1.0
+#: The field of a row that tells whether its text is what was written.
+_SEAL = "row_crc32"
 
 
 class ResultFile:
@@ -86,7 +89,7 @@ class ResultFile:
         if self.path is not None:
             if self._file is None:
                 self._begin(self.path)
-            self._write(line)
+            self._write(_sealed(line))
         self.rows[self._key_of(kept)] = kept
         return kept
 
@@ -210,11 +213,23 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        row = json.loads(line)
+        row = parse_json(line)
         if not isinstance(row, dict):
+            return None
+        # Rows of older versions have none.
+        if (code := row.pop(_SEAL, None)) is not None and code != _code(json.dumps(row)):
             return None
         if "base64" in row and zlib.crc32(unpacked(row)) != row.get("crc32"):
             return None
     except (ValueError, TypeError):
         return None
     return row
+
+
+def _sealed(line: str) -> str:
+    """A row with a checksum of its text as its last field."""
+    return f'{line[:-1]}{", " if len(line) > 2 else ""}"{_SEAL}": {_code(line)}}}'
+
+
+def _code(line: str) -> int:
+    return zlib.crc32(line.encode())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
 from typing import NoReturn
 
 
@@ -17,6 +20,7 @@ def main() -> None:
             if error.name in ("typer", "rich"):
                 raise MissingExtraError(error.name, "cli") from error
             raise
+        _clean_up_on_sigterm()
         make_app()(standalone_mode=True)
     except PmossError as error:
         _tell(str(error))
@@ -35,6 +39,19 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(130)
+
+
+def _clean_up_on_sigterm() -> None:
+    """Lets SIGTERM end the command as Ctrl-C does: no temporary file stays behind."""
+    command = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != command:  # a forked worker has nothing of its own to clean up
+            os._exit(128 + number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
 
 
 def _tell(error: str) -> NoReturn:

@@ -7,11 +7,12 @@ import h5py
 import numpy as np
 import pytest
 
+import pmoss_agents
 from pmoss_benchmarks.evaluation import read_results
 from pmoss_datasets import open_dataset
 from pmoss_datasets.access_path.scans import AccessPathRecipe
 from pmoss_datasets.formats.minari import from_minari, to_minari
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from pmoss_env.machines.topology import MOST_CORES, read_topology
 from pmoss_env.types import LoadRegime
 from tests.faults.tampering import change_metadata
@@ -138,3 +139,25 @@ def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):
         file.create_dataset("seed", data=data, maxshape=(None,), chunks=chunks, compression=1)
     with pytest.raises(DatasetError, match="seed: declares"):
         open_dataset(folder)
+
+
+def test_an_old_checkpoint_is_no_bomb(tmp_path):
+    path = tmp_path / "agent.npz"
+    np.savez_compressed(path, weights=np.zeros(2**24))
+    with pytest.raises(CheckpointError, match=r"declares \d+ bytes: no file of this size"):
+        pmoss_agents.load(path)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"width": 16384, "layers": 64}, "width = 16384: must be at most 4096"),
+        ({"width": 4096, "layers": 64}, "width = 4096: must give at most"),
+        ({"batch_size": 10**12}, "batch_size = 1000000000000: must be at most"),
+        ({"layers": 10**30}, "layers = 10+: must be at most"),
+    ],
+)
+def test_no_config_asks_for_more_memory_than_there_is(config, told):
+    pytest.importorskip("torch")
+    with pytest.raises(DescriptionError, match=told):
+        pmoss_agents.make("decision-transformer", **config)

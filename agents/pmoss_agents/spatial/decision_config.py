@@ -8,6 +8,9 @@ from typing import Literal
 from pmoss_agents.configs import checker
 from pmoss_env.envs.spatial.env import REWARDS
 
+#: A gigabyte of them, four while it learns.
+MOST_WEIGHTS = 2**28
+
 
 @dataclass(frozen=True)
 class Config:
@@ -79,6 +82,8 @@ class Config:
         for name in (*counts, "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
+        weights = 12 * self.layers * self.width**2
+        check("width", weights <= MOST_WEIGHTS, f"give at most {MOST_WEIGHTS} weights")
         for name in ("warmup", "weight_decay"):
             check(name, getattr(self, name) >= 0, "not be negative")
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")

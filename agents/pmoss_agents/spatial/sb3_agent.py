@@ -114,6 +114,8 @@ class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
 
     @contextmanager
     def _course(self, env: Mapping[str, Any]) -> Iterator[Course]:
+        from stable_baselines3.common.logger import Logger
+
         from pmoss_agents.spatial.sb3_masked import FlatVecEnv
 
         config = self.config
@@ -127,6 +129,8 @@ class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
                 begun = bool(self.task)
                 self.task = self.task or {**task, "scale": scale}
                 model = self._new_model(flat, self._common(flat.shapes))
+                # Its own would leave an empty folder among the temporary files.
+                model.set_logger(Logger(folder=None, output_formats=[]))
                 if not begun:
                     set_up([model.policy], samples, machine)
                 else:

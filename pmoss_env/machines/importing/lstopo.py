@@ -150,6 +150,8 @@ def _parse(path: Path) -> list[_Element]:
     parser.CharacterDataHandler = text
     try:
         parser.Parse(data, True)
+    except LookupError as error:  # an encoding that Python does not know
+        raise DescriptionError(f"{path}: line 1: {error}: must be UTF-8") from error
     except expat.ExpatError as error:
         raise DescriptionError(
             f"{path}: line {error.lineno}: is not valid XML: {expat.ErrorString(error.code)}"

@@ -1,0 +1,266 @@
+"""Every format that is read: sound files of it, and what reads them."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents.configs import CONFIGS
+from pmoss_benchmarks.evaluation import read_results
+from pmoss_benchmarks.explaining.rows import read_row
+from pmoss_benchmarks.schedule_files import read_schedule
+from pmoss_benchmarks.validation.targets import FOLDER, read_targets
+from pmoss_datasets import Recipe, collect, open_dataset
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
+from pmoss_datasets.formats.minari import from_minari, to_minari
+from pmoss_datasets.original import import_folder
+from pmoss_datasets.result_files import ResultFile
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines.catalog import PRESETS as MACHINES
+from pmoss_env.machines.importing import import_machine, read_lstopo
+from pmoss_env.machines.importing.latency_matrix import read_latencies
+from pmoss_env.types import Instance
+from pmoss_env.workloads import Workload, load_workload
+from pmoss_env.workloads.catalog import PRESETS as WORKLOADS
+from tests.agents.test_checkpoints import write_npz
+from tests.datasets.test_original import make_original
+from tests.machines.conftest import _lstopo
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A format.
+
+    Attributes:
+        file: the one that is mutated, below the folder of the sound files.
+        read: reads the folder; what it gives must not change unless it may.
+        text: "json", "jsonl", "toml", "lines" or "" for bytes.
+        sealed: a checksum covers it, so that what is accepted must be what was written.
+        after: makes the mutated folder look whole, as a hostile writer would.
+    """
+
+    file: str
+    read: Callable[[Path], Any]
+    text: str = ""
+    sealed: bool = False
+    after: Callable[[Path], None] = lambda folder: None
+
+
+def _arrays(folder: Path) -> str:
+    """A digest of every array of a dataset, each read and checked."""
+    dataset = open_dataset(folder)
+    dataset.verify()
+    digest = hashlib.sha256()
+    for field in dataset.metadata.fields:
+        digest.update(np.ascontiguousarray(dataset.column(field.name)).tobytes())
+    return digest.hexdigest()
+
+
+def _believed(folder: Path) -> None:
+    """Lets the checksum of the metadata fit."""
+    text = (folder / "metadata.json").read_bytes()
+    with h5py.File(folder / "data.hdf5", "a") as file:
+        file.attrs["metadata_sha256"] = hashlib.sha256(text).hexdigest()
+
+
+def _scans(folder: Path) -> str:
+    scans = open_scans(folder)
+    scans.verify()
+    return scans.checksum
+
+
+def _agent(path: Path) -> str:
+    arrays, _ = pmoss_agents.load(path)._state()
+    parts = [name.encode() + arrays[name].tobytes() for name in sorted(arrays)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def _modelled(machine: Machine, workload: Workload) -> float:
+    """What the model says of a schedule: a finite number, or the description is no good."""
+    backend = make_backend("analytic", machine=machine, workload=workload, slices=4)
+    backend.set_instance(Instance(1))
+    workers = machine.workers[np.arange(4) % machine.workers.size]
+    found = backend.measure(machine.local_schedule(workers), seed=1).throughput
+    if not np.isfinite(found) or found < 0:
+        raise AssertionError(f"the model gives {found}")
+    return 0.0
+
+
+def _export(folder: Path) -> None:
+    pmoss_agents.load(folder / "export.pt")
+
+
+def _imported(folder: Path) -> None:
+    found = read_lstopo(folder / "server.xml")
+    import_machine(found, "server", folder / "latencies.csv")
+
+
+def _rows(folder: Path) -> list[Any]:
+    with ResultFile(folder / "rows.jsonl", {"kind": "x"}, ["a"]) as file:
+        return sorted(row["b"] for row in file.rows.values())
+
+
+def _rollout(folder: Path) -> None:
+    row = read_row(f"{folder / 'rollout.jsonl'}:lpt")
+    row.schedule(type("Env", (), {"machine": load_machine("toy")})())  # type: ignore[arg-type]
+
+
+KINDS: dict[str, Kind] = {
+    "dataset metadata": Kind("data/metadata.json", lambda f: _arrays(f), "json", after=_believed),
+    "dataset arrays": Kind("data/data.hdf5", lambda f: _arrays(f), sealed=True),
+    "scan metadata": Kind("scans/metadata.json", lambda f: _scans(f), "json", after=_believed),
+    "scan arrays": Kind("scans/data.hdf5", lambda f: _scans(f), sealed=True),
+    "Minari metadata": Kind(
+        "minari/metadata.json", lambda f: len(from_minari(f, f.parent / "again")), "json"
+    ),
+    "Minari arrays": Kind(
+        "minari/main_data.hdf5", lambda f: _arrays(from_minari(f, f.parent / "again").path)
+    ),
+    "machine": Kind(
+        "machine/machine.toml",
+        lambda f: _modelled(Machine.from_toml(f / "machine.toml"), load_workload("lookups")),
+        "toml",
+    ),
+    "workload": Kind(
+        "workload/workload.toml",
+        lambda f: _modelled(load_machine("toy"), Workload.from_toml(f / "workload.toml")),
+        "toml",
+    ),
+    "recipe": Kind("recipe/recipe.toml", lambda f: Recipe.from_toml(f / "recipe.toml").id, "toml"),
+    "config": Kind(
+        "config/config.toml",
+        lambda f: pmoss_agents.make("decision-transformer", config_file=f / "config.toml"),
+        "toml",
+    ),
+    "targets": Kind("targets/targets.toml", lambda f: read_targets(f), "toml"),
+    "results": Kind("results/results.jsonl", lambda f: read_results(f / "results.jsonl"), "jsonl"),
+    "kept rows": Kind("rows/rows.jsonl", _rows, "jsonl"),
+    "rollout": Kind("rollout/rollout.jsonl", _rollout, "jsonl"),
+    "schedule": Kind(
+        "schedule/schedule.json",
+        lambda f: read_schedule(f / "schedule.json", load_machine("toy")),
+        "json",
+    ),
+    "lstopo": Kind("server/server.xml", _imported, "lines"),
+    "latencies": Kind(
+        "server/latencies.csv", lambda f: read_latencies(f / "latencies.csv", 16), "lines"
+    ),
+    "checkpoint": Kind(
+        "agent/agent.safetensors", lambda f: _agent(f / "agent.safetensors"), sealed=True
+    ),
+    "old checkpoint": Kind("agent/old.npz", lambda f: _agent(f / "old.npz")),
+    "export": Kind("export/export.pt", _export),
+    "original machine": Kind("original/machines/amd_x.cfg", lambda f: _original(f), "lines"),
+    "original run": Kind("original/kb_b__/1/data_view.txt", lambda f: _original(f), "lines"),
+    "original schedule": Kind(
+        "original/schedules/amd_x/c_5_256.txt", lambda f: _original(f), "lines"
+    ),
+    "keys": Kind(
+        "keys/keys",
+        lambda f: native_workload(
+            replace(load_workload("lookups"), keys=f"sosd:{f / 'keys'}", records=1000)
+        ),
+    ),
+}
+
+
+def _original(folder: Path) -> None:
+    import_folder(_root(folder), "amd_x")
+
+
+def _root(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if (path / "machines").is_dir())
+
+
+def make(folder: Path) -> None:
+    """Writes a sound file of every kind."""
+    env = {"machine": "toy", "slices": 4}
+    dataset = collect(Recipe(env=env, episodes=3, reference_episodes=0), folder / "data")
+    recipe = AccessPathRecipe(combinations=8, repeats=2)
+    collect_scans(recipe, folder / "scans")
+    to_minari(dataset, folder / "root")
+    shutil.move(folder / "root" / dataset.id / "data", folder / "minari")
+    for name in ("machine", "workload", "recipe", "config", "targets", "results", "rows"):
+        (folder / name).mkdir()
+    for name in ("rollout", "schedule", "server", "agent", "export", "keys"):
+        (folder / name).mkdir()
+    shutil.copy(MACHINES / "toy.toml", folder / "machine/machine.toml")
+    shutil.copy(WORKLOADS / "ycsb-a.toml", folder / "workload/workload.toml")
+    (folder / "recipe/recipe.toml").write_text(
+        'episodes = 5\nseed = 3\ntier = "mixed"\n[env]\nmachine = "toy"\nslices = 4\n'
+        '[[behaviours]]\npolicy = "random"\nweight = 0.5\n'
+        '[[behaviours]]\npolicy = "local-search"\nbudget = 20\nepsilon = 0.1\n'
+    )
+    shutil.copy(CONFIGS / "decision-transformer-demo.toml", folder / "config/config.toml")
+    shutil.copy(sorted(FOLDER.glob("*.toml"))[0], folder / "targets/targets.toml")
+    header = {
+        "format": "pmoss-evaluation",
+        "format_version": 2,
+        "env_id": "pmoss/SpatialScheduling-v0",
+        "env_kwargs": env,
+        "search_budget": 10,
+        "random_schedules": 2,
+        "rows": 2,
+    }
+    row = {
+        "policy": "lpt",
+        "seed": 101,
+        "episode": 0,
+        "env_seed": 7,
+        "incumbent_throughput": 1.0,
+        "throughput": 2.0,
+        "score": 50.0,
+        "random_throughput": 1.0,
+        "search_throughput": 3.0,
+        "illegal_actions": 0,
+        "actions": [0, 1, 2, 3],
+        "seconds_per_decision": 0.1,
+    }
+    lines = [header, row, {**row, "episode": 1}]
+    (folder / "results/results.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    with ResultFile(folder / "rows/rows.jsonl", {"kind": "x"}, ["a"]) as file:
+        for number in range(5):
+            file.append({"a": number, "b": number * 7})
+    lines = [
+        {"kind": "rollout", "env": env, "seed": 1},
+        {"policy": "lpt", "episode": 0, "cores": load_machine("toy").workers[:4].tolist()},
+    ]
+    (folder / "rollout/rollout.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    cores = load_machine("toy").workers[:4]
+    plain = {"format": "pmoss-schedule", "cores": cores.tolist()}
+    (folder / "schedule/schedule.json").write_text(json.dumps(plain))
+    (folder / "server/server.xml").write_text(_lstopo())
+    rows = [
+        ",".join("" if a == b else str(20 + (a - b) ** 2) for a in range(16)) for b in range(16)
+    ]
+    (folder / "server/latencies.csv").write_text("\n".join(rows))
+    agent = pmoss_agents.make("threads-linucb")
+    agent.save(folder / "agent/agent.safetensors")
+    write_npz(folder / "agent/old.npz", agent._state()[0], task=agent.task, values={})
+    _write_export(folder / "export/export.pt", dataset)
+    make_original(folder / "original", "amd_x")
+    keys = np.arange(5000, dtype="<u8") * 977
+    count = np.array([keys.size], dtype="<u8")
+    (folder / "keys/keys").write_bytes(count.tobytes() + keys.tobytes())
+
+
+def _write_export(path: Path, dataset: Any) -> None:
+    from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+    from pmoss_agents.spatial.export import export_policy
+
+    small = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "updates": 1, "warmup": 1}
+    agent = DecisionTransformer(**small)
+    agent.fit(dataset)
+    export_policy(agent, path)
+
+
+__all__ = ["KINDS", "Kind", "make"]

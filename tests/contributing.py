@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -101,7 +102,7 @@ class Copy:
         # A link to the interpreter would lose the packages of its virtual environment.
         for name, words in (("pmoss", " -m pmoss_env"), ("python", "")):
             program = bin_folder / name
-            program.write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n')
+            program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
             program.chmod(0o755)
 
     def write_entry_points(self) -> None:

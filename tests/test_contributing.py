@@ -26,4 +26,4 @@ def test_every_story_is_executed() -> None:
 def test_a_story_does_what_it_says(title: str, tmp_path: Path) -> None:
     story = stories()[title]
     assert story.commands
-    assert SHOWN[title] in Copy(tmp_path / "copy").do(story)
+    assert SHOWN[title] in Copy(tmp_path / "a copy").do(story)

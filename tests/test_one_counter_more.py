@@ -1,6 +1,7 @@
 """One row more in the table of counters, in a copy of the repository: everything goes on."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
     """A copy whose table has the row of CONTRIBUTING.md."""
-    copy = Copy(tmp_path / "copy")
+    copy = Copy(tmp_path / "a copy")
     copy.do(stories()["Add a counter"])
     return copy
 
@@ -65,7 +66,8 @@ def copy(tmp_path: Path) -> Copy:
 def use(copy: Copy, before: tuple[Path, list[Path]]) -> bool:
     """Uses the copy; whether its native module knows all counters."""
     dataset, checkpoints = before
-    told = copy.run(f"python -m tests.use_counters {dataset} {' '.join(map(str, checkpoints))}")
+    files = [dataset, *checkpoints]
+    told = copy.run(shlex.join(["python", "-m", "tests.use_counters", *map(str, files)]))
     shown = json.loads(told.splitlines()[-1])
     assert shown["actions"] == actions_of(checkpoints)
     assert all(len(actions) == 3 for actions in shown["actions"].values())
@@ -83,11 +85,12 @@ def test_before_the_native_module_is_built_again(
 @pytest.mark.native
 def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> None:
     (tmp_path / "main.cpp").write_text(PROGRAM)
-    copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {tmp_path}/counters")
+    here = shlex.quote(str(tmp_path))
+    copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {here}/counters")
     sources = " ".join(f"native/pmu/{name}.cpp" for name in ("events", "event_names"))
     copy.run(
-        f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {tmp_path} {tmp_path}/main.cpp "
-        f"{sources} -ldl -o {tmp_path}/program && {tmp_path}/program"
+        f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {here} {here}/main.cpp "
+        f"{sources} -ldl -o {here}/program && {here}/program"
     )
 
 
@@ -96,13 +99,14 @@ def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> N
 def test_after_the_native_module_is_built_again(
     copy: Copy, before: tuple[Path, list[Path]]
 ) -> None:
-    tools = Path(sys.executable).parent
+    python = shlex.quote(sys.executable)
+    tools = shlex.quote(str(Path(sys.executable).parent))
     pybind11 = subprocess.run(
         [sys.executable, "-m", "pybind11", "--cmakedir"], capture_output=True, text=True, check=True
     )
     copy.run(
         f"{tools}/cmake -G Ninja -S native -B build -DCMAKE_MAKE_PROGRAM={tools}/ninja "
-        f"-DPython_EXECUTABLE={sys.executable} -Dpybind11_DIR={pybind11.stdout.strip()} && "
+        f"-DPython_EXECUTABLE={python} -Dpybind11_DIR={shlex.quote(pybind11.stdout.strip())} && "
         f"{tools}/cmake --build build -j 2 && cp build/bindings/_native*.so pmoss_env/",
         timeout=1800,
     )

@@ -62,21 +62,41 @@ def need_compiler(name: str) -> None:
     pytest.skip(f"NOT RUN: {reason}")
 
 
-def configure(build: Path, *options: str) -> None:
-    """Configures a build of the native code without the Python module; warnings are errors."""
+def configure(build: Path, *options: str, reuse: bool = False) -> None:
+    """Configures a build of the native code without the Python module; warnings are errors.
+
+    With ``reuse``, objects of the Python module are taken where they are the same.
+    """
     run(
         *(CMAKE, "-G", "Ninja", "-S", REPOSITORY / "native", "-B", build),
         *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_WERROR=ON", *options),
         f"-DCMAKE_MAKE_PROGRAM={CMAKE.with_name('ninja')}",
         f"-DPython_EXECUTABLE={sys.executable}",
-        *launcher(),
+        *launcher(reuse),
         timeout=600,
     )
 
 
-def launcher() -> list[str]:
-    """Lets ccache compile, where there is one."""
-    return ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+def launcher(reuse: bool) -> list[str]:
+    """What starts the compiler: ccache where there is one, and what reuses objects."""
+    words = reusing() if reuse else []
+    if not words and shutil.which("ccache"):
+        words = ["ccache"]
+    return [f"-DCMAKE_CXX_COMPILER_LAUNCHER={';'.join(words)}"] if words else []
+
+
+def reusing() -> list[str]:
+    """Starts a compiler, unless the build of the Python module has the same object; see reuse.py.
+
+    Without such a build the list is empty.
+    """
+    builds = (REPOSITORY / "build").glob("*/bindings/CMakeFiles/_native.dir")
+    made = [path.parents[2] for path in builds]
+    made = [build for build in made if (build / "compile_commands.json").exists()]
+    if not made:
+        return []
+    newest = max(made, key=lambda build: (build / "compile_commands.json").stat().st_mtime)
+    return [sys.executable, str(Path(__file__).with_name("reuse.py")), str(newest)]
 
 
 def check_syntax(build: Path, folders: Sequence[str]) -> list[Path]:
@@ -119,6 +139,7 @@ def build_native(kind: str, *targets: str) -> Path:
             f"-DPMOSS_SANITIZE={sanitizer}",
             f"-DCMAKE_BUILD_TYPE={'RelWithDebInfo' if sanitizer else 'Release'}",
             *(["-DCMAKE_CXX_COMPILER=clang++"] if clang else []),
+            reuse=not sanitizer,
         )
         run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=3600)
     return build

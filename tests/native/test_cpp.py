@@ -90,7 +90,6 @@ def arm_build() -> Path:
         build,
         *("-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++", "-DCMAKE_SYSTEM_NAME=Linux"),
         *("-DCMAKE_SYSTEM_PROCESSOR=aarch64", "-DCMAKE_BUILD_TYPE=Release"),
-        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
     )
     return build
 

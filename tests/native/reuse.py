@@ -1,0 +1,84 @@
+"""Starts a compiler, unless another build of the native code has made the same object already.
+
+Usage: reuse.py BUILD COMPILER ARGUMENT...
+
+BUILD is a build of this checkout, such as that of ``./run``. Its object is taken where the source,
+its headers and the flags are the same, and none of them is newer. Where warnings lead to is no
+matter, for the code is the same.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+NATIVE = Path(__file__).resolve().parents[2] / "native"
+#: Headers are generated from it.
+TABLE = NATIVE.parent / "pmoss_env" / "counters.toml"
+
+
+def sources_of(build: Path, target: Path) -> list[Path]:
+    """The files of this checkout that an object was made of; none if the build does not know."""
+    words = [Path(sys.executable).with_name("ninja"), "-C", build, "-t", "deps", target]
+    told = subprocess.run(words, capture_output=True, text=True)
+    paths = [(build / line.strip()).resolve() for line in told.stdout.splitlines()[1:]]
+    return [path for path in paths if path.is_relative_to(NATIVE) and path.is_file()]
+
+
+def flags(words: list[str]) -> list[str]:
+    """The compiler and the flags that decide what code it makes; folders are left out."""
+    kept = [str(Path(words[0]).resolve())]
+    skip = False
+    for word in words[1:]:
+        if skip or word.startswith(("-I", "-M", "-isystem")) or word in ("-Werror", "-c", "-o"):
+            skip = word in ("-MF", "-MT", "-MQ", "-isystem", "-o", "-c")
+        else:
+            kept.append(word)
+    return kept
+
+
+def same_object(build: Path, words: list[str]) -> Path | None:
+    """The object of the other build, or None if it is not the same or not there."""
+    target, source = (Path(words[words.index(option) + 1]) for option in ("-o", "-c"))
+    made = build / target
+    native = next((p for p in source.parents if p.name == NATIVE.name), None)
+    if native is None or not made.exists():
+        return None
+    own, sources = NATIVE / source.relative_to(native), sources_of(build, target)
+    if own not in sources:
+        return None
+    for ours in (TABLE, *sources):
+        theirs = native.parent / ours.relative_to(NATIVE.parent)
+        if ours.stat().st_mtime > made.stat().st_mtime or not theirs.exists():
+            return None
+        if ours.read_bytes() != theirs.read_bytes():
+            return None
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        there = shlex.split(command["command"])
+        if Path(command["file"]) == own and Path(there[there.index("-o") + 1]) == target:
+            there = there[1:] if Path(there[0]).name == "ccache" else there
+            return made if flags(there) == flags(words) else None
+    return None
+
+
+def main(build: Path, words: list[str]) -> None:
+    """Takes the object and says what it depends on, or becomes the compiler."""
+    if "-o" not in words or "-c" not in words or (made := same_object(build, words)) is None:
+        ccache = shutil.which("ccache")
+        words = [ccache, *words] if ccache else words
+        os.execvp(words[0], words)
+    target, source = (Path(words[words.index(option) + 1]) for option in ("-o", "-c"))
+    shutil.copyfile(made, target)
+    if "-MF" in words:
+        native = next(path for path in source.parents if path.name == NATIVE.name)
+        used = [TABLE, *sources_of(build, target)]
+        own = [native.parent / path.relative_to(NATIVE.parent) for path in used]
+        told = f"{target}: {' '.join(map(str, own))}\n"
+        Path(words[words.index("-MF") + 1]).write_text(told)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,13 +1,12 @@
-"""The commands of this floor: what there is, and this host."""
+"""The commands of this floor: what there is."""
 
 from __future__ import annotations
 
 import typer
 
-from pmoss_env.cli import catalogs, doctor
+from pmoss_env.cli import catalogs
 
 commands = typer.Typer()
 commands.add_typer(catalogs.machines, name="machines", rich_help_panel="Environments")
 commands.command(rich_help_panel="Environments")(catalogs.workloads)
 commands.command(rich_help_panel="Environments")(catalogs.envs)
-commands.command(rich_help_panel="This host")(doctor.doctor)

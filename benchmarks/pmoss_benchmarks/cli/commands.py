@@ -7,6 +7,7 @@ import typer
 from pmoss_benchmarks.cli import (
     access_path,
     demo,
+    doctor,
     evaluation,
     explain,
     load,
@@ -25,5 +26,6 @@ commands.add_typer(benchmark, name="benchmark", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
 commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(report.report)
+commands.command(rich_help_panel="This host")(doctor.doctor)
 commands.command(rich_help_panel="This host")(measure.measure)
 commands.command(rich_help_panel="This host")(load.load)

@@ -9,7 +9,7 @@ from pmoss_env.cli.console import console, table
 
 def doctor() -> None:
     """Say what this host offers for measuring, and what is lost where something is missing."""
-    from pmoss_env.host_report import host_report
+    from pmoss_benchmarks.host_report import host_report
 
     report = host_report()
     console.print(report.summary, style="bold")

@@ -34,12 +34,12 @@ def draw_figures(m: Measurements, path: str | Path) -> None:
     write_png(figure, path)
 
 
-def _finish(axes: Any, title: str, label: str, legend: str = "best") -> None:
+def _finish(axes: Any, title: str, label: str) -> None:
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_xlabel(label, fontsize=9)
     axes.set_ylabel("GB/s", fontsize=9)
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=legend != "best", loc=legend)
+    axes.legend(fontsize=8, frameon=False, loc="best")
 
 
 def _over_size(axes: Any, m: Measurements) -> None:
@@ -64,7 +64,10 @@ def _by_distance(axes: Any, m: Measurements) -> None:
             label=PATHS[path],
         )
     axes.set_xticks(range(len(nodes)), list(nodes))
-    _finish(axes, "1 GB, by distance (figures 4, 7)", "", "lower right")
+    _finish(axes, "1 GB, by distance (figures 4, 7)", "")
+    # Above the bars, which it would cover.
+    axes.set_ylim(top=1.2 * axes.get_ylim()[1])
+    axes.legend(fontsize=8, frameon=False, loc="upper center", ncols=3)
 
 
 def _over_results(axes: Any, m: Measurements) -> None:

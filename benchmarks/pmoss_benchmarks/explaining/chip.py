@@ -40,7 +40,7 @@ def draw_run(comparison: Comparison, run: Run) -> str:
         loads = np.sort(elapsed[own])[::-1] if not shared else busy[core : core + 1]
         what = f"core {core}, node {machine.node_of_core[core]}: busy {busy[core]:.0%}"
         if not shared:
-            what += f", {own.size} slices"
+            what += f", {own.size} slice{'s' * (own.size != 1)}"
             away = np.unique(run.schedule.nodes[own][run.schedule.nodes[own] != _node(core)])
             if away.size:
                 what += f", some with their data on node {', '.join(map(str, away))}"

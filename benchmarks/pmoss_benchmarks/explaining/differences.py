@@ -221,8 +221,17 @@ def _counters(snapshot: HardwareSnapshot) -> Float64Array:
     return np.where(snapshot.counters_available, snapshot.slice_counters, np.nan)
 
 
+def _plural(unit: str) -> str:
+    """The plural of a counter's unit: queries, misses, events."""
+    if unit.endswith("y"):
+        return f"{unit[:-1]}ies"
+    return f"{unit}es" if unit.endswith("s") else f"{unit}s"
+
+
 def _counter_units() -> tuple[str, ...]:
-    return tuple(_UNITS.get(counter.unit, f"million {counter.unit}s/s") for counter in COUNTERS)
+    return tuple(
+        _UNITS.get(counter.unit, f"million {_plural(counter.unit)}/s") for counter in COUNTERS
+    )
 
 
 def _of_machine(runs: tuple[Run, Run]) -> Table:
@@ -259,7 +268,7 @@ def _of_cores(machine: Machine, runs: tuple[Run, Run]) -> Table:
             f"core {core} (node {node})" for core, node in enumerate(machine.node_of_core.tolist())
         ),
         quantities=("slices", *COUNTER_NAMES),
-        units=("1", *_counter_units()),
+        units=("number", *_counter_units()),
         before=values(runs[0]),
         after=values(runs[1]),
     )
@@ -282,7 +291,7 @@ def _of_nodes(machine: Machine, runs: tuple[Run, Run]) -> Table:
         kind="node",
         places=tuple(f"node {node}" for node in range(machine.nodes)),
         quantities=("data", "read", "write", "use", "slices", *COUNTER_NAMES),
-        units=("slices", "GB/s", "GB/s", "share", "1", *_counter_units()),
+        units=("slices", "GB/s", "GB/s", "share", "number", *_counter_units()),
         before=values(runs[0]),
         after=values(runs[1]),
     )

@@ -56,7 +56,7 @@ _STYLE = """
 body { margin: 0 auto; padding: 1.5rem; max-width: 1500px; background: var(--page);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-p, li { max-width: 75ch; } .quiet, caption { color: var(--quiet); }
+p, li, h1 { max-width: 75ch; overflow-wrap: anywhere; } .quiet, caption { color: var(--quiet); }
 .lead { font-size: 1.1rem; }
 .chips { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 .chips figure { flex: 1 1 380px; margin: 0; min-width: 0; }
@@ -66,7 +66,10 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-.scroll { overflow-x: auto; } summary { cursor: pointer; }
+.scroll { overflow-x: auto; }
+@media (max-width: 500px) { body { padding: .75rem; } .chips figure { flex-basis: 100%; }
+  .chips figure, .scroll { overflow-x: auto; } .chips svg { min-width: 460px; }
+  th, td { padding: .15rem .35rem; } } summary { cursor: pointer; }
 svg text { font: 9px system-ui, sans-serif; fill: var(--ink); text-anchor: middle; }
 svg text.caption { text-anchor: start; font-size: 11px; fill: var(--quiet); }
 svg text.count { text-anchor: start; font-size: 10px; font-weight: 600; paint-order: stroke;
@@ -179,10 +182,12 @@ def _key_figures(comparison: Comparison) -> str:
         ("median latency, us", a.latency_p50_us, b.latency_p50_us),
         ("99th percentile, us", a.latency_p99_us, b.latency_p99_us),
     )
-    return _rows(
+    figures = _rows(
         ["", comparison.before.name, comparison.after.name, "change"],
         [(name, number(x), number(y), percent_change(x, y)) for name, x, y in rows],
     )
+    # A phone is narrower than the table.
+    return f'<div class="scroll">{figures}</div>'
 
 
 def _table(table: Table, comparison: Comparison) -> str:

@@ -10,11 +10,29 @@ import numpy as np
 
 from pmoss_env.pictures import new_figure, write_png
 
+_COLUMNS = 4
+
+
+def same_curves(cells: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether agents were trained alike in two tracks, so that one figure shows both.
+
+    Args:
+        cells: facts of the cells of one track.
+        others: of another.
+    """
+
+    def curves(of: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
+        return {(c["task"], c["agent"], c["seed"]): c["curve"] for c in of if "curve" in c}
+
+    mine, theirs = curves(cells), curves(others)
+    return bool(mine) and all(theirs.get(key) == curve for key, curve in mine.items())
+
 
 def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draws one panel per task: means over seeds, shaded from the lowest to the highest.
 
-    Nothing is written if no cell has a curve.
+    Panels stand in rows of ``_COLUMNS``, with one legend below all. Nothing is written if no cell
+    has a curve.
 
     Args:
         cells: facts of the cells of one track.
@@ -28,9 +46,14 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         return
     tasks = sorted({cell["task"] for cell in learned})
     agents = sorted({cell["agent"] for cell in learned})
-    figure = new_figure(4.2 * len(tasks), 3.6)
-    axes = figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
-    for axis, task in zip(axes, tasks, strict=True):
+    columns = min(_COLUMNS, len(tasks))
+    rows = -(-len(tasks) // columns)
+    figure = new_figure(4.2 * columns, 3.2 * rows + 0.5)
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for axis in panels.flat[len(tasks) :]:
+        axis.set_axis_off()
+    named: dict[str, Any] = {}
+    for axis, task in zip(panels.flat, tasks, strict=False):
         for number, agent in enumerate(agents):
             mine = [c for c in learned if (c["task"], c["agent"]) == (task, agent)]
             curves = [np.array(cell["curve"]) for cell in mine]
@@ -39,7 +62,10 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
             scores = np.array([curve[:, 1] for curve in curves])
             # Agents count updates of different sizes: what they share is the end.
             share = 100 * curves[0][:, 0] / curves[0][-1, 0]
-            axis.plot(share, scores.mean(axis=0), "o-", color=f"C{number}", label=agent, ms=3)
+            mean = scores.mean(axis=0)
+            # Wide ones below narrow ones: curves that lie on each other are all seen.
+            wide = 1.0 + 2.5 * (len(agents) - 1 - number) / max(1, len(agents) - 1)
+            (named[agent],) = axis.plot(share, mean, "o-", color=f"C{number}", ms=3, lw=wide)
             axis.fill_between(
                 share, scores.min(axis=0), scores.max(axis=0), color=f"C{number}", alpha=0.15
             )
@@ -47,6 +73,8 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         axis.axhline(100, color="0.7", lw=0.8)
         axis.set_title(task, fontsize=8)
         axis.set_xlabel("% of the training")
-    axes[0].set_ylabel("score on validation episodes")
-    axes[-1].legend(fontsize=7)
+    for row in panels:
+        row[0].set_ylabel("score on validation episodes")
+    # Below the panels, where it covers no curve.
+    figure.legend(named.values(), named.keys(), fontsize=8, ncols=4, loc="outside lower center")
     write_png(figure, path)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
-from pmoss_benchmarks.offline.curves import draw_curves
+from pmoss_benchmarks.offline.curves import draw_curves, same_curves
 from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent, opponent_names
 from pmoss_benchmarks.offline.plan import Plan
 from pmoss_benchmarks.offline.scores import (
@@ -67,11 +67,24 @@ def write_report(
     }
     write_rows(out, plan.settings, rows)
     for track in summary["tracks"]:
-        draw_curves([c for c in cells.values() if c["track"] == track], out / f"{track}.png")
+        if curves_of(cells.values(), track) == track:
+            draw_curves(_in_track(cells.values(), track), out / f"{track}.png")
     write_atomically(out / README, as_markdown(summary))
     # Last: it says that the other files are whole.
     write_atomically(out / SUMMARY, json.dumps(summary, indent=1) + "\n")
     return summary
+
+
+def _in_track(cells: Iterable[Mapping[str, Any]], track: str) -> list[Mapping[str, Any]]:
+    return [cell for cell in cells if cell["track"] == track]
+
+
+def curves_of(cells: Iterable[Mapping[str, Any]], track: str) -> str:
+    """The track whose figure shows the learning curves of a track: itself, or same-task."""
+    cells = list(cells)
+    first = next(iter(TRACKS))
+    alike = same_curves(_in_track(cells, track), _in_track(cells, first))
+    return first if alike else track
 
 
 def _position(name: str) -> tuple[Any, ...]:
@@ -166,7 +179,11 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
         lines += [f"- {agent} refused: {reason}" for reason in sorted(refusals)]
     lines += _ratios(found, agents, shared)
     if any("curve" in cell for cell in cells):
-        lines += ["", f"![Learning curves of the track {track}]({track}.png)"]
+        shown = curves_of(summary["cells"].values(), track)
+        if shown != track:
+            lines += ["", f"The agents were trained as in the track {shown}: its curves show them."]
+        else:
+            lines += ["", f"![Learning curves of the track {track}]({track}.png)"]
     return lines
 
 

@@ -351,9 +351,17 @@ def draw(pictures: dict[str, Any], folder: Path) -> list[Path]:
     paths = []
     figure = new_figure(6.4, 3.6)
     axes = figure.add_subplot()
-    for program, widths in pictures["widths"].items():
+    for number, (program, widths) in enumerate(pictures["widths"].items()):
         moves = [(i + 1, width) for i, (arm, width) in enumerate(widths) if arm == 1]
-        axes.plot(*zip(*moves, strict=True), label=program)
+        # Programs that differ by the index alone lie on each other: thick and pale, thin and dark.
+        over = number % 2
+        axes.plot(
+            *zip(*moves, strict=True),
+            "--" if over else "-",
+            label=program,
+            linewidth=1.4 if over else 4.0,
+            alpha=1.0 if over else 0.45,
+        )
     axes.axvline(20, color="0.6", linestyle=":")
     axes.set(xlabel="decision", ylabel="confidence width of migrating one thread", ylim=(0, None))
     axes.legend(frameon=False)

@@ -380,8 +380,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             f"{self._episodes.results['throughput'][self._row]:.2f} Mq/s "
             f"(incumbent {before.throughput:.2f})"
         )
-        draw = viewer.as_text if self.render_mode == "ansi" else viewer.as_image
-        return draw(self.machine, schedule, load, title)
+        if self.render_mode == "ansi":
+            return viewer.as_text(self.machine, schedule, load, title)
+        # One scale for all schedules of an episode: that of the incumbent.
+        highest = np.bincount(self.incumbent.cores, slice_load(before)).max()
+        return viewer.as_image(self.machine, schedule, load, title, highest_load=float(highest))
 
     def close(self) -> None:
         """Releases the backend. Safe to repeat."""

@@ -24,6 +24,9 @@ IDLE = "#f3f1ec"
 NOT_A_WORKER = "#d9d9d6"
 #: Load colours: dark is heavy. Readable in grey and by colour-blind people.
 COLOURS = "YlOrRd"
+FRAMES = "thin frame: node   thick: socket"
+#: Under a picture of slices.
+LEGEND = f"number: slices on the core   grey: R router, S sweeper, · unused   {FRAMES}"
 _LETTERS = {"router": "R", "sweeper": "S", "other": "·"}
 
 
@@ -39,6 +42,7 @@ def as_text(
     title: str,
     of: str = "slices",
     load: str = "load",
+    roles: str = "R router, S sweeper; ",
 ) -> str:
     """The placement as text.
 
@@ -52,6 +56,7 @@ def as_text(
         title: the first line.
         of: what the numbers count.
         load: what the shades show.
+        roles: which letters there are.
     """
     counts = slices_per_core(machine, schedule)
     share = _share(load_per_core)
@@ -76,7 +81,7 @@ def as_text(
         lines.append(text.rstrip())
     lines.append(
         f"number: {of} on the core; shade: {load}, █ = {load_per_core.max():.3g}; "
-        "R router, S sweeper; | - nodes, # = sockets"
+        f"{roles}| - nodes, # = sockets"
     )
     return "\n".join(line for line in lines if line)
 
@@ -87,6 +92,8 @@ def as_image(
     load_per_core: npt.NDArray[Any],
     title: str,
     load_label: str = "load of the core",
+    highest_load: float | None = None,
+    legend: str = LEGEND,
 ) -> npt.NDArray[np.uint8]:
     """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement().
 
@@ -95,7 +102,16 @@ def as_image(
     """
     size = (0.62 * machine.cols + 2.2, 0.62 * machine.rows + 1.3)
     figure = new_figure(max(6.4, size[0]), size[1])
-    draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title, load_label)
+    draw_placement(
+        figure.add_subplot(),
+        machine,
+        schedule,
+        load_per_core,
+        title,
+        load_label,
+        highest_load,
+        legend=legend,
+    )
     return pixels_of(figure)
 
 
@@ -108,6 +124,7 @@ def draw_placement(
     load_label: str = "load of the core",
     highest_load: float | None = None,
     note: str = "",
+    legend: str = LEGEND,
 ) -> None:
     """Draws a placement into ``axes`` of a matplotlib figure, with a colour bar.
 
@@ -124,6 +141,7 @@ def draw_placement(
         highest_load: load of the darkest colour, for pictures that are compared; the largest
             if None.
         note: second line of the legend, for marks that the caller adds.
+        legend: what numbers and frames are.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -178,8 +196,7 @@ def draw_placement(
     axes.text(
         0,
         -0.02,
-        "number: slices on the core   grey: R router, S sweeper, · unused   "
-        "thin frame: node   thick: socket" + f"\n{note}" * bool(note),
+        legend + f"\n{note}" * bool(note),
         transform=axes.transAxes,
         va="top",
         fontsize=7.5,

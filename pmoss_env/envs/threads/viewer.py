@@ -14,10 +14,15 @@ from pmoss_env.envs.threads.server import Sample
 from pmoss_env.machines import Machine
 from pmoss_env.types import Schedule
 
+#: What P_ub is, in words (Smart Scheduler, equation 4).
+P_UB = "remote share of accesses to slow memory"
+
 
 def as_text(machine: Machine, sample: Sample, title: str) -> str:
     """The number of threads per core, shaded by P_ub, as text."""
-    return viewer.as_text(*_arguments(machine, sample), title, of="threads", load="P_ub")
+    return viewer.as_text(
+        *_arguments(machine, sample), title, of="threads", load=f"P_ub, the {P_UB}", roles=""
+    )
 
 
 def as_image(machine: Machine, sample: Sample, title: str) -> npt.NDArray[np.uint8]:
@@ -26,7 +31,13 @@ def as_image(machine: Machine, sample: Sample, title: str) -> npt.NDArray[np.uin
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    return viewer.as_image(*_arguments(machine, sample), title, load_label="P_ub of the core")
+    return viewer.as_image(
+        *_arguments(machine, sample),
+        title,
+        load_label=f"P_ub: {P_UB}",
+        highest_load=1.0,
+        legend=f"number: threads on the CPU   {viewer.FRAMES}",
+    )
 
 
 def _arguments(machine: Machine, sample: Sample) -> tuple[Machine, Schedule, Any]:

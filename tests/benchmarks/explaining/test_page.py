@@ -76,7 +76,8 @@ def test_every_worker_and_its_slices_are_drawn(made):
     counts = np.bincount(schedule.cores, minlength=machine.cores)
     for title in cores:
         core = int(re.match(r"core (\d+)", title)[1])
-        assert f"{counts[core]} slices" in title
+        plural = "" if counts[core] == 1 else "s"
+        assert re.search(rf"\b{counts[core]} slice{plural}\b", title)
         drawn = [r for r in groups[title].iter("rect") if r.get("class").startswith("s")]
         assert len(drawn) == counts[core]
         heights = sum(float(r.get("height")) for r in drawn)
@@ -123,3 +124,10 @@ def test_colours_can_be_told_apart_in_light_and_dark(theme):
     # Red and green cannot be all that parts less from more: blue does.
     less, more = (int(named[name][5:7], 16) for name in ("d0", f"d{DIFFERENCES - 1}"))
     assert less - more > 100
+
+
+def test_units_have_their_plural_and_tables_scroll_on_a_phone(made):
+    _, page = made
+    assert "querys" not in page
+    assert "million queries/s" in page
+    assert page.count("<table>") == page.count('<div class="scroll"><table>')

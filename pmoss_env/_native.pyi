@@ -521,6 +521,9 @@ def probe_events() -> list[dict[str, Any]]: ...
 # native/runtime
 class RunnerError(RuntimeError): ...
 class Cancelled(RunnerError): ...
+class PlacementRefused(RunnerError): ...
+
+def placement_refusal() -> str: ...
 
 class Runner:
     def __init__(
@@ -554,6 +557,7 @@ class Runner:
         pace: str = "lazy",
         lazy_nodes: int = 64,
         always_move: bool = False,
+        interleave_nodes: Sequence[int] = ...,
         co_tenants: Sequence[tuple[str, int, float, int, int]] = ...,
         sweeper_cpus: Sequence[int] = ...,
         sweep_seconds: float = 0.1,

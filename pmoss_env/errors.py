@@ -49,6 +49,10 @@ class ProcessError(BackendError):
     """A live process that cannot be observed or scheduled: gone, or not ours."""
 
 
+class PlacementError(BackendError):
+    """The kernel or a container does not let this process place data, and the schedule needs it."""
+
+
 class UnsupportedError(BackendError):
     """A backend that cannot do what was asked, e.g. the R-tree on the analytic model."""
 

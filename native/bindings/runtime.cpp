@@ -150,6 +150,7 @@ py::dict to_dict(const Measurement& m) {
   result["offcore"] = std::move(offcore);
   py::dict migration;
   migration["slices"] = m.migration.slices;
+  migration["slices_failed"] = m.migration.slices_failed;
   migration["nodes"] = m.migration.nodes;
   migration["leaves"] = m.migration.leaves;
   migration["bytes"] = m.migration.bytes;
@@ -161,10 +162,17 @@ py::dict to_dict(const Measurement& m) {
   result["placing_seconds"] = m.placing_seconds;
   result["in_place"] = m.in_place;
   result["schedules"] = m.schedules;
-  result["slice_pages"] = to_array(m.slice_pages);
-  result["slice_pages_home"] = to_array(m.slice_pages_home);
+  std::vector<std::uint64_t> pages, home;
+  py::list causes;
+  for (const runtime::SlicePlacement& slice : m.slice_placements) {
+    pages.push_back(slice.pages);
+    home.push_back(slice.home);
+    causes.append(slice.cause());
+  }
+  result["slice_pages"] = to_array(pages);
+  result["slice_pages_home"] = to_array(home);
+  result["slice_causes"] = std::move(causes);
   result["node_pages"] = m.pages.on_node;
-  result["pages_reason"] = numa::explain_memory_error(m.pages.error_number);
   result["worker_cpus"] = m.worker_cpus;
   result["router_cpus"] = m.router_cpus;
   result["sweeper_cpus"] = m.sweeper_cpus;
@@ -183,6 +191,7 @@ py::dict measure(
     std::uint32_t window, std::uint32_t batch, std::vector<int> nodes, const std::string& routing,
     const std::string& data, const std::vector<Change>& changes, const std::string& strategy,
     const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
+    std::vector<int> interleave_nodes,
     const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& co_tenants,
     std::vector<int> sweeper_cpus, double sweep_seconds, const py::object& cancelled,
     const py::object& on_rounds) {
@@ -196,7 +205,8 @@ py::dict measure(
                                {schedule_of(its_cores), its_nodes, routing_named(its_routing),
                                 measured_data_named(its_data)}});
   }
-  options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move};
+  options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move,
+                       std::move(interleave_nodes)};
   for (const auto& co_tenant : co_tenants) {
     options.co_tenants.push_back(co_tenant_of(co_tenant));
   }
@@ -246,6 +256,10 @@ void bind_runtime(py::module_& module) {
   const auto& error =
       py::register_exception<runtime::RunnerError>(module, "RunnerError", PyExc_RuntimeError);
   py::register_exception<runtime::Cancelled>(module, "Cancelled", error);
+  py::register_exception<runtime::PlacementRefused>(module, "PlacementRefused", error);
+  module.def(
+      "placement_refusal", [] { return numa::explain_memory_error(numa::refused_placement()); },
+      "Why this process may not place memory or ask where it lies; empty if it may.");
 
   const kinds::ServeOptions standard;
   const MeasureOptions usual;
@@ -272,6 +286,7 @@ void bind_runtime(py::module_& module) {
            py::arg("data") = "keep", py::arg("changes") = std::vector<Change>{},
            py::arg("strategy") = "copy", py::arg("pace") = "lazy",
            py::arg("lazy_nodes") = usual.migration.lazy_nodes, py::arg("always_move") = false,
+           py::arg("interleave_nodes") = std::vector<int>{},
            py::arg("co_tenants") =
                std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
            py::arg("sweeper_cpus") = std::vector<int>{},
@@ -281,7 +296,8 @@ void bind_runtime(py::module_& module) {
            "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
            "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
            "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
-           "pace: aggressive (the measurement waits for the data) or lazy. co_tenants: each "
+           "pace: aggressive (the measurement waits for the data) or lazy. interleave_nodes: of "
+           "interleaved data, all with CPUs if empty. co_tenants: each "
            "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1). sweeper_cpus: "
            "of "
            "the threads that collect counters, else anywhere; sweep_seconds: how often they do, 0 "
@@ -289,7 +305,9 @@ void bind_runtime(py::module_& module) {
            "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
            "are of the whole run. slice_counters / slice_counted is a count per query; the "
            "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "
-           "when it returns true, Cancelled is raised. `on_rounds` is called, as often, with the "
+           "when it returns true, Cancelled is raised. PlacementRefused is raised if the data "
+           "cannot be placed; slice_causes says which slices are not where they should be, and "
+           "why. `on_rounds` is called, as often, with the "
            "sweeping rounds that are new, in the form of the result's \"rounds\".")
       .def_property_readonly("spec", &Runner::spec)
       .def_property_readonly("slices", [](const Runner& r) { return r.index().slices(); })

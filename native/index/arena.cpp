@@ -6,9 +6,12 @@
 namespace pmoss {
 
 SliceArena::~SliceArena() {
+  // Without their placement the chunks are of no use to others.
+  if (placement_error_ != 0) return;
   for (Chunk& chunk : chunks_) {
     try {
-      pool_->give_back(std::move(chunk), placement_);
+      // The next slice is about as large: more than one at a time is not copied.
+      pool_->give_back(std::move(chunk), placement_, chunks_.size());
     } catch (const std::bad_alloc&) {
       // No room to remember it: it is unmapped instead.
     }
@@ -20,7 +23,7 @@ void* SliceArena::allocate(std::size_t bytes) {
   if (padded > chunk_bytes) throw std::bad_alloc();
   const std::lock_guard lock(mutex_);
   if (used_in_last_ + padded > chunk_bytes) {
-    chunks_.push_back(pool_->take(placement_));
+    chunks_.push_back(pool_->take(placement_, &placement_error_));
     used_in_last_ = 0;
   }
   std::byte* const memory = chunks_.back().get() + used_in_last_;
@@ -69,16 +72,26 @@ numa::Placement SliceArena::placement() const {
   return placement_;
 }
 
-void SliceArena::place_from_now_on(const numa::Placement& placement) {
+int SliceArena::placement_error() const {
   const std::lock_guard lock(mutex_);
-  if (placement_ == placement) return;
+  return placement_error_;
+}
+
+int SliceArena::place_from_now_on(const numa::Placement& placement) {
+  const std::lock_guard lock(mutex_);
+  if (placement_ == placement && placement_error_ == 0) return 0;
   placement_ = placement;
-  for (const auto& chunk : chunks_) numa::set_placement(chunk.get(), chunk_bytes, placement);
+  placement_error_ = 0;
+  for (const auto& chunk : chunks_) {
+    const int error = numa::set_placement(chunk.get(), chunk_bytes, placement);
+    if (error != 0) placement_error_ = error;
+  }
+  return placement_error_;
 }
 
 numa::PageMove SliceArena::move_pages(int node) {
-  place_from_now_on(numa::Placement::on(node));
   numa::PageMove result;
+  result.error_number = place_from_now_on(numa::Placement::on(node));
   // Without the lock: allocating goes on meanwhile, and what it touches is placed already.
   for (const ChunkView& chunk : chunks()) {
     result += numa::move_pages(reinterpret_cast<void*>(chunk.address), chunk.bytes, node);

@@ -29,7 +29,7 @@ class SliceArena {
 
   explicit SliceArena(bool huge_pages)
       : SliceArena(std::make_shared<ChunkPool>(huge_pages), numa::Placement{}) {}
-  SliceArena(std::shared_ptr<ChunkPool> pool, const numa::Placement& placement) noexcept
+  SliceArena(std::shared_ptr<ChunkPool> pool, const numa::Placement& placement)
       : pool_(std::move(pool)), placement_(placement) {}
   ~SliceArena();
   SliceArena(const SliceArena&) = delete;
@@ -52,13 +52,16 @@ class SliceArena {
   numa::Placement placement() const;
   /// Moves what is there to `node`, and places what comes there, while others read and write it.
   numa::PageMove move_pages(int node);
-  /// Places only pages that have not been touched yet.
-  void place_from_now_on(const numa::Placement& placement);
+  /// Places only pages that have not been touched yet. 0 or the errno.
+  int place_from_now_on(const numa::Placement& placement);
+  /// Why the kernel last refused to place a chunk; 0 if none is where the kernel chose.
+  int placement_error() const;
 
  private:
   std::shared_ptr<ChunkPool> pool_;
   mutable std::mutex mutex_;
   numa::Placement placement_;
+  int placement_error_ = 0;
   std::vector<Chunk> chunks_;
   std::size_t used_in_last_ = chunk_bytes;  // full: the first node brings the first chunk
   std::size_t bytes_used_ = 0;

@@ -31,7 +31,7 @@ void touch_all(std::byte* chunk) noexcept {
 
 void UnmapChunk::operator()(std::byte* address) const noexcept { ::munmap(address, chunk_bytes); }
 
-Chunk ChunkPool::map(const numa::Placement& placement) {
+Chunk ChunkPool::map(const numa::Placement& placement, int* refused) {
   std::byte* memory = map_bytes(chunk_bytes);
   if (!is_aligned(memory)) {
     ::munmap(memory, chunk_bytes);
@@ -47,15 +47,13 @@ Chunk ChunkPool::map(const numa::Placement& placement) {
   // Advice: where the kernel has no huge pages the chunk works all the same.
   ::madvise(memory, chunk_bytes, huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   if (placement != numa::Placement{}) {
-    if (const int error = numa::set_placement(memory, chunk_bytes, placement); error != 0) {
-      const std::lock_guard lock(mutex_);
-      placement_error_ = error;
-    }
+    const int error = numa::set_placement(memory, chunk_bytes, placement);
+    if (error != 0 && refused != nullptr) *refused = error;
   }
   return chunk;
 }
 
-Chunk ChunkPool::take(const numa::Placement& placement) {
+Chunk ChunkPool::take(const numa::Placement& placement, int* refused) {
   {
     const std::lock_guard lock(mutex_);
     const auto held = free_.find(placement);
@@ -65,18 +63,23 @@ Chunk ChunkPool::take(const numa::Placement& placement) {
       return chunk;
     }
   }
-  return map(placement);
+  return map(placement, refused);
 }
 
-void ChunkPool::give_back(Chunk chunk, const numa::Placement& placement) {
-  if (placement.kind == numa::Placement::Kind::node) {
-    // The node may have been full, or the pages older than their placement. Such pages are of no
-    // use to a caller that asks for this node.
-    const numa::ResidentPages pages = numa::resident_pages(chunk.get(), chunk_bytes);
-    if (pages.error_number == 0 && pages.on(placement.node) != pages.total()) return;
+void ChunkPool::give_back(Chunk chunk, const numa::Placement& placement, std::size_t most) {
+  if (placement.kind == numa::Placement::Kind::first_touch) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto kept = free_.find(placement); kept != free_.end() && kept->second.size() >= most)
+      return;
   }
+  // A node may have been full, or the pages older than their placement. Such pages are of no use to
+  // a caller that asks for this place.
+  const numa::ResidentPages pages = numa::resident_pages(chunk.get(), chunk_bytes);
+  if (pages.error_number != 0 || pages.home(placement) != pages.total()) return;
   const std::lock_guard lock(mutex_);
-  free_[placement].push_back(std::move(chunk));
+  auto& kept = free_[placement];
+  if (kept.size() < most) kept.push_back(std::move(chunk));
 }
 
 void ChunkPool::reserve(const numa::Placement& placement, std::size_t chunks) {
@@ -89,7 +92,7 @@ void ChunkPool::reserve(const numa::Placement& placement, std::size_t chunks) {
     chunks -= there;
   }
   while (fresh.size() < chunks) {
-    fresh.push_back(map(placement));
+    fresh.push_back(map(placement, nullptr));
     touch_all(fresh.back().get());
   }
   const std::lock_guard lock(mutex_);
@@ -107,11 +110,6 @@ std::size_t ChunkPool::held() const {
   std::size_t sum = 0;
   for (const auto& [placement, chunks] : free_) sum += chunks.size();
   return sum;
-}
-
-int ChunkPool::placement_error() const {
-  const std::lock_guard lock(mutex_);
-  return placement_error_;
 }
 
 }  // namespace pmoss

@@ -21,17 +21,20 @@ struct UnmapChunk {
 };
 using Chunk = std::unique_ptr<std::byte, UnmapChunk>;
 
-/// Maps chunks, gives each its placement before it is touched, and takes back those that are no
-/// longer needed. A chunk that was used or reserved has its pages already: writing to fresh memory
-/// costs several times what copying a leaf does. All members may be called by several threads.
+/// Maps chunks, gives each its placement before it is touched, and keeps some that are no longer
+/// needed. A chunk that was used or reserved has its pages already: writing to fresh memory costs
+/// several times what copying a leaf does. All members may be called by several threads.
 class ChunkPool {
  public:
   explicit ChunkPool(bool huge_pages) noexcept : huge_pages_(huge_pages) {}
 
-  /// Its content is undefined. Throws std::bad_alloc.
-  Chunk take(const numa::Placement& placement);
-  /// Keeps it, unless its pages have come to lie elsewhere: then it is freed.
-  void give_back(Chunk chunk, const numa::Placement& placement);
+  /// Its content is undefined. Throws std::bad_alloc. Sets `refused`, if not null, to the errno of
+  /// a placement that the kernel refuses; the chunk is good all the same.
+  Chunk take(const numa::Placement& placement, int* refused = nullptr);
+  /// Keeps it for the next that asks for this placement, unless `most` are kept there already. A
+  /// chunk is freed, too, if its pages have come to lie elsewhere, or belong where they were
+  /// touched first.
+  void give_back(Chunk chunk, const numa::Placement& placement, std::size_t most);
 
   /// Holds `chunks` at least, with all pages touched. Throws std::bad_alloc.
   void reserve(const numa::Placement& placement, std::size_t chunks);
@@ -39,16 +42,12 @@ class ChunkPool {
   void trim();
   std::size_t held() const;
 
-  /// Why the kernel last refused a placement; 0 if it never did. The chunk is good all the same.
-  int placement_error() const;
-
  private:
-  Chunk map(const numa::Placement& placement);
+  Chunk map(const numa::Placement& placement, int* refused);
 
   bool huge_pages_;
   mutable std::mutex mutex_;
   std::map<numa::Placement, std::vector<Chunk>> free_;
-  int placement_error_ = 0;
 };
 
 }  // namespace pmoss

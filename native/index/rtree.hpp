@@ -93,6 +93,9 @@ class RTree {
   /// migration ends. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
 
+  /// Where chunks come from and go to: reserve() there makes migrations faster.
+  ChunkPool& chunk_pool() noexcept { return *pool_; }
+
   /// Where the data of a slice lie. To move them, let SliceMemory::move_pages() move the pages, or
   /// let RTreeMigration copy the nodes. Throws std::out_of_range.
   SliceMemory& memory(std::uint32_t slice) { return *slices_.at(slice); }

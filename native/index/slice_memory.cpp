@@ -43,9 +43,22 @@ numa::PageMove SliceMemory::move_pages(int node) {
   return result;
 }
 
-void SliceMemory::place_from_now_on(const numa::Placement& placement) {
+int SliceMemory::place_from_now_on(const numa::Placement& placement) {
+  int error = 0;
   const std::lock_guard lock(mutex_);
-  for (const auto& arena : arenas_) arena->place_from_now_on(placement);
+  for (const auto& arena : arenas_) {
+    if (const int refused = arena->place_from_now_on(placement); refused != 0) error = refused;
+  }
+  return error;
+}
+
+int SliceMemory::placement_error() const {
+  int error = 0;
+  const std::lock_guard lock(mutex_);
+  for (const auto& arena : arenas_) {
+    if (const int refused = arena->placement_error(); refused != 0) error = refused;
+  }
+  return error;
 }
 
 }  // namespace pmoss

@@ -42,7 +42,10 @@ class alignas(64) SliceMemory {
 
   numa::ResidentPages resident_pages() const;
   numa::PageMove move_pages(int node);
-  void place_from_now_on(const numa::Placement& placement);
+  /// 0 or the errno.
+  int place_from_now_on(const numa::Placement& placement);
+  /// Why the kernel last refused to place some of the memory; 0 if it did not.
+  int placement_error() const;
 
   std::atomic<std::uint64_t> size{0};  ///< records
 

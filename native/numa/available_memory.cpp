@@ -4,36 +4,174 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
-#include <optional>
+#include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "numa/sysfs.hpp"
+#include "numa/topology.hpp"
 
 namespace pmoss::numa {
 namespace {
 
+namespace fs = std::filesystem;
+using Numbers = std::map<std::string, std::uint64_t>;
+
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
 /// The number at the start of a file; nothing if there is no file or no number ("max").
-std::optional<std::uint64_t> number_in(const std::filesystem::path& path) {
+std::optional<std::uint64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
   if (file >> number) return number;
   return std::nullopt;
 }
 
+/// Lines "NAME: NUMBER kB" or "NAME NUMBER", with words of the kernel before the name or not; the
+/// numbers as they are.
+Numbers numbers_in(const fs::path& path) {
+  Numbers numbers;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    for (std::string word; words >> word; name = word) {
+      const auto number = sysfs::parse_integer(word);
+      // "Node 0 MemFree: 17 kB": what stands behind "Node" is no value.
+      if (!number || *number < 0 || name.empty() || name == "Node") continue;
+      if (name.back() == ':') name.pop_back();
+      numbers.emplace(name, static_cast<std::uint64_t>(*number));
+      break;
+    }
+  }
+  return numbers;
+}
+
+std::uint64_t sum_of(const Numbers& numbers, const std::vector<const char*>& names) {
+  std::uint64_t sum = 0;
+  for (const char* const name : names) {
+    const auto at = numbers.find(name);
+    if (at != numbers.end()) sum += at->second;
+  }
+  return sum;
+}
+
+/// The names of a control group's files, which differ between the versions.
+struct GroupFiles {
+  std::vector<const char*> limits;
+  const char* used;
+  std::vector<const char*> cache;  ///< in memory.stat: what can be reclaimed
+};
+
+const GroupFiles version_1{{"memory.limit_in_bytes"},
+                           "memory.usage_in_bytes",
+                           {"total_active_file", "total_inactive_file"}};
+const GroupFiles version_2{{"memory.max", "memory.high"},
+                           "memory.current",
+                           {"active_file", "inactive_file", "slab_reclaimable"}};
+
+/// What one group leaves.
+std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
+  const auto used = number_in(group / files.used);
+  std::uint64_t limit = no_limit;
+  for (const char* const name : files.limits) {
+    limit = std::min(limit, number_in(group / name).value_or(no_limit));
+  }
+  if (!used || limit == no_limit) return no_limit;
+  const std::uint64_t cache = sum_of(numbers_in(group / "memory.stat"), files.cache);
+  const std::uint64_t held = *used - std::min(*used, cache);
+  return limit - std::min(limit, held);
+}
+
+/// What a group and all groups above it leave. In a container the path may name folders of the
+/// host that are not there: then those that are there count.
+std::uint64_t left_up_from(const fs::path& mount, const std::string& path,
+                           const GroupFiles& files) {
+  fs::path inner;
+  for (const fs::path& part : fs::path(path).relative_path()) {
+    if (part != ".." && part != "." && !part.empty()) inner /= part;
+  }
+  std::uint64_t left = left_in(mount, files);
+  for (; !inner.empty(); inner = inner.parent_path()) {
+    left = std::min(left, left_in(mount / inner, files));
+  }
+  return left;
+}
+
+bool has_member(const std::string& list, std::string_view wanted) {
+  std::istringstream members(list);
+  for (std::string member; std::getline(members, member, ',');) {
+    if (member == wanted) return true;
+  }
+  return false;
+}
+
+/// Lines of proc/self/cgroup: "0::/PATH" of version 2, "4:memory:/PATH" of version 1.
+std::uint64_t left_in_groups(const fs::path& root) {
+  const fs::path mount = root / "sys/fs/cgroup";
+  // A container's own group is often mounted as the root, whatever its path is outside.
+  std::uint64_t left = std::min(left_in(mount, version_2), left_in(mount / "memory", version_1));
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string path = line.substr(second + 1);
+    if (controllers.empty()) {
+      left = std::min(left, left_up_from(mount, path, version_2));
+    } else if (has_member(controllers, "memory")) {
+      for (const fs::path& at : {mount / "memory", mount / controllers}) {
+        left = std::min(left, left_up_from(at, path, version_1));
+      }
+    }
+  }
+  return left;
+}
+
+/// What the nodes leave that the process may use; no limit if those are all, or nobody says.
+std::uint64_t left_on_nodes(const fs::path& root) {
+  std::ifstream status(root / "proc/self/status");
+  std::vector<int> allowed;
+  constexpr std::string_view key = "Mems_allowed_list:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) allowed = parse_cpu_list(std::string_view(line).substr(key.size()));
+  }
+  const auto online = sysfs::read_text(root / "sys/devices/system/node/has_memory");
+  if (allowed.empty() || !online) return no_limit;
+  const std::vector<int> with_memory = parse_cpu_list(*online);
+  const auto is_allowed = [&](int node) {
+    return std::binary_search(allowed.begin(), allowed.end(), node);
+  };
+  // The kernel's own sum is better than ours.
+  if (std::all_of(with_memory.begin(), with_memory.end(), is_allowed)) return no_limit;
+  std::uint64_t left = 0;
+  for (const int node : with_memory) {
+    if (!is_allowed(node)) continue;
+    const auto here = available_on_node(node, root);
+    if (!here) return no_limit;
+    left += *here;
+  }
+  return left;
+}
+
 }  // namespace
 
-std::uint64_t available_memory(const std::filesystem::path& root) {
-  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
-  std::ifstream meminfo(root / "proc/meminfo");
-  std::string word;
-  while (meminfo >> word) {
-    std::uint64_t kibibytes = 0;
-    if (word == "MemAvailable:" && meminfo >> kibibytes) available = kibibytes * 1024;
-  }
-  const auto group = root / "sys/fs/cgroup";
-  const auto limit = number_in(group / "memory.max");
-  const auto used = number_in(group / "memory.current");
-  if (limit && used) available = std::min(available, *limit - std::min(*limit, *used));
-  return available;
+std::uint64_t available_memory(const fs::path& root) {
+  const Numbers memory = numbers_in(root / "proc/meminfo");
+  const auto kernel = memory.find("MemAvailable");
+  return std::min({kernel == memory.end() ? no_limit : kernel->second * 1024, left_in_groups(root),
+                   left_on_nodes(root)});
+}
+
+std::optional<std::uint64_t> available_on_node(int node, const fs::path& root) {
+  const fs::path folder = root / "sys/devices/system/node" / ("node" + std::to_string(node));
+  const Numbers memory = numbers_in(folder / "meminfo");
+  if (!memory.contains("MemFree")) return std::nullopt;
+  return 1024 * sum_of(memory, {"MemFree", "Active(file)", "Inactive(file)", "SReclaimable"});
 }
 
 void require_memory(double bytes, const std::string& what, const std::string& way_out) {

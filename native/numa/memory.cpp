@@ -1,13 +1,17 @@
 #include "numa/memory.hpp"
 
 #include <linux/mempolicy.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <new>
+#include <thread>
 
 namespace pmoss::numa {
 namespace {
@@ -34,13 +38,14 @@ class NodeMask {
   std::array<unsigned long, most_nodes / word_bits + 1> words_{};
 };
 
-// Page by page: the node, or minus an errno. A null `nodes` only asks.
-int call_move_pages(void** pages, const int* nodes, std::vector<int>& status) noexcept {
-  const long answer = ::syscall(SYS_move_pages, 0, status.size(), pages, nodes, status.data(),
-                                nodes != nullptr ? MPOL_MF_MOVE : 0);
-  // Above 0: some pages did not move; each status says why.
-  return answer < 0 ? errno : 0;
+/// 0 or the errno. Above 0 the kernel says that pages did not move; each status says why, or keeps
+/// what it was.
+int call_for(const PageCall& call, std::vector<void*>& pages, const int* nodes,
+             std::vector<int>& status) {
+  return call(status.size(), pages.data(), nodes, status.data()) < 0 ? errno : 0;
 }
+
+bool in_mask(int node) noexcept { return node >= 0 && static_cast<std::size_t>(node) < most_nodes; }
 
 struct Query {
   std::vector<void*> pages;
@@ -48,7 +53,7 @@ struct Query {
   int error_number = 0;
 };
 
-Query query(const void* address, std::size_t bytes) {
+Query query(const void* address, std::size_t bytes, const PageCall& call) {
   Query result;
   const auto first = reinterpret_cast<std::uintptr_t>(address) / page_bytes * page_bytes;
   const auto end = reinterpret_cast<std::uintptr_t>(address) + bytes;
@@ -57,9 +62,79 @@ Query query(const void* address, std::size_t bytes) {
     result.pages[i] = reinterpret_cast<void*>(first + i * page_bytes);
   }
   result.status.assign(result.pages.size(), -ENOENT);
-  result.error_number = call_move_pages(result.pages.data(), nullptr, result.status);
+  result.error_number = call_for(call, result.pages, nullptr, result.status);
   return result;
 }
+
+bool may_pass(int error_number) noexcept { return error_number == EBUSY || error_number == EAGAIN; }
+
+/// Moves one part of a range, which lies within one huge page.
+class PartMove {
+ public:
+  PartMove(std::byte* first, std::size_t bytes, int node, const PageCall& call)
+      : first_(first), bytes_(bytes), node_(node), call_(call) {}
+
+  PageMove run() {
+    std::size_t elsewhere = find_elsewhere();
+    const std::size_t at_first = elsewhere;
+    // Of a huge page, moving any part moves all: one page is tried first, the others only if they
+    // have stayed. Each call costs the kernel a lengthy set-up, however few the pages.
+    for (const std::size_t most : {std::size_t{1}, bytes_}) {
+      if (elsewhere == 0 || error_ != 0) break;
+      move(std::min(most, elsewhere));
+      elsewhere = find_elsewhere();
+    }
+    for (int attempt = 0; attempt < retries; ++attempt) {
+      if (elsewhere == 0 || error_ != 0 || !may_pass(page_error_)) break;
+      std::this_thread::sleep_for(std::chrono::microseconds(200) * (1 << attempt));
+      move(elsewhere);
+      elsewhere = find_elsewhere();
+    }
+    PageMove result;
+    // Others may have touched pages meanwhile, so that more lie elsewhere than at first.
+    result.moved = at_first - std::min(at_first, elsewhere);
+    result.failed = elsewhere;
+    if (elsewhere > 0 || error_ != 0) result.error_number = error_ != 0 ? error_ : page_error_;
+    return result;
+  }
+
+ private:
+  static constexpr int retries = 3;
+
+  /// The number of pages that lie elsewhere; as before if the kernel does not say.
+  std::size_t find_elsewhere() {
+    const Query answer = query(first_, bytes_, call_);
+    if (answer.error_number != 0) {
+      error_ = answer.error_number;
+      return elsewhere_.size();
+    }
+    elsewhere_.clear();
+    for (std::size_t i = 0; i < answer.pages.size(); ++i) {
+      if (answer.status[i] >= 0 && answer.status[i] != node_) elsewhere_.push_back(answer.pages[i]);
+    }
+    return elsewhere_.size();
+  }
+
+  void move(std::size_t count) {
+    const std::vector<int> nodes(count, node_);
+    // Kernels from 5.7 on return the number of pages that did not move and leave their status.
+    std::vector<int> status(count, -EBUSY);
+    error_ = call_for(call_, elsewhere_, nodes.data(), status);
+    for (const int page : status) {
+      if (page < 0) page_error_ = -page;
+    }
+    // A whole call that fails for want of room or time is as if each page had.
+    if (error_ == ENOMEM || may_pass(error_)) page_error_ = std::exchange(error_, 0);
+  }
+
+  std::byte* first_;
+  std::size_t bytes_;
+  int node_;
+  const PageCall& call_;
+  std::vector<void*> elsewhere_;
+  int error_ = 0;       // of the last call as a whole
+  int page_error_ = 0;  // of the last page that did not move
+};
 
 }  // namespace
 
@@ -77,6 +152,43 @@ std::vector<int> memory_nodes() {
   return nodes;
 }
 
+std::vector<int> nodes_to_interleave(const Topology& topology, const std::vector<int>& memory) {
+  std::vector<int> nodes;
+  for (const Node& node : topology.nodes) {
+    const bool has_memory = std::find(memory.begin(), memory.end(), node.id) != memory.end();
+    if (has_memory && !node.cpus.empty()) nodes.push_back(node.id);
+  }
+  return nodes.empty() ? memory : nodes;
+}
+
+int refused_placement() {
+  void* const page =
+      ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) throw std::bad_alloc();
+  int error = 0;
+  try {
+    // As set_placement() does where somebody has asked for a node.
+    if (::syscall(SYS_mbind, page, page_bytes, MPOL_DEFAULT, nullptr, 0UL, 0U) != 0) error = errno;
+    if (error == 0) {
+      *static_cast<volatile std::byte*>(page) = std::byte{1};
+      error = resident_pages(page, page_bytes).error_number;
+    }
+    if (error == 0) {
+      NodeMask mask;
+      int unused = 0;
+      if (::syscall(SYS_get_mempolicy, &unused, mask.words(), NodeMask::bits, nullptr,
+                    MPOL_F_MEMS_ALLOWED) != 0) {
+        error = errno;
+      }
+    }
+  } catch (...) {
+    ::munmap(page, page_bytes);
+    throw;
+  }
+  ::munmap(page, page_bytes);
+  return error;
+}
+
 int set_placement(void* address, std::size_t bytes, const Placement& placement) noexcept {
   NodeMask mask;
   int mode = MPOL_DEFAULT;
@@ -84,19 +196,16 @@ int set_placement(void* address, std::size_t bytes, const Placement& placement) 
     case Placement::Kind::first_touch:
       break;
     case Placement::Kind::node:
-      if (placement.node < 0 || static_cast<std::size_t>(placement.node) >= most_nodes) {
-        return EINVAL;
-      }
+      if (!in_mask(placement.node)) return EINVAL;
       // Not MPOL_BIND, under which a full node kills the process.
       mode = MPOL_PREFERRED;
       mask.add(placement.node);
       break;
     case Placement::Kind::interleaved:
       mode = MPOL_INTERLEAVE;
-      try {
-        for (const int node : memory_nodes()) mask.add(node);
-      } catch (const std::bad_alloc&) {
-        return ENOMEM;
+      for (const int node : placement.nodes) {
+        if (!in_mask(node)) return EINVAL;
+        mask.add(node);
       }
       break;
   }
@@ -118,6 +227,20 @@ std::uint64_t ResidentPages::total() const {
   return sum;
 }
 
+std::uint64_t ResidentPages::home(const Placement& placement) const {
+  switch (placement.kind) {
+    case Placement::Kind::first_touch:
+      return total();
+    case Placement::Kind::node:
+      return on(placement.node);
+    case Placement::Kind::interleaved:
+      break;
+  }
+  std::uint64_t sum = 0;
+  for (const int node : placement.nodes) sum += on(node);
+  return sum;
+}
+
 ResidentPages& ResidentPages::operator+=(const ResidentPages& other) {
   for (const auto& [node, pages] : other.on_node) on_node[node] += pages;
   absent += other.absent;
@@ -125,9 +248,16 @@ ResidentPages& ResidentPages::operator+=(const ResidentPages& other) {
   return *this;
 }
 
-ResidentPages resident_pages(const void* address, std::size_t bytes) {
+PageCall system_page_call() {
+  return [](std::size_t count, void** pages, const int* nodes, int* status) {
+    return ::syscall(SYS_move_pages, 0, count, pages, nodes, status,
+                     nodes != nullptr ? MPOL_MF_MOVE : 0);
+  };
+}
+
+ResidentPages resident_pages(const void* address, std::size_t bytes, const PageCall& call) {
   ResidentPages result;
-  const Query answer = query(address, bytes);
+  const Query answer = query(address, bytes, call);
   result.error_number = answer.error_number;
   if (answer.error_number != 0) return result;
   for (const int status : answer.status) {
@@ -147,7 +277,7 @@ PageMove& PageMove::operator+=(const PageMove& other) {
   return *this;
 }
 
-PageMove move_pages(void* address, std::size_t bytes, int node) {
+PageMove move_pages(void* address, std::size_t bytes, int node, const PageCall& call) {
   PageMove result;
   auto* const first = static_cast<std::byte*>(address);
   std::size_t part = 0;
@@ -155,41 +285,14 @@ PageMove move_pages(void* address, std::size_t bytes, int node) {
     // Up to where the next huge page may begin.
     const auto at = reinterpret_cast<std::uintptr_t>(first + done);
     part = std::min(huge_page_bytes - at % huge_page_bytes, bytes - done);
-    std::uint64_t elsewhere_before = 0;
-    // Of a huge page, moving any part moves all: one page is tried first, the others only if they
-    // have stayed. Each call costs the kernel a lengthy set-up, however few the pages.
-    for (int attempt = 0;; ++attempt) {
-      Query answer = query(first + done, part);
-      if (answer.error_number != 0) {
-        result.error_number = answer.error_number;
-        return result;
-      }
-      std::vector<void*> pages;
-      pages.reserve(answer.pages.size());
-      for (std::size_t i = 0; i < answer.pages.size(); ++i) {
-        if (answer.status[i] >= 0 && answer.status[i] != node) pages.push_back(answer.pages[i]);
-      }
-      if (attempt == 0) elsewhere_before = pages.size();
-      if (pages.empty() || attempt == 2) {
-        result.moved += elsewhere_before - pages.size();
-        result.failed += pages.size();
-        break;
-      }
-      const std::size_t tried = attempt == 0 ? 1 : pages.size();
-      const std::vector<int> nodes(tried, node);
-      std::vector<int> status(tried, 0);
-      if (const int error = call_move_pages(pages.data(), nodes.data(), status); error != 0) {
-        result.error_number = error;
-        result.failed += elsewhere_before;
-        break;
-      }
-      for (const int page : status) {
-        if (page < 0) result.error_number = -page;
-      }
-    }
+    result += PartMove(first + done, part, node, call).run();
+    if (is_refusal(result.error_number)) break;
   }
-  if (result.failed == 0) result.error_number = 0;
   return result;
+}
+
+bool is_refusal(int error_number) noexcept {
+  return error_number == EPERM || error_number == ENOSYS;
 }
 
 std::string explain_memory_error(int error_number) {
@@ -198,11 +301,16 @@ std::string explain_memory_error(int error_number) {
     case 0:
       return "";
     case ENOSYS:
-      return "this kernel has no NUMA support (" + text + ")";
+      return "this kernel has no NUMA support, or a sandbox hides it: run on the host itself (" +
+             text + ")";
     case EPERM:
-    case EACCES:
       return "not permitted: a container's seccomp profile forbids it, or the node is outside of "
-             "the process's memory set; grant CAP_SYS_NICE or widen cpuset.mems (" +
+             "the process's memory set; allow mbind, move_pages and get_mempolicy in the profile "
+             "or grant CAP_SYS_NICE, or widen cpuset.mems (" +
+             text + ")";
+    case EACCES:
+      return "the node is outside of the process's memory set, or a forked process shares the "
+             "pages; widen cpuset.mems, or end that process (" +
              text + ")";
     case ENODEV:
     case EINVAL:

@@ -4,9 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "numa/topology.hpp"
 
 namespace pmoss::numa {
 
@@ -15,13 +19,16 @@ struct Placement {
   enum class Kind : std::uint8_t {
     first_touch,  ///< the node of the CPU that touches them: Linux's default
     node,         ///< `node` while it has room, else what the kernel finds nearest
-    interleaved,  ///< all nodes in turn, page by page
+    interleaved,  ///< `nodes` in turn, page by page
   };
   Kind kind = Kind::first_touch;
-  int node = 0;  ///< the kernel's number; only of Kind::node
+  int node = 0;            ///< the kernel's number; only of Kind::node
+  std::vector<int> nodes;  ///< likewise, of Kind::interleaved: at least one, ascending
 
-  static Placement on(int node) noexcept { return {Kind::node, node}; }
-  static Placement interleaved() noexcept { return {Kind::interleaved, 0}; }
+  static Placement on(int node) { return {Kind::node, node, {}}; }
+  static Placement interleaved(std::vector<int> nodes) {
+    return {Kind::interleaved, 0, std::move(nodes)};
+  }
   friend bool operator==(const Placement&, const Placement&) = default;
   friend auto operator<=>(const Placement&, const Placement&) = default;
 };
@@ -29,6 +36,15 @@ struct Placement {
 /// The nodes with memory that this process may use, ascending. Where the kernel does not say (no
 /// NUMA support, or a container that forbids the question), node 0.
 std::vector<int> memory_nodes();
+
+/// Of these nodes with memory, those with CPUs; all of them if none has. Interleaved pages belong
+/// there unless a caller wants them elsewhere too: memory without CPUs is slower (CXL, HBM behind
+/// it).
+std::vector<int> nodes_to_interleave(const Topology& topology, const std::vector<int>& memory);
+
+/// Whether the kernel lets this process place, move and find pages: 0, or the errno of the call
+/// that is refused. Asks about one page of its own.
+int refused_placement();
 
 /// For pages of the range that are touched from now on; 0 or the errno. The range must begin at a
 /// page. A node that is full does not make the process fail: its pages go elsewhere, and
@@ -43,9 +59,20 @@ struct ResidentPages {
 
   std::uint64_t on(int node) const;
   std::uint64_t total() const;
+  /// Those that lie where the placement wants them; all, if that is where they are touched first.
+  std::uint64_t home(const Placement& placement) const;
   ResidentPages& operator+=(const ResidentPages& other);
 };
-ResidentPages resident_pages(const void* address, std::size_t bytes);
+
+/// The system call move_pages: where pages are, or, with `nodes`, where they are to go. Writes each
+/// page's node or minus an errno to `status`. Returns as the kernel does, with errno. Tests have
+/// calls of their own.
+using PageCall =
+    std::function<long(std::size_t count, void** pages, const int* nodes, int* status)>;
+PageCall system_page_call();
+
+ResidentPages resident_pages(const void* address, std::size_t bytes,
+                             const PageCall& call = system_page_call());
 
 /// What moving pages came to.
 struct PageMove {
@@ -57,8 +84,14 @@ struct PageMove {
 };
 
 /// Moves the pages of a range that are there to `node`, in batches, while others read and write
-/// them. The outcome is what the kernel answers afterwards, not what it was asked to do.
-PageMove move_pages(void* address, std::size_t bytes, int node);
+/// them. Pages that the kernel holds for a moment (EBUSY) are tried again, for about a
+/// millisecond per huge page. The outcome is what the kernel answers afterwards, not what it was
+/// asked to do.
+PageMove move_pages(void* address, std::size_t bytes, int node,
+                    const PageCall& call = system_page_call());
+
+/// Whether the kernel or a container forbids the call: trying again cannot help.
+bool is_refusal(int error_number) noexcept;
 
 /// Why placing or moving fails, and the way out.
 std::string explain_memory_error(int error_number);

@@ -163,26 +163,19 @@ void add_offcore(const Crew& crew, Measurement& result) {
   }
 }
 
-/// Asks the kernel where the pages lie: what was asked of it says nothing about that.
-void add_pages(const Schedule& schedule, const ServedIndex& index, Measurement& result) {
-  const std::uint32_t slices = index.slices();
-  result.slice_pages.resize(slices);
-  result.slice_pages_home.resize(slices);
-  if (schedule.data == DataPlacement::keep) return;
-  for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    const numa::ResidentPages pages = index.memory(slice).resident_pages();
-    result.pages += pages;
-    if (pages.error_number != 0) return;
-    result.slice_pages[slice] = pages.total();
-    result.slice_pages_home[slice] = schedule.data == DataPlacement::interleaved
-                                         ? pages.total()
-                                         : pages.on(schedule.nodes[slice]);
-  }
+/// What the kernel answered at the end: what was asked of it says nothing about that.
+void add_data(const Enforcement& enforcement, Measurement& result) {
+  result.migration = enforcement.report();
+  result.schedules = enforcement.schedules();
+  result.slice_placements = enforcement.placements();
+  result.in_place = std::all_of(result.slice_placements.begin(), result.slice_placements.end(),
+                                [](const SlicePlacement& slice) { return slice.in_place(); });
+  for (const SlicePlacement& slice : result.slice_placements) result.pages += slice.where;
 }
 
 }  // namespace
 
-Measurement collect(const Plan& plan, const Crew& crew, const ServedIndex& index) {
+Measurement collect(const Plan& plan, const Crew& crew) {
   Measurement result;
   result.seconds = crew.seconds();
   result.placing_seconds = crew.placing_seconds();
@@ -198,13 +191,8 @@ Measurement collect(const Plan& plan, const Crew& crew, const ServedIndex& index
   result.sweeper_cpus = sweepers.of_node;
   result.sweeper_cpus.insert(result.sweeper_cpus.end(), {sweepers.offcore, sweepers.stitcher});
   result.roles_share_cores = plan.roles_share_cores;
-  const Enforcement* const enforcement = crew.enforcement();
-  if (enforcement != nullptr) {
-    result.migration = enforcement->report();
-    result.in_place = enforcement->in_place();
-    result.schedules = enforcement->schedules();
-  }
-  add_pages(enforcement != nullptr ? enforcement->current() : plan.options.schedule, index, result);
+  if (crew.enforcement() != nullptr) add_data(*crew.enforcement(), result);
+  result.slice_placements.resize(plan.slices);
   return result;
 }
 

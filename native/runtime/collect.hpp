@@ -4,11 +4,10 @@
 #include "runtime/crew.hpp"
 #include "runtime/measurement.hpp"
 #include "runtime/plan.hpp"
-#include "runtime/served_index.hpp"
 
 namespace pmoss::runtime {
 
-/// After Crew::drain(). Asks the kernel where the slices lie now.
-Measurement collect(const Plan& plan, const Crew& crew, const ServedIndex& index);
+/// After Crew::drain().
+Measurement collect(const Plan& plan, const Crew& crew);
 
 }  // namespace pmoss::runtime

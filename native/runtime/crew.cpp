@@ -135,8 +135,9 @@ void Crew::start_co_tenant(std::size_t number) {
 void Crew::make_enforcement() {
   std::vector<const ReaderEpoch*> readers;
   for (const auto& worker : workers_) readers.push_back(&worker->epoch());
-  enforcement_.emplace(Enforcer(index_, homes_, plan_.options.migration, std::move(readers)),
-                       board_, plan_);
+  Enforcer::Settings settings = plan_.options.migration;
+  settings.interleave_nodes = plan_.interleave_nodes;
+  enforcement_.emplace(Enforcer(index_, homes_, settings, std::move(readers)), board_, plan_);
 }
 
 template <typename Body>
@@ -179,7 +180,7 @@ void Crew::warm_up(const Poll& poll) {
   // Aggressively moved data arrive before anything counts; lazily moved ones while it does.
   const auto warm = std::chrono::steady_clock::now();
   if (enforcement_ && plan_.options.migration.pace == MigrationPace::aggressive) {
-    while (!enforcement_->in_place()) threads_.wait_for(std::chrono::milliseconds(1), poll);
+    while (!enforcement_->settled()) threads_.wait_for(std::chrono::milliseconds(1), poll);
   }
   placing_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
 }
@@ -202,6 +203,7 @@ void Crew::measure(const Poll& poll) {
 void Crew::drain(const Poll& poll) {
   control_.enter(Phase::drain);
   threads_.join(poll);
+  if (enforcement_) enforcement_->finish();
   stitcher_.stitch();
   report_rounds();
 }

@@ -8,7 +8,7 @@ namespace pmoss::runtime {
 Enforcement::Enforcement(Enforcer enforcer, RouteBoard& board, const Plan& plan)
     : enforcer_(std::move(enforcer)), board_(board), plan_(plan) {
   enforcer_.want(plan.options.schedule);
-  in_place_.store(enforcer_.in_place());
+  settled_.store(enforcer_.settled());
 }
 
 bool Enforcement::step(Phase phase) {
@@ -17,12 +17,8 @@ bool Enforcement::step(Phase phase) {
     apply_change(std::chrono::duration<double>(Time::now() - *begin_).count());
   }
   const bool moved = enforcer_.step();
-  in_place_.store(enforcer_.in_place(), std::memory_order_release);
+  settled_.store(enforcer_.settled(), std::memory_order_release);
   return moved;
-}
-
-const Schedule& Enforcement::current() const noexcept {
-  return next_ > 0 ? plan_.options.changes[next_ - 1].schedule : plan_.options.schedule;
 }
 
 void Enforcement::apply_change(double seconds) {

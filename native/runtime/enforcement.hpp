@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "runtime/control.hpp"
 #include "runtime/enforcer.hpp"
@@ -19,22 +20,23 @@ namespace pmoss::runtime {
 ///
 /// Example: a change 0.2 s into the measuring phase moves slice 3 from CPU 0 on node 0 to CPU 8 on
 /// node 1. The first step() after 0.2 s publishes routes that send slice 3's queries to CPU 8. The
-/// steps that follow copy slice 3 to node 1 part by part, and in_place() is false meanwhile.
+/// steps that follow copy slice 3 to node 1 part by part, and settled() is false meanwhile.
 class Enforcement {
  public:
   Enforcement(Enforcer enforcer, RouteBoard& board, const Plan& plan);
 
-  /// All data are where the current schedule wants them. Any thread.
-  bool in_place() const noexcept { return in_place_.load(std::memory_order_acquire); }
+  /// All data have been moved to where the current schedule wants them, or cannot be. Any thread.
+  bool settled() const noexcept { return settled_.load(std::memory_order_acquire); }
 
   /// False if there was nothing to move.
   bool step(Phase phase);
 
   // Only after the last call of step().
+  /// Once no reader of the index is left.
+  void finish() { enforcer_.finish(); }
   std::uint64_t schedules() const noexcept { return next_; }  ///< changes that took effect
   const MigrationReport& report() const noexcept { return enforcer_.report(); }
-  /// The schedule in effect.
-  const Schedule& current() const noexcept;
+  const std::vector<SlicePlacement>& placements() const noexcept { return enforcer_.placements(); }
 
  private:
   using Time = std::chrono::steady_clock;
@@ -46,7 +48,7 @@ class Enforcement {
   const Plan& plan_;
   std::optional<Time::time_point> begin_;
   std::size_t next_ = 0;  ///< of the plan's changes
-  std::atomic<bool> in_place_{false};
+  std::atomic<bool> settled_{false};
 };
 
 /// The body of the stitcher's thread; it enforces too unless `enforcement` is null.

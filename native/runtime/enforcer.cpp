@@ -3,76 +3,107 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <string>
 #include <utility>
 
+#include "runtime/errors.hpp"
+
 namespace pmoss::runtime {
+namespace {
+
+// A node that is full at the end of one pass may have room once the others have moved.
+constexpr int most_passes = 3;
+
+void require_allowed(std::uint32_t slice, int error_number) {
+  if (!numa::is_refusal(error_number)) return;
+  throw PlacementRefused("the data of slice " + std::to_string(slice) +
+                         " cannot be placed: " + numa::explain_memory_error(error_number));
+}
+
+}  // namespace
 
 Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
                    std::vector<const ReaderEpoch*> readers)
     : index_(index), homes_(homes), settings_(settings), readers_(std::move(readers)) {}
 
-void Enforcer::want(const Schedule& schedule) {
-  if (migration_) {
-    homes_[migration_->slice()].reset();  // in two places
-    migration_.reset();
+Enforcer::Goal Enforcer::goal_of(std::uint32_t slice, const Schedule& schedule) const {
+  if (schedule.data == DataPlacement::interleaved) {
+    return {slice, numa::Placement::interleaved(settings_.interleave_nodes), false};
   }
+  return {slice, numa::Placement::on(schedule.nodes[slice]),
+          schedule.data == DataPlacement::first_touch};
+}
+
+bool Enforcer::is_home(const Goal& goal) const {
+  const std::optional<Home>& home = homes_[goal.slice];
+  // Pages that were touched first elsewhere are where that schedule wants them, but no other one.
+  return home && home->place == goal.to && (!home->then_first_touch || goal.then_first_touch);
+}
+
+void Enforcer::want(const Schedule& schedule) {
+  goals_.clear();
   wanted_.clear();
+  failed_.clear();
+  passes_ = 0;
+  count_failures();
   if (schedule.data == DataPlacement::keep) return;
-  for (std::uint32_t slice = index_.slices(); slice-- > 0;) {
-    Goal goal{slice, numa::Placement::interleaved(), false};
-    if (schedule.data != DataPlacement::interleaved) {
-      goal.to = numa::Placement::on(schedule.nodes[slice]);
-      goal.then_first_touch = schedule.data == DataPlacement::first_touch;
-    }
-    if (homes_[slice] == goal.to && !settings_.always) {
-      arrive(goal);
+  for (std::uint32_t slice = 0; slice < index_.slices(); ++slice) {
+    goals_.push_back(goal_of(slice, schedule));
+  }
+  for (auto goal = goals_.rbegin(); goal != goals_.rend(); ++goal) {
+    if (is_home(*goal) && !settings_.always) {
+      place_later_pages(*goal);
     } else {
-      wanted_.push_back(goal);
+      wanted_.push_back(*goal);
     }
   }
 }
 
 bool Enforcer::step() {
   reclaim();
-  if (wanted_.empty()) return false;
+  if (settled()) return false;
   const auto begin = std::chrono::steady_clock::now();
-  const Goal goal = wanted_.back();
-  // The kernel moves pages to one node; there is no call that interleaves what is there.
-  const bool by_kernel = settings_.strategy == MigrationStrategy::move_pages &&
-                         goal.to.kind == numa::Placement::Kind::node;
+  if (!moving_) take_next();
   bool arrived = true;
-  if (by_kernel) {
-    move_pages(goal);
+  if (by_kernel(*moving_)) {
+    move_pages(*moving_);
   } else {
-    arrived = !copy_part(goal);
+    const bool lazy = settings_.pace == MigrationPace::lazy;
+    arrived =
+        !copy_part(*moving_, lazy ? settings_.lazy_nodes : std::numeric_limits<std::size_t>::max());
   }
-  if (arrived) {
-    ++report_.slices;
-    homes_[goal.slice] = goal.to;
-    arrive(goal);
-    wanted_.pop_back();
-  }
+  if (arrived) arrive(*std::exchange(moving_, std::nullopt));
+  if (settled()) try_failed_again();
   report_.busy_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return true;
 }
 
+void Enforcer::take_next() {
+  moving_ = std::move(wanted_.back());
+  wanted_.pop_back();
+  homes_[moving_->slice].reset();  // in two places, until it has arrived
+}
+
+bool Enforcer::by_kernel(const Goal& goal) const {
+  // The kernel moves pages to one node; there is no call that interleaves what is there. A copy
+  // that came to lie elsewhere need not be copied once more.
+  return goal.to.kind == numa::Placement::Kind::node && !migration_ &&
+         (settings_.strategy == MigrationStrategy::move_pages || goal.again);
+}
+
 void Enforcer::move_pages(const Goal& goal) {
   const numa::PageMove move = index_.memory(goal.slice).move_pages(goal.to.node);
   report_.pages += move.moved;
-  report_.pages_failed += move.failed;
-  if (move.error_number != 0) report_.error_number = move.error_number;
+  require_allowed(goal.slice, move.error_number);
 }
 
 /// True while there is more of the slice to copy.
-bool Enforcer::copy_part(const Goal& goal) {
+bool Enforcer::copy_part(const Goal& goal, std::size_t part) {
   if (!migration_) migration_ = index_.migrate(goal.slice, goal.to);
   const std::uint64_t nodes = migration_->nodes_moved();
   const std::uint64_t leaves = migration_->leaves_moved();
   const std::uint64_t bytes = migration_->bytes_moved();
-  const std::size_t part = settings_.pace == MigrationPace::lazy
-                               ? settings_.lazy_nodes
-                               : std::numeric_limits<std::size_t>::max();
   const bool more = migration_->step(part);
   report_.nodes += migration_->nodes_moved() - nodes;
   report_.leaves += migration_->leaves_moved() - leaves;
@@ -88,16 +119,103 @@ bool Enforcer::copy_part(const Goal& goal) {
 }
 
 void Enforcer::arrive(const Goal& goal) {
-  index_.memory(goal.slice).place_from_now_on(goal.then_first_touch ? numa::Placement{} : goal.to);
+  SliceMemory& memory = index_.memory(goal.slice);
+  SlicePlacement found = find_placement(memory, goal.to);
+  if (found.error_number != 0 && goal.to.kind == numa::Placement::Kind::node) {
+    // Spare memory of the pool may be what fills the node. A copy takes pages of other nodes where
+    // the kernel would have to reclaim some, and moving them makes it do that.
+    index_.free_spare_memory();
+    const numa::PageMove move = memory.move_pages(goal.to.node);
+    report_.pages += move.moved;
+    found = find_placement(memory, goal.to);
+    if (found.error_number != 0 && move.error_number != 0) found.error_number = move.error_number;
+  }
+  require_allowed(goal.slice, found.error_number);
+  const bool superseded = goals_.empty() || goals_[goal.slice].to != goal.to;
+  if (found.error_number == 0) {
+    ++report_.slices;
+    homes_[goal.slice] = Home{goal.to, false};
+    if (!superseded) place_later_pages(goals_[goal.slice]);
+  } else if (!superseded) {
+    fail(goals_[goal.slice], found);
+  }
+  // The move may have begun before the schedule that wants the same.
+  if (!superseded) {
+    std::erase_if(wanted_, [&](const Goal& other) { return other.slice == goal.slice; });
+  }
+}
+
+void Enforcer::place_later_pages(const Goal& goal) {
+  SliceMemory& memory = index_.memory(goal.slice);
+  require_allowed(goal.slice,
+                  memory.place_from_now_on(goal.then_first_touch ? numa::Placement{} : goal.to));
+  homes_[goal.slice]->then_first_touch |= goal.then_first_touch;
+}
+
+void Enforcer::fail(const Goal& goal, const SlicePlacement& found) {
+  failed_.push_back({goal, found});
+  count_failures();
+}
+
+void Enforcer::try_failed_again() {
+  if (failed_.empty() || passes_ == most_passes) return;
+  ++passes_;
+  for (Failure& failure : failed_) {
+    failure.goal.again = true;
+    wanted_.push_back(std::move(failure.goal));
+  }
+  failed_.clear();
+  count_failures();
+}
+
+void Enforcer::count_failures() {
+  report_.slices_failed = failed_.size();
+  report_.pages_failed = 0;
+  report_.error_number = 0;
+  for (const Failure& failure : failed_) {
+    report_.pages_failed += failure.found.pages - failure.found.home;
+    report_.error_number = failure.found.error_number;
+  }
 }
 
 void Enforcer::reclaim() {
+  if (retired_.empty()) return;
   std::erase_if(retired_, [&](const Retired& retired) {
     for (std::size_t i = 0; i < readers_.size(); ++i) {
       if (!readers_[i]->has_passed(retired.epochs[i])) return false;
     }
     return true;
   });
+  if (retired_.empty() && settled()) index_.free_spare_memory();
+}
+
+void Enforcer::finish() {
+  if (migration_) {
+    copy_part(*moving_, std::numeric_limits<std::size_t>::max());
+    arrive(*std::exchange(moving_, std::nullopt));
+  }
+  retired_.clear();
+  index_.free_spare_memory();
+  placements_.resize(goals_.size());
+  for (const Goal& goal : goals_) {
+    SlicePlacement& found = placements_[goal.slice];
+    found = find_placement(index_.memory(goal.slice), goal.to);
+    require_allowed(goal.slice, found.error_number);
+    std::optional<Home>& home = homes_[goal.slice];
+    if (home && home->then_first_touch) {
+      found.error_number = 0;  // what has been touched since lies where it should
+    } else if (found.error_number != 0) {
+      home.reset();
+    }
+    const auto waits = [&](const Goal& other) { return other.slice == goal.slice; };
+    found.pending = found.error_number != 0 && std::any_of(wanted_.begin(), wanted_.end(), waits);
+    const auto failure = std::find_if(failed_.begin(), failed_.end(), [&](const Failure& other) {
+      return other.goal.slice == goal.slice;
+    });
+    if (failure != failed_.end() && found.error_number != 0) {
+      found.error_number = failure->found.error_number;
+    }
+  }
 }
 
 }  // namespace pmoss::runtime

@@ -10,6 +10,7 @@
 
 #include "runtime/schedule.hpp"
 #include "runtime/served_index.hpp"
+#include "runtime/slice_placement.hpp"
 
 namespace pmoss::runtime {
 
@@ -27,13 +28,14 @@ enum class MigrationPace : std::uint8_t {
 
 /// What moving came to.
 struct MigrationReport {
-  std::uint64_t slices = 0;  ///< moved as a whole
-  std::uint64_t nodes = 0;   ///< of the index, copied
-  std::uint64_t leaves = 0;  ///< of these
+  std::uint64_t slices = 0;         ///< moved as a whole; the kernel says that they lie there
+  std::uint64_t slices_failed = 0;  ///< of which some pages still lie elsewhere
+  std::uint64_t nodes = 0;          ///< of the index, copied
+  std::uint64_t leaves = 0;         ///< of these
   std::uint64_t bytes = 0;
   std::uint64_t pages = 0;         ///< of 4 KiB, moved by the kernel
-  std::uint64_t pages_failed = 0;  ///< that the kernel left where they were
-  int error_number = 0;            ///< why it did
+  std::uint64_t pages_failed = 0;  ///< of the failed slices, that still lie elsewhere
+  int error_number = 0;            ///< why they do: of one of these slices
   double busy_seconds = 0.0;       ///< spent on moving, without pauses
 };
 
@@ -65,10 +67,21 @@ class ReaderEpoch {
   alignas(128) std::atomic<std::uint64_t> epoch_{0};
 };
 
-/// Where the data of each slice have been brought so far; belongs to the index, outlives enforcers.
-using Homes = std::vector<std::optional<numa::Placement>>;
+/// A place where the kernel has found the data of a slice.
+struct Home {
+  numa::Placement place;
+  bool then_first_touch = false;  ///< pages that have come since lie wherever they were touched
+};
+
+/// Where the data of each slice lie, if that is known; belongs to the index, outlives enforcers.
+using Homes = std::vector<std::optional<Home>>;
 
 /// Used by one thread.
+///
+/// Example: slice 3 moves to node 1, which is full. The copy's pages come to lie on node 0, and the
+/// kernel, asked to move them, answers ENOMEM. The slice has failed: homes[3] stays empty. When all
+/// other slices have been moved, it is tried again, because some may have left node 1. If that
+/// fails too, placements() says how many pages lie elsewhere, and why.
 class Enforcer {
  public:
   struct Settings {
@@ -76,47 +89,76 @@ class Enforcer {
     MigrationPace pace = MigrationPace::lazy;
     std::uint32_t lazy_nodes = 64;  ///< of the index, per part
     bool always = false;            ///< move a slice even if its data are there already
+    /// Of interleaved pages, the kernel's numbers; empty: those with CPUs.
+    std::vector<int> interleave_nodes = {};
   };
 
-  /// `readers`: the epochs of all threads that use the index meanwhile.
+  /// `readers`: the epochs of all threads that use the index meanwhile. The settings name the nodes
+  /// of interleaved pages.
   Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
            std::vector<const ReaderEpoch*> readers);
 
-  /// From now on the data are to lie there. A slice on its way to somewhere else is left in two
-  /// places, which is correct but not local, until it has been moved again.
+  /// From now on the data are to lie there. A slice that is being copied to somewhere else arrives
+  /// there first.
   void want(const Schedule& schedule);
 
-  /// Moves one part: a slice, or less of it if lazy. False if there is nothing to move.
+  /// Moves one part: a slice, or less of it if lazy. False if there is nothing to move. Throws
+  /// PlacementRefused where the kernel refuses to place memory or to say where it lies.
   bool step();
   /// Frees memory that no reader can be reading any more.
   void reclaim();
+  /// Once no reader is left: brings the slice that is being copied to its end, frees all spare
+  /// memory, and asks the kernel where the slices of the last schedule lie.
+  void finish();
 
-  bool in_place() const noexcept { return wanted_.empty() && !migration_; }
+  /// There is nothing left to move, or to try again.
+  bool settled() const noexcept { return wanted_.empty() && !moving_; }
   const MigrationReport& report() const noexcept { return report_; }
+  /// [slices] after finish(); empty if the last schedule wants the data nowhere.
+  const std::vector<SlicePlacement>& placements() const noexcept { return placements_; }
 
  private:
   struct Goal {
     std::uint32_t slice;
     numa::Placement to;
     bool then_first_touch;
+    bool again = false;  ///< it has failed before
+  };
+  struct Failure {
+    Goal goal;
+    SlicePlacement found;
   };
   struct Retired {
     std::vector<std::unique_ptr<SliceArena>> arenas;
     std::vector<std::uint64_t> epochs;  ///< [readers] when the arenas were unlinked
   };
 
+  Goal goal_of(std::uint32_t slice, const Schedule& schedule) const;
+  bool is_home(const Goal& goal) const;
+  void take_next();
+  bool by_kernel(const Goal& goal) const;
   void move_pages(const Goal& goal);
-  bool copy_part(const Goal& goal);
+  bool copy_part(const Goal& goal, std::size_t nodes);
+  /// The slice has been moved: asks the kernel whether it is there, and notes that.
   void arrive(const Goal& goal);
+  void place_later_pages(const Goal& goal);
+  void fail(const Goal& goal, const SlicePlacement& found);
+  void try_failed_again();
+  void count_failures();
 
   ServedIndex& index_;
   Homes& homes_;
   Settings settings_;
   std::vector<const ReaderEpoch*> readers_;
+  std::vector<Goal> goals_;   ///< [slices] of the last schedule; empty if it keeps the data
   std::vector<Goal> wanted_;  ///< the last one is next
-  std::unique_ptr<SliceMigration> migration_;
+  std::optional<Goal> moving_;
+  std::unique_ptr<SliceMigration> migration_;  ///< of `moving_`, if it is copied
+  std::vector<Failure> failed_;                ///< of the last schedule
+  int passes_ = 0;                             ///< in which failed slices were tried again
   std::vector<Retired> retired_;
   MigrationReport report_;
+  std::vector<SlicePlacement> placements_;
 };
 
 }  // namespace pmoss::runtime

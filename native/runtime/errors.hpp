@@ -12,6 +12,13 @@ class RunnerError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The kernel or a container does not let this process place data, or say where they lie, and the
+/// schedule needs that. what() names the way out.
+class PlacementRefused : public RunnerError {
+ public:
+  using RunnerError::RunnerError;
+};
+
 /// The caller asked to stop. All threads have ended.
 class Cancelled : public RunnerError {
  public:

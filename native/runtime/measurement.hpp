@@ -71,11 +71,12 @@ struct Measurement {
   // The data.
   MigrationReport migration;
   double placing_seconds = 0.0;  ///< that the measuring phase waited for the data to arrive
-  bool in_place = true;          ///< all data were where the last schedule wants them at the end
-  std::uint64_t schedules = 0;   ///< changes that were enforced
-  std::vector<std::uint64_t> slice_pages;  ///< of 4 KiB that are there; 0 if the kernel is silent
-  std::vector<std::uint64_t> slice_pages_home;  ///< of these, on the node that was asked for
-  numa::ResidentPages pages;                    ///< of all slices, as the kernel answers
+  /// All data lay where the last schedule wants them at the end; true if it wants them nowhere.
+  bool in_place = true;
+  std::uint64_t schedules = 0;  ///< changes that were enforced
+  /// [slices] what the kernel answered at the end. Nobody asks it if the data stay where they are.
+  std::vector<SlicePlacement> slice_placements;
+  numa::ResidentPages pages;  ///< of all slices
 
   // Where the roles really ran.
   std::vector<int> worker_cpus;

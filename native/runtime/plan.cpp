@@ -10,6 +10,7 @@
 #include "numa/affinity.hpp"
 #include "numa/memory.hpp"
 #include "numa/topology.hpp"
+#include "runtime/errors.hpp"
 #include "runtime/worker.hpp"
 
 namespace pmoss::runtime {
@@ -47,6 +48,38 @@ void require_allowed(const std::vector<int>& cpus, const std::set<int>& allowed,
              " is not one that this process may use");
     }
   }
+}
+
+bool places_data(const MeasureOptions& options) {
+  const auto places = [](const Schedule& schedule) { return schedule.data != DataPlacement::keep; };
+  return places(options.schedule) ||
+         std::any_of(options.changes.begin(), options.changes.end(),
+                     [&](const ScheduleChange& change) { return places(change.schedule); });
+}
+
+/// Without these calls nobody could say where the data were while they were measured.
+void require_placement(const MeasureOptions& options) {
+  if (!places_data(options)) return;
+  const int error = numa::refused_placement();
+  if (error == 0) return;
+  throw PlacementRefused("the schedule places data, and this process may not place memory: " +
+                         numa::explain_memory_error(error) +
+                         "; or take data \"keep\", with which everything stays where it is");
+}
+
+std::vector<int> choose_interleave_nodes(const MeasureOptions& options,
+                                         const numa::Topology& topology) {
+  const std::vector<int> memory = numa::memory_nodes();
+  const std::vector<int>& asked = options.migration.interleave_nodes;
+  for (const int node : asked) {
+    if (!std::binary_search(memory.begin(), memory.end(), node)) {
+      refuse("interleave_nodes names node " + std::to_string(node) +
+             ", which has no memory that this process may use");
+    }
+  }
+  if (asked.empty()) return numa::nodes_to_interleave(topology, memory);
+  const std::set<int> ascending(asked.begin(), asked.end());
+  return {ascending.begin(), ascending.end()};
 }
 
 bool needs_nodes(const Schedule& schedule) {
@@ -151,9 +184,9 @@ void validate_numbers(const MeasureOptions& options) {
   }
 }
 
-std::map<int, int> nodes_of_cpus() {
+std::map<int, int> nodes_of_cpus(const numa::Topology& topology) {
   std::map<int, int> node_of;
-  for (const numa::Cpu& cpu : numa::read_topology().cpus) node_of[cpu.id] = cpu.node;
+  for (const numa::Cpu& cpu : topology.cpus) node_of[cpu.id] = cpu.node;
   return node_of;
 }
 
@@ -247,13 +280,16 @@ Routes Plan::routes(const Schedule& schedule) const {
 Plan make_plan(const MeasureOptions& options, std::uint32_t slices) {
   const std::vector<int> allowed_list = numa::allowed_cpus();
   const std::set<int> allowed(allowed_list.begin(), allowed_list.end());
-  Plan plan{options, slices, nodes_of_cpus(), {}, {}, {}, false, {}, {}};
+  const numa::Topology topology = numa::read_topology();
+  Plan plan{options, slices, nodes_of_cpus(topology), {}, {}, {}, false, {}, {}, {}};
   validate_cpus(options, allowed);
   if (!(options.sweep_seconds >= 0.0)) {
     refuse("sweep_seconds", options.sweep_seconds, "be at least 0; 0 is no sweeping");
   }
   validate_schedules(options, slices, plan.node_of);
   validate_numbers(options);
+  plan.interleave_nodes = choose_interleave_nodes(options, topology);
+  require_placement(options);
   plan.router_cpus =
       options.router_cpus.empty() ? choose_router(options, allowed) : options.router_cpus;
   require_token_for_each(plan);

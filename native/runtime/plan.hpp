@@ -35,6 +35,7 @@ struct Plan {
   bool roles_share_cores;                ///< some CPU carries more than one worker or router
   std::vector<int> nodes;                ///< those with workers, ascending
   SweeperCpus sweepers;
+  std::vector<int> interleave_nodes;  ///< the options', or those with CPUs
 
   std::size_t workers() const noexcept { return options.worker_cpus.size(); }
   std::size_t routers() const noexcept { return router_cpus.size(); }
@@ -48,7 +49,7 @@ struct Plan {
 };
 
 /// Throws std::invalid_argument for options that make no sense on this host, naming the value and
-/// what is right.
+/// what is right. Throws PlacementRefused if a schedule places data and the process may not.
 Plan make_plan(const MeasureOptions& options, std::uint32_t slices);
 
 }  // namespace pmoss::runtime

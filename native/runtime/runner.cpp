@@ -97,7 +97,7 @@ Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
   crew.warm_up(poll);
   crew.measure(poll);
   crew.drain(poll);
-  return collect(plan, crew, *index_);
+  return collect(plan, crew);
 }
 
 }  // namespace pmoss::runtime

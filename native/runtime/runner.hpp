@@ -33,7 +33,7 @@ class Runner {
   /// Cancelled (then it can be called again), std::bad_alloc, RunnerError.
   void load(const Progress& progress = {});
 
-  /// Throws std::invalid_argument, RunnerError, Cancelled.
+  /// Throws std::invalid_argument, RunnerError, Cancelled, PlacementRefused.
   Measurement measure(const MeasureOptions& options, const Poll& poll = {});
 
   const WorkloadSpec& spec() const noexcept { return spec_; }

@@ -104,6 +104,8 @@ class ServedIndex {
   /// Where the data of a slice lie.
   virtual SliceMemory& memory(std::uint32_t slice) = 0;
   virtual const SliceMemory& memory(std::uint32_t slice) const = 0;
+  /// Frees memory that slices have left and that is kept for the next one that moves.
+  virtual void free_spare_memory() = 0;
   /// Copies a slice's nodes to another place.
   virtual std::unique_ptr<SliceMigration> migrate(std::uint32_t slice,
                                                   const numa::Placement& to) = 0;

@@ -37,6 +37,8 @@ class Threads {
       try {
         try {
           body();
+        } catch (const PlacementRefused& cause) {
+          throw PlacementRefused(name + ": " + cause.what());
         } catch (const std::exception& cause) {
           std::throw_with_nested(RunnerError(name + ": " + cause.what()));
         }

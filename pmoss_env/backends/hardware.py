@@ -7,16 +7,17 @@ names. What this host cannot count is marked unavailable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend
+from pmoss_env.backends.data_facts import data_facts
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import BackendError, PlacementError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.types import (
     COUNTER_INDEX,
@@ -71,6 +72,8 @@ class HardwareBackend(SubjectBackend):
         transparent_hugepages: the same for huge pages: "always", "madvise" or "never".
         max_growth: largest share of inserted records, of those loaded, at which a measurement
             still begins.
+        interleave_nodes: the kernel's numbers of the nodes on which interleaved data lie; all with
+            CPUs by default.
         progress: called with the number of records loaded so far.
         on_round: called while a measurement runs, with every sweeping round. It gets the round's
             end (``seconds``). For the workers of each node it gets the throughput
@@ -101,6 +104,7 @@ class HardwareBackend(SubjectBackend):
         numa_balancing: str | None = None,
         transparent_hugepages: str | None = None,
         max_growth: float = 0.1,
+        interleave_nodes: Sequence[int] | int = (),
         progress: Callable[[int], None] | None = None,
         on_round: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
@@ -137,6 +141,7 @@ class HardwareBackend(SubjectBackend):
         self.strategy = strategy
         self.pace = pace
         self.max_growth = max_growth
+        self.interleave_nodes: list[int] = np.atleast_1d(interleave_nodes).astype(int).tolist()
         self._progress = progress
         self.on_round = on_round
         self._event_names: list[str] = []
@@ -155,6 +160,8 @@ class HardwareBackend(SubjectBackend):
                 for n in range(machine.nodes)
             ]
         )
+        #: Why the kernel is not asked where data lie: a host with one node does not need that.
+        self._not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
         self._instance = Instance()
         self._runner: _native.Runner | None = None
 
@@ -199,6 +206,8 @@ class HardwareBackend(SubjectBackend):
 
         Raises:
             ScheduleError: this host cannot run the schedule.
+            PlacementError: this process may not place data, or ask where they lie, and the host
+                has several nodes; the message names the way out.
             BackendError: a thread failed, and the message names its role and CPU; or the index
                 needs more memory than there is; or a CPU has gone; or a setting of the kernel
                 cannot be switched.
@@ -223,7 +232,9 @@ class HardwareBackend(SubjectBackend):
                 cores=cpu[schedule.cores],
                 nodes=self._kernel_node[schedule.nodes].tolist(),
                 routing=schedule.routing,
-                data=schedule.data,
+                # On one node all data are where any schedule wants them.
+                data="keep" if self._not_asked else schedule.data,
+                interleave_nodes=self.interleave_nodes,
                 strategy=self.strategy,
                 pace=self.pace,
                 worker_cpus=cpu[self.machine.workers].tolist(),
@@ -241,6 +252,8 @@ class HardwareBackend(SubjectBackend):
                 batch=self.batch,
                 on_rounds=self._tell_rounds if self.on_round else None,
             )
+        except _native.PlacementRefused as error:
+            raise PlacementError(str(error)) from error
         except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendError(f"the measurement failed: {error}") from error
         return self._snapshot(raw, seed, (before, runner.size))
@@ -340,7 +353,7 @@ class HardwareBackend(SubjectBackend):
                 "batch": self.batch,
                 "roles_share_cores": bool(raw["roles_share_cores"]),
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
-                "data": self._data_facts(raw),
+                "data": data_facts(raw, self.strategy, self.pace, self._not_asked),
                 "rounds": _rounds(raw["rounds"]),
                 "sweeper_cpus": [int(cpu) for cpu in raw["sweeper_cpus"]],
                 "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],
@@ -376,21 +389,6 @@ class HardwareBackend(SubjectBackend):
         """Sums over the workers of each node; the kernel's numbers."""
         nodes = self._kernel_node[self.machine.node_of_core[self.machine.workers]]
         return {str(node): float(of_worker[nodes == node].sum()) for node in np.unique(nodes)}
-
-    def _data_facts(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """Where the data lie, as the kernel answers, and what bringing them there took."""
-        pages = int(raw["slice_pages"].sum())
-        home = int(raw["slice_pages_home"].sum())
-        return {
-            "strategy": self.strategy,
-            "pace": self.pace,
-            "in_place": bool(raw["in_place"]),
-            "home_share": home / pages if pages else None,
-            "pages_by_node": {str(node): int(n) for node, n in raw["node_pages"].items()},
-            "not_known": raw["pages_reason"],
-            "waited_seconds": raw["placing_seconds"],
-            "moved": dict(raw["migration"]),
-        }
 
     def close(self) -> None:
         """Frees the index."""

@@ -185,6 +185,7 @@ def test_every_schedule_of_the_paper_runs(strategy: str) -> None:
         assert snapshot.throughput > 0
         data = snapshot.provenance["data"]
         assert data["in_place"], name
+        assert data["not_in_place"] == {}, name
         assert data["home_share"] == 1 or data["not_known"], name
     backend.close()
 

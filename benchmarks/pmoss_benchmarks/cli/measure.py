@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Arguments of backends that are no settings.
 _CALLBACKS = ("progress", "on_round")
+#: Slices out of place that are named one by one.
+_MOST_CAUSES = 8
 
 
 def measure(
@@ -210,3 +212,16 @@ def _print_counters(snapshot: object, name: str) -> None:
         console.print(f"Not available: {', '.join(missing)}. `pmoss doctor` says why.")
     if snapshot.provenance.get("roles_share_cores"):
         console.print("Routers and workers share cores on this host: it has few.")
+    _print_misplaced(snapshot.provenance.get("data", {}), name)
+
+
+def _print_misplaced(data: dict[str, Any], name: str) -> None:
+    """Says which slices are not where the schedule wants them, and why."""
+    causes = data.get("not_in_place", {})
+    if not causes:
+        return
+    console.print(f"Data of {len(causes)} slices are not where {name} wants them:")
+    for slice_, cause in list(causes.items())[:_MOST_CAUSES]:
+        console.print(f"  slice {slice_}: {cause}")
+    if len(causes) > _MOST_CAUSES:
+        console.print(f"  and {len(causes) - _MOST_CAUSES} more (the snapshot's provenance)")

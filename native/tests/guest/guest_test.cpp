@@ -1,12 +1,21 @@
 // Tests that need the guest: nodes, CPUs and distances that are known beforehand.
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -176,21 +185,78 @@ TEST_F(GuestFaults, OnAFullNodeDataStayElsewhereAndThatIsTold) {
     const runtime::Measurement result = runner_->measure(options);
     EXPECT_GT(result.completed, 0U);
     EXPECT_EQ(result.not_found, 0U);
-    std::uint64_t pages = 0;
-    std::uint64_t home = 0;
-    for (std::uint32_t slice = 0; slice < slices; ++slice) {
-      pages += result.slice_pages[slice];
-      home += result.slice_pages_home[slice];
+    EXPECT_FALSE(result.in_place);
+    std::uint64_t failed = 0;
+    std::uint64_t elsewhere = 0;
+    for (const runtime::SlicePlacement& slice : result.slice_placements) {
+      EXPECT_EQ(slice.in_place(), slice.home == slice.pages);
+      failed += slice.in_place() ? 0 : 1;
+      elsewhere += slice.pages - slice.home;
+      if (!slice.in_place()) {
+        EXPECT_NE(slice.cause().find("the node is full"), std::string::npos) << slice.cause();
+      }
     }
-    EXPECT_LT(home, pages);
-    if (strategy == runtime::MigrationStrategy::move_pages) {
-      EXPECT_GT(result.migration.pages_failed, 0U);
-      EXPECT_NE(explain_memory_error(result.migration.error_number), "");
-    }
+    EXPECT_GT(failed, 0U);
+    EXPECT_EQ(result.migration.slices_failed, failed);
+    EXPECT_EQ(result.migration.pages_failed, elsewhere);
+    EXPECT_EQ(result.migration.error_number, ENOMEM);
+    EXPECT_LT(result.migration.slices, std::uint64_t{slices});
   }
   for (void* const memory : taken) ::munmap(memory, part);
-  const runtime::Measurement again = runner_->measure(on({0, 1}, full));
-  EXPECT_EQ(again.pages.on(full), again.pages.total());
+  // What has failed is not taken for done: it is tried again, without being told to.
+  for (const auto strategy :
+       {runtime::MigrationStrategy::move_pages, runtime::MigrationStrategy::copy}) {
+    runtime::MeasureOptions options = on({0, 1}, full);
+    options.migration.always = false;
+    options.migration.strategy = strategy;
+    const runtime::Measurement again = runner_->measure(options);
+    EXPECT_TRUE(again.in_place);
+    EXPECT_EQ(again.pages.on(full), again.pages.total());
+    const bool first = strategy == runtime::MigrationStrategy::move_pages;
+    EXPECT_EQ(again.migration.slices > 0, first);
+  }
+}
+
+// As container runtimes refuse it: the call ends with EPERM, in this process from now on. So it
+// runs in one of its own.
+int refuse(long call) {
+  const std::array<sock_filter, 4> filter{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{filter.size(), const_cast<sock_filter*>(filter.data())};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 ? 0 : errno;
+}
+
+TEST_F(GuestFaults, ARefusedCallIsAnErrorThatNamesTheWayOut) {
+  for (const long call : {SYS_mbind, SYS_move_pages, SYS_get_mempolicy}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      int status = refuse(call) == 0 ? 0 : 1;
+      runtime::MeasureOptions options = on({0, 1}, 2);
+      try {
+        runner_->measure(options);
+        status |= 2;
+      } catch (const runtime::PlacementRefused& error) {
+        const std::string text = error.what();
+        for (const char* const word : {"seccomp", "CAP_SYS_NICE", "cpuset.mems", "keep"}) {
+          status |= text.find(word) == std::string::npos ? 4 : 0;
+        }
+      }
+      // What needs none of these calls runs.
+      options.schedule.data = DataPlacement::keep;
+      options.seconds = 0.1;
+      status |= runner_->measure(options).completed > 0 ? 0 : 8;
+      ::_exit(status);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << call << ": " << status;
+  }
 }
 
 // In a guest of its own: one of the nodes has CPUs and no memory.

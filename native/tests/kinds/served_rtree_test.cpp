@@ -160,7 +160,7 @@ TEST(RunnerRTree, NoPointIsLostWhileSchedulesChangeAllTheTime) {
   }
   const Measurement result = runner->measure(options);
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    EXPECT_EQ(result.slice_pages_home[slice], result.slice_pages[slice]) << "slice " << slice;
+    EXPECT_EQ(result.slice_placements[slice].home, result.slice_placements[slice].pages) << "slice " << slice;
   }
 }
 

@@ -7,7 +7,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "numa/affinity.hpp"
 #include "numa/topology.hpp"
@@ -75,13 +79,25 @@ TEST(NumaMemory, EveryNodeTakesWhatIsPlacedThere) {
   }
 }
 
-TEST(NumaMemory, InterleavingUsesAllNodesEvenly) {
+TEST(NumaMemory, InterleavingUsesAllNodesThatAreNamedEvenly) {
   NEEDS_THE_KERNELS_ANSWER();
-  const Mapping memory(bytes);
-  ASSERT_EQ(set_placement(memory.get(), bytes, Placement::interleaved()), 0);
-  memory.touch();
-  const ResidentPages there = resident_pages(memory.get(), bytes);
-  for (const int node : memory_nodes()) EXPECT_EQ(there.on(node), pages / memory_nodes().size());
+  const std::vector<int> all = memory_nodes();
+  for (const std::vector<int>& nodes : {all, std::vector<int>{all.back()}}) {
+    const Mapping memory(bytes);
+    ASSERT_EQ(set_placement(memory.get(), bytes, Placement::interleaved(nodes)), 0);
+    memory.touch();
+    const ResidentPages there = resident_pages(memory.get(), bytes);
+    for (const int node : nodes) EXPECT_EQ(there.on(node), pages / nodes.size());
+    EXPECT_EQ(there.total(), pages);
+  }
+}
+
+TEST(NumaMemory, NodesWithoutCpusAreLeftOutOfInterleaving) {
+  Topology topology;
+  topology.nodes = {{0, 0, {0, 1}, {}}, {1, 0, {2, 3}, {}}, {2, 0, {}, {}}, {3, 0, {4}, {}}};
+  EXPECT_EQ(nodes_to_interleave(topology, {0, 1, 2}), (std::vector<int>{0, 1}));
+  // Of a process that may use no other memory.
+  EXPECT_EQ(nodes_to_interleave(topology, {2}), (std::vector<int>{2}));
 }
 
 TEST(NumaMemory, FirstTouchFollowsTheThread) {
@@ -143,6 +159,97 @@ TEST(NumaMemory, AnAbsentNodeIsAnErrorWithItsReason) {
   const Mapping large(5 * bytes);
   large.touch();
   EXPECT_EQ(move_pages(large.get(), large.bytes(), 1000).failed, 5 * pages);
+}
+
+// A kernel of the tests: 4 pages of a range, and what happens to each when it is to move.
+class FakeKernel {
+ public:
+  explicit FakeKernel(std::vector<int> nodes) : nodes_(std::move(nodes)) {}
+
+  /// Called with the number of the moving call before it; 0 lets the pages move.
+  std::function<int(int call)> page_error = [](int) { return 0; };
+  std::function<void(std::vector<int>& nodes)> meanwhile = [](std::vector<int>&) {};
+  int moving_calls = 0;
+
+  PageMove move(int node) {
+    alignas(4096) static std::byte memory[4 * 4096];
+    return move_pages(memory, sizeof memory, node,
+                      [&](std::size_t count, void** pages, const int* to, int* status) {
+                        for (std::size_t i = 0; i < count; ++i) {
+                          const auto at = static_cast<std::size_t>(
+                              (static_cast<std::byte*>(pages[i]) - memory) / 4096);
+                          if (to == nullptr) {
+                            status[i] = nodes_[at];
+                          } else if (const int error = page_error(moving_calls); error == 0) {
+                            status[i] = nodes_[at] = to[i];
+                          } else {
+                            status[i] = -error;
+                          }
+                        }
+                        if (to != nullptr) {
+                          ++moving_calls;
+                          meanwhile(nodes_);
+                        }
+                        return 0L;
+                      });
+  }
+
+ private:
+  std::vector<int> nodes_;
+};
+
+TEST(NumaMove, BusyPagesAreTriedAgain) {
+  FakeKernel kernel({0, 0, 1, 0});
+  kernel.page_error = [](int call) { return call < 3 ? EBUSY : 0; };
+  const PageMove move = kernel.move(1);
+  EXPECT_EQ(move.moved, 3U);
+  EXPECT_EQ(move.failed, 0U);
+  EXPECT_EQ(move.error_number, 0);
+  EXPECT_EQ(kernel.moving_calls, 4);
+}
+
+TEST(NumaMove, PagesThatStayBusyAreTold) {
+  FakeKernel kernel({0, 0, 1, -ENOENT});
+  kernel.page_error = [](int) { return EBUSY; };
+  const PageMove move = kernel.move(1);
+  EXPECT_EQ(move.moved, 0U);
+  EXPECT_EQ(move.failed, 2U);
+  EXPECT_EQ(move.error_number, EBUSY);
+}
+
+TEST(NumaMove, AFullNodeIsNotTriedAgain) {
+  FakeKernel kernel({0, 0, 0, 0});
+  kernel.page_error = [](int call) { return call == 0 ? 0 : ENOMEM; };
+  const PageMove move = kernel.move(1);
+  EXPECT_EQ(move.moved, 1U);
+  EXPECT_EQ(move.failed, 3U);
+  EXPECT_EQ(move.error_number, ENOMEM);
+  EXPECT_EQ(kernel.moving_calls, 2);
+}
+
+TEST(NumaMove, CountsDoNotWrapWherePagesAppearMeanwhile) {
+  FakeKernel kernel({0, -ENOENT, -ENOENT, -ENOENT});
+  kernel.page_error = [](int) { return ENOMEM; };
+  kernel.meanwhile = [](std::vector<int>& nodes) { nodes = {0, 0, 0, 0}; };
+  const PageMove move = kernel.move(1);
+  EXPECT_EQ(move.moved, 0U);
+  EXPECT_EQ(move.failed, 4U);
+}
+
+TEST(NumaMove, ARefusalIsToldWithTheWayOut) {
+  alignas(4096) static std::byte page[4096];
+  page[0] = std::byte{1};
+  const PageMove move = move_pages(page, sizeof page, 1, [](std::size_t, void**, const int*, int*) {
+    errno = EPERM;
+    return -1L;
+  });
+  EXPECT_EQ(move.moved, 0U);
+  EXPECT_EQ(move.error_number, EPERM);
+  EXPECT_TRUE(is_refusal(move.error_number));
+  const std::string text = explain_memory_error(EPERM);
+  for (const char* const word : {"seccomp", "CAP_SYS_NICE", "cpuset.mems"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << text;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+"""What a snapshot of a real server says about its data: where they lie, what moving them took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) -> dict[str, Any]:
+    """Facts about the data, as the kernel answered at the end of a measurement.
+
+    Args:
+        raw: what the native runner measured.
+        strategy: how data were to move.
+        pace: how soon.
+        not_asked: why the kernel was not asked; empty if it was.
+    """
+    pages = int(raw["slice_pages"].sum())
+    home = int(raw["slice_pages_home"].sum())
+    causes = {str(slice_): cause for slice_, cause in enumerate(raw["slice_causes"]) if cause}
+    return {
+        "strategy": strategy,
+        "pace": pace,
+        "in_place": bool(raw["in_place"]),
+        "home_share": home / pages if pages else None,
+        "pages_by_node": {str(node): int(n) for node, n in raw["node_pages"].items()},
+        # Of each slice that is not where the schedule wants it.
+        "not_in_place": causes,
+        "not_known": not_asked,
+        "waited_seconds": raw["placing_seconds"],
+        "moved": dict(raw["migration"]),
+    }

@@ -179,6 +179,17 @@ py::dict to_dict(const Measurement& m) {
   result["co_tenant_cpus"] = m.co_tenant_cpus;
   result["co_tenant_bytes"] = m.co_tenant_bytes;
   result["roles_share_cores"] = m.roles_share_cores;
+  py::list shared;
+  for (const runtime::SharedCore& core : m.shared_cores) {
+    py::dict told;
+    told["cpus"] = core.cpus;
+    told["roles"] = core.roles;
+    shared.append(std::move(told));
+  }
+  result["shared_cores"] = std::move(shared);
+  result["unbound_roles"] = m.unbound_roles;
+  result["worker_pages"] = to_array(m.worker_pages);
+  result["worker_pages_home"] = to_array(m.worker_pages_home);
   return result;
 }
 

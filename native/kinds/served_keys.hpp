@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "runtime/served_tree.hpp"
@@ -22,8 +23,8 @@ std::unique_ptr<runtime::QueryStream> stream_of_keys(OperationGenerator generato
 template <class Tree>
 class ExecutorOfKeys final : public runtime::QueryExecutor {
  public:
-  ExecutorOfKeys(Tree& tree, std::uint32_t max_scan_length)
-      : tree_(tree), scan_keys_(max_scan_length), scan_values_(max_scan_length) {}
+  ExecutorOfKeys(std::pmr::memory_resource& memory, Tree& tree, std::uint32_t max_scan_length)
+      : tree_(tree), scan_keys_(max_scan_length, &memory), scan_values_(max_scan_length, &memory) {}
 
   void execute(const runtime::Item& item) override {
     ++totals_.executed;
@@ -81,8 +82,8 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
   }
 
   Tree& tree_;
-  std::vector<std::uint64_t> scan_keys_;
-  std::vector<std::uint64_t> scan_values_;
+  std::pmr::vector<std::uint64_t> scan_keys_;
+  std::pmr::vector<std::uint64_t> scan_values_;
 };
 
 /// Leaves bytes_to_load() to the index. `Tree` and `Migration` as ServedTree and ExecutorOfKeys
@@ -124,8 +125,8 @@ class ServedKeys : public runtime::ServedTree<Tree, Migration> {
                           spec_, tree_.slices());
   }
 
-  std::unique_ptr<runtime::QueryExecutor> executor() final {
-    return std::make_unique<ExecutorOfKeys<Tree>>(tree_, spec_.max_scan_length);
+  runtime::InNodeMemory<runtime::QueryExecutor> executor(std::pmr::memory_resource& memory) final {
+    return runtime::make_in<ExecutorOfKeys<Tree>>(memory, memory, tree_, spec_.max_scan_length);
   }
 
  protected:

@@ -142,8 +142,8 @@ std::unique_ptr<QueryStream> ServedRTree::stream(std::uint64_t seed,
                                   spec_.records, tree_.grid());
 }
 
-std::unique_ptr<QueryExecutor> ServedRTree::executor() {
-  return std::make_unique<Executor>(tree_, spec_);
+runtime::InNodeMemory<QueryExecutor> ServedRTree::executor(std::pmr::memory_resource& memory) {
+  return runtime::make_in<Executor>(memory, tree_, spec_);
 }
 
 }  // namespace pmoss::kinds

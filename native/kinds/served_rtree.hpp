@@ -26,7 +26,8 @@ class ServedRTree final : public runtime::ServedTree<RTree, RTreeMigration> {
   std::unique_ptr<runtime::QueryStream> stream(std::uint64_t seed,
                                                std::uint64_t first_insert_record,
                                                std::uint64_t insert_stride) const override;
-  std::unique_ptr<runtime::QueryExecutor> executor() override;
+  runtime::InNodeMemory<runtime::QueryExecutor> executor(
+      std::pmr::memory_resource& memory) override;
 };
 
 }  // namespace pmoss::kinds

@@ -164,13 +164,21 @@ void add_offcore(const Crew& crew, Measurement& result) {
 }
 
 /// What the kernel answered at the end: what was asked of it says nothing about that.
-void add_data(const Enforcement& enforcement, Measurement& result) {
+void add_data(const Crew& crew, Measurement& result) {
+  const Enforcement& enforcement = *crew.enforcement();
   result.migration = enforcement.report();
   result.schedules = enforcement.schedules();
   result.slice_placements = enforcement.placements();
   result.in_place = std::all_of(result.slice_placements.begin(), result.slice_placements.end(),
                                 [](const SlicePlacement& slice) { return slice.in_place(); });
   for (const SlicePlacement& slice : result.slice_placements) result.pages += slice.where;
+  if (result.slice_placements.empty()) return;
+  for (std::size_t i = 0; i < crew.memories().size(); ++i) {
+    const NodeMemory& memory = *crew.memories()[i];
+    const numa::ResidentPages pages = memory.resident_pages();
+    result.worker_pages[i] = pages.total();
+    result.worker_pages_home[i] = pages.on(memory.node());
+  }
 }
 
 }  // namespace
@@ -191,7 +199,11 @@ Measurement collect(const Plan& plan, const Crew& crew) {
   result.sweeper_cpus = sweepers.of_node;
   result.sweeper_cpus.insert(result.sweeper_cpus.end(), {sweepers.offcore, sweepers.stitcher});
   result.roles_share_cores = plan.roles_share_cores;
-  if (crew.enforcement() != nullptr) add_data(*crew.enforcement(), result);
+  result.shared_cores = plan.shared_cores;
+  result.unbound_roles = plan.unbound_roles;
+  result.worker_pages.resize(plan.workers());
+  result.worker_pages_home.resize(plan.workers());
+  if (crew.enforcement() != nullptr) add_data(crew, result);
   result.slice_placements.resize(plan.slices);
   return result;
 }

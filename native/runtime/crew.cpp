@@ -38,6 +38,7 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& ne
       probed_(pmu::probe(plan.options.opener)),
       board_(plan.routes(plan.options.schedule)),
       advance_{next_insert_record, routers_},
+      memories_(plan.workers()),
       workers_(plan.workers()),
       routers_running_(plan.routers()),
       rounds_(plan.options.seconds, plan.options.sweep_seconds),
@@ -52,11 +53,7 @@ void Crew::make_router(std::size_t number, std::uint64_t first_insert_record) {
   settings.routers = plan_.routers();
   settings.load = options.load;
   settings.tokens = plan_.tokens(number);
-  if (options.load == LoadKind::open) {
-    const double ticks_per_query = 1e3 / options.rate_mqs / Clock::ns_per_tick();
-    settings.ticks_per_arrival = ticks_per_query * static_cast<double>(plan_.routers());
-    settings.first_arrival_ticks = ticks_per_query * static_cast<double>(number);
-  }
+  settings.rate_mqs = options.rate_mqs;
   settings.origin = origin_;
   settings.shares_core = plan_.roles_on_router_cpu[number] > 1;
   routers_.push_back(
@@ -99,8 +96,10 @@ void Crew::start_worker(std::size_t number) {
     const MeasureOptions& asked = plan_.options;
     numa::pin_thread(cpu);
     if (asked.on_worker_start) asked.on_worker_start(number);
-    workers_[number] = std::make_unique<Worker>(
-        settings, index_, pmu::ThreadCounters(probed_, asked.counters, asked.opener));
+    memories_[number] = std::make_unique<NodeMemory>(plan_.node_of.at(cpu));
+    workers_[number] = make_in<Worker>(*memories_[number], settings, index_,
+                                       pmu::ThreadCounters(probed_, asked.counters, asked.opener),
+                                       *memories_[number]);
     if (control_.wait_for_start() == Phase::abort) return;
     std::vector<Router*> hosted;
     for (const std::size_t router : plan_.hosted_routers[number]) {
@@ -175,6 +174,8 @@ void Crew::start_sweepers() {
 }
 
 void Crew::warm_up(const Poll& poll) {
+  const std::uint64_t begin = Clock::ticks() - origin_;
+  for (const auto& router : routers_) router->begin_at(begin);
   control_.enter(Phase::warmup);
   threads_.wait_for(std::chrono::duration<double>(plan_.options.warmup_seconds), poll);
   // Aggressively moved data arrive before anything counts; lazily moved ones while it does.

@@ -12,6 +12,7 @@
 #include "pmu/offcore.hpp"
 #include "runtime/control.hpp"
 #include "runtime/enforcement.hpp"
+#include "runtime/node_memory.hpp"
 #include "runtime/plan.hpp"
 #include "runtime/router.hpp"
 #include "runtime/schedule.hpp"
@@ -40,7 +41,9 @@ class Crew {
   void drain(const Poll& poll);
 
   // What collect() reads, after drain().
-  const std::vector<std::unique_ptr<Worker>>& workers() const noexcept { return workers_; }
+  const std::vector<InNodeMemory<Worker>>& workers() const noexcept { return workers_; }
+  /// [workers] what each worker's queues and counts lie in.
+  const std::vector<std::unique_ptr<NodeMemory>>& memories() const noexcept { return memories_; }
   const std::vector<std::unique_ptr<Router>>& routers() const noexcept { return routers_; }
   const std::vector<pmu::Availability>& probed() const noexcept { return probed_; }
   const std::vector<pmu::OffcoreQuantity>& offcore() const noexcept {
@@ -85,7 +88,8 @@ class Crew {
   RouteBoard board_;
   std::vector<std::unique_ptr<Router>> routers_;
   AdvanceRecords advance_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<NodeMemory>> memories_;
+  std::vector<InNodeMemory<Worker>> workers_;
   std::atomic<std::size_t> routers_running_;
   const pmu::OffcoreCounters offcore_;
   Rounds rounds_;

@@ -31,9 +31,9 @@ struct MeasureOptions {
   Schedule schedule;
   std::vector<ScheduleChange> changes;  ///< in the order of their times
   Enforcer::Settings migration;         ///< how data come to where a schedule wants them
-  int enforcer_cpu = -1;  ///< of the stitcher, who enforces; -1: the last of the sweepers' CPUs
-  /// Of the sweepers. Each core sweeper takes one of its own node, the off-core sweeper takes the
-  /// first. A sweeper without a CPU here runs wherever the kernel puts it.
+  int enforcer_cpu = -1;  ///< of the stitcher, who enforces; -1: one of the sweepers' CPUs
+  /// Of the sweepers (choose_sweepers()). A sweeper without a CPU here runs wherever the kernel
+  /// puts it.
   std::vector<int> sweeper_cpus;
   double sweep_seconds = 0.1;    ///< length of a sweeping round; 0: no sweeping
   std::vector<int> worker_cpus;  ///< one worker each, distinct; those without a slice stay idle

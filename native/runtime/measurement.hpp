@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "numa/memory.hpp"
 #include "pmu/counters.hpp"
 #include "pmu/offcore.hpp"
 #include "runtime/enforcer.hpp"
+#include "runtime/roles.hpp"
 #include "runtime/sweeping.hpp"
 
 namespace pmoss::runtime {
@@ -81,10 +83,15 @@ struct Measurement {
   // Where the roles really ran.
   std::vector<int> worker_cpus;
   std::vector<int> router_cpus;
+  /// Per worker, pages of its queues and counts, and those of them on its node; 0 if nobody asked.
+  std::vector<std::uint64_t> worker_pages;
+  std::vector<std::uint64_t> worker_pages_home;
   std::vector<int> sweeper_cpus;  ///< of each node's, the one off the cores, the stitcher; or -1
   std::vector<int> co_tenant_cpus;
   std::uint64_t co_tenant_bytes = 0;  ///< that they streamed
   bool roles_share_cores = false;     ///< some CPU carries more than one worker or router
+  std::vector<SharedCore> shared_cores;
+  std::vector<std::string> unbound_roles;  ///< that run wherever the kernel puts them
 };
 
 }  // namespace pmoss::runtime

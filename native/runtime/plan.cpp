@@ -190,27 +190,37 @@ std::map<int, int> nodes_of_cpus(const numa::Topology& topology) {
   return node_of;
 }
 
-std::vector<int> choose_router(const MeasureOptions& options, const std::set<int>& allowed) {
-  std::set<int> free = allowed;
-  for (const int cpu : options.worker_cpus) free.erase(cpu);
-  for (const CoTenant& co_tenant : options.co_tenants) free.erase(co_tenant.cpu);
-  return {free.empty() ? options.worker_cpus.back() : *free.begin()};
+std::vector<int> choose_router(const MeasureOptions& options, const std::vector<int>& allowed,
+                               const numa::Topology& topology) {
+  std::vector<int> taken = options.worker_cpus;
+  for (const CoTenant& co_tenant : options.co_tenants) taken.push_back(co_tenant.cpu);
+  taken.insert(taken.end(), options.sweeper_cpus.begin(), options.sweeper_cpus.end());
+  const int free = choose_free_cpu(allowed, taken, topology);
+  return {free < 0 ? options.worker_cpus.back() : free};
 }
 
-SweeperCpus choose_sweepers(const Plan& plan) {
-  SweeperCpus chosen;
-  const std::vector<int>& cpus = plan.options.sweeper_cpus;
-  for (const int node : plan.nodes) {
-    const auto own = std::find_if(cpus.begin(), cpus.end(),
-                                  [&](int cpu) { return plan.node_of.at(cpu) == node; });
-    chosen.of_node.push_back(own == cpus.end() ? -1 : *own);
+std::vector<Role> roles_of(const Plan& plan) {
+  std::vector<Role> roles;
+  const auto add = [&](Role::Kind kind, std::string name, int cpu) {
+    roles.push_back({kind, std::move(name), cpu});
+  };
+  const auto numbered = [](const char* kind, std::size_t i) {
+    return std::string(kind) + " " + std::to_string(i);
+  };
+  for (std::size_t i = 0; i < plan.workers(); ++i) {
+    add(Role::Kind::worker, numbered("worker", i), plan.options.worker_cpus[i]);
   }
-  if (!cpus.empty()) {
-    chosen.offcore = cpus.front();
-    chosen.stitcher = cpus.back();
+  for (std::size_t i = 0; i < plan.routers(); ++i) {
+    add(Role::Kind::router, numbered("router", i), plan.router_cpus[i]);
   }
-  if (plan.options.enforcer_cpu >= 0) chosen.stitcher = plan.options.enforcer_cpu;
-  return chosen;
+  const bool sweeps = plan.options.sweep_seconds > 0.0;
+  for (std::size_t i = 0; sweeps && i < plan.nodes.size(); ++i) {
+    add(Role::Kind::sweeper, "sweeper of node " + std::to_string(plan.nodes[i]),
+        plan.sweepers.of_node[i]);
+  }
+  if (sweeps) add(Role::Kind::sweeper, "sweeper off the cores", plan.sweepers.offcore);
+  if (sweeps || plan.enforces()) add(Role::Kind::stitcher, "stitcher", plan.sweepers.stitcher);
+  return roles;
 }
 
 /// Which roles share a CPU.
@@ -281,23 +291,28 @@ Plan make_plan(const MeasureOptions& options, std::uint32_t slices) {
   const std::vector<int> allowed_list = numa::allowed_cpus();
   const std::set<int> allowed(allowed_list.begin(), allowed_list.end());
   const numa::Topology topology = numa::read_topology();
-  Plan plan{options, slices, nodes_of_cpus(topology), {}, {}, {}, false, {}, {}, {}};
+  Plan plan{options, slices, nodes_of_cpus(topology), {}, {}, {}, false, {}, {}, {}, {}, {}};
   validate_cpus(options, allowed);
   if (!(options.sweep_seconds >= 0.0)) {
     refuse("sweep_seconds", options.sweep_seconds, "be at least 0; 0 is no sweeping");
   }
+  // Before the nodes: the kernel might not even say which there are.
+  require_placement(options);
   validate_schedules(options, slices, plan.node_of);
   validate_numbers(options);
   plan.interleave_nodes = choose_interleave_nodes(options, topology);
-  require_placement(options);
-  plan.router_cpus =
-      options.router_cpus.empty() ? choose_router(options, allowed) : options.router_cpus;
+  plan.router_cpus = options.router_cpus.empty() ? choose_router(options, allowed_list, topology)
+                                                 : options.router_cpus;
   require_token_for_each(plan);
   assign_routers(plan);
   std::set<int> nodes;
   for (const int cpu : options.worker_cpus) nodes.insert(plan.node_of.at(cpu));
   plan.nodes.assign(nodes.begin(), nodes.end());
-  plan.sweepers = choose_sweepers(plan);
+  plan.sweepers = choose_sweepers(options.sweeper_cpus, plan.nodes, plan.node_of);
+  if (options.enforcer_cpu >= 0) plan.sweepers.stitcher = options.enforcer_cpu;
+  const std::vector<Role> roles = roles_of(plan);
+  plan.shared_cores = find_shared_cores(roles, topology);
+  plan.unbound_roles = find_unbound(roles);
   return plan;
 }
 

@@ -4,19 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "runtime/measure_options.hpp"
+#include "runtime/roles.hpp"
 #include "runtime/schedule.hpp"
 
 namespace pmoss::runtime {
-
-/// The CPUs of the sweepers and of the stitcher; -1 where the kernel chooses.
-struct SweeperCpus {
-  std::vector<int> of_node;  ///< [nodes with workers]
-  int offcore = -1;
-  int stitcher = -1;
-};
 
 /// Nothing changes it once make_plan() has returned it.
 ///
@@ -36,6 +31,8 @@ struct Plan {
   std::vector<int> nodes;                ///< those with workers, ascending
   SweeperCpus sweepers;
   std::vector<int> interleave_nodes;  ///< the options', or those with CPUs
+  std::vector<SharedCore> shared_cores;
+  std::vector<std::string> unbound_roles;  ///< that run wherever the kernel puts them
 
   std::size_t workers() const noexcept { return options.worker_cpus.size(); }
   std::size_t routers() const noexcept { return router_cpus.size(); }

@@ -15,7 +15,8 @@ Router::Router(const Settings& settings, const ServedIndex& index, std::uint64_t
       stream_(index.stream(mix64(seed + settings.number), first_insert_record + settings.number,
                            settings.routers)),
       random_(mix64(seed) + settings.number),
-      board_(board) {}
+      board_(board),
+      arrivals_(settings.rate_mqs, seed) {}
 
 void Router::take_routes() {
   const std::uint64_t version = board_.version();
@@ -143,9 +144,18 @@ bool Router::draw_closed() {
   return true;
 }
 
+void Router::plan_next_arrival() noexcept {
+  const bool first = planned_ < 0.0;
+  const std::size_t ahead = first ? settings_.number + 1 : settings_.routers;
+  for (std::size_t i = 0; i < ahead; ++i) {
+    last_arrival_ += arrivals_.next_gap_ns() / Clock::ns_per_tick();
+  }
+  planned_ = last_arrival_;
+}
+
 bool Router::draw_open(bool measuring) {
   const std::uint64_t time = now();
-  if (planned_ < 0.0) planned_ = static_cast<double>(time) + settings_.first_arrival_ticks;
+  if (planned_ < 0.0) plan_next_arrival();
   std::size_t draws = 0;
   // The stamp is the planned arrival, so that the latency includes what a late router adds.
   while (draws < batch && planned_ <= static_cast<double>(time)) {
@@ -155,7 +165,7 @@ bool Router::draw_open(bool measuring) {
       totals_.max_lag_ticks =
           std::max(totals_.max_lag_ticks, time - static_cast<std::uint64_t>(planned_));
     }
-    planned_ += settings_.ticks_per_arrival;
+    plan_next_arrival();
     ++draws;
   }
   return draws > 0;

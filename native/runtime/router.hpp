@@ -12,6 +12,7 @@
 #include "runtime/schedule.hpp"
 #include "runtime/served_index.hpp"
 #include "runtime/worker.hpp"
+#include "workload/arrivals.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::runtime {
@@ -24,9 +25,8 @@ class Router {
     std::size_t number = 0;
     std::size_t routers = 1;
     LoadKind load = LoadKind::closed;
-    std::uint64_t tokens = 0;          ///< closed: this router's part of the queries in flight
-    double ticks_per_arrival = 0.0;    ///< open: of this router
-    double first_arrival_ticks = 0.0;  ///< open: after the start; routers send one after another
+    std::uint64_t tokens = 0;  ///< closed: this router's part of the queries in flight
+    double rate_mqs = 0.0;     ///< open: arrivals of all routers together
     std::uint64_t origin = 0;
     bool shares_core = false;
   };
@@ -46,6 +46,9 @@ class Router {
   /// on.
   Router(const Settings& settings, const ServedIndex& index, std::uint64_t seed,
          std::uint64_t first_insert_record, const RouteBoard& board);
+
+  /// When the load begins, in clock ticks since the origin. Before the first step().
+  void begin_at(std::uint64_t ticks) noexcept { last_arrival_ = static_cast<double>(ticks); }
 
   /// Once all workers have built their queues, and before run().
   void connect(std::vector<Ring*> rings);
@@ -76,6 +79,7 @@ class Router {
   // Each stages what its load asks for now; false if that is nothing.
   bool draw_closed();
   bool draw_open(bool measuring);
+  void plan_next_arrival() noexcept;
   bool draw_saturated();
 
   /// Takes the current schedule if it has none or an older one.
@@ -99,8 +103,12 @@ class Router {
   std::vector<std::uint32_t> reached_;  ///< these, and those that may have earlier
   std::vector<Staging> staging_;
   std::vector<std::size_t> room_;
-  bool blocked_ = false;   ///< something is staged that its queue has no room for
-  double planned_ = -1.0;  ///< open: the next arrival; negative before the first
+  bool blocked_ = false;  ///< something is staged that its queue has no room for
+  // Open load: all routers draw the same arrivals, and router i of n serves every n-th from the
+  // i-th on.
+  PoissonArrivals arrivals_;
+  double last_arrival_ = 0.0;  ///< drawn, of any router, in ticks
+  double planned_ = -1.0;      ///< the next of this router, in ticks; negative before the first
   Totals totals_;
 };
 

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 
 #include "index/slice_memory.hpp"
 #include "index/slice_migration.hpp"
 #include "runtime/item.hpp"
+#include "runtime/node_memory.hpp"
 #include "runtime/spsc_ring.hpp"
 #include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
@@ -98,8 +100,8 @@ class ServedIndex {
 
   virtual std::unique_ptr<QueryStream> stream(std::uint64_t seed, std::uint64_t first_insert_record,
                                               std::uint64_t insert_stride) const = 0;
-  /// Its memory is touched here: built on the worker's thread.
-  virtual std::unique_ptr<QueryExecutor> executor() = 0;
+  /// One worker's executor in the worker's memory; called on its thread (make_in()).
+  virtual InNodeMemory<QueryExecutor> executor(std::pmr::memory_resource& memory) = 0;
 
   /// Where the data of a slice lie.
   virtual SliceMemory& memory(std::uint32_t slice) = 0;

@@ -6,8 +6,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <type_traits>
+#include <vector>
 
 namespace pmoss::runtime {
 
@@ -22,11 +23,12 @@ class SpscRing {
   static_assert(std::is_trivially_copyable_v<Item>);
 
  public:
-  /// Room for at least `capacity` items, rounded up to a power of two. The memory is touched here:
-  /// build the ring on the thread that should have it in its own node.
-  explicit SpscRing(std::size_t capacity)
+  /// Room for at least `capacity` items, rounded up to a power of two, in memory that is touched
+  /// here.
+  explicit SpscRing(std::size_t capacity,
+                    std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : mask_(std::bit_ceil(std::max<std::size_t>(capacity, 2)) - 1),
-        items_(std::make_unique<Item[]>(mask_ + 1)) {}
+        items_(mask_ + 1, Item{}, memory) {}
 
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
@@ -81,7 +83,7 @@ class SpscRing {
   alignas(apart) std::atomic<std::uint64_t> head_{0};
   std::uint64_t tail_seen_ = 0;
   alignas(apart) std::size_t mask_;
-  std::unique_ptr<Item[]> items_;
+  std::pmr::vector<Item> items_;
 };
 
 }  // namespace pmoss::runtime

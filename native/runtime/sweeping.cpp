@@ -16,7 +16,7 @@ void add(EventCounts& sum, const EventCounts& counts) noexcept {
 }  // namespace
 
 void StatsQueue::add(std::uint64_t queries, const std::vector<pmu::Event>& events,
-                     const std::vector<double>& counts) noexcept {
+                     std::span<const double> counts) noexcept {
   pending_.queries += queries;
   for (std::size_t i = 0; i < events.size(); ++i) {
     pending_.counts[pmu::index_of(events[i])] += counts[i];

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,11 +34,12 @@ struct CoreSample {
 /// with the next window.
 class StatsQueue {
  public:
-  StatsQueue() : ring_(256) {}
+  explicit StatsQueue(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : ring_(256, memory) {}
 
   // The worker.
   void add(std::uint64_t queries, const std::vector<pmu::Event>& events,
-           const std::vector<double>& counts) noexcept;
+           std::span<const double> counts) noexcept;
   void set_completed(std::uint64_t queries) noexcept {
     completed_.store(queries, std::memory_order_relaxed);
   }

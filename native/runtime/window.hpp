@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
+#include <span>
 #include <vector>
 
 namespace pmoss::runtime {
@@ -23,8 +25,12 @@ namespace pmoss::runtime {
 class Window {
  public:
   /// Full from `queries` on; more may follow.
-  Window(std::size_t slices, std::size_t queries)
-      : queries_(queries), ticks_of_(slices), queries_of_(slices), touched_(slices + 1) {}
+  Window(std::size_t slices, std::size_t queries,
+         std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : queries_(queries),
+        ticks_of_(slices, memory),
+        queries_of_(slices, memory),
+        touched_(slices + 1, memory) {}
 
   std::size_t size() const noexcept { return size_; }
   bool full() const noexcept { return size_ >= queries_; }
@@ -62,8 +68,8 @@ class Window {
 
   /// Adds each query's part of `counts` (one per event) to its slice's row of `counters` [slices x
   /// events]. Adds all of `weights` (one per group) to its row of `counted` [slices x groups].
-  void book(const std::vector<double>& counts, const std::vector<double>& weights,
-            std::vector<double>& counters, std::vector<double>& counted) const noexcept {
+  void book(std::span<const double> counts, std::span<const double> weights,
+            std::span<double> counters, std::span<double> counted) const noexcept {
     const double per_tick =
         ticks_ > 0 ? 1.0 / (static_cast<double>(ticks_) + static_cast<double>(unused_ticks_)) : 0.0;
     const double per_query = 1.0 / static_cast<double>(size_);
@@ -90,9 +96,9 @@ class Window {
   std::uint64_t unused_ticks_ = 0;
   std::uint32_t last_slice_ = 0;
   // Per slice, and which of them are not 0, with room for one that turns out to be known already.
-  std::vector<std::uint64_t> ticks_of_;
-  std::vector<std::uint32_t> queries_of_;
-  std::vector<std::uint32_t> touched_;
+  std::pmr::vector<std::uint64_t> ticks_of_;
+  std::pmr::vector<std::uint32_t> queries_of_;
+  std::pmr::vector<std::uint32_t> touched_;
   std::size_t touched_count_ = 0;
 };
 

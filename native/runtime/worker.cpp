@@ -11,18 +11,24 @@
 
 namespace pmoss::runtime {
 
-Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters)
+Worker::Totals::Totals(std::pmr::memory_resource* memory)
+    : slices(memory), counters(memory), counted(memory) {}
+
+Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters,
+               std::pmr::memory_resource& memory)
     : settings_(settings),
       slice_of_key_(index.slice_of_key()),
-      executor_(index.executor()),
+      executor_(index.executor(memory)),
       counters_(std::move(counters)),
-      window_(settings.slices, settings.window),
-      empty_window_(counters_.events().size()),
-      counts_(counters_.events().size()),
-      weights_(counters_.group_count()) {
-  rings_.reserve(settings.routers);
+      rings_(&memory),
+      totals_(&memory),
+      stats_(&memory),
+      window_(settings.slices, settings.window, &memory),
+      empty_window_(counters_.events().size(), &memory),
+      counts_(counters_.events().size(), &memory),
+      weights_(counters_.group_count(), &memory) {
   for (std::size_t i = 0; i < settings.routers; ++i) {
-    rings_.push_back(std::make_unique<Ring>(settings.queue_items));
+    rings_.emplace_back(settings.queue_items, &memory);
   }
   totals_.slices.resize(settings.slices);
   totals_.counters.resize(settings.slices * counters_.events().size());
@@ -105,8 +111,8 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
     // Read before the queues are: when it is 0 here, what the queues show now is all there will be.
     const bool last_round =
         phase_ == Phase::drain && routers_running.load(std::memory_order_acquire) == 0;
-    for (const auto& ring : rings_) {
-      const std::size_t waiting = ring->readable(burst);
+    for (Ring& ring : rings_) {
+      const std::size_t waiting = ring.readable(burst);
       if (waiting == 0) continue;
       executed = true;
       if (idle) {
@@ -122,16 +128,16 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         }
         const std::size_t count = std::min<std::size_t>(settings_.batch, waiting - done);
         if (count == 1) {
-          executor_->execute(ring->front());
+          executor_->execute(ring.front());
         } else {
-          executor_->execute_batch(*ring, count);
+          executor_->execute_batch(ring, count);
         }
         done += count;
         const std::uint64_t now = Clock::ticks();
         const Phase phase = control.phase();
         if (phase != phase_) [[unlikely]] {
           // The queries in between belong to neither phase.
-          ring->release(count);
+          ring.release(count);
           enter(phase);
           if (phase == Phase::abort) return;
           continue;
@@ -139,11 +145,11 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         if (phase_ == Phase::measuring) {
           // The times of a batch's queries are unknown: equal parts.
           const std::uint64_t each = (now - last_) / count;
-          for (std::size_t i = 0; i + 1 < count; ++i) account(ring->front(i), now, each);
-          account(ring->front(count - 1), now, now - last_ - (count - 1) * each);
+          for (std::size_t i = 0; i + 1 < count; ++i) account(ring.front(i), now, each);
+          account(ring.front(count - 1), now, now - last_ - (count - 1) * each);
           stats_.set_completed(totals_.queries);
         }
-        ring->release(count);
+        ring.release(count);
         last_ = now;
         if (window_open_ && window_.full()) close_window();
       }

@@ -3,13 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <memory_resource>
 #include <vector>
 
 #include "pmu/counters.hpp"
 #include "runtime/control.hpp"
 #include "runtime/enforcer.hpp"
 #include "runtime/item.hpp"
+#include "runtime/node_memory.hpp"
 #include "runtime/served_index.hpp"
 #include "runtime/sweeping.hpp"
 #include "runtime/window.hpp"
@@ -19,8 +21,8 @@ namespace pmoss::runtime {
 
 class Router;
 
-/// Built and run on its own thread, once that is bound to its CPU, so that its memory and its
-/// queues are first touched there. run() allocates nothing.
+/// Built and run on its own thread, once that is bound to its CPU. Its queues and its counts lie in
+/// the memory that it is given (NodeMemory). run() allocates nothing.
 ///
 /// Service time, by example: query A is taken at 100 ticks and completed at 180, B completed at
 /// 300, and the queues are found empty at 320. A's slice is charged with 80 ticks and B's with 120.
@@ -47,10 +49,11 @@ class Worker {
       /// booking a window are in neither.
       std::uint64_t service_ticks = 0;
     };
-    std::vector<Slice> slices;
-    std::vector<double> counters;  ///< [slices x open events]
-    std::vector<double> counted;   ///< [slices x groups]: queries, weighted with the running part
-    Histogram latency;             ///< ticks
+    std::pmr::vector<Slice> slices;
+    std::pmr::vector<double> counters;  ///< [slices x open events]
+    /// [slices x groups]: queries, weighted with the running part
+    std::pmr::vector<double> counted;
+    Histogram latency;  ///< ticks
     pmu::Snapshot begin;
     pmu::Snapshot end;
     std::uint64_t begin_ticks = 0;
@@ -59,15 +62,18 @@ class Worker {
     std::uint64_t queries = 0;
     std::uint64_t windows = 0;
     int cpu = -1;
+
+    explicit Totals(std::pmr::memory_resource* memory);
   };
 
-  Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters);
+  Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters,
+         std::pmr::memory_resource& memory);
 
   static constexpr std::uint32_t max_batch = 64;
   /// Windows after which the next group of events is counted.
   static constexpr std::uint32_t windows_per_rotation = 16;
 
-  Ring& ring(std::size_t router) noexcept { return *rings_[router]; }
+  Ring& ring(std::size_t router) noexcept { return rings_[router]; }
   const Totals& totals() const noexcept { return totals_; }
   /// Of the whole run.
   const QueryExecutor::Totals& executed() const noexcept { return executor_->totals(); }
@@ -103,9 +109,9 @@ class Worker {
 
   Settings settings_;
   SliceOfKey slice_of_key_;
-  std::unique_ptr<QueryExecutor> executor_;
+  InNodeMemory<QueryExecutor> executor_;
   pmu::ThreadCounters counters_;
-  std::vector<std::unique_ptr<Ring>> rings_;
+  std::pmr::deque<Ring> rings_;
   Totals totals_;
   ReaderEpoch epoch_;
   StatsQueue stats_;
@@ -124,12 +130,12 @@ class Worker {
   Window window_;
   pmu::Snapshot window_begin_;
   pmu::Snapshot window_end_;
-  std::vector<double> empty_window_;  ///< what reading costs at rest, per open event
-  std::uint64_t reading_ticks_ = 0;   ///< how long it takes at rest
+  std::pmr::vector<double> empty_window_;  ///< what reading costs at rest, per open event
+  std::uint64_t reading_ticks_ = 0;        ///< how long it takes at rest
   std::uint32_t windows_since_rotation_ = 0;
-  std::uint64_t late_ticks_ = 0;  ///< half of what the last reading took longer than at rest
-  std::vector<double> counts_;    ///< of the window that is being booked
-  std::vector<double> weights_;
+  std::uint64_t late_ticks_ = 0;     ///< half of what the last reading took longer than at rest
+  std::pmr::vector<double> counts_;  ///< of the window that is being booked
+  std::pmr::vector<double> weights_;
 };
 
 }  // namespace pmoss::runtime

@@ -11,8 +11,8 @@
 #include "simulator/execution.hpp"
 #include "simulator/page_homes.hpp"
 #include "simulator/slice_counts.hpp"
+#include "workload/arrivals.hpp"
 #include "workload/histogram.hpp"
-#include "workload/portable_math.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::simulator {
@@ -99,7 +99,8 @@ class Server::State {
 
   // One run.
   Placement placement_;
-  Random routing_{0}, arrivals_{0};
+  Random routing_{0};
+  PoissonArrivals arrivals_;
   std::vector<std::vector<std::uint32_t>> workers_of_node_;
   std::vector<std::uint32_t> mates_;
   std::vector<Core> state_;
@@ -309,7 +310,7 @@ void Server::State::begin_measuring() {
 
 double Server::State::interarrival_ns() {
   if (load_.kind == Load::Kind::saturated) return machine_.dispatch_ns / machine_.routers;
-  return -portable::log(1.0 - arrivals_.uniform()) * 1e3 / load_.offered_mq_per_s;
+  return arrivals_.next_gap_ns();
 }
 
 Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
@@ -321,7 +322,7 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
   }
   placement_ = placement;
   routing_ = Random(mix64(seed));
-  arrivals_ = Random(mix64(seed) + 1);
+  arrivals_ = PoissonArrivals(load_.offered_mq_per_s, seed);
   prepare_cores(placement);
   execution_->reset(PageHomes(machine_, workers_, placement, options_.numa_balancing,
                               options_.balancing.stay_share));

@@ -16,6 +16,7 @@ def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) ->
     """
     pages = int(raw["slice_pages"].sum())
     home = int(raw["slice_pages_home"].sum())
+    queues = int(raw["worker_pages"].sum())
     causes = {str(slice_): cause for slice_, cause in enumerate(raw["slice_causes"]) if cause}
     return {
         "strategy": strategy,
@@ -26,6 +27,8 @@ def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) ->
         # Of each slice that is not where the schedule wants it.
         "not_in_place": causes,
         "not_known": not_asked,
+        # Of the workers' queues and counts.
+        "queues_home_share": int(raw["worker_pages_home"].sum()) / queues if queues else None,
         "waited_seconds": raw["placing_seconds"],
         "moved": dict(raw["migration"]),
     }

@@ -352,6 +352,8 @@ class HardwareBackend(SubjectBackend):
                 "co_tenant_gb_per_s": raw["co_tenant_bytes"] / seconds / 1e9,
                 "batch": self.batch,
                 "roles_share_cores": bool(raw["roles_share_cores"]),
+                "shared_cores": raw["shared_cores"],
+                "unbound_roles": raw["unbound_roles"],
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
                 "data": data_facts(raw, self.strategy, self.pace, self._not_asked),
                 "rounds": _rounds(raw["rounds"]),

@@ -8,18 +8,24 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.machines.description import Machine
+from pmoss_env.types import Int32Array
 
-#: With at least this many CPUs a node can spare one for routing, and another one for sweeping.
+#: With at least this many physical cores a node can spare one for routing, another one for
+#: sweeping, a third for the sweeper off the cores or the stitcher, and a fourth for both of them.
 SPARE_A_ROUTER = 4
 SPARE_A_SWEEPER = 8
+SPARE_A_HELPER = 12
+SPARE_TWO_HELPERS = 16
 
 
 def describe_host(root: str = "/") -> Machine:
     """The CPUs that this process may use, one core per CPU, node by node.
 
-    A node with at least four CPUs gives its first to a router, and with eight its second to a
-    sweeper; on smaller ones every CPU is a worker and the router shares one of them, which the
-    snapshot says.
+    A node with at least four physical cores gives its first to a router, and with eight its second
+    to a sweeper. The first two nodes with twelve give a third to the sweeper off the cores and to
+    the stitcher, as P-MOSS has them (section 5); of a single one with sixteen, both have one. The
+    other hardware threads of such a core stay idle ("other"). On smaller nodes every CPU is a
+    worker, and the roles share cores, which the snapshot says.
 
     Args:
         root: where /sys is found; tests describe other machines in files.
@@ -49,14 +55,7 @@ def describe_host(root: str = "/") -> Machine:
         rows = math.ceil(len(cpus) / cols)
     local = np.concatenate([np.arange(n) for n in per_node])
     tile = local if len(node_ids) == 1 else node * cols + local
-    roles = tuple(
-        "router"
-        if i == 0 and per_node[n] >= SPARE_A_ROUTER
-        else "sweeper"
-        if i == 1 and per_node[n] >= SPARE_A_SWEEPER
-        else "worker"
-        for n, i in zip(node, local, strict=True)
-    )
+    physical = np.array([physical_of[first_sibling[cpu["id"]]] for cpu in cpus], dtype=np.int32)
     return Machine(
         name="host",
         description=f"this host: {facts['cpu_model']}, {len(cpus)} CPUs on {len(node_ids)} node(s)",
@@ -65,11 +64,31 @@ def describe_host(root: str = "/") -> Machine:
         cpu_of_core=np.array([cpu["id"] for cpu in cpus], dtype=np.int32),
         node_of_core=node,
         llc_of_core=np.array([llc_of[cpu["llc"]] for cpu in cpus], dtype=np.int32),
-        physical_of_core=np.array(
-            [physical_of[first_sibling[cpu["id"]]] for cpu in cpus], dtype=np.int32
-        ),
+        physical_of_core=physical,
         tile_of_core=tile.astype(np.int32),
-        role_of_core=roles,
+        role_of_core=_roles(node, physical),
         socket_of_node=socket_of_node,
         parameters={},
     )
+
+
+def _roles(node: Int32Array, physical: Int32Array) -> tuple[str, ...]:
+    """The role of each CPU, from its node and its physical core; CPUs go node by node."""
+    roles = ["worker"] * node.size
+    helpers = 2
+    cores_of = [list(dict.fromkeys(physical[node == n].tolist())) for n in np.unique(node)]
+    have_room = sum(len(cores) >= SPARE_A_HELPER for cores in cores_of)
+    for cores in cores_of:
+        wanted = ["router"] if len(cores) >= SPARE_A_ROUTER else []
+        wanted += ["sweeper"] if len(cores) >= SPARE_A_SWEEPER else []
+        if len(cores) >= SPARE_A_HELPER and helpers:
+            both = have_room == 1 and len(cores) >= SPARE_TWO_HELPERS
+            here = 2 if both else 1
+            helpers -= here
+            wanted += ["sweeper"] * here
+        for core, role in zip(cores, wanted, strict=False):
+            first, *siblings = np.flatnonzero(physical == core)
+            roles[first] = role
+            for sibling in siblings:
+                roles[sibling] = "other"
+    return tuple(roles)

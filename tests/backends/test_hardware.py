@@ -176,6 +176,21 @@ def test_co_tenants_are_real_threads(family: str) -> None:
     backend.close()
 
 
+def test_the_snapshot_says_which_roles_share_a_core(backend: HardwareBackend) -> None:
+    told = backend.measure(spread(backend), seed=1).provenance
+    on_cpu: dict[int, list[str]] = {}
+    for i, cpu in enumerate(told["worker_cpus"]):
+        on_cpu.setdefault(cpu, []).append(f"worker {i}")
+    for i, cpu in enumerate(told["router_cpus"]):
+        on_cpu.setdefault(cpu, []).append(f"router {i}")
+    crowded = {role for roles in on_cpu.values() if len(roles) > 1 for role in roles}
+    assert crowded <= {role for core in told["shared_cores"] for role in core["roles"]}
+    if not any(role == "sweeper" for role in backend.machine.role_of_core):
+        assert {"sweeper off the cores", "stitcher"} <= set(told["unbound_roles"])
+    data = told["data"]
+    assert data["queues_home_share"] == 1 or data["not_known"]
+
+
 @pytest.mark.parametrize("strategy", ["copy", "move_pages"])
 def test_every_schedule_of_the_paper_runs(strategy: str) -> None:
     backend = make(strategy=strategy)

@@ -210,8 +210,9 @@ def _print_counters(snapshot: object, name: str) -> None:
     console.print(table(title, ["counter", ">per query", ">of the time"], rows))
     if missing:
         console.print(f"Not available: {', '.join(missing)}. `pmoss doctor` says why.")
-    if snapshot.provenance.get("roles_share_cores"):
-        console.print("Routers and workers share cores on this host: it has few.")
+    for core in snapshot.provenance.get("shared_cores", []):
+        cpus = ", ".join(map(str, core["cpus"]))
+        console.print(f"One core serves {' and '.join(core['roles'])} (CPU {cpus}).")
     _print_misplaced(snapshot.provenance.get("data", {}), name)
 
 

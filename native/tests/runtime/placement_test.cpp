@@ -192,12 +192,29 @@ TEST_F(RunnerPlacement, InterleavedDataLieOnTheNodesThatAreNamed) {
   EXPECT_THROW(runner.measure(options), std::invalid_argument);
 }
 
+TEST_F(RunnerPlacement, QueuesAndCountsLieOnTheNodeOfTheirWorkerInEveryMeasurement) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = on_all_cpus();
+  for (int turn = 0; turn < 3; ++turn) {
+    // Threads end and others begin elsewhere: none may get the memory of another node's.
+    std::reverse(options.worker_cpus.begin(), options.worker_cpus.end());
+    const Measurement result = runner.measure(options);
+    ASSERT_EQ(result.worker_pages.size(), options.worker_cpus.size());
+    for (std::size_t i = 0; i < options.worker_cpus.size(); ++i) {
+      EXPECT_GT(result.worker_pages[i] * 4096, options.queue_items * sizeof(Item));
+      EXPECT_EQ(result.worker_pages_home[i], result.worker_pages[i])
+          << "worker on CPU " << options.worker_cpus[i];
+    }
+  }
+}
+
 TEST_F(RunnerPlacement, NothingIsAskedWhereDataStay) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = on_all_cpus();
   options.schedule.data = DataPlacement::keep;
   const Measurement result = runner.measure(options);
   EXPECT_EQ(result.pages.total(), 0U);
+  EXPECT_EQ(result.worker_pages, std::vector<std::uint64_t>(options.worker_cpus.size()));
   EXPECT_TRUE(result.in_place);
   ASSERT_EQ(result.slice_placements.size(), slices);
   for (const SlicePlacement& slice : result.slice_placements) EXPECT_EQ(slice.pages, 0U);

@@ -89,6 +89,7 @@ def _checks(
     paranoid = facts["perf_event_paranoid"]
     pages = facts["transparent_hugepages"]
     balancing = facts["numa_balancing"]
+    refusal = _native.placement_refusal()
     checks = [
         Check(
             "CPUs",
@@ -103,6 +104,11 @@ def _checks(
             "placement of data matters here"
             if nodes > 1
             else "only the choice of core matters here; use a machine model for the rest",
+        ),
+        Check(
+            "memory placement",
+            "refused" if refusal else "permitted",
+            refusal or "every measurement asks the kernel where the data lie",
         ),
         Check(
             "hardware counters",

@@ -61,6 +61,14 @@ except PlacementError as error:
 print(json.dumps(told))
 """
 
+REPORT = """
+import json
+from dataclasses import astuple
+from pmoss_env.host_report import host_report
+
+print(json.dumps([astuple(check) for check in host_report().checks]))
+"""
+
 
 @pytest.fixture(scope="module")
 def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -119,3 +127,9 @@ def test_on_one_node_the_backend_asks_nothing_and_says_so(preload: Path) -> None
     assert data["moved"]["slices"] == 0
     assert data["not_in_place"] == {}
     assert "seccomp" in refused
+
+
+def test_the_host_report_says_so(preload: Path) -> None:
+    told = {name: (value, words) for name, value, words in run_refused(preload, ["mbind"], REPORT)}
+    assert told["memory placement"][0] == "refused"
+    assert "CAP_SYS_NICE" in told["memory placement"][1]

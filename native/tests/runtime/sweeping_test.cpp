@@ -16,15 +16,16 @@ namespace pmoss::runtime {
 namespace {
 
 const std::vector<pmu::Event> two_events{pmu::Event::cycles, pmu::Event::task_clock};
+const std::vector<double> counts{1.0, 0.5};  // of these
 
 TEST(RunnerSweeping, AQueueLosesNothingWhenItsSweeperIsLate) {
   StatsQueue queue;
   constexpr std::uint64_t windows = 1'000;  // more than the queue holds
-  for (std::uint64_t i = 0; i < windows; ++i) queue.add(100, two_events, {1.0, 0.5});
+  for (std::uint64_t i = 0; i < windows; ++i) queue.add(100, two_events, counts);
   CoreSample sum;
   queue.take(sum);
   EXPECT_LT(sum.queries, windows * 100);
-  queue.add(100, two_events, {1.0, 0.5});
+  queue.add(100, two_events, counts);
   queue.take(sum);
   EXPECT_EQ(sum.queries, (windows + 1) * 100);
   EXPECT_EQ(sum.counts[pmu::index_of(pmu::Event::cycles)], 1'001.0);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -19,7 +20,9 @@ struct Books {
   std::vector<double> counted = std::vector<double>(slices * 2);
 
   void add(const Window& window, double first_count, double second_count) {
-    window.book({first_count, second_count}, {1.0, 0.5}, counters, counted);
+    const std::array<double, 2> counts{first_count, second_count};
+    const std::array<double, 2> weights{1.0, 0.5};
+    window.book(counts, weights, counters, counted);
   }
 };
 

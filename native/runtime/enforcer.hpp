@@ -107,8 +107,8 @@ class Enforcer {
   bool step();
   /// Frees memory that no reader can be reading any more.
   void reclaim();
-  /// Once no reader is left: brings the slice that is being copied to its end, frees all spare
-  /// memory, and asks the kernel where the slices of the last schedule lie.
+  /// Once no reader is left: copies the rest of a slice that is on its way and frees all spare
+  /// memory. Then asks the kernel where the slices of the last schedule lie.
   void finish();
 
   /// There is nothing left to move, or to try again.

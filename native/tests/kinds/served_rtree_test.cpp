@@ -160,7 +160,8 @@ TEST(RunnerRTree, NoPointIsLostWhileSchedulesChangeAllTheTime) {
   }
   const Measurement result = runner->measure(options);
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    EXPECT_EQ(result.slice_placements[slice].home, result.slice_placements[slice].pages) << "slice " << slice;
+    EXPECT_EQ(result.slice_placements[slice].home, result.slice_placements[slice].pages)
+        << "slice " << slice;
   }
 }
 

@@ -13,8 +13,8 @@ from pmoss_env.types import Int32Array
 #: Physical cores from which on a node can spare one for routing, and another one for sweeping.
 SPARE_A_ROUTER = 4
 SPARE_A_SWEEPER = 8
-#: From which on it can spare a third, for the sweeper off the cores or for the stitcher; and one for
-#: each of them.
+#: From which on it can spare a third, for the sweeper off the cores or for the stitcher, and one
+#: for each of them.
 SPARE_A_HELPER = 12
 SPARE_TWO_HELPERS = 16
 

@@ -76,8 +76,8 @@ def main(build: Path, words: list[str]) -> None:
         native = next(path for path in source.parents if path.name == NATIVE.name)
         used = [TABLE, *sources_of(build, target)]
         own = [native.parent / path.relative_to(NATIVE.parent) for path in used]
-        told = f"{target}: {' '.join(map(str, own))}\n"
-        Path(words[words.index("-MF") + 1]).write_text(told)
+        told = ": ".join([str(target), " ".join(str(path).replace(" ", "\\ ") for path in own)])
+        Path(words[words.index("-MF") + 1]).write_text(f"{told}\n")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ class alignas(64) SliceMemory {
   numa::PageMove move_pages(int node);
   /// 0 or the errno.
   int place_from_now_on(const numa::Placement& placement);
+  /// Frees what the slice's pool keeps for slices to come.
+  void free_spare() { pool_->trim(); }
   /// Why the kernel last refused to place some of the memory; 0 if it did not.
   int placement_error() const;
 

@@ -18,7 +18,9 @@ class ServedTree : public ServedIndex {
   std::uint64_t size() const noexcept final { return tree_.size(); }
   SliceMemory& memory(std::uint32_t slice) final { return tree_.memory(slice); }
   const SliceMemory& memory(std::uint32_t slice) const final { return tree_.memory(slice); }
-  void free_spare_memory() final { tree_.chunk_pool().trim(); }
+  void free_spare_memory() final {
+    for (std::uint32_t slice = 0; slice < slices(); ++slice) memory(slice).free_spare();
+  }
   std::unique_ptr<SliceMigration> migrate(std::uint32_t slice, const numa::Placement& to) final {
     return std::make_unique<Migration>(tree_, slice, to);
   }

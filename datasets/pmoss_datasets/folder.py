@@ -177,9 +177,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with nothing_left(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A sibling folder lies on the same file system, so that the rename is atomic.
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+        temporary.mkdir()  # with the mode that the user's umask gives
         try:
-            temporary.chmod(0o755)
             yield temporary
             for written in (*temporary.rglob("*"), temporary):
                 _sync(written)

@@ -213,6 +213,7 @@ def test_garbage_slices_are_dropped_and_said_so(tmp_path):
         ("machines/amd_x.cfg", lambda t: t.replace("2 3 6 7", "2 3 6"), "line 2: 4: must be 3"),
         ("machines/amd_x.cfg", lambda t: t.replace("2 3 6 7", "2 3 6 6"), "line 4: .*different"),
         ("machines/amd_x.cfg", lambda t: t.replace("1 5", "1.5 5"), "row 3: must hold whole"),
+        ("machines/amd_x.cfg", lambda t: t.replace(t.split()[3], "-1", 1), "line 1: "),
         ("machines/amd_x.cfg", lambda t: t + "1\n", "6 lines: must be 5"),
         ("schedules/amd_x/c_5_256.txt", lambda t: t.replace("7", "4"), "CPU 4: is no worker"),
         ("schedules/amd_x/c_5_256.txt", lambda t: t[: len(t) // 2 - 20], "columns|rows"),

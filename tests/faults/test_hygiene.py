@@ -9,6 +9,9 @@ import tempfile
 import pytest
 
 import pmoss_agents
+from pmoss_datasets import write_dataset
+from pmoss_env.errors import DescriptionError
+from pmoss_env.machines.importing import read_lstopo
 
 #: A command that writes a file without end, until a signal ends it.
 _WRITES = """
@@ -52,6 +55,27 @@ def test_a_forked_worker_ends_by_itself(monkeypatch):
 def test_training_by_playing_leaves_no_folder(tmp_path, monkeypatch):
     pytest.importorskip("sb3_contrib")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    agent = pmoss_agents.make("maskable-ppo", updates=1, envs=2)
+    agent = pmoss_agents.make("maskable-ppo", steps=16, envs=2, epochs=1)
     agent.fit({"machine": "toy", "slices": 4})  # type: ignore[attr-defined]
-    assert list(tmp_path.iterdir()) == []
+    assert not list(tmp_path.glob("SB3*"))  # PyTorch keeps a cache of its own there
+
+
+def test_a_dataset_has_the_mode_that_the_user_wants(whole, tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_dataset(tmp_path / "new", list(whole), whole.metadata)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o750
+    assert (tmp_path / "new" / "data.hdf5").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_server_of_absurd_size_is_refused_at_once(tmp_path):
+    path = tmp_path / "server.xml"
+    objects = "".join(f'<object type="PU" os_index="{i}"/>' for i in range(40_000))
+    node = '<object type="NUMANode" os_index="0"/>'
+    path.write_text(
+        f'<topology version="2.0"><object type="Machine">{node}{objects}</object></topology>'
+    )
+    with pytest.raises(DescriptionError, match="has 40000 PUs: must be at most 8192"):
+        read_lstopo(path)

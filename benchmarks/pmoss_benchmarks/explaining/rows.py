@@ -101,6 +101,8 @@ def _rollout_rows(path: Path) -> list[Row]:
                     cores=tuple(int(core) for core in row["cores"]),
                 )
             )
+            if not found[-1].cores:
+                raise ValueError("cores: is empty")
         except (ValueError, KeyError, TypeError) as error:
             raise DatasetError(f"{path}: line {number}: is no row of a rollout: {error}") from error
     return found

@@ -11,6 +11,9 @@ from pmoss_datasets.original.numbers import read_rows, whole
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import Int32Array
 
+#: Nodes, channels, sockets or links of a server.
+_MOST = 1024
+
 
 @dataclass(frozen=True)
 class MachineFile:
@@ -63,6 +66,11 @@ def read_machine_file(path: str | Path) -> MachineFile:
     if len(rows[0]) != 5 or len(rows[1]) != 1:
         raise DatasetError(f"{path}: lines 1 and 2: must hold 5 numbers and 1")
     nodes, _, channels, sockets, links = rows[0]
+    for what, count in (("nodes", nodes), ("channels", channels), ("sockets", sockets)):
+        if not 1 <= count <= _MOST:
+            raise DatasetError(f"{path}: line 1: {count} {what}: must be 1 to {_MOST}")
+    if not 0 <= links <= _MOST:
+        raise DatasetError(f"{path}: line 1: {links} links: must be 0 to {_MOST}")
     workers, cells = rows[3], rows[4]
     for line, found, wanted in (
         (2, rows[1][0], len(workers)),

@@ -18,6 +18,7 @@ from pmoss_env.machines.importing.found import (
     most_common,
     number,
 )
+from pmoss_env.machines.topology import MOST_CORES
 
 _ORIGIN = "lstopo XML"
 #: The XML of a server with a thousand CPUs and all its devices is about 2 MB.
@@ -63,6 +64,8 @@ def read_lstopo(path: Path) -> Found:
     threads = sorted(
         (e for e in objects if e.kind == "PU"), key=lambda e: _number(path, e, "os_index")
     )
+    if len(threads) > MOST_CORES:
+        raise DescriptionError(f"{path}: has {len(threads)} PUs: must be at most {MOST_CORES}")
     if not threads:
         raise DescriptionError(f"{path}: has no object of type PU: must have one per CPU")
     for a, b in pairwise(threads):

@@ -1,0 +1,229 @@
+"""Kills at random moments: the same command goes on, and its results are the same bits.
+
+    python -m tests.faults.kills --log build/kills.jsonl --kills 200 --seconds 280
+
+It goes on where the log ends and prints its counts.
+"""
+
+import argparse
+import collections
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pmoss_datasets import open_dataset
+
+#: What must never happen, by name.
+FAULTS = ("lost results", "other bits", "orphans", "stray files", "traceback", "failed")
+_MARK = "PMOSS_CAMPAIGN"
+_START = "from pmoss_env.cli import main; main()"
+_SMALL = "-e machine=toy -e slices=4"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A command that is killed.
+
+    Attributes:
+        words: of the command; {out} is a folder of its own.
+        digest: what must come out again, of that folder; None where results do not repeat.
+        kept: the file whose finished rows must survive.
+    """
+
+    words: str
+    digest: Callable[[Path], str] | None
+    kept: str = ""
+
+
+def _dataset(folder: Path) -> str:
+    return open_dataset(folder).checksum
+
+
+def _rows(path: Path) -> str:
+    """Where policies put the slices, and what that gave."""
+    keys = ("policy", "episode", "cores", "incumbent_mq_per_s", "final_mq_per_s")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    told = [{key: row.get(key) for key in keys} for row in rows[1:]]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _cells(path: Path) -> str:
+    """The cells of a benchmark."""
+    cells = json.loads(path.read_text())
+    return hashlib.sha256(json.dumps(cells.get("cells", cells.get("tasks"))).encode()).hexdigest()
+
+
+def _weights(path: Path) -> str:
+    import pmoss_agents
+
+    arrays, _ = pmoss_agents.load(path)._state()
+    parts = [arrays[name].tobytes() for name in sorted(arrays)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+WORKS = {
+    "collect": Work(
+        f"collect {{out}}/data {_SMALL} --episodes 60",
+        lambda folder: _dataset(folder / "data"),
+        "data.partial",
+    ),
+    "build": Work(
+        f"collect {{out}}/data {_SMALL} --episodes 60 --processes 2",
+        lambda folder: _dataset(folder / "data"),
+        "data.partial",
+    ),
+    "train": Work(
+        "train pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 {out}/a.safetensors --set layers=1 "
+        "--set heads=1 --set width=8 --set channels=4 --set updates=8 --set save_every=2",
+        lambda folder: _weights(folder / "a.safetensors"),
+    ),
+    "benchmark": Work(
+        "benchmark headroom --machine toy --workload lookups --load closed --interference none "
+        "--interference busy_core --budget 50 --instances 2 --queries 2000 --out {out}/h.json",
+        lambda folder: _cells(folder / "h.json"),
+        "h.json.partial",
+    ),
+    "rollout": Work(
+        "rollout --machine toy --backend analytic -e slices=4 --episodes 20 --out {out}/r.jsonl",
+        lambda folder: _rows(folder / "r.jsonl"),
+        "r.jsonl",
+    ),
+    "threads": Work("threads --seconds 2 -- sleep 2", None),
+}
+
+
+def _start(work: Work, folder: Path, mark: str) -> subprocess.Popen[bytes]:
+    words = [word.format(out=folder) for word in work.words.split()]
+    with (folder / "told").open("ab") as told:
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", _START, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=told,
+            start_new_session=True,
+            env={**os.environ, _MARK: mark},
+        )
+
+
+def _left(mark: str) -> list[int]:
+    """Processes of a command that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if f"{_MARK}={mark}".encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def _orphans(mark: str) -> list[int]:
+    """Those that still run after they had time to notice."""
+    for _ in range(100):
+        if not (left := _left(mark)):
+            return []
+        time.sleep(0.1)
+    return left
+
+
+def _finished(folder: Path, work: Work) -> set[str]:
+    """Whole rows of the file that must keep them."""
+    path = folder / work.kept
+    if not work.kept or not path.is_file():
+        return set()
+    return {line for line in path.read_text(errors="replace").split("\n")[1:-1] if line}
+
+
+def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) -> dict[str, object]:
+    """Kills a command at a random moment, runs it again, and tells what came of it."""
+    rng = np.random.default_rng([seed, number])
+    name = list(WORKS)[number % len(WORKS)]
+    work, mark = WORKS[name], f"{os.getpid()}-{number}"
+    folder = scratch / str(number)
+    folder.mkdir()
+    began = time.monotonic()
+    if work.digest is not None and name not in whole:
+        assert _start(work, folder, mark).wait() == 0, (folder / "told").read_text()[-2000:]
+        whole[name] = work.digest(folder)
+        whole[f"{name} seconds"] = str(time.monotonic() - began)
+        folder = scratch / f"{number}-again"
+        folder.mkdir()
+    number_of = int(rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+    child = _start(work, folder, mark)
+    try:
+        child.wait(float(rng.uniform(0.2, 1.1)) * float(whole.get(f"{name} seconds", 4)))
+    except subprocess.TimeoutExpired:
+        os.kill(child.pid, number_of)
+        child.wait()
+    kept = _finished(folder, work)
+    faults = []
+    if left := _orphans(mark):
+        faults.append("orphans")
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+    told = (folder / "told").read_text(errors="replace")
+    if "Traceback" in told:
+        faults.append("traceback")
+    stray = [p.name for p in folder.rglob(".*") if number_of != signal.SIGKILL]
+    if stray:
+        faults.append("stray files")
+    done = (folder / "data").is_dir() or not kept
+    if work.digest is not None:
+        if not (folder / "data").is_dir() and _start(work, folder, mark).wait() != 0:
+            faults.append("failed")
+        elif work.digest(folder) != whole[name]:
+            faults.append("other bits")
+        now = _finished(folder, work)
+        if not done and (folder / work.kept).is_file() and not kept <= now:
+            faults.append("lost results")
+    return {
+        "number": number,
+        "work": name,
+        "signal": signal.Signals(number_of).name,
+        "rows": len(kept),
+        "faults": faults,
+        "told": told[-1500:] if faults else "",
+    }
+
+
+def run(log: Path, kills: int, seconds: float) -> collections.Counter[str]:
+    """Goes on with the kills of a log; counts by fault."""
+    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    numbers = {row["number"] for row in done}
+    until = time.monotonic() + seconds
+    log.parent.mkdir(parents=True, exist_ok=True)
+    whole: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as scratch, log.open("a") as file:
+        for number in range(kills):
+            if number in numbers or time.monotonic() > until:
+                continue
+            row = run_one(number, Path(scratch), whole)
+            done.append(row)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            if row["faults"]:
+                print(json.dumps(row), flush=True)
+    counts = collections.Counter(fault for row in done for fault in row["faults"])
+    counts["kills"] = len(done)
+    return counts
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    given = parser.parse_args()
+    counts = run(given.log, given.kills, given.seconds)
+    print(dict(counts), {name: counts[name] for name in FAULTS})

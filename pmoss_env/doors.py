@@ -11,6 +11,8 @@ of data.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from importlib.metadata import EntryPoint
@@ -69,7 +71,8 @@ def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable
 
     Args:
         kind: what it is, for the error, e.g. "agent".
-        name: a key of ``known``, or the path of any importable object, e.g. "my_agent:Mine".
+        name: a key of ``known``, or the path of any importable object, e.g. "my_agent:Mine". Its
+            module may lie in the working folder; installed modules come first.
         known: as entries() gives them.
         others: further names, for the error.
 
@@ -81,6 +84,10 @@ def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable
         return load(known[name])
     module, colon, attribute = name.partition(":")
     if colon and module and attribute:
+        # The `pmoss` program does not look there by itself, unlike `python -m`. At the end, so
+        # that no file there hides an installed module.
+        if not {"", os.getcwd()} & set(sys.path):
+            sys.path.append(os.getcwd())
         return load(EntryPoint(name=name, value=name, group=kind))
     raise UnknownNameError(kind, name, (*known, *others, "<module>:<name>"))
 

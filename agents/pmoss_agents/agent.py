@@ -12,15 +12,18 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents import checkpoints
 from pmoss_agents.trainer import Course, Progress, train
-from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.errors import CheckpointError, DescriptionError, UnsupportedError
 from pmoss_env.types import COUNTER_NAMES
+
+if TYPE_CHECKING:
+    from pmoss_datasets.policies import Policy
 
 Array = npt.NDArray[Any]
 Observation = Mapping[str, Array]
@@ -99,6 +102,16 @@ class Agent(ABC):
 
     def check_env(self, env: Any) -> None:  # noqa: B027 (an agent may play anywhere)
         """Raises CheckpointError for an environment of another task than the agent's."""
+
+    def padded(self) -> Policy:
+        """The agent on smaller machines than that of its data.
+
+        Raises:
+            UnsupportedError: it does not know the size of what it learned on.
+        """
+        raise UnsupportedError(
+            f"{self.name}: --pad needs an agent that tells the grid it learned on"
+        )
 
     def check_extras(self) -> None:  # noqa: B027 (most agents need no more than to be made)
         """Raises MissingExtraError if fit() needs a package that is not installed."""
@@ -297,8 +310,8 @@ class OnlineAgent(Agent, Generic[EnvT]):
         """Learns by playing; continues where a loaded checkpoint stopped.
 
         Args:
-            env: what to play in: for spatial scheduling the keyword arguments of
-                ``pmoss/SpatialScheduling-v0``, for thread scheduling an environment.
+            env: what to play in: keyword arguments of the domain's environment, plain JSON. An
+                agent may also take an environment.
             progress: called after every update.
             checkpoint: where to save now and then, at the end, and when interrupted.
 

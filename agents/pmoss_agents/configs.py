@@ -63,6 +63,11 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
     return values
 
 
+def has_config(agent: str) -> bool:
+    """Whether a config of this name is committed."""
+    return (CONFIGS / f"{agent}.toml").exists()
+
+
 def task_name(dataset_id: str) -> str:
     """``skylake-x-8n-btree-ycsb-a`` of ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``."""
     return dataset_id.removeprefix("pmoss/").split("/")[0]

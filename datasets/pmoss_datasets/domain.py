@@ -13,7 +13,7 @@ discrete actions: a new domain is a name, an environment id and a few rules.
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint
@@ -25,11 +25,12 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from pmoss_datasets.interfaces import Companion, Expander, Judge, OtherData, Player, Rollout
+from pmoss_datasets.contest import Contest
+from pmoss_datasets.interfaces import Companion, Expander, Judge, Offer, OtherData, Player, Rollout
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import doors
-from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
+from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
 
@@ -41,8 +42,8 @@ _OWN = {
 }
 
 
-class Domain(ABC):
-    """An environment and all that the floors above need to know of it.
+class Domain(Contest):
+    """An environment and all that the floors above need to know of it; see also Contest.
 
     Attributes:
         name: in recipes, metadata and ``--domain``.
@@ -279,35 +280,6 @@ class Domain(ABC):
     def describe(self, dataset: Any) -> Mapping[str, str]:
         """The domain's parts of a card: "episodes", "measured", "outcome" and "limits"."""
 
-    # Evaluation.
-
-    @abstractmethod
-    def judge(self, env: Any) -> Judge:
-        """What scores the episodes of an environment of make_env()."""
-
-    @abstractmethod
-    def play(
-        self, env: Any, policy: Policy, seed: int, judge: Companion | None = None, **options: Any
-    ) -> Rollout:
-        """Plays one episode.
-
-        Args:
-            env: of make_env().
-            policy: it is reset first; see Policy on what else is called.
-            seed: of the environment's reset.
-            judge: of the same environment, or another companion, for policies that search.
-            **options: of the environment's reset.
-        """
-
-    @abstractmethod
-    def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
-        """Plays recorded actions again.
-
-        Raises:
-            DatasetError: they do not end the episode, or cannot be run.
-            UnsupportedError: episodes of this environment do not repeat.
-        """
-
 
 def domain_names() -> list[str]:
     """Names of our own domains and those of installed packages."""
@@ -339,6 +311,24 @@ def domains() -> dict[str, Domain]:
     return {name: find_domain(name) for name in domain_names()}
 
 
+def check_offer(domain: Domain, offer: Offer, asked: str) -> None:
+    """Refuses what a domain does not offer.
+
+    Args:
+        domain: that is asked.
+        offer: what for.
+        asked: in the words of who asks, e.g. an option.
+
+    Raises:
+        UnsupportedError: it names the domains that do.
+    """
+    if offer not in domain.offers:
+        able = [name for name, other in domains().items() if offer in other.offers]
+        raise UnsupportedError(
+            f"{asked}: the domain {domain.name!r} offers no {offer}; {', '.join(able)} does"
+        )
+
+
 def domain_of_env(env_id: str) -> Domain:
     """The domain of an environment's id; UnknownNameError if it is of none."""
     known: list[str] = []
@@ -357,6 +347,7 @@ __all__ = [
     "Judge",
     "Player",
     "Rollout",
+    "check_offer",
     "domain_names",
     "domain_of_env",
     "domains",

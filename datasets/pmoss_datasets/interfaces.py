@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from gymnasium import spaces
 
@@ -35,6 +35,28 @@ class Rollout:
     illegal_actions: int
     seconds: float
     total: float
+
+
+#: What only some domains offer: putting back what ran before a rollout; schedules of slices, which
+#: can be read, kept, measured by place, and explained.
+Offer = Literal["undoing", "schedules"]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What came of putting the incumbent back.
+
+    Attributes:
+        verified: on models, every bit of the snapshot is as it was. On hardware no
+            measurement repeats. There the same workers serve and as many records are present. The
+            kernel finds as large a share of the pages at home as before, where it can tell.
+        differs: what was not as before; empty if verified.
+        mq_per_s: what the incumbent measures now.
+    """
+
+    verified: bool
+    differs: tuple[str, ...]
+    mq_per_s: float
 
 
 class Player(Protocol):

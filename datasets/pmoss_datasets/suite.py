@@ -48,9 +48,13 @@ class Task:
 
 
 def task_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
-    """Names of all committed tasks of a domain, the toy among them."""
+    """Names of all committed tasks of a domain, the toy among them.
+
+    A domain that commits none has one, that of its environment with its usual arguments.
+    """
     folder = find_domain(domain).presets
-    return tuple(sorted(task_files(folder))) if folder else ()
+    files = task_files(folder) if folder else {}
+    return tuple(sorted(files)) or (Recipe(domain=domain).task,)
 
 
 def load_task(name: str) -> Task:
@@ -63,6 +67,8 @@ def load_task(name: str) -> Task:
             data = read_toml(files[name], dict)
             return Task(name, data["env"], data.get("headroom", {}), domain)
         known += files
+        if not files and (usual := Recipe(domain=domain)).task == name:
+            return Task(name, usual.kwargs, domain=domain)
     raise UnknownNameError("task", name, sorted(known))
 
 

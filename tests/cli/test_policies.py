@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import pmoss_agents
-from pmoss_benchmarks.cli.policies import named_policies, short_name
+from pmoss_benchmarks.policies import named_policies, short_name
 from pmoss_datasets.policies import Policy
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
@@ -21,7 +21,8 @@ def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) 
     install_package("first_policy", {}, CODE)
     path = tmp_path / "rule.safetensors"
     pmoss_agents.make("threads-rule").save(path)
-    found = named_policies(["lpt"], ["first_policy:First", path, "threads-random"])
+    words = ["first_policy:First", path, "threads-random"]
+    found = named_policies(["lpt"], words, domain="spatial").policies
     assert list(found) == ["lpt", "First", "rule", "threads-random"]
     assert all(isinstance(policy, Policy) for policy in found.values())
     with pytest.raises(DescriptionError, match="more than one policy is named 'rule'"):
@@ -30,6 +31,15 @@ def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) 
         named_policies([], ["first_policy:First"], pad=True)
     with pytest.raises(UnknownNameError, match="Did you mean 'cql'"):
         named_policies([], ["cqll"])
+
+
+def test_the_domain_is_that_of_the_agents() -> None:
+    of_threads = named_policies(None, ["threads-rule"], usual=lambda of: of.policies())
+    assert of_threads.domain.name == "threads"
+    assert {"stay", "threads-rule"} <= set(of_threads.policies)
+    assert named_policies(["lpt"], None).domain.name == "spatial"
+    with pytest.raises(DescriptionError, match="threads-rule of threads, oracle of access-path"):
+        named_policies(None, ["threads-rule", "oracle"])
 
 
 def test_short_names() -> None:
@@ -43,7 +53,7 @@ def test_a_policy_of_others_is_evaluated(install_package: Any) -> None:
     from pmoss_benchmarks.evaluation import evaluate
 
     install_package("other_policy", {}, CODE)
-    policies = named_policies(["random"], ["other_policy:First"])
+    policies = named_policies(["random"], ["other_policy:First"]).policies
     task = {"machine": "toy", "slices": 8}
     found = evaluate(
         task, policies, [101], episodes_per_seed=1, search_budget=20, random_schedules=2

@@ -31,7 +31,7 @@ def run_tests(build: Path, chosen: str, shape: Shape) -> Outcome:
 
 @pytest.fixture(scope="module")
 def guest(build: Path) -> Outcome:
-    return run_tests(build, "-GuestWithoutMemory*:GuestCounting*", Shape())
+    return run_tests(build, "-GuestWithoutMemory*", Shape())
 
 
 def test_the_numa_tests_pass_on_four_nodes(guest: Outcome) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_agents.access_path.decisions import decisions
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.trainer import Course
+from pmoss_datasets import Dataset
 from pmoss_datasets.access_path.scans import AccessPathDataset
 from pmoss_env.envs.access_path import FEATURES, PATHS
-from pmoss_env.errors import CheckpointError
+from pmoss_env.errors import CheckpointError, DatasetError
 
 Floats = npt.NDArray[np.float64]
 _SIZE, _LATENCY, _RESULTS, _LINK, _ENGINE = range(len(FEATURES))
@@ -43,10 +45,11 @@ def expected_ms(features: Floats) -> Floats:
     return np.asarray(0.05 + features[:, _SIZE] / 5.0)
 
 
-class AccessPathAgent(OfflineAgent[AccessPathDataset]):
+class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     """Chooses a path for each scan; many at once, or one at a time.
 
-    ``fit`` takes an ``AccessPathDataset``, and tells how far the chosen paths are from the best.
+    ``fit`` takes a calibration, and tells how far the chosen paths are from the best. Or it takes
+    recorded episodes, which know only the paths that were chosen.
     While it acts, ``observe`` may be told what each choice paid, minus milliseconds (the reward
     "time"): agents that refine themselves learn from it.
     """
@@ -59,11 +62,13 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset]):
         self._last: tuple[Floats, int] | None = None
 
     @contextmanager
-    def _course(self, dataset: AccessPathDataset) -> Iterator[Course]:
-        features, times = dataset.pairs()
+    def _course(self, dataset: AccessPathDataset | Dataset) -> Iterator[Course]:
+        features, times = decisions(dataset)
 
         def change() -> dict[str, float]:
             self.learn(features, times)
+            if np.isnan(times).any():
+                return {"scans": float(len(times))}
             chosen = times[np.arange(len(times)), self.choose(features)]
             return {"above_best": float(chosen.sum() / times.min(axis=1).sum() - 1.0)}
 
@@ -71,7 +76,11 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset]):
         yield Course(lambda update: change, total=self.updates + 1)
 
     def learn(self, features: Floats, times_us: Floats) -> None:
-        """Learns from (n, 5) features and the (n, P) microseconds that each path took."""
+        """Learns from (n, 5) features and the (n, P) microseconds that each path took.
+
+        Raises:
+            DatasetError: paths that nobody tried, NaN, of which this agent must know more.
+        """
         self.task = {"features": list(FEATURES), "paths": list(PATHS[: times_us.shape[1]])}
         self._learn(features, times_us)
 
@@ -111,3 +120,14 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset]):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         if arrays:
             raise CheckpointError(f"{self.name}: has no use for {', '.join(arrays)}")
+
+
+def tried(times_us: Floats, path: int) -> npt.NDArray[np.bool_]:
+    """(n,) bool: the scans that were run on a path; DatasetError if none was."""
+    known = ~np.isnan(times_us[:, path])
+    if not known.any():
+        raise DatasetError(
+            f"no scan took the path {PATHS[path]!r}: data that never tried a path do not tell what "
+            "it costs; collect with --tier mixed"
+        )
+    return known

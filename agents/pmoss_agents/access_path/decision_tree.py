@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
 from pmoss_agents.agent import Array
-from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, MissingExtraError
 
 _ARRAYS = ("left", "right", "feature", "threshold", "path")
 
@@ -58,6 +58,11 @@ class DecisionTree(AccessPathAgent):
             from sklearn.tree import DecisionTreeClassifier
         except ImportError as error:
             raise MissingExtraError("scikit-learn", "agents") from error
+        if np.isnan(times_us).any():
+            raise DatasetError(
+                f"{self.name}: must know what every path of a scan costs: recorded episodes tell "
+                "of one only; `pmoss access-path collect` makes data that tell of all"
+            )
         best = times_us.argmin(axis=1)
         cost = times_us.max(axis=1) - times_us.min(axis=1) if self.config.cost_sensitive else None
         tree = DecisionTreeClassifier(

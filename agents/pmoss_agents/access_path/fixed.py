@@ -55,6 +55,11 @@ class Oracle(AccessPathAgent):
         """Takes the environment that it is to act in."""
         self._env = env.unwrapped
 
+    def check_env(self, env: Any) -> None:
+        """Takes the environment, too; see Agent."""
+        super().check_env(env)
+        self.attach(env)
+
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:
         """Not from features: DescriptionError."""
         raise DescriptionError("oracle: it knows run times, not features: attach(env) and act()")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
+from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms, tried
 from pmoss_agents.agent import Array
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError, UnknownNameError
@@ -74,9 +74,10 @@ class LinearCost(AccessPathAgent):
         weight = self._weight(features)
         self.models = RidgeArms(times_us.shape[1], x.shape[1], _TINY_RIDGE)
         for path in range(times_us.shape[1]):
-            y = times_us[:, path] * 1e-3
-            fitted = LinearRegression(fit_intercept=False).fit(x, y, sample_weight=weight**2)
-            self.models.absorb(path, x * weight[:, None], y * weight)
+            known = tried(times_us, path)
+            seen, y, heed = x[known], times_us[known, path] * 1e-3, weight[known]
+            fitted = LinearRegression(fit_intercept=False).fit(seen, y, sample_weight=heed**2)
+            self.models.absorb(path, seen * heed[:, None], y * heed)
             self.models.theta[path] = fitted.coef_
 
     def _weight(self, features: Floats) -> Floats:

@@ -76,9 +76,11 @@ class LinUCB(AccessPathAgent):
         return np.asarray(expanded * self._unit_ms / expected_ms(features)[:, None])
 
     def _learn(self, features: Floats, times_us: Floats) -> None:
-        context = self._context(features)
+        context, expected = self._context(features), expected_ms(features)
         for path in range(min(times_us.shape[1], self.models.arms)):
-            self.models.absorb(path, context, -times_us[:, path] * 1e-3 / expected_ms(features))
+            known = ~np.isnan(times_us[:, path])
+            pays = -times_us[known, path] * 1e-3 / expected[known]
+            self.models.absorb(path, context[known], pays)
 
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:
         """(n,) the path with the greatest upper bound."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,25 +12,26 @@ from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
-if TYPE_CHECKING:
-    from pmoss_agents import Agent
-    from pmoss_datasets import Dataset
-
 
 def train(
     paths: Annotated[
         list[Path],
         typer.Argument(
             metavar="[DATASET] OUT",
-            help="Folder or id of the dataset, and checkpoint to write (.safetensors); OUT alone "
-            "with --env.",
+            help="Folder or id of the data, and checkpoint to write (.safetensors); OUT alone to "
+            "learn by playing.",
         ),
     ],
     agent: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss agents`, or module:Class; decision-transformer if not given."
+            help="A name from `pmoss agents`, or module:Class of your own. Otherwise the domain's "
+            "usual one: decision-transformer, linear-cost or threads-hybrid."
         ),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(help="Which environment to play in: spatial, threads, ... The agent's own."),
     ] = None,
     env: EnvOption = None,
     config: Annotated[
@@ -48,21 +48,25 @@ def train(
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
 ) -> None:
-    """Train an agent on a dataset, or online in the environment that --env describes.
+    """Train an agent on data, or by playing in an environment; of any domain.
 
-    Ctrl-C keeps the last checkpoint, --resume goes on. `pmoss datasets` lists datasets by id.
+    The domain follows from the data or from the agent. With OUT alone the agent plays in the
+    environment that --env describes. Ctrl-C keeps the last checkpoint, --resume goes on.
+    `pmoss agents` lists agents, `pmoss datasets list` data.
 
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
     Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200
     Example: pmoss train runs/ppo.safetensors --agent maskable-ppo -e machine=toy -e slices=8
+    Example: pmoss train runs/bandit.safetensors --agent threads-linucb -e program=mixed50
+    Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
     """
     import pmoss_agents
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.checkpoints import check_output as check_checkpoint
-    from pmoss_datasets.catalog import load as load_dataset
+    from pmoss_agents.learning import find_lesson, learn, new_agent
     from pmoss_env.errors import DescriptionError
 
-    if len(paths) != (1 if env else 2):
+    if len(paths) > 2 or (env and len(paths) > 1):
         raise DescriptionError(
             f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
             "environment to play in"
@@ -79,58 +83,23 @@ def train(
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     check_checkpoint(out)
     check_output(out)
-    kwargs = pairs(env)
-    data = None if env else load_dataset(paths[0])
-    if resume:
-        learner = pmoss_agents.load(source, agent)
-    else:
-        learner = _new(agent, config, pairs(changes), kwargs, data)
+    dataset = paths[0] if len(paths) == 2 else None
+    learner = pmoss_agents.load(source, agent) if resume else None
+    of = (learner.domain or None) if learner else domain
+    lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
+    if learner is None:
+        learner = new_agent(lesson, agent, config, pairs(changes))
     with progress_bar("training") as bar:
-
-        def progress(done: int, total: int, metrics: Mapping[str, float]) -> None:
-            bar(done, total)
-
-        if isinstance(learner, pmoss_agents.OnlineAgent):
-            if data is not None:
-                raise DescriptionError(
-                    f"{learner.name} learns by playing: give --env in place of a dataset"
-                )
-            metrics = learner.fit(kwargs, progress=progress, checkpoint=out)
-        elif isinstance(learner, pmoss_agents.OfflineAgent):
-            if data is None:
-                raise DescriptionError(f"{learner.name} learns from data: give DATASET OUT")
-            metrics = learner.fit(data, progress=progress, checkpoint=out)
-        else:
-            raise DescriptionError(f"{learner.name} learns nothing: it can be used as it is")
+        metrics = learn(
+            learner,
+            lesson,
+            progress=lambda done, total, metrics: bar(done, total),
+            checkpoint=out,
+        )
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
-
-
-def _new(
-    agent: str | None,
-    config: str | None,
-    changes: dict[str, Any],
-    kwargs: dict[str, Any],
-    data: Dataset | None,
-) -> Agent:
-    """An agent of spatial scheduling, with the config that is its own for this task."""
-    import pmoss_agents
-    from pmoss_agents.configs import CONFIGS, read_config, task_name
-    from pmoss_datasets import Recipe
-    from pmoss_env.errors import UnknownNameError
-
-    name = agent or (config and read_config(config).get("agent")) or "decision-transformer"
-    # A path is imported, and what only a file names is not.
-    if (agent is None or ":" not in name) and name not in (
-        known := pmoss_agents.agent_names("spatial")
-    ):
-        raise UnknownNameError("agent", name, known)
-    if config is None and (CONFIGS / f"{name}.toml").exists():
-        config = name
-    task = Recipe(env=kwargs).task if data is None else task_name(data.id)
-    return pmoss_agents.make(name, config_file=config, task=task, **changes)
 
 
 def export(

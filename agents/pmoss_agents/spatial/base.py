@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pmoss_agents.agent import Agent
+from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_datasets import Dataset
+from pmoss_datasets.policies import Policy
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import COUNTER_NAMES
@@ -48,6 +50,10 @@ class SpatialAgent(Agent):
                 "readable": getattr(env, "counters_kind", None),
             }
         )
+
+    def padded(self) -> Policy:
+        """See PaddedAgent."""
+        return self if self.any_machine else PaddedAgent(self)
 
     def encoders(self) -> list[Any]:
         """The state encoders of the networks that it acts by: they know the machine's domains."""

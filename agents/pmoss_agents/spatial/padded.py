@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.spatial.base import SpatialAgent
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import CheckpointError
 
 #: Observations with one value, or one row of counters, per tile.
 _OF_TILES = ("view_mask", "position_mask", "machine_view", "incumbent_view")
+
+
+class OnTiles(Protocol):
+    """What there must be of an agent to be padded; see SpatialAgent."""
+
+    name: ClassVar[str]
+    task: dict[str, Any]
+
+    def reset(self) -> None:
+        """Begins an episode."""
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """Chooses a tile."""
+
+    def observe(self, reward: float) -> None:
+        """Tells the reward."""
+
+    def check_task(self, other: Mapping[str, Any], what: str = "the environment") -> None:
+        """Compares facts with the task that it was fitted for."""
+
+    def encoders(self) -> list[Any]:
+        """The state encoders that know the machine's domains."""
 
 
 class PaddedAgent:
@@ -26,7 +48,7 @@ class PaddedAgent:
         agent: who decides.
     """
 
-    def __init__(self, agent: SpatialAgent) -> None:
+    def __init__(self, agent: OnTiles) -> None:
         """Wraps a fitted agent.
 
         Raises:

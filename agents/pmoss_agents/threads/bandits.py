@@ -1,6 +1,7 @@
 """Bandits for ``pmoss/ThreadScheduling-v0``: the one of Smart Scheduler, and a hybrid.
 
-They learn while they act: ``observe`` takes the latest decision's reward. ``fit`` runs episodes.
+They learn while they act: ``observe`` takes the latest decision's reward. ``fit`` runs episodes,
+of an environment or of one that it makes of keyword arguments.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pmoss_agents.linucb import LinUCB
 from pmoss_agents.threads.base import ThreadAgent, legal_counts
 from pmoss_agents.threads.episodes import run_episode
 from pmoss_agents.trainer import Course
+from pmoss_datasets.threads.domain import THREADS
 from pmoss_env.envs.threads.inputs import INPUT_NAMES, INPUTS
 from pmoss_env.envs.threads.reward import WRITE_WEIGHT
 
@@ -51,7 +53,7 @@ class LinUCBConfig:
         checker("threads-linucb", self)("episodes", self.episodes >= 1, "be at least 1")
 
 
-class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any]]):
+class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[str, Any]]):
     """Smart Scheduler: LinUCB over the number of threads to migrate (section 6).
 
     Attributes:
@@ -90,11 +92,17 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any]]):
         return int(legal[chosen])
 
     @contextmanager
-    def _course(self, env: gymnasium.Env[Any, Any]) -> Iterator[Course]:
-        def step(episode: int) -> Callable[[], dict[str, float]]:
-            return lambda: run_episode(env, self, seed=self.config.seed + episode)
+    def _course(self, env: gymnasium.Env[Any, Any] | Mapping[str, Any]) -> Iterator[Course]:
+        world = THREADS.make_env(env) if isinstance(env, Mapping) else env
 
-        yield Course(step, self.config.episodes)
+        def step(episode: int) -> Callable[[], dict[str, float]]:
+            return lambda: run_episode(world, self, seed=self.config.seed + episode)
+
+        try:
+            yield Course(step, self.config.episodes)
+        finally:
+            if world is not env:
+                world.close()
 
     def _choose(self, legal: Array, mean: Array, width: Array) -> int:
         return int(np.argmax(mean + width))

@@ -7,33 +7,26 @@ from typing import Annotated
 
 import typer
 
-from pmoss_benchmarks.cli.policies import PadOption, TrustOption, named_policies
+from pmoss_benchmarks.cli.policies import AgentsArgument, DomainOption, PadOption, TrustOption
 from pmoss_benchmarks.cli.summaries import print_summaries
 from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
-#: The baselines that are compared where none are named.
-_USUAL = ("random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search")
-
 
 def evaluate(
-    checkpoint: Annotated[
-        list[Path] | None, typer.Argument(help="Checkpoints of agents to compare.")
-    ] = None,
+    agents: AgentsArgument = None,
     baseline: Annotated[
         list[str] | None,
         typer.Option(
             "--baseline",
             "-b",
-            help="Baselines beside them; repeatable. Otherwise seven of spatial scheduling, or all "
-            "of another domain.",
+            help="Baselines beside them, also of packages that offer some as pmoss.baselines; "
+            "repeatable. Otherwise seven of spatial scheduling, or all of another domain.",
         ),
     ] = None,
-    domain: Annotated[
-        str, typer.Option(help="Which environment: spatial, threads, access-path, ...")
-    ] = "spatial",
+    domain: DomainOption = None,
     env: EnvOption = None,
     seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 101 on.")] = 5,
     episodes: Annotated[int, typer.Option(min=1, help="Incumbents per seed.")] = 4,
@@ -49,34 +42,40 @@ def evaluate(
 
     Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
 
+    Example: pmoss evaluate my_agent:Mine@runs/mine.safetensors -b lpt -e machine=toy -e slices=8
+
     Example: pmoss evaluate --domain access-path -e scans=32
     """
     from pmoss_benchmarks.evaluation import aggregate, write_results
     from pmoss_benchmarks.evaluation import evaluate as run
-    from pmoss_datasets.domain import find_domain
+    from pmoss_benchmarks.policies import named_policies
 
-    of = find_domain(domain)
-    usual = _USUAL if domain == "spatial" else of.policies()
     kwargs = pairs(env)
     if out:
         check_output(out)
     # Local search as an opponent gets what the search of score 100 gets.
-    policies = named_policies(
-        baseline or usual, checkpoint, budget, pad=pad, domain=domain, trust=trust
+    named = named_policies(
+        baseline,
+        agents,
+        budget,
+        pad=pad,
+        domain=domain,
+        trust=trust,
+        usual=lambda of: of.compared or of.policies(),
     )
     with progress_bar("evaluating") as progress:
         evaluation = run(
             kwargs,
-            policies,
+            named.policies,
             range(101, 101 + seeds),
             episodes_per_seed=episodes,
             search_budget=budget,
             random_schedules=schedules,
             progress=progress,
-            env_id=of.env_id,
+            env_id=named.domain.env_id,
         )
     title = f"{seeds} seeds x {episodes} incumbents"
-    print_summaries(aggregate(evaluation.rows), title, unit=of.unit)
+    print_summaries(aggregate(evaluation.rows), title, unit=named.domain.unit)
     if out:
         write_results(out, evaluation)
         console.print(f"written to {out}; replay it with: pmoss validate {out}")

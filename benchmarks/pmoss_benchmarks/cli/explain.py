@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pmoss_benchmarks.cli.policies import TrustOption, short_name
+from pmoss_benchmarks.cli.policies import TrustOption
 from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
@@ -16,8 +16,6 @@ from pmoss_env.cli.pairs import pairs
 if TYPE_CHECKING:
     from pmoss_benchmarks.explaining import Comparison
     from pmoss_benchmarks.explaining.differences import Kind, Table
-    from pmoss_benchmarks.explaining.measuring import Choice
-    from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
     from pmoss_env.types import Float64Array
 
 #: What the terminal shows of each kind of place; the page shows all.
@@ -66,10 +64,11 @@ def explain(
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
 
-    A and B are each a baseline (lpt, grouped, incumbent, os-default, ...), a saved agent
-    (.safetensors or .pt), or a policy of yours (module:Class). Or they are a schedule file (.json
-    with {"cores": [...]}) or a row of a result file. FILE.jsonl:POLICY is the first row of a
-    policy, FILE.jsonl:12 line 12. Both are measured in the same episode. A row brings its own.
+    A and B are each a baseline (lpt, grouped, os-default, ...), a saved agent (.safetensors or
+    .pt), an agent of yours (module:Class@CHECKPOINT), or any policy (module:Class). Or they are a
+    schedule file (.json with {"cores": [...]}) or a row of a result file. FILE.jsonl:POLICY is the
+    first row of a policy, FILE.jsonl:12 line 12. Both are measured in the same episode. A row
+    brings its own. Only what places slices has such counters.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
@@ -77,104 +76,19 @@ def explain(
 
     Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:decision-transformer
     """
-    from pmoss_benchmarks.evaluation import DEFAULT_ENV, make_environment
-    from pmoss_benchmarks.explaining.measuring import explain as compare_in_episode
+    from pmoss_benchmarks.explaining.choosing import Asked, explain_words
     from pmoss_benchmarks.explaining.page import explain_page
-    from pmoss_benchmarks.explaining.rows import Row
     from pmoss_env.files import write_atomically
 
     if html:
         check_output(html)
-    given: dict[str, Any] = {"--backend": backend, "--machine": machine, "--env": env}
-    given |= {"--option": options, "--seed": seed}
-    found: list[Any] = [_found(word, trust) for word in (a, b)]
-    row = _episode([choice for choice in found if isinstance(choice, Row)], given)
-    if row:
-        env_id, arguments, env_seed = row.env_id, dict(row.env_kwargs), row.env_seed
-    else:
-        arguments = {"machine": machine or "skylake-x-8n", "backend": backend or "analytic"}
-        env_id, arguments, env_seed = DEFAULT_ENV, {**arguments, **pairs(env)}, seed or 0
-        if options:
-            arguments["backend_options"] = pairs(options)
-    # The final throughput is all that is asked for.
-    made = make_environment(env_id, {**arguments, "reward": "terminal"})
-    try:
-        choices = _named(a, b, [_loaded(choice, made) for choice in found])
-        with Stages() as progress:
-            comparison = compare_in_episode(
-                made, env_seed, choices, rounds=rounds, progress=progress
-            )
-    finally:
-        made.close()
-    told = ", ".join(f"{key} {value}" for key, value in arguments.items())
-    task = f"{made.machine.description}; {told}; episode {env_seed}"
-    _print(comparison, top)
+    asked = Asked(backend, machine, pairs(env) or None, pairs(options) or None, seed)
+    with Stages() as progress:
+        found = explain_words(a, b, asked, rounds=rounds, trust=trust, progress=progress)
+    _print(found.comparison, top)
     if html:
-        write_atomically(html, explain_page(comparison, task))
+        write_atomically(html, explain_page(found.comparison, found.task))
         console.print(f"written to {html}: the chip drawn, and every counter of every core")
-
-
-def _found(word: str, trust: bool) -> Any:
-    """What a word means, as far as no environment is needed to know."""
-    import pmoss_agents
-    from pmoss_benchmarks.explaining.rows import names_row, read_row
-    from pmoss_env.baselines import make_baseline
-
-    if names_row(word):
-        return read_row(word)
-    if word.endswith(".json"):
-        return Path(word)
-    if pmoss_agents.names_policy(word):
-        return pmoss_agents.find_policy(word, trust=trust)
-    return make_baseline(word, shared=True)
-
-
-def _episode(rows: list[Any], given: dict[str, Any]) -> Any:
-    """The row whose episode is taken; None without rows."""
-    from pmoss_env.errors import DescriptionError
-
-    if not rows:
-        return None
-    if refused := [option for option, value in given.items() if value is not None]:
-        raise DescriptionError(
-            f"{', '.join(refused)} with a row of a result file: the row brings its own; leave out "
-            "one or the other"
-        )
-    first, last = rows[0], rows[-1]
-    if (first.env_id, first.env_kwargs, first.env_seed) != (
-        last.env_id,
-        last.env_kwargs,
-        last.env_seed,
-    ):
-        raise DescriptionError(
-            f"{first.name} and {last.name} are rows of different episodes: other keys are hot, so "
-            "they cannot be compared"
-        )
-    return first
-
-
-def _loaded(choice: Any, env: SpatialSchedulingEnv) -> Choice:
-    from pmoss_benchmarks.schedule_files import read_schedule
-
-    if not isinstance(choice, Path):
-        result: Choice = choice
-        return result
-    return read_schedule(choice, env.machine)
-
-
-def _named(a: str, b: str, choices: list[Choice]) -> dict[str, Choice]:
-    """The choices by short names, where these differ."""
-    from pmoss_benchmarks.explaining.rows import Row
-
-    def short(word: str, choice: Choice) -> str:
-        if isinstance(choice, Row):
-            return choice.name
-        return short_name(word)
-
-    names = [short(a, choices[0]), short(b, choices[1])]
-    if names[0] == names[1]:
-        names = [a, b] if a != b else [a, f"{b} again"]
-    return dict(zip(names, choices, strict=True))
 
 
 def _print(comparison: Comparison, top: int) -> None:

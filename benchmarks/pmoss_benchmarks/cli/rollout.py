@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from pmoss_benchmarks.cli.live import round_in_words
-from pmoss_benchmarks.cli.policies import PadOption, TrustOption, named_policies
+from pmoss_benchmarks.cli.policies import AgentsArgument, DomainOption, PadOption, TrustOption
 from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
+if TYPE_CHECKING:
+    from pmoss_benchmarks.rollouts import Mean
+
+Baselines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--baseline",
+        "-b",
+        help="Baselines beside them; repeatable. Otherwise lpt, or all of another domain.",
+    ),
+]
+
 
 def rollout(
-    checkpoint: Annotated[
-        list[Path] | None, typer.Argument(help="Checkpoints of agents that place slices.")
+    agents: AgentsArgument = None,
+    baseline: Baselines = None,
+    domain: DomainOption = None,
+    backend: Annotated[
+        str | None, typer.Option(help="hardware (the default), analytic or simulated.")
     ] = None,
-    baseline: Annotated[
-        list[str], typer.Option("--baseline", "-b", help="Baselines beside them; repeatable.")
-    ] = ["lpt"],  # noqa: B006  # typer copies it
-    backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
-    machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
+    machine: Annotated[
+        str | None, typer.Option(help="host (the default), or a name from `pmoss machines`.")
+    ] = None,
     env: EnvOption = None,
     options: BackendOption = None,
     episodes: Annotated[int, typer.Option(help="Incumbents, the same for every policy.")] = 3,
@@ -54,39 +68,45 @@ def rollout(
 
     Every finished episode is printed, and kept in OUT, at once: an interrupted run goes on. Undone
     means: the incumbent is put back, measured, and compared with what it was before; if it is not
-    the same, the command ends with status 1.
+    the same, the command ends with status 1. Other domains than spatial play on their models, and
+    have nothing to undo.
 
     Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
 
-    Example: pmoss rollout runs/dt.safetensors --machine toy --backend simulated --undo worse
+    Example: pmoss rollout my_agent:Mine --machine toy --backend simulated --undo worse
+
+    Example: pmoss rollout --domain threads -e requests=1000000
     """
-    from pmoss_benchmarks.rollouts import roll_out
-    from pmoss_benchmarks.schedule_files import read_schedule, write_schedule
-    from pmoss_env.machines import load_machine
+    from pmoss_benchmarks.policies import named_policies
+    from pmoss_benchmarks.rollouts import keep_schedules, means, read_incumbent, roll_out
 
     if out:
         check_output(out)
     if keep:
         check_output(keep, folder=True)
-    policies = named_policies(baseline, checkpoint, pad=pad, trust=trust)
-    arguments = {"backend": backend, "machine": machine, **pairs(env)}
-    if options:
-        arguments["backend_options"] = pairs(options)
-    described = load_machine(str(arguments["machine"]))
-    given = read_schedule(incumbent, described) if incumbent else None
-    not_restored = 0
+    named = named_policies(
+        baseline,
+        agents,
+        pad=pad,
+        domain=domain,
+        trust=trust,
+        usual=lambda of: of.rolled_out or of.policies(),
+    )
+    of, policies = named.domain, named.policies
+    given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
+    asked = {key: value for key, value in given.items() if value is not None}
+    arguments = {**of.here, **asked, **pairs(env)}
+    start = read_incumbent(of, arguments, incumbent) if incumbent else None
+    keeping = keep_schedules(of, arguments, keep) if keep else None
+    done = 0
     with Stages() as progress:
-        done = 0
 
         def show(row: dict[str, Any]) -> None:
-            nonlocal done, not_restored
-            console.print(_told(row), highlight=False)
-            restored = row["restored"]
-            not_restored += bool(restored and not restored["verified"])
-            if keep:
-                for what, cores in (("before", "incumbent_cores"), ("after", "cores")):
-                    name = f"{row['policy']}-{row['episode']}-{what}.json"
-                    write_schedule(keep / name, described.local_schedule(row[cores]))
+            nonlocal done
+            told = f"episode {row['episode']}  {row['policy']:<22}{of.row_in_words(row)}"
+            console.print(told, highlight=False)
+            if keeping:
+                keeping(row)
             done += 1
             progress("rolling out", done, episodes * len(policies))
 
@@ -96,40 +116,30 @@ def rollout(
             policies,
             episodes=episodes,
             seed=seed,
-            incumbent=given,
+            incumbent=start,
             undo=cast(Any, undo),
             out=out,
             on_row=show,
             on_round=lambda told: progress.note(round_in_words(told)),
+            domain=of.name,
         )
-    title = f"{arguments['machine']}, {arguments['backend']}: mean of {episodes} episodes"
-    columns = ["policy", ">before Mq/s", ">after Mq/s", ">ratio", ">undone"]
-    console.print(table(title, columns, [_means(name, rows) for name in policies]))
-    if not_restored:
-        console.print(f"{not_restored} incumbents did not come back as they were: see above.")
+    where = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
+    _print(means(of, rows), where or of.name, of.unit)
+
+
+def _print(found: Sequence[Mean], where: str, unit: str) -> None:
+    """Prints a row per policy; ends the command with status 1 where undoing failed."""
+    title = f"{where}: mean of {max(mean.episodes for mean in found)} episodes"
+    columns = ["policy", f">before {unit}", f">after {unit}", ">ratio", ">undone"]
+    console.print(table(title, columns, [_cells(mean) for mean in found]))
+    if failed := sum(mean.failed for mean in found):
+        console.print(f"{failed} incumbents did not come back as they were: see above.")
         raise typer.Exit(1)
 
 
-def _means(policy: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A row of the summary: means over the episodes of one policy."""
-    own = [row for row in rows if row["policy"] == policy]
-    before = sum(row["incumbent_mq_per_s"] for row in own) / len(own)
-    after = sum(row["final_mq_per_s"] for row in own) / len(own)
-    undone = sum(row["restored"] is not None for row in own)
-    cells = (f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}")
-    return (policy, *cells, f"{undone} of {len(own)}")
-
-
-def _told(row: dict[str, Any]) -> str:
-    """One line: before, after, and what undoing found."""
-    text = (
-        f"episode {row['episode']}  {row['policy']:<22}"
-        f"{row['incumbent_mq_per_s']:8.3f} -> {row['final_mq_per_s']:8.3f} Mq/s"
-        f"   p99 {row['incumbent_p99_us']:.0f} -> {row['p99_us']:.0f} us"
-        f"   {row['moved_slices']} of {len(row['cores'])} slices moved"
-    )
-    if restored := row["restored"]:
-        text += f"\n           undone: {restored['mq_per_s']:.3f} Mq/s again, "
-        differs = ", ".join(restored["differs"])
-        text += "verified" if restored["verified"] else f"but not as before: {differs}"
-    return text
+def _cells(mean: Mean) -> tuple[str, ...]:
+    """A row of the summary."""
+    before = "" if mean.before is None else f"{mean.before:.3f}"
+    ratio = f"{mean.after / mean.before:.2f}" if mean.before else ""
+    undone = f"{mean.undone} of {mean.episodes}"
+    return (mean.policy, before, f"{mean.after:.3f}", ratio, undone)

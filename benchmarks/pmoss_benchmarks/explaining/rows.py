@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.evaluation import DEFAULT_ENV, episode_seed, read_results
+from pmoss_datasets.domain import check_offer, find_domain
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.files import MOST_JSON, open_regular, parse_json, read_text
@@ -90,6 +92,9 @@ def _rollout_rows(path: Path) -> list[Row]:
         try:
             row = parse_json(line)
             if number == 1:
+                check_offer(
+                    find_domain(row.get("domain", FIRST_DOMAIN)), "schedules", f"explain {path}"
+                )
                 kwargs, seed = dict(row["env"]), int(row["seed"])
                 continue
             found.append(

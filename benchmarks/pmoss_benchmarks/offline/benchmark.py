@@ -15,6 +15,7 @@ from pmoss_benchmarks.offline.plan import (
     Plan,
     cells_of,
     is_current,
+    needs_data,
     recipe_of,
     usable_agents,
 )
@@ -64,10 +65,10 @@ def run_offline(
     """
     usable, left_out = usable_agents(plan, agents)
     cells = cells_of(plan, usable)
-    if any(not is_opponent(name) for name in usable):
+    if any(not is_opponent(cell.agent, cell.task) for cell in cells):
         require("h5py", "matplotlib")
     known = finished(out, plan)
-    missing = [c for c in cells if c.name not in known and not is_opponent(c.agent)]
+    missing = [cell for cell in cells if cell.name not in known and needs_data(cell)]
     how: dict[str, Any] = {"executor": executor, "processes": processes, "address": address}
     datasets = _datasets(plan, missing, data, progress, how)
     results = finish_cells(
@@ -79,7 +80,7 @@ def run_offline(
         progress=lambda done, total: progress("cells", done, total),
         **how,
     )
-    results = {name: result for name, result in results.items() if is_current(plan, name)}
+    results = {name: result for name, result in results.items() if is_current(plan, name, usable)}
     summary = write_report(out, plan, results, left_out)
     (out / PARTIAL).unlink(missing_ok=True)
     return summary

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pmoss_env.baselines import SHARED_BASELINES, baseline_names
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.suite import load_task
 
 #: All opponents, as the command line names them. Results of version 0.1.0 have one cell of this
 #: name for all of them together; see split_cell().
 OPPONENTS = "opponents"
 
 
-def opponent_names() -> tuple[str, ...]:
-    """The baselines that place slices: ours first, then those of other packages."""
-    return tuple(name for name in baseline_names() if name != "incumbent")
-
-
-def is_opponent(name: str) -> bool:
-    """Whether a cell's agent is a baseline and not a learned agent."""
-    return name in SHARED_BASELINES or name in opponent_names()
+def is_opponent(name: str, task: str) -> bool:
+    """Whether a cell's agent is a policy of its task's domain, and not a learned agent."""
+    domain = find_domain(load_task(task).domain)
+    return name in domain.unplaced or name in domain.opponents()
 
 
 def has_learned(cell: Mapping[str, Any]) -> bool:

@@ -9,12 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pmoss_agents
-from pmoss_agents.configs import read_config
-from pmoss_benchmarks.offline.opponents import OPPONENTS, is_opponent, opponent_names
+from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.registry import OWN, agent_class, listings
+from pmoss_benchmarks.offline.opponents import OPPONENTS, is_opponent
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
+from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.recipes import Recipe, tier
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import TOY, load_task, task_names
-from pmoss_env.baselines import SHARED_BASELINES, find_baseline
 from pmoss_env.errors import DescriptionError, MissingExtraError, UnknownNameError
 
 #: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
@@ -39,7 +41,8 @@ class Plan:
         checkpoints: of each training, evenly spaced; the last one is at its end.
         search_budget: evaluations of the model that each search has, and that of score 100.
         random_schedules: whose mean is score 0, per episode.
-        opponents: the baselines that play; "exact" only where the instance is small enough.
+        opponents: the domain's policies that play; None: all of them. "exact" plays only where the
+            instance is small enough.
         changes: by agent, fields that override its committed config.
     """
 
@@ -53,7 +56,7 @@ class Plan:
     checkpoints: int = 5
     search_budget: int = 2000
     random_schedules: int = 100
-    opponents: tuple[str, ...] = field(default_factory=opponent_names)
+    opponents: tuple[str, ...] | None = None
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,12 +64,18 @@ class Plan:
             load_task(task)
         for track in self.tracks:
             load_track(track)
-        tier(self.tier)
-        for name in self.opponents:
-            find_baseline(name)
+        for domain in self.domains:
+            tier(self.tier, domain.name)
+            for name in self.opponents or ():
+                domain.policy(name)
         for name in ("seeds", "episodes", "validation_episodes", "checkpoints"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """Those of the tasks."""
+        return tuple(find_domain(n) for n in dict.fromkeys(load_task(t).domain for t in self.tasks))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -107,6 +116,8 @@ CORE = Plan(
     validation_episodes=2,
     checkpoints=3,
 )
+#: The tracks of spatial scheduling.
+OF_FIRST = tuple(name for name, track in TRACKS.items() if track.domain == FIRST_DOMAIN)
 SUITES: Mapping[str, Plan] = {
     plan.name: plan
     for plan in (
@@ -114,7 +125,7 @@ SUITES: Mapping[str, Plan] = {
         Plan(
             "standard",
             tasks=tuple(name for name in task_names() if name != TOY),
-            tracks=tuple(TRACKS),
+            tracks=OF_FIRST,
             episodes=10,
         ),
         # The paper's five servers (P-MOSS, section 7.2) without co-tenants, in both loads.
@@ -127,7 +138,7 @@ SUITES: Mapping[str, Plan] = {
         Plan(
             "quick",
             tasks=(TOY,),
-            tracks=tuple(TRACKS),
+            tracks=OF_FIRST,
             seeds=2,
             episodes=2,
             validation_episodes=1,
@@ -139,6 +150,20 @@ SUITES: Mapping[str, Plan] = {
                 "maskable-ppo": {"steps": 4096, "rounds": 2},
                 "dqn": {"steps": 2048},
             },
+        ),
+        # The other two environments: a small task each.
+        Plan(
+            "sisters",
+            tasks=(
+                "xeon-6240m-optane-threads-fillrandom-requests-1000000",
+                "uv-300h-access-path-scans-16",
+            ),
+            tracks=("threads", "access-path"),
+            seeds=2,
+            episodes=2,
+            validation_episodes=1,
+            checkpoints=2,
+            random_schedules=20,
         ),
     )
 }
@@ -169,17 +194,32 @@ class OfflineCell:
         return f"{self.track}/{self.task}/{self.agent}/{self.seed}/{self.config}"
 
 
+def load_suite(name: str) -> Plan:
+    """A suite by its name, or by a domain's: all its tasks on the track of that name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name in SUITES:
+        return SUITES[name]
+    if name not in domain_names():
+        raise UnknownNameError("suite", name, [*SUITES, *domain_names()])
+    return Plan(name, tasks=task_names(name), tracks=(name,), seeds=2)
+
+
 def config_of(plan: Plan, agent: str, task: str) -> dict[str, Any]:
     """An agent's committed config for a task, with the plan's changes; no seed in it."""
-    committed = read_config(agent, task)
+    committed = read_config(agent, task) if has_config(agent) else {}
     committed.pop("agent", None)
     return {**committed, **plan.changes.get(agent, {})}
 
 
 def recipe_of(plan: Plan, track: str, task: str) -> Recipe:
     """The recipe of the data that agents of a track learn from."""
-    env = load_track(track).training_env(load_task(task).env)
-    return Recipe.from_dict({**tier(plan.tier), "tier": plan.tier, "env": env})
+    known = load_task(task)
+    env = load_track(track).training_env(known.env)
+    keys = {"tier": plan.tier, "env": env, "domain": known.domain}
+    return Recipe.from_dict({**tier(plan.tier, known.domain), **keys})
 
 
 def usable_agents(
@@ -189,20 +229,35 @@ def usable_agents(
 
     Args:
         plan: names the opponents.
-        asked: names, which then must be usable; OPPONENTS stands for all of them. None: all.
+        asked: names, or ``module:Class``, which then must be usable; OPPONENTS stands for all of
+            them. None: all that are registered, but ours that learn nothing.
 
     Raises:
         UnknownNameError: no such agent.
         MissingExtraError: an agent that was asked for needs a package that is not installed.
+        PluginError: an agent of another package cannot be imported.
     """
-    known = pmoss_agents.agent_names("spatial")
-    opponents = (*plan.opponents, *SHARED_BASELINES)
+    domains = plan.domains
+    opponents = list(
+        dict.fromkeys(
+            name
+            for domain in domains
+            for name in (*(plan.opponents or domain.opponents()), *domain.unplaced)
+        )
+    )
+    names = {"", *(domain.name for domain in domains)}
+    mine = [each for each in listings() if each.domain in names and not each.problem]
+    known = sorted(each.name for each in mine)
     for name in asked or ():
-        if name not in (*known, OPPONENTS, *opponents):
+        if ":" in name:
+            if agent_class(name).domain not in names:
+                raise UnknownNameError(f"agent of {' or '.join(sorted(names - {''}))}", name, known)
+        elif name not in (*known, OPPONENTS, *opponents):
             raise UnknownNameError("agent", name, [*known, OPPONENTS, *opponents])
     usable: list[str] = []
     left_out: dict[str, str] = {}
-    for name in [OPPONENTS, *known] if asked is None else asked:
+    learn = sorted(e.name for e in mine if e.learns != "nothing" or e.name not in OWN)
+    for name in [OPPONENTS, *learn] if asked is None else asked:
         if name == OPPONENTS or name in opponents:
             usable += opponents if name == OPPONENTS else [name]
             continue
@@ -219,23 +274,47 @@ def usable_agents(
 
 def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
     """All cells of a plan: seed by seed, and those that meet the same episodes together."""
+    runs = {
+        (track, task): [
+            (agent, digest(plan, track, agent, task)) for agent in agents if _plays(agent, task)
+        ]
+        for track in plan.tracks
+        for task in plan.tasks
+        if load_track(track).evaluation_env(load_task(task)) is not None
+    }
     return [
-        OfflineCell(track, task, agent, seed, digest(plan, track, agent, task))
+        OfflineCell(track, task, agent, seed, config)
         for track in plan.tracks
         for seed in range(plan.seeds)
         for task in plan.tasks
-        if TRACKS[track].evaluation_env(load_task(task).env) is not None
-        for agent in agents
+        for agent, config in runs.get((track, task), ())
     ]
 
 
-def is_current(plan: Plan, name: str) -> bool:
+def _plays(agent: str, task: str) -> bool:
+    """Whether an agent or opponent is one for a task's domain."""
+    if is_opponent(agent, task):
+        return True
+    try:
+        return agent_class(agent).domain in ("", load_task(task).domain)
+    except UnknownNameError:  # an opponent of another domain
+        return False
+
+
+def needs_data(cell: OfflineCell) -> bool:
+    """Whether a cell's agent learns from a dataset."""
+    return not is_opponent(cell.agent, cell.task) and agent_class(cell.agent).learns == "offline"
+
+
+def is_current(plan: Plan, name: str, asked: Sequence[str] = ()) -> bool:
     """Whether a cell's result is of the config and data that its agent has now, by its name.
 
-    The results of an agent or opponent that is not installed here stay.
+    The results of an agent or opponent that is not installed here stay. So do those of
+    ``module:Class``, unless it is among ``asked``: what a file names is never imported.
     """
     track, task, agent, _, config = name.split("/")
-    if not is_opponent(agent) and agent not in pmoss_agents.agent_names("spatial"):
+    known = (*asked, *pmoss_agents.agent_names())
+    if not is_opponent(agent, task) and agent not in known:
         return True
     return digest(plan, track, agent, task) == config
 
@@ -243,7 +322,7 @@ def is_current(plan: Plan, name: str) -> bool:
 def digest(plan: Plan, track: str, agent: str, task: str) -> str:
     """What decides a cell besides its other names, in eight hexadecimal digits."""
     facts: Any = {"baseline": agent}
-    if not is_opponent(agent):
+    if not is_opponent(agent, task):
         made = pmoss_agents.make(agent, **config_of(plan, agent, task))
         # With all defaults: a new field, or another default, is another agent.
         facts = {"config": asdict(made.config)}

@@ -13,7 +13,7 @@ import numpy as np
 
 from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
 from pmoss_benchmarks.offline.curves import draw_curves, same_curves
-from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent, opponent_names
+from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent
 from pmoss_benchmarks.offline.plan import Plan
 from pmoss_benchmarks.offline.scores import (
     REPETITIONS,
@@ -22,15 +22,13 @@ from pmoss_benchmarks.offline.scores import (
     stratified_bootstrap,
 )
 from pmoss_benchmarks.offline.store import HEADING, README, SUMMARY, facts_of, write_rows
-from pmoss_benchmarks.offline.tracks import TRACKS
+from pmoss_benchmarks.offline.tracks import TRACKS, load_track, track_place
 from pmoss_benchmarks.offline.work import best_name, to_rows
 from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.report import markdown_row
-from pmoss_env.baselines import SHARED_BASELINES, has_budget, knowledge_of
+from pmoss_datasets.domain import Domain, find_domain
 from pmoss_env.files import write_atomically
 
-#: What a learned agent has to beat: LPT, and those schedules of the paper that can be placed.
-SIMPLE = ("grouped", "spread", "mixed", "random", "lpt")
 Rows = dict[tuple[str, str], list[EpisodeResult]]
 
 
@@ -90,7 +88,7 @@ def curves_of(cells: Iterable[Mapping[str, Any]], track: str) -> str:
 def _position(name: str) -> tuple[Any, ...]:
     """Where a cell stands: opponents first, then agents; by name and seed."""
     track, task, agent, seed, _ = name.split("/")
-    return list(TRACKS).index(track), task, not is_opponent(agent), agent, int(seed)
+    return *track_place(track), task, not is_opponent(agent, task), agent, int(seed)
 
 
 def summarise(rows: Mapping[str, list[EpisodeResult]]) -> dict[str, Any]:
@@ -118,19 +116,18 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
         f"Made with pmoss-env {summary['version']} on {summary['machine']['cpu_model']}; the last "
         f"call was `{summary['command']}`.",
         "",
-        f"Scores: 0 is the mean of {settings['random_schedules']} random schedules of each "
-        f"episode, 100 the best that local search with {settings['search_budget']} evaluations of "
-        f"the model finds; one run is the mean over {settings['episodes']} episodes that no "
-        "dataset holds. Brackets: 95 % intervals, of the mean over the runs of a task by a "
+        f"Scores: {_scales(summary)}; one run is the mean over {settings['episodes']} episodes "
+        "that no dataset holds. Brackets: 95 % intervals, of the mean over the runs of a task by a "
         "two-level bootstrap, of statistics over tasks by one stratified by task "
         f"({REPETITIONS} repetitions). IQM: interquartile mean over all runs. "
         f'"Best": the checkpoint of {settings["checkpoints"]} that was best on '
-        f"{settings['validation_episodes']} other episodes. Illegal: actions on masked tiles. "
-        "Training: CPU time of one run. `pmoss validate` replays the rows.",
+        f"{settings['validation_episodes']} other episodes. "
+        f"Illegal: actions on masked {_choices(summary)}. Training: CPU time of one run. "
+        "`pmoss validate` replays the rows.",
     ]
     for track, found in summary["tracks"].items():
         seeds = len({c["seed"] for c in summary["cells"].values() if c["track"] == track})
-        told = f"{TRACKS[track].description} {seeds} training seeds a task."
+        told = f"{load_track(track).description} {seeds} training seeds a task."
         lines += ["", f"## Track {track}", "", told, ""]
         lines += _track(summary, track, found)
     if summary["left_out"]:
@@ -138,16 +135,37 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _domains(summary: Mapping[str, Any]) -> list[Domain]:
+    """Those of the tracks of a summary."""
+    return [find_domain(n) for n in dict.fromkeys(load_track(t).domain for t in summary["tracks"])]
+
+
+def _scales(summary: Mapping[str, Any]) -> str:
+    """What scores 0 and 100, domain by domain if there are several."""
+    settings, domains = summary["settings"], _domains(summary)
+    scales = [
+        domain.scale(settings["search_budget"], settings["random_schedules"]) for domain in domains
+    ]
+    if len(scales) == 1:
+        return scales[0]
+    named = zip(domains, scales, strict=True)
+    return "; ".join(f"of {domain.name} {scale}" for domain, scale in named)
+
+
+def _choices(summary: Mapping[str, Any]) -> str:
+    return " or ".join(dict.fromkeys(domain.choices for domain in _domains(summary)))
+
+
 def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> list[str]:
     cells = [cell for cell in summary["cells"].values() if cell["track"] == track]
-    tasks = list(found["tasks"])
+    tasks, domain = list(found["tasks"]), find_domain(load_track(track).domain)
     columns = ["policy", "knows", "IQM", "best", "median", "mean", *tasks]
     columns += ["illegal", "training s", "ms / decision", "command"]
     lines = [markdown_row(columns), markdown_row(["---"] * len(columns))]
     agents = list(dict.fromkeys(c["agent"] for c in cells if has_learned(c)))
     played = {name for task in tasks for name in found["tasks"][task]}
     others = dict.fromkeys(p for c in cells if not has_learned(c) for p in c["policies"])
-    opponents = [*(name for name in opponent_names() if name in others), *others]
+    opponents = [*(name for name in domain.opponents() if name in others), *others]
     names = [name for name in dict.fromkeys((*opponents, *agents)) if name in played]
     for name in sorted(names, key=lambda name: -_rank(found, name)):
         of_tasks = [found["tasks"][task].get(name) for task in tasks]
@@ -159,7 +177,7 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
             markdown_row(
                 [
                     f"**{name}**" if name in agents else name,
-                    _knows(name, mine, summary["settings"]),
+                    _knows(domain, name, mine, summary["settings"]),
                     *(_interval(d.get("iqm")) for d in (overall, best)),
                     *(_interval(overall.get(statistic)) for statistic in ("median", "mean")),
                     *(_task_score(s) for s in of_tasks),
@@ -170,14 +188,14 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
                 ]
             )
         )
-    shared = shared_means(cells, tasks)
-    lines += ["", *_verdicts(found, agents)]
+    shared = shared_means(domain, cells, tasks)
+    lines += ["", *_verdicts(domain, found, agents)]
     absent = {reason for c in cells for reason in c.get("absent", {}).values()}
     lines += [f"- absent: {reason}" for reason in sorted(absent)]
     for agent in agents:
         refusals = {c["refused"] for c in cells if c["agent"] == agent and "refused" in c}
         lines += [f"- {agent} refused: {reason}" for reason in sorted(refusals)]
-    lines += _ratios(found, agents, shared)
+    lines += _ratios(domain, found, agents, shared)
     if any("curve" in cell for cell in cells):
         shown = curves_of(summary["cells"].values(), track)
         if shown != track:
@@ -193,16 +211,20 @@ def _rank(found: Mapping[str, Any], name: str) -> float:
     return -math.inf
 
 
-def _knows(name: str, cells: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
+def _knows(
+    domain: Domain, name: str, cells: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> str:
     """What a policy may use: an equal budget is stated where there is one."""
     if not cells:
-        if not is_opponent(name):
-            return ""  # of a package that is not installed here
+        if name not in domain.opponents():
+            return ""  # it learns nothing, or is of a package that is not installed here
         budget = f", {settings['search_budget']} evaluations per episode"
-        return knowledge_of(name) + budget * has_budget(name)
+        return domain.knows(name) + budget * domain.takes_budget(name)
     source = cells[0]["training"]["source"]
     if "steps" in source:
         return f"{source['steps']} steps of the environment"
+    if "updates" in source:
+        return f"{source['updates']} updates by playing"
     return f"{source['episodes']} logged episodes"
 
 
@@ -226,13 +248,13 @@ def _task_score(summary: Mapping[str, Any] | None) -> str:
 
 
 def shared_means(
-    cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]
+    domain: Domain, cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]
 ) -> dict[str, dict[str, tuple[float, float]]]:
     """Mean throughput and score, by task, of the paper's schedules whose workers share slices."""
     opponents = [cell for cell in cells if "shared" in cell]
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for task in tasks:
-        for name in SHARED_BASELINES:
+        for name in domain.unplaced:
             episodes = [
                 e for c in opponents if c["task"] == task for e in c["shared"].get(name, ())
             ]
@@ -243,18 +265,19 @@ def shared_means(
     return found
 
 
-def _verdicts(found: Mapping[str, Any], agents: Sequence[str]) -> list[str]:
-    """Of each task: the best learned agent beside the best simple schedule."""
+def _verdicts(domain: Domain, found: Mapping[str, Any], agents: Sequence[str]) -> list[str]:
+    """Of each task: the best learned agent beside the best simple policy."""
     lines = []
+    what = domain.outcome_name.removeprefix("final ").removesuffix(", negated")
     for task, policies in found["tasks"].items():
-        best, rule = _best(policies, agents), _best(policies, SIMPLE)
+        best, rule = _best(policies, agents), _best(policies, domain.simple)
         if best is None or rule is None:
             continue
         words = "above" if best["score"] > rule["score"] else "BELOW"
         lines.append(
             f"- {task}: best learned {best['policy']} {best['score']:.1f}, {words} the best "
-            f"simple schedule {rule['policy']} {rule['score']:.1f}; "
-            f"{best['throughput'] / rule['throughput']:.2f} times its throughput"
+            f"simple {domain.kind} {rule['policy']} {rule['score']:.1f}; "
+            f"{best['throughput'] / rule['throughput']:.2f} times its {what}"
         )
     return lines
 
@@ -266,6 +289,7 @@ def _best(policies: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any
 
 
 def _ratios(
+    domain: Domain,
     found: Mapping[str, Any],
     agents: Sequence[str],
     shared: Mapping[str, Mapping[str, tuple[float, float]]],
@@ -275,14 +299,14 @@ def _ratios(
     They are measured, not placed: no actions lead to them. What search reaches over the best of
     them is what the machine allows.
     """
-    names = [name for name in SHARED_BASELINES if any(name in of for of in shared.values())]
-    columns = ["task", "best learned", "Mq/s", *(f"over {name}" for name in names)]
+    names = [name for name in domain.unplaced if any(name in of for of in shared.values())]
+    columns = ["task", "best learned", domain.unit, *(f"over {name}" for name in names)]
     columns += ["mean of these", "over the best of them", "local-search over the best of them"]
     columns.append("over the best simple schedule")
     rows = []
     for task, of_task in shared.items():
         policies = found["tasks"][task]
-        best, rule = _best(policies, agents), _best(policies, SIMPLE)
+        best, rule = _best(policies, agents), _best(policies, domain.simple)
         if best is None or rule is None:
             continue
         mine = best["throughput"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.evaluation import (
-    DEFAULT_ENV,
     EpisodeResult,
     Evaluation,
     read_results,
@@ -17,6 +16,7 @@ from pmoss_benchmarks.evaluation import (
 from pmoss_benchmarks.offline.opponents import OPPONENTS, split_cell
 from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, digest
 from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import load_task
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError
@@ -112,9 +112,14 @@ def write_rows(
 ) -> None:
     """Writes one result file per track and task."""
     for (track, task), of_task in rows.items():
-        env = load_track(track).evaluation_env(load_task(task).env)
+        known = load_task(task)
+        env = load_track(track).evaluation_env(known)
         assert env is not None
         evaluation = Evaluation(
-            DEFAULT_ENV, env, settings["search_budget"], settings["random_schedules"], of_task
+            find_domain(known.domain).env_id,
+            env,
+            settings["search_budget"],
+            settings["random_schedules"],
+            of_task,
         )
         write_results(rows_path(out, track, task), evaluation)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pmoss_datasets.domain import domain_names, find_domain
+from pmoss_datasets.schema import FIRST_DOMAIN
+from pmoss_datasets.suite import Task
 from pmoss_env.errors import UnknownNameError
 
 #: For each workload, one with another mix of operations.
@@ -33,6 +36,7 @@ class Track:
         workloads: for each workload of a task, that of the evaluation; tasks with others have no
             such track.
         machines: likewise the machine of the evaluation; agents meet it padded and masked.
+        domain: whose tasks it varies; those of others have no such track.
     """
 
     name: str
@@ -41,17 +45,31 @@ class Track:
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     workloads: Mapping[str, str] | None = None
     machines: Mapping[str, str] | None = None
+    domain: str = FIRST_DOMAIN
+
+    @property
+    def of_agents(self) -> str:
+        """The track whose agents it evaluates: those that differ in the evaluation share them."""
+        if self.training or self.domain != FIRST_DOMAIN:
+            return self.name
+        return "same-task"
 
     def training_env(self, env: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments of the environment that agents of a task learn about."""
         return {**env, **self.training}
 
-    def evaluation_env(self, env: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Arguments of the environment that they are evaluated in; None: no such track.
+    def evaluation_env(self, task: Task) -> dict[str, Any] | None:
+        """Arguments of the environment that agents of a task are evaluated in.
 
         Args:
-            env: of the task.
+            task: which the track varies.
+
+        Returns:
+            None: the task has no such track.
         """
+        if task.domain != self.domain:
+            return None
+        env = task.env
         changes = dict(self.evaluation)
         for key, others in (("workload", self.workloads), ("machine", self.machines)):
             if others is not None:
@@ -116,7 +134,20 @@ TRACKS: Mapping[str, Track] = {
 
 
 def load_track(name: str) -> Track:
-    """A track by its name; UnknownNameError if there is none."""
-    if name not in TRACKS:
-        raise UnknownNameError("track", name, TRACKS)
-    return TRACKS[name]
+    """A track by its name: one of TRACKS, or the plain one of a domain, by the domain's name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name in TRACKS:
+        return TRACKS[name]
+    plain = [domain for domain in domain_names() if domain != FIRST_DOMAIN]
+    if name not in plain:
+        raise UnknownNameError("track", name, [*TRACKS, *plain])
+    told = f"{TRACKS['same-task'].description} Environment: {find_domain(name).env_id}."
+    return Track(name, told, domain=name)
+
+
+def track_place(name: str) -> tuple[int, str]:
+    """Where a track stands among others: TRACKS in their order, then those of domains."""
+    return (list(TRACKS).index(name) if name in TRACKS else len(TRACKS)), name

@@ -25,13 +25,15 @@ class Trained:
 
     Attributes:
         folder: holds them.
+        agent: its name, or ``module:Class``.
         updates: of each checkpoint, ascending; the last one is the end of training.
         seconds: CPU time of training, without what saving took.
         metrics: of the last update.
-        source: the data: their id and checksum, or the environment and its steps.
+        source: the data: their id and checksum, or the environment and its steps or updates.
     """
 
     folder: Path
+    agent: str
     updates: tuple[int, ...]
     seconds: float
     metrics: Mapping[str, float]
@@ -41,7 +43,7 @@ class Trained:
         """The agent as it was at a checkpoint, by its place in ``updates``."""
         path = self.folder / f"{number}.safetensors"
         # What an earlier version trained was kept in .npz files.
-        return pmoss_agents.load(path if path.exists() else path.with_suffix(".npz"))
+        return pmoss_agents.load(path if path.exists() else path.with_suffix(".npz"), self.agent)
 
 
 def trained(
@@ -49,7 +51,7 @@ def trained(
     agent: str,
     config: Mapping[str, Any],
     *,
-    dataset: Path,
+    dataset: Path | None,
     env: Mapping[str, Any],
     checkpoints: int,
 ) -> Trained:
@@ -57,9 +59,9 @@ def trained(
 
     Args:
         folder: of this agent, config and data alone.
-        agent: its name.
+        agent: its name, or ``module:Class``.
         config: all of it, the seed too.
-        dataset: of an agent that learns offline.
+        dataset: of an agent that learns offline; else None.
         env: arguments of the environment, for an agent that learns online.
         checkpoints: how many to keep, evenly spaced.
 
@@ -70,14 +72,14 @@ def trained(
         with whole_folder(folder) as temporary:
             _train(temporary, agent, config, dataset, env, checkpoints)
     facts = read_json(folder / _FACTS)
-    return Trained(folder, tuple(facts.pop("updates")), **facts)
+    return Trained(folder, agent, tuple(facts.pop("updates")), **facts)
 
 
 def _train(
     folder: Path,
     name: str,
     config: Mapping[str, Any],
-    dataset: Path,
+    dataset: Path | None,
     env: Mapping[str, Any],
     checkpoints: int,
 ) -> None:
@@ -98,9 +100,11 @@ def _train(
     began = time.process_time()
     if isinstance(agent, OnlineAgent):
         metrics = agent.fit(env, progress=keep)
-        source: dict[str, Any] = {"env": dict(env), "steps": int(metrics["steps"])}
+        # Some count what they played, all count what they learned.
+        counted = {"steps": int(metrics["steps"])} if "steps" in metrics else {}
+        source: dict[str, Any] = {"env": dict(env), **(counted or {"updates": agent.updates})}
     else:
-        assert isinstance(agent, OfflineAgent)
+        assert isinstance(agent, OfflineAgent) and dataset is not None
         data = open_dataset(dataset)
         metrics = agent.fit(data, progress=keep)
         source = {"id": data.metadata.id, "checksum": data.checksum, "episodes": len(data)}

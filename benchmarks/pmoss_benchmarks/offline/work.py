@@ -1,14 +1,13 @@
-"""Doing one cell: train an agent, choose its best checkpoint, let it place what nobody placed."""
+"""Doing one cell: train an agent, choose its best checkpoint, let it play what nobody played."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pmoss_agents.spatial.padded import PaddedAgent
+import pmoss_agents
+from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
@@ -18,15 +17,11 @@ from pmoss_benchmarks.offline.plan import (
     Plan,
     config_of,
 )
-from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_benchmarks.offline.tracks import Track, load_track
 from pmoss_benchmarks.offline.training import trained
+from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.interfaces import score_of
-from pmoss_datasets.policies import SchedulePolicy
-from pmoss_datasets.spatial.scoring import SpatialJudge
 from pmoss_datasets.suite import load_task
-from pmoss_env.baselines import SHARED_BASELINES, asks, has_budget, make_baseline
-from pmoss_env.baselines.exact import MOST_SCHEDULES
-from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 
 
@@ -55,51 +50,49 @@ class OfflineWork:
     def __call__(self, cell: OfflineCell) -> dict[str, Any]:
         """The result of a cell as plain JSON.
 
-        ``rows`` holds the rows of the evaluation. An opponent whose workers share slices has
-        ``shared`` instead, throughputs and scores: no actions lead to its schedules. One that
-        cannot play has ``absent``, by its name the reason. An agent has ``training`` and ``curve``,
-        updates and validation score of each checkpoint; one that refuses the task or its data has
-        ``refused`` alone.
+        ``rows`` holds the rows of the evaluation. An opponent to which no actions lead has
+        ``shared`` instead, outcomes and scores. One that cannot play has ``absent``, by its name
+        the reason. An agent has ``training`` and ``curve``, updates and validation score of each
+        checkpoint; one that learns nothing has rows alone. One that refuses the task or its data
+        has ``refused`` alone.
         """
-        if cell.agent in SHARED_BASELINES:
-            return {"rows": [], "shared": {cell.agent: self._shared(cell)}}
-        if is_opponent(cell.agent):
-            return self._opponent(cell)
+        domain = find_domain(load_task(cell.task).domain)
+        if cell.agent in domain.unplaced:
+            return {"rows": [], "shared": {cell.agent: self._shared(cell, domain)}}
+        if is_opponent(cell.agent, cell.task):
+            return self._opponent(cell, domain)
         try:
             return self._learned(cell)
         except (CheckpointError, DatasetError, UnsupportedError) as error:
             # Results are shared: where the data lie here is nobody's business.
-            reason = str(error).replace(f"{self._datasets[cell.track, cell.task]}: ", "")
-            return {"refused": reason, "rows": []}
+            path = self._datasets.get((cell.track, cell.task))
+            return {"refused": str(error).replace(f"{path}: ", ""), "rows": []}
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _opponent(self, cell: OfflineCell) -> dict[str, Any]:
+    def _opponent(self, cell: OfflineCell, domain: Domain) -> dict[str, Any]:
         """The rows of an opponent; none, and why, if it cannot play."""
-        searches = has_budget(cell.agent)
-        baseline = make_baseline(cell.agent, budget=self._plan.search_budget if searches else None)
-        env = SpatialSchedulingEnv(**self._env(cell))
+        budget = self._plan.search_budget
+        env = domain.make_env(self._env(cell))
         try:
             env.reset(seed=0)
-            if cell.agent == "exact" and env.machine.workers.size**env.slices > MOST_SCHEDULES:
-                return {"rows": []}
-            if not asks(baseline):
-                baseline(env.context(np.random.default_rng(0)))
-        except UnsupportedError as error:
-            return {"rows": [], "absent": {cell.agent: str(error)}}
+            absence = domain.absence(env, cell.agent, budget)
         finally:
             env.close()
-        policies = {cell.agent: SchedulePolicy(baseline)}
-        return {"rows": self._rows(cell, policies, EVALUATION_SEED)}
+        if absence is not None:
+            return {"rows": [], **({"absent": {cell.agent: absence}} if absence else {})}
+        searches = domain.takes_budget(cell.agent)
+        policy = domain.policy(cell.agent, budget=budget if searches else None)
+        return {"rows": self._rows(cell, {cell.agent: policy}, EVALUATION_SEED)}
 
-    def _shared(self, cell: OfflineCell) -> list[list[float | None]]:
-        """Throughput (Mq/s) and score of a schedule that can be measured only, per episode."""
+    def _shared(self, cell: OfflineCell, domain: Domain) -> list[list[float | None]]:
+        """Outcome and score of what can be measured only, per episode."""
         plan = self._plan
         known = self._known(cell)
         found: list[list[float | None]] = []
-        env = SpatialSchedulingEnv(**self._env(cell))
-        judge = SpatialJudge(env)
+        env = domain.make_env(self._env(cell))
+        judge = domain.judge(env)
         for episode in range(plan.episodes):
             env_seed = episode_seed(EVALUATION_SEED + cell.seed, episode)
             env.reset(seed=env_seed)
@@ -108,12 +101,8 @@ class OfflineWork:
                 known[env_seed] = judge.reference(
                     env_seed, plan.search_budget, plan.random_schedules
                 )
-            backend = env.session.new_backend()
-            context = env.context(np.random.default_rng((env_seed, 2)))
-            schedule = make_baseline(cell.agent, shared=True)(context)
-            throughput = backend.measure(schedule, seed=0).throughput
-            found.append([throughput, score_of(throughput, *known[env_seed])])
-            backend.close()
+            outcome = domain.measure_unplaced(env, judge, cell.agent, env_seed)
+            found.append([outcome, score_of(outcome, *known[env_seed])])
         judge.close()
         env.close()
         return found
@@ -123,36 +112,36 @@ class OfflineWork:
         return self._references.setdefault(f"{cell.track}/{cell.task}", {})
 
     def _env(self, cell: OfflineCell) -> dict[str, Any]:
-        env = load_track(cell.track).evaluation_env(load_task(cell.task).env)
+        env = load_track(cell.track).evaluation_env(load_task(cell.task))
         assert env is not None
         return env
 
     def _learned(self, cell: OfflineCell) -> dict[str, Any]:
         plan, track = self._plan, load_track(cell.track)
-        task = load_task(cell.task).env
-        # Tracks that differ in the evaluation alone share their agents.
-        of = cell.track if track.training else "same-task"
+        config = config_of(plan, cell.agent, cell.task)
+        of = agent_class(cell.agent)
+        # Where chance has no part in learning, runs differ in their episodes alone.
+        seeded = any(field.name == "seed" for field in fields(of.Config))
+        own = {**config, "seed": cell.seed} if seeded else config
+        if of.learns == "nothing":
+            policies: dict[str, Any] = {cell.agent: pmoss_agents.make(cell.agent, **own)}
+            return {"rows": self._rows(cell, self._on(track, policies), EVALUATION_SEED)}
         run = trained(
-            self._agents / of / cell.task / f"{cell.agent}-{cell.seed}-{cell.config}",
+            self._agents / track.of_agents / cell.task / f"{cell.agent}-{cell.seed}-{cell.config}",
             cell.agent,
-            {**config_of(plan, cell.agent, cell.task), "seed": cell.seed},
-            dataset=self._datasets[cell.track, cell.task],
-            env=track.training_env(task),
+            own,
+            dataset=self._datasets.get((cell.track, cell.task)),
+            env=track.training_env(load_task(cell.task).env),
             checkpoints=plan.checkpoints,
         )
         numbers = range(len(run.updates))
         scores = self._validation(cell, {str(i): run.load(i) for i in numbers})
         # Of equal ones the later.
         best = max(numbers, key=lambda i: (scores[i], i))
-        policies: dict[str, Any] = {cell.agent: run.load(numbers[-1])}
+        policies = {cell.agent: run.load(numbers[-1])}
         if best != numbers[-1]:
             policies[best_name(cell.agent)] = run.load(best)
-        if track.machines is not None:
-            policies = {
-                name: agent if agent.any_machine else PaddedAgent(agent)
-                for name, agent in policies.items()
-            }
-        rows = self._rows(cell, policies, EVALUATION_SEED)
+        rows = self._rows(cell, self._on(track, policies), EVALUATION_SEED)
         if best == numbers[-1]:
             rows += [{**row, "policy": best_name(cell.agent)} for row in rows]
         return {
@@ -161,19 +150,25 @@ class OfflineWork:
                 "updates": run.updates[-1],
                 "metrics": dict(run.metrics),
                 "source": dict(run.source),
-                "config": config_of(plan, cell.agent, cell.task),
+                "config": config,
             },
             "curve": [[run.updates[i], scores[i]] for i in numbers],
             "best": run.updates[best],
             "rows": rows,
         }
 
+    def _on(self, track: Track, agents: dict[str, Any]) -> dict[str, Any]:
+        """Agents as they meet the worlds of a track."""
+        if track.machines is None:
+            return agents
+        return {name: agent.padded() for name, agent in agents.items()}
+
     def _validation(self, cell: OfflineCell, policies: dict[str, Any]) -> list[float]:
         """Mean score of each checkpoint on episodes that are not those of the evaluation.
 
         They are of the world that the agent was trained for: the other one is not known to it.
         """
-        same = replace(cell, track=cell.track if load_track(cell.track).training else "same-task")
+        same = replace(cell, track=load_track(cell.track).of_agents)
         rows = self._rows(same, policies, VALIDATION_SEED, self._plan.validation_episodes)
         return [_mean([r["score"] for r in rows if r["policy"] == name]) for name in policies]
 
@@ -189,6 +184,7 @@ class OfflineWork:
             search_budget=plan.search_budget,
             random_schedules=plan.random_schedules,
             references=self._known(cell),
+            env_id=find_domain(load_task(cell.task).domain).env_id,
         )
         return [asdict(row) for row in found.rows]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.offline.report import SIMPLE, shared_means
+from pmoss_benchmarks.offline.report import shared_means
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
+from pmoss_datasets.spatial.domain import SPATIAL
 
 #: Policies of the table of tracks, and learned ones of the table of tasks.
 _BESIDE = ("decision-transformer", "percentile-bc", "best-fit", "lpt", "random")
@@ -41,7 +42,7 @@ def verdicts(stored: Stored) -> str:
     rows = []
     for task, found in tasks.items():
         best = _best(found, agents)
-        simple = _best(found, SIMPLE)
+        simple = _best(found, SPATIAL.simple)
         rows.append(
             (
                 task,
@@ -75,7 +76,7 @@ def standard(stored: Stored) -> str:
     names = (*_LEARNED, "best-fit", *PLACED, "lpt")
     rows, above, alone, gains = [], [0, 0], [0, 0], []
     for task, found in tasks.items():
-        learned, simple = _best(found, _LEARNED), _best(found, SIMPLE)
+        learned, simple = _best(found, _LEARNED), _best(found, SPATIAL.simple)
         ratio = learned["throughput"] / simple["throughput"]
         beside = task.endswith(("-all", "-busy-core", "-cache-thrash", "-memory-stream"))
         count = above if beside else alone
@@ -152,7 +153,7 @@ def _ratios(
 ) -> tuple[dict[str, dict[str, float]], list[str]]:
     found = summary["tracks"][track]["tasks"]
     cells = [cell for cell in summary["cells"].values() if cell["track"] == track]
-    shared = shared_means(cells, list(found))
+    shared = shared_means(SPATIAL, cells, list(found))
     ratios: dict[str, dict[str, float]] = {}
     over = []
     for machine in _MACHINES:

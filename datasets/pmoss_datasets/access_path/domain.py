@@ -48,6 +48,12 @@ class AccessPathDomain(StepDomain):
     }
     #: What the oracle sees is in no observation; what it chooses is certain all the same.
     good = ("oracle",)
+    known: ClassVar[Mapping[str, str]] = {
+        "always-cpu": "nothing",
+        "always-offload": "nothing",
+        "oracle": "what each path will take",
+    }
+    simple = ("random", "always-cpu", "always-offload")
     infos = ("run_time_us", "correct")
     on_machine = True
     outcome_name = "time of all scans, negated"

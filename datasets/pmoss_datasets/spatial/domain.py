@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
+import numpy as np
+
 from pmoss_datasets.domain import Companion, Domain, Rollout
+from pmoss_datasets.interfaces import Restored
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played
-from pmoss_datasets.spatial import card, scoring
+from pmoss_datasets.spatial import card, rollouts, scoring
 from pmoss_datasets.spatial.counter_columns import in_todays_columns
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
 from pmoss_datasets.spatial.playing import DETERMINISTIC, ENV_ID, SEARCH, SpatialPlayer
@@ -26,9 +31,18 @@ from pmoss_datasets.spatial.schema import (
 from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
 from pmoss_datasets.storage import Dataset
 from pmoss_env.backends import backend_class
-from pmoss_env.baselines import SEARCHES, baseline_names, has_budget, make_baseline
+from pmoss_env.baselines import (
+    SEARCHES,
+    SHARED_BASELINES,
+    asks,
+    baseline_names,
+    has_budget,
+    knowledge_of,
+    make_baseline,
+)
+from pmoss_env.baselines.exact import MOST_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 
@@ -62,6 +76,15 @@ class SpatialDomain(Domain):
     ragged = "K"
     fitting = (*Domain.fitting, "machine", "slices", "counter_names", "offcore_names")
     presets = Path(__file__).parent / "presets"
+    compared = ("random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search")
+    simple = ("grouped", "spread", "mixed", "random", "lpt")
+    #: Workers share slices there.
+    unplaced = tuple(SHARED_BASELINES)
+    choices = "tiles"
+    kind = "schedule"
+    offers = frozenset({"undoing", "schedules"})
+    rolled_out = ("lpt",)
+    here: Mapping[str, Any] = MappingProxyType({"backend": "hardware", "machine": "host"})
     usual: Mapping[str, Any] = {
         "machine": "skylake-x-8n",
         "index": "btree",
@@ -244,6 +267,43 @@ class SpatialDomain(Domain):
         """What a reference score is, in words."""
         return card.reference_text(name, score)
 
+    def opponents(self) -> tuple[str, ...]:
+        """The baselines that place slices: ours first, then those of other packages."""
+        return tuple(name for name in self.policies() if name != "incumbent")
+
+    def knows(self, name: str) -> str:
+        """What a baseline may use, in words."""
+        return knowledge_of(name)
+
+    def scale(self, budget: int, draws: int) -> str:
+        """What scores 0 and 100, in words."""
+        return (
+            f"0 is the mean of {draws} random schedules of each episode, 100 the best that local "
+            f"search with {budget} evaluations of the model finds"
+        )
+
+    def absence(self, env: SpatialSchedulingEnv, name: str, budget: int) -> str | None:
+        """What a baseline lacks here; nothing of "exact" where it would take too long."""
+        if name == "exact" and env.machine.workers.size**env.slices > MOST_SCHEDULES:
+            return ""
+        baseline = make_baseline(name, budget=budget if has_budget(name) else None)
+        if not asks(baseline):
+            try:
+                baseline(env.context(np.random.default_rng(0)))
+            except UnsupportedError as error:
+                return str(error)
+        return None
+
+    def measure_unplaced(
+        self, env: SpatialSchedulingEnv, judge: Any, name: str, seed: int
+    ) -> float:
+        """Throughput of a schedule whose workers share slices, Mq/s."""
+        with closing(env.session.new_backend()) as backend:
+            schedule = make_baseline(name, shared=True)(
+                env.context(np.random.default_rng((seed, 2)))
+            )
+            return float(backend.measure(schedule, seed=0).throughput)
+
     def judge(self, env: SpatialSchedulingEnv) -> scoring.SpatialJudge:
         """Random legal schedules score 0, searched ones 100."""
         return scoring.SpatialJudge(env)
@@ -257,6 +317,36 @@ class SpatialDomain(Domain):
     def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
         """Plays recorded actions again."""
         return scoring.rerun(env, seed, actions)
+
+    def rollout_arguments(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """On hardware the index may grow a hundredfold, unless the backend's options say else."""
+        return rollouts.arguments(kwargs)
+
+    def companion(self, env: SpatialSchedulingEnv) -> scoring.Searcher:
+        """A backend for baselines that search."""
+        return scoring.Searcher(env)
+
+    def watch(
+        self, env: SpatialSchedulingEnv, told: Callable[[dict[str, Any]], None] | None
+    ) -> None:
+        """Tells every sweeping round of the hardware backend."""
+        env.session.watch(told)
+
+    def told(self, env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
+        """Throughputs, latencies and schedules before and after."""
+        return rollouts.told(env, played)
+
+    def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
+        """Throughputs of the incumbent and of the policy's schedule, Mq/s."""
+        return float(row["incumbent_mq_per_s"]), float(row["final_mq_per_s"])
+
+    def row_in_words(self, row: Mapping[str, Any]) -> str:
+        """Before, after, and what undoing found."""
+        return rollouts.in_words(row)
+
+    def restore(self, env: SpatialSchedulingEnv) -> Restored:
+        """Puts the incumbent back and looks whether all is as it was."""
+        return rollouts.restore(env)
 
 
 SPATIAL = SpatialDomain()

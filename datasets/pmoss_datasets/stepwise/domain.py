@@ -47,6 +47,7 @@ class StepDomain(Domain):
         infos: entries of info that datasets keep, as numbers.
         on_machine: whether the argument ``machine`` names a machine of ``pmoss_env.machines``.
         repeatable: whether seed and actions give the same episode again.
+        known: what rules may use, in words, where that is not the observation.
     """
 
     rules: ClassVar[Mapping[str, Rule]]
@@ -56,6 +57,7 @@ class StepDomain(Domain):
     infos: tuple[str, ...] = ()
     on_machine = False
     repeatable = True
+    known: ClassVar[Mapping[str, str]] = {}
 
     metadata = StepMetadata
     rewards = ("environment",)
@@ -259,6 +261,24 @@ class StepDomain(Domain):
         }
 
     # Evaluation.
+
+    @property
+    def simple(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The policy that scores 0, and "random"."""
+        return tuple(dict.fromkeys((self.zero, "random")))
+
+    def opponents(self) -> tuple[str, ...]:
+        """All its rules."""
+        return self.policies()
+
+    def knows(self, name: str) -> str:
+        """What a rule may use, in words."""
+        return "nothing" if name == "random" else self.known.get(name, "the observation")
+
+    def scale(self, budget: int, draws: int) -> str:
+        """What scores 0 and 100, in words."""
+        times = "" if self.zero in self.deterministic else f"the mean of {draws} times "
+        return f"0 is {times}{self.zero} in each episode, 100 the best of {', '.join(self._good)}"
 
     def reference_rollouts(self, env: Any, seed: int, draws: int) -> tuple[Rollout, Rollout]:
         """The mean of what scores 0, and the best of what scores 100, in one episode.

@@ -17,7 +17,7 @@ from pmoss_benchmarks.offline.opponents import OPPONENTS
 from pmoss_benchmarks.offline.plan import cells_of, is_current, usable_agents
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
-from pmoss_datasets.suite import SHIPPED_ROOT, TOY
+from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines.catalog import PRESETS
 
@@ -177,8 +177,8 @@ def test_on_an_unseen_machine_agents_play_padded(
 
 def test_tasks_without_another_machine_have_no_such_track() -> None:
     track = TRACKS["unseen-machine"]
-    assert track.evaluation_env({"machine": "toy", "slices": 8}) is None
-    assert track.evaluation_env({"machine": "milan-nps4"}) == {"machine": "rome-7302"}
+    assert track.evaluation_env(Task("t", {"machine": "toy", "slices": 8})) is None
+    assert track.evaluation_env(Task("t", {"machine": "milan-nps4"})) == {"machine": "rome-7302"}
     assert track.training_env({"machine": "milan-nps4"}) == {"machine": "milan-nps4"}
 
 

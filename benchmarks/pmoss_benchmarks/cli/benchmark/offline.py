@@ -15,7 +15,8 @@ def offline(
     suite: Annotated[
         str,
         typer.Option(
-            help="core (an hour on two cores), machines (the paper's five), standard or quick."
+            help="core (an hour on two cores), machines (the paper's five), standard, quick, or "
+            "sisters (threads and access paths); or a domain's name, for all its tasks."
         ),
     ] = "core",
     task: Annotated[
@@ -27,17 +28,17 @@ def offline(
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(help="Agent, or opponents (all that do not learn); repeatable; default: all."),
+        typer.Option(
+            help="A name from `pmoss agents`, module:Class of your own, or opponents (all that do "
+            "not learn); repeatable; default: all that are registered."
+        ),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(help="Runs per agent and task; default: the suite's.", min=1)
     ] = None,
     processes: Annotated[
-        int | None,
-        typer.Option(
-            "--processes", "-j", help="Cells at a time; default: 1 here, all CPUs with ray (0)."
-        ),
-    ] = None,
+        int, typer.Option("--processes", "-j", help="Cells at a time; with ray 0: all CPUs.")
+    ] = 1,
     executor: Annotated[str, typer.Option(help="processes, or ray for a cluster.")] = "processes",
     ray_address: Annotated[
         str | None, typer.Option(help="Of the Ray cluster; none: start one here.")
@@ -56,24 +57,22 @@ def offline(
     a command with other agents, tasks or tracks adds to it. README.md there has the tables.
 
     Example: pmoss benchmark offline --suite quick --agent opponents --agent decision-transformer
+    Example: pmoss benchmark offline --suite threads --agent opponents --agent my_agent:Mine
     """
-    from pmoss_benchmarks.offline import SUITES, run_offline
+    from pmoss_benchmarks.offline import load_suite, run_offline
     from pmoss_datasets.catalog import default_root
-    from pmoss_datasets.executors import at_once
-    from pmoss_env.errors import UnknownNameError
 
-    if suite not in SUITES:
-        raise UnknownNameError("suite", suite, SUITES)
+    plan = load_suite(suite).part(task, track, seeds)
     folder = out or Path("runs/offline") / suite
     check_output(folder, folder=True)
     with Stages() as progress:
         summary = run_offline(
-            SUITES[suite].part(task, track, seeds),
+            plan,
             folder,
             data or default_root(),
             agents=agent,
             executor=executor,
-            processes=at_once(processes, executor),
+            processes=processes,
             address=ray_address,
             progress=progress,
         )

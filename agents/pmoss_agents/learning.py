@@ -1,0 +1,173 @@
+"""Training as a user asks for it: an agent, and data or an environment, of any domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pmoss_agents
+from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
+from pmoss_agents.configs import has_config, read_config, task_name
+from pmoss_agents.registry import agent_class, listings, registered_class
+from pmoss_agents.trainer import Progress
+from pmoss_datasets import Recipe, find_domain
+from pmoss_datasets.catalog import load_data
+from pmoss_datasets.schema import FIRST_DOMAIN
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+#: The agents that learn where none is named, of a domain that has several.
+_USUAL = ("decision-transformer", "linear-cost", "threads-hybrid")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What an agent learns from.
+
+    Attributes:
+        domain: whose agents can.
+        data: a dataset, or other data of the domain; None to learn by playing.
+        env: arguments of the environment to play in.
+    """
+
+    domain: str
+    data: Any = None
+    env: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """The task's name, by which configs are chosen."""
+        if self.data is not None:
+            return task_name(self.data.id)
+        return Recipe(env=self.env, domain=self.domain).task
+
+    @property
+    def learns(self) -> str:
+        """How agents learn from it: "offline" or "online"."""
+        return "online" if self.data is None else "offline"
+
+
+def find_lesson(
+    dataset: str | Path | None,
+    env: Mapping[str, Any],
+    *,
+    domain: str | None = None,
+    agent: str | None = None,
+    config: str | None = None,
+) -> Lesson:
+    """What to learn from. The domain is that of the data, of the agent, or the first one.
+
+    Args:
+        dataset: folder or id of the data; None to learn by playing.
+        env: arguments of the environment to play in.
+        domain: name of the domain, where it is named.
+        agent: as of new_agent().
+        config: likewise.
+
+    Raises:
+        DescriptionError: data of another domain than the one named.
+        UnknownNameError: no such dataset, domain or agent.
+        DatasetError: damaged data.
+    """
+    if dataset is not None:
+        found, data = load_data(dataset)
+        if domain not in (None, found.name):
+            raise DescriptionError(f"{dataset}: is of the domain {found.name}, not of {domain}")
+        return Lesson(found.name, data)
+    of_agent = _class_of(agent, config).domain if agent or _named_in(config) else ""
+    return Lesson(find_domain(domain or of_agent or FIRST_DOMAIN).name, env=env)
+
+
+def new_agent(
+    lesson: Lesson, agent: str | None, config: str | None, changes: Mapping[str, Any]
+) -> Agent:
+    """An agent that is not fitted yet, with the config that is its own for this task.
+
+    Args:
+        lesson: what it is to learn from.
+        agent: a name, or ``module:Class``; None: the config's, or the usual one of the domain.
+        config: of read_config(); None: the agent's own if it has one.
+        changes: fields of the config.
+
+    Raises:
+        UnknownNameError: no such agent in the domain.
+        DescriptionError: an agent of another domain, or a domain without a usual agent.
+    """
+    name = agent or _named_in(config) or _usual(lesson)
+    # A path is imported, and what only a file names is not.
+    if (agent is None or ":" not in name) and name not in (known := _names(lesson.domain)):
+        raise UnknownNameError(f"agent of {lesson.domain}", name, known)
+    of = agent_class(name).domain
+    if of not in ("", lesson.domain):
+        raise DescriptionError(f"agent {name}: is of the domain {of}, not of {lesson.domain}")
+    if config is None and has_config(name):
+        config = name
+    return pmoss_agents.make(name, config_file=config, task=lesson.task, **changes)
+
+
+def learn(
+    agent: Agent,
+    lesson: Lesson,
+    *,
+    progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
+) -> dict[str, float]:
+    """Lets an agent learn; returns the last update's metrics.
+
+    Args:
+        agent: goes on where its checkpoint stopped.
+        lesson: what from.
+        progress: called after every update.
+        checkpoint: where to save now and then, at the end, and when interrupted.
+
+    Raises:
+        DescriptionError: the agent learns otherwise, or nothing.
+        PmossError: see OfflineAgent.fit() and OnlineAgent.fit().
+    """
+    if isinstance(agent, OnlineAgent):
+        if lesson.data is not None:
+            raise DescriptionError(
+                f"{agent.name} learns by playing: give --env in place of a dataset"
+            )
+        return agent.fit(lesson.env, progress=progress, checkpoint=checkpoint)
+    if isinstance(agent, OfflineAgent) and agent.learns == "offline":
+        if lesson.data is None:
+            raise DescriptionError(
+                f"{agent.name} learns from data: give DATASET OUT; OUT alone is for agents that "
+                "learn by playing"
+            )
+        return agent.fit(lesson.data, progress=progress, checkpoint=checkpoint)
+    raise DescriptionError(f"{agent.name} learns nothing: it can be used as it is")
+
+
+def _named_in(config: str | None) -> str | None:
+    """The agent that a config names, if there is one that names any."""
+    return None if config is None else read_config(config).get("agent")
+
+
+def _class_of(agent: str | None, config: str | None) -> type[Agent]:
+    """The class of the agent that is named; one that a file names must be registered."""
+    return agent_class(agent) if agent else registered_class(str(_named_in(config)))
+
+
+def _names(domain: str) -> list[str]:
+    """The registered agents of a domain, and those for any."""
+    return sorted(each.name for each in listings() if each.domain in ("", domain))
+
+
+def _usual(lesson: Lesson) -> str:
+    """The agent of a domain where none is named."""
+    able = [
+        each.name
+        for each in listings()
+        if each.domain == lesson.domain and each.learns == lesson.learns
+    ]
+    every = [each.name for each in listings() if each.domain == lesson.domain]
+    for chosen in (*(name for name in _USUAL if name in every), *able):
+        return chosen
+    source = "data" if lesson.learns == "offline" else "play"
+    raise DescriptionError(
+        f"no agent of {lesson.domain} that learns from {source} is installed: name one, as in "
+        "--agent module:Class"
+    )

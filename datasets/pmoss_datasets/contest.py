@@ -1,0 +1,148 @@
+"""How the policies of a domain are compared: who plays, and what scores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pmoss_datasets.interfaces import Companion, Judge, Offer, Restored, Rollout
+from pmoss_datasets.policies import Policy
+from pmoss_env.errors import UnsupportedError
+
+
+class Contest(ABC):
+    """The part of a domain that evaluations, rollouts and benchmarks work through.
+
+    Attributes:
+        compared: policies that a comparison takes where none are named; all if empty.
+        simple: policies without an idea, which a learned agent has to beat.
+        unplaced: what can be measured beside the policies, though no actions lead to it.
+        choices: what actions choose among, in a word.
+        kind: what a policy makes of an episode, in a word.
+        offers: what only some domains do; see check_offer().
+        rolled_out: policies that a rollout takes where none are named; all if empty.
+        here: arguments of the environment in which a rollout plays on this host.
+    """
+
+    compared: tuple[str, ...] = ()
+    simple: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    choices: str = "choices"
+    kind: str = "policy"
+    offers: frozenset[Offer] = frozenset()
+    rolled_out: tuple[str, ...] = ()
+    here: Mapping[str, Any] = MappingProxyType({})
+
+    @abstractmethod
+    def judge(self, env: Any) -> Judge:
+        """What scores the episodes of an environment of make_env()."""
+
+    @abstractmethod
+    def play(
+        self, env: Any, policy: Policy, seed: int, judge: Companion | None = None, **options: Any
+    ) -> Rollout:
+        """Plays one episode.
+
+        Args:
+            env: of make_env().
+            policy: it is reset first; see Policy on what else is called.
+            seed: of the environment's reset.
+            judge: of the same environment, or another companion, for policies that search.
+            **options: of the environment's reset.
+        """
+
+    @abstractmethod
+    def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
+        """Plays recorded actions again.
+
+        Raises:
+            DatasetError: they do not end the episode, or cannot be run.
+            UnsupportedError: episodes of this environment do not repeat.
+        """
+
+    @abstractmethod
+    def scale(self, budget: int, draws: int) -> str:
+        """What scores 0 and 100, in words.
+
+        Args:
+            budget: as of Judge.reference().
+            draws: likewise.
+        """
+
+    @abstractmethod
+    def opponents(self) -> tuple[str, ...]:
+        """Its policies that agents are compared with."""
+
+    def knows(self, name: str) -> str:
+        """What one of its policies may use, in words; empty if nobody says."""
+        return ""
+
+    def absence(self, env: Any, name: str, budget: int) -> str | None:
+        """Why a policy cannot play in an environment; None if it can.
+
+        Args:
+            env: in an episode.
+            name: of the policy.
+            budget: of a search.
+
+        Returns:
+            A reason, which is empty where none is worth a word.
+        """
+        return None
+
+    def measure_unplaced(self, env: Any, judge: Any, name: str, seed: int) -> float:
+        """The outcome of one of ``unplaced`` in the present episode.
+
+        Args:
+            env: of make_env(), in the episode.
+            judge: of this environment.
+            name: of ``unplaced``.
+            seed: of the environment's reset.
+
+        Raises:
+            UnsupportedError: there is no such thing in this domain.
+        """
+        raise UnsupportedError(f"{name!r}: only what actions lead to can be measured here")
+
+    # Rollouts.
+
+    def rollout_arguments(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of the environment that a rollout plays in, of those that were asked for."""
+        return dict(kwargs)
+
+    def companion(self, env: Any) -> Companion | None:
+        """What policies search on in rollouts of an environment; None where nothing searches."""
+        return None
+
+    def watch(self, env: Any, told: Callable[[dict[str, Any]], None] | None) -> None:
+        """Lets somebody be told what happens while the environment measures, if it can tell."""
+        return None
+
+    def told(self, env: Any, played: Rollout) -> dict[str, Any]:
+        """What is kept of a rollout at whose end the environment is, as plain JSON."""
+        return {
+            "start": played.start,
+            "final": played.outcome,
+            "reward": played.total,
+            "actions": list(played.actions),
+            "policy_seconds": played.seconds,
+            "illegal_actions": played.illegal_actions,
+        }
+
+    def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
+        """Outcomes before and after a rollout, of a row of told(); None: nothing ran before."""
+        return None, float(row["final"])
+
+    def row_in_words(self, row: Mapping[str, Any]) -> str:
+        """A row of told(), to be printed; ``restored`` says what undoing found."""
+        return f"{row['final']:10.3f} after {len(row['actions'])} steps"
+
+    def restore(self, env: Any) -> Restored:
+        """Puts back what ran before the episode.
+
+        Raises:
+            UnsupportedError: the domain does not offer "undoing".
+        """
+        raise UnsupportedError("undoing: nothing ran before an episode of this environment")

@@ -53,6 +53,10 @@ class PlacementError(BackendError):
     """The kernel or a container does not let this process place data, and the schedule needs it."""
 
 
+class ForkedError(PmossError, RuntimeError):
+    """An object whose threads stayed in the process that this one was forked from."""
+
+
 class UnsupportedError(BackendError):
     """A backend that cannot do what was asked, e.g. the R-tree on the analytic model."""
 

@@ -170,24 +170,25 @@ double load(std::uint64_t keys, Insert insert) {
 using Kind = pmoss::Operation::Kind;
 constexpr std::uint32_t longest_scan = 100;
 
-void execute(pmoss::BTree& tree, const pmoss::Operation& operation, Answer& answer) {
+void execute(pmoss::BTree& tree, const pmoss::EpochGuard& guard, const pmoss::Operation& operation,
+             Answer& answer) {
   switch (operation.kind) {
     case Kind::lookup: {
       std::uint64_t value = 0;
-      answer.found += tree.lookup(operation.key, value) ? 1 : 0;
+      answer.found += tree.lookup(guard, operation.key, value) ? 1 : 0;
       consume(value);
       break;
     }
     case Kind::insert:
-      tree.insert(operation.key, operation.key);
+      tree.insert(guard, operation.key, operation.key);
       break;
     case Kind::update:
-      answer.found += tree.update(operation.key, operation.key) ? 1 : 0;
+      answer.found += tree.update(guard, operation.key, operation.key) ? 1 : 0;
       break;
     case Kind::scan: {
       std::uint64_t keys[longest_scan];
       std::uint64_t values[longest_scan];
-      const std::size_t n = tree.scan(operation.key, operation.scan_length, keys, values);
+      const std::size_t n = tree.scan(guard, operation.key, operation.scan_length, keys, values);
       for (std::size_t i = 0; i < n; ++i) consume(values[i]);
       answer.scanned += n;
       break;
@@ -195,16 +196,23 @@ void execute(pmoss::BTree& tree, const pmoss::Operation& operation, Answer& answ
   }
 }
 
+constexpr std::size_t batch = 64;
+
+/// As the runtime's workers do: under one guard as long as a queue has queries.
 Answer one_at_a_time(pmoss::BTree& tree, std::span<const pmoss::Operation> operations) {
   Answer answer;
-  for (const auto& operation : operations) execute(tree, operation, answer);
+  for (; !operations.empty(); operations = operations.subspan(std::min(batch, operations.size()))) {
+    const pmoss::EpochGuard guard;
+    for (const auto& operation : operations.first(std::min(batch, operations.size()))) {
+      execute(tree, guard, operation, answer);
+    }
+  }
   return answer;
 }
 
 /// As the runtime's workers do: the ways to all keys of a batch are searched together, then what is
 /// no lookup is done in turn.
 Answer in_batches(pmoss::BTree& tree, std::span<const pmoss::Operation> operations) {
-  constexpr std::size_t batch = 64;
   Answer answer;
   std::uint64_t keys[batch];
   std::uint64_t values[batch] = {};
@@ -212,13 +220,14 @@ Answer in_batches(pmoss::BTree& tree, std::span<const pmoss::Operation> operatio
   for (; !operations.empty(); operations = operations.subspan(std::min(batch, operations.size()))) {
     const std::size_t n = std::min(batch, operations.size());
     for (std::size_t i = 0; i < n; ++i) keys[i] = operations[i].key;
+    const pmoss::EpochGuard guard;
     tree.lookup_batch(keys, n, values, found);
     for (std::size_t i = 0; i < n; ++i) {
       if (operations[i].kind == Kind::lookup) {
         answer.found += found[i] ? 1 : 0;
         consume(values[i]);
       } else {
-        execute(tree, operations[i], answer);
+        execute(tree, guard, operations[i], answer);
       }
     }
   }

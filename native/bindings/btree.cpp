@@ -167,13 +167,21 @@ void bind(py::module_& module) {
       .def("slice_size", &BTree::slice_size, py::arg("slice"), "Number of keys of a slice.")
       .def(
           "arena_bytes",
-          [](const BTree& tree, std::uint32_t slice) { return tree.arena(slice).bytes_used(); },
+          [](const BTree& tree, std::uint32_t slice) {
+            const EpochGuard guard;
+            return tree.arena(slice).bytes_used();
+          },
           py::arg("slice"), "Bytes of memory that hold the nodes of a slice.")
       .def(
           "arena_chunks",
           [](const BTree& tree, std::uint32_t slice) {
+            std::vector<ChunkView> views;
+            {
+              const EpochGuard guard;
+              views = tree.arena(slice).chunks();
+            }
             py::list chunks;
-            for (const auto& chunk : tree.arena(slice).chunks()) {
+            for (const auto& chunk : views) {
               chunks.append(py::make_tuple(chunk.address, chunk.bytes));
             }
             return chunks;

@@ -393,6 +393,7 @@ Array<double> in_hindsight(const std::string& mode, double incumbent, double fin
 }  // namespace
 
 void bind_environment(py::module_& module) {
+  py::register_exception<environment::ForkedError>(module, "ForkedError", PyExc_RuntimeError);
   py::class_<Rules>(module, "SpatialRules", "The rules of spatial scheduling.")
       .def(py::init(&make_rules), py::kw_only(), py::arg("slices"), py::arg("counters"),
            py::arg("meta"), py::arg("columns"), py::arg("core_of_tile"), py::arg("node_of_core"),

@@ -335,8 +335,10 @@ void bind_runtime(py::module_& module) {
             }
             return py::object(py::none());
           },
-          "The index itself, or None if it has no Python class. It must not be written while a "
-          "measurement runs.");
+          "The index itself, or None if it has no Python class. Any thread may use it at any time, "
+          "also while its slices move; only what load() fills must not be written before it is "
+          "done. "
+          "A measurement's `inserted` counts what its own workers inserted.");
 }
 
 }  // namespace pmoss::bindings

@@ -1,5 +1,7 @@
 #include "environment/team.hpp"
 
+#include <pthread.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -13,12 +15,21 @@ std::size_t checked(int threads) {
   return static_cast<std::size_t>(threads);
 }
 
+/// How many fork() led from the first process that loaded this code to this one.
+constinit std::atomic<std::uint64_t> forks{0};
+
+[[maybe_unused]] const int counting = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
 }  // namespace
 
-Team::Team(int threads) : parts_(checked(threads)), errors_(parts_) {
+Team::Team(int threads)
+    : parts_(checked(threads)),
+      errors_(parts_),
+      forks_(forks),
+      threads_(std::make_unique<std::vector<std::jthread>>()) {
   try {
     for (std::size_t part = 1; part < parts_; ++part) {
-      threads_.emplace_back([this, part] { serve(part); });
+      threads_->emplace_back([this, part] { serve(part); });
     }
   } catch (...) {
     dismiss();  // or those that could be started would be waited for without end
@@ -26,7 +37,16 @@ Team::Team(int threads) : parts_(checked(threads)), errors_(parts_) {
   }
 }
 
-Team::~Team() { dismiss(); }
+Team::~Team() {
+  if (is_forked()) {
+    // There is nobody to join.
+    static_cast<void>(threads_.release());
+  } else {
+    dismiss();
+  }
+}
+
+bool Team::is_forked() const noexcept { return parts_ > 1 && forks_ != forks; }
 
 void Team::dismiss() noexcept {
   over_ = true;
@@ -55,6 +75,11 @@ void Team::play(std::size_t part) noexcept {
 }
 
 void Team::run(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
+  if (is_forked()) {
+    throw ForkedError("threads = " + std::to_string(parts_) +
+                      ": they stayed in the process that this one was forked from; make the "
+                      "environment anew in this process, or with threads=1");
+  }
   count_ = count;
   work_ = &work;
   busy_ = parts_ - 1;

@@ -6,10 +6,18 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 namespace pmoss::environment {
+
+/// Threads were asked for in the child of a fork(), which has none of its parent's.
+class ForkedError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 class Team {
  public:
@@ -21,10 +29,12 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   /// Calls work(begin, end) for parts of [0, count), one per thread, and returns when all are done.
-  /// What a part throws is thrown here, that of the lowest part first.
+  /// What a part throws is thrown here, that of the lowest part first. Throws ForkedError in the
+  /// child of a fork() if there are threads.
   void run(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work);
 
  private:
+  bool is_forked() const noexcept;
   void dismiss() noexcept;
   void serve(std::size_t part);
   void play(std::size_t part) noexcept;
@@ -35,8 +45,9 @@ class Team {
   std::vector<std::exception_ptr> errors_;  // per part
   std::atomic<std::uint64_t> round_{0};
   std::atomic<std::size_t> busy_{0};
-  bool over_ = false;  // published by round_
-  std::vector<std::jthread> threads_;
+  bool over_ = false;          // published by round_
+  const std::uint64_t forks_;  // of the process, when the threads were started
+  std::unique_ptr<std::vector<std::jthread>> threads_;
 };
 
 }  // namespace pmoss::environment

@@ -120,6 +120,7 @@ class SkipList {
   SliceMemory& memory(std::uint32_t slice) { return *memory_.at(slice); }
   const SliceMemory& memory(std::uint32_t slice) const { return *memory_.at(slice); }
   const SliceArena& arena(std::uint32_t slice) const { return memory(slice).current(); }
+  RetiredArenas& retired() { return retired_; }
   ChunkView root_table() const noexcept {
     return {reinterpret_cast<std::uintptr_t>(heads_.data()), heads_.size() * sizeof(Node*)};
   }
@@ -160,16 +161,17 @@ class SkipList {
   std::vector<Node*, LineAllocator<Node*>> heads_;  // nodes without a key
   mutable std::vector<std::shared_mutex> locks_;
   std::vector<std::unique_ptr<SliceMemory>> memory_;
+  RetiredArenas retired_;
 };
 
 /// Copies the nodes of a slice in the order of their keys, some at a time under its lock.
 class Migration final : public SliceMigration {
  public:
   Migration(SkipList& list, std::uint32_t slice, const numa::Placement& to)
-      : SliceMigration(list.memory(slice), slice, to), list_(list) {}
+      : SliceMigration(list.memory(slice), list.retired(), slice, to), list_(list) {}
 
-  bool step(std::size_t nodes) override {
-    if (done_) return false;
+ private:
+  bool move(std::size_t nodes) override {
     const std::unique_lock lock(list_.locks_[slice_]);
     Node*& head = list_.heads_[slice_];
     if (!target_->owns(head)) head = copy(*head);
@@ -183,11 +185,9 @@ class Migration final : public SliceMigration {
       }
       std::fill_n(path.begin(), node->height, node);
     }
-    done_ = true;
     return false;
   }
 
- private:
   Node* copy(Node& node) {
     Node* const moved = SkipList::make_node(*target_, node.key, node.value, node.height);
     std::copy_n(node.next(), node.height, moved->next());

@@ -18,10 +18,27 @@ SliceArena::~SliceArena() {
   }
 }
 
+namespace {
+
+constexpr std::size_t padded_to_line(std::size_t bytes) noexcept {
+  constexpr std::size_t line = SliceArena::alignment;
+  return (bytes + line - 1) / line * line;
+}
+
+}  // namespace
+
 void* SliceArena::allocate(std::size_t bytes) {
-  const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
+  const std::size_t padded = padded_to_line(bytes);
   if (padded > chunk_bytes) throw std::bad_alloc();
   const std::lock_guard lock(mutex_);
+  for (Unused** at = &unused_; *at != nullptr; at = &(*at)->next) {
+    if ((*at)->bytes != padded) continue;
+    Unused* const found = *at;
+    *at = found->next;
+    bytes_used_ += padded;
+    ++nodes_;
+    return found;
+  }
   if (used_in_last_ + padded > chunk_bytes) {
     chunks_.push_back(pool_->take(placement_, &placement_error_));
     used_in_last_ = 0;
@@ -31,6 +48,14 @@ void* SliceArena::allocate(std::size_t bytes) {
   bytes_used_ += padded;
   ++nodes_;
   return memory;
+}
+
+void SliceArena::take_back(void* memory, std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t padded = padded_to_line(bytes);
+  unused_ = ::new (memory) Unused{unused_, padded};
+  bytes_used_ -= padded;
+  --nodes_;
 }
 
 bool SliceArena::owns(const void* address) const {

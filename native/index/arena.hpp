@@ -19,8 +19,8 @@ struct ChunkView {
   std::size_t bytes;
 };
 
-/// Hands out memory that stays valid, and is never reused, until the arena dies; then its chunks go
-/// back to their pool. Pages are touched only when a node is written to them. All members may be
+/// Hands out memory that stays valid until the arena dies; then its chunks go back to their pool.
+/// Pages are touched only when a node is written to them. All members may be
 /// called by several threads at once.
 class SliceArena {
  public:
@@ -35,9 +35,11 @@ class SliceArena {
   SliceArena(const SliceArena&) = delete;
   SliceArena& operator=(const SliceArena&) = delete;
 
-  /// Memory for one node, aligned to a cache line; `bytes` is at most chunk_bytes. It is zero
-  /// unless the pool had the chunk from an arena that has died. Throws std::bad_alloc.
+  /// Memory for one node, aligned to a cache line; `bytes` is at most chunk_bytes. Its content is
+  /// undefined. Throws std::bad_alloc.
   void* allocate(std::size_t bytes);
+  /// Takes memory back that allocate(bytes) gave and that nobody has seen. It is handed out again.
+  void take_back(void* memory, std::size_t bytes) noexcept;
 
   /// Whether the address lies in one of the chunks.
   bool owns(const void* address) const;
@@ -63,6 +65,11 @@ class SliceArena {
   numa::Placement placement_;
   int placement_error_ = 0;
   std::vector<Chunk> chunks_;
+  struct Unused {
+    Unused* next;
+    std::size_t bytes;
+  };
+  Unused* unused_ = nullptr;                // memory that was taken back
   std::size_t used_in_last_ = chunk_bytes;  // full: the first node brings the first chunk
   std::size_t bytes_used_ = 0;
   std::size_t nodes_ = 0;

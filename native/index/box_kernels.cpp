@@ -13,9 +13,10 @@ namespace {
 std::uint64_t scalar_boxes(const Boxes& boxes, unsigned n, const Rectangle& range) noexcept {
   std::uint64_t hits = 0;
   for (unsigned i = 0; i < n; ++i) {
-    const bool hit =
-        racy_load(boxes.x_low[i]) <= range.x_high && racy_load(boxes.x_high[i]) >= range.x_low &&
-        racy_load(boxes.y_low[i]) <= range.y_high && racy_load(boxes.y_high[i]) >= range.y_low;
+    const bool hit = relaxed_load(boxes.x_low[i]) <= range.x_high &&
+                     relaxed_load(boxes.x_high[i]) >= range.x_low &&
+                     relaxed_load(boxes.y_low[i]) <= range.y_high &&
+                     relaxed_load(boxes.y_high[i]) >= range.y_low;
     hits |= std::uint64_t{hit ? 1U : 0U} << i;
   }
   return hits;

@@ -2,11 +2,11 @@
 #include "index/btree.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "workload/keyspace.hpp"
 
@@ -18,11 +18,12 @@ using index_detail::line_bytes;
 using index_detail::no_key;
 using index_detail::Node;
 using index_detail::NodeLock;
-using index_detail::racy_load;
-using index_detail::racy_store;
 using index_detail::searches;
 using index_detail::Traced;
 using index_detail::Untraced;
+using index_detail::versioned_copy;
+using index_detail::versioned_load;
+using index_detail::versioned_store;
 
 namespace {
 
@@ -38,15 +39,62 @@ template <class Tracer>
 void copy_words(const std::uint64_t* from, std::size_t n, std::uint64_t* to,
                 Tracer tracer) noexcept {
   tracer.reads_ahead(from, n * sizeof *from);
-  for (std::size_t i = 0; i < n; ++i) to[i] = racy_load(from[i]);
+  versioned_copy(from, n, to);
 }
 
+/// From a locked node to one that is not published yet.
 template <class Tracer>
-void move_words(std::uint64_t* from, std::size_t n, std::uint64_t* to, Tracer tracer) noexcept {
+void move_words(const std::uint64_t* from, std::size_t n, std::uint64_t* to,
+                Tracer tracer) noexcept {
   tracer.reads_ahead(from, n * sizeof *from);
   tracer.writes(to, n * sizeof *to);
-  for (std::size_t i = 0; i < n; ++i) racy_store(to[i], from[i]);
+  std::copy_n(from, n, to);
 }
+
+Node* make_node(SliceArena& arena, unsigned level) {
+  Node* const node = ::new (arena.allocate(sizeof(Node))) Node{};
+  node->initialise(level, Untraced{});
+  return node;
+}
+
+/// Nodes for a split, made before it locks anything: mapping, placing and touching memory takes
+/// longer than a writer may hold a lock. Those that are not used go back.
+class FreshNodes {
+ public:
+  FreshNodes(const SliceMemory& memory, unsigned level, bool with_root)
+      : memory_(memory), arena_(memory.current()) {
+    if (with_root) root_ = make_node(arena_, level + 1);
+    try {
+      right_ = make_node(arena_, level);
+    } catch (...) {
+      give_back(root_);
+      throw;
+    }
+  }
+  ~FreshNodes() {
+    give_back(right_);
+    give_back(root_);
+  }
+  FreshNodes(const FreshNodes&) = delete;
+  FreshNodes& operator=(const FreshNodes&) = delete;
+
+  /// Asked under the lock of the node that is split. False if a migration has begun meanwhile,
+  /// which might never look at nodes in the old memory.
+  bool usable() const noexcept { return &memory_.current() == &arena_; }
+
+  Node* take_root() noexcept { return std::exchange(root_, nullptr); }
+  Node* take_right() noexcept { return std::exchange(right_, nullptr); }
+
+ private:
+  void give_back(Node* node) noexcept {
+    if (node != nullptr) arena_.take_back(node, sizeof *node);
+  }
+
+  const SliceMemory& memory_;
+  SliceArena& arena_;
+  Node* root_ = nullptr;
+  Node* right_ = nullptr;
+};
 
 }  // namespace
 
@@ -57,41 +105,47 @@ BTree::BTree(const Options& options)
   slice_.reserve(slices_);
   for (std::uint32_t s = 0; s < slices_; ++s) {
     slice_.push_back(std::make_unique<SliceMemory>(pool_, options.placement));
-    roots_[s].store(new_node(s, 0, Untraced{}), std::memory_order_release);
+    roots_[s].store(new_node(s, 0), std::memory_order_release);
     // The first leaf of a slice stays its first leaf: a split makes a new leaf on the right.
-    if (s > 0) racy_store(roots_[s - 1].load()->next, Node::as_word(roots_[s].load()));
+    if (s > 0) roots_[s - 1].load()->next = Node::as_word(roots_[s].load());
   }
 }
 
 BTree::~BTree() = default;
 
-template <class Tracer>
-Node* BTree::new_node(std::uint32_t slice, unsigned level, Tracer tracer) {
-  Node* const node = ::new (slice_[slice]->current().allocate(sizeof(Node))) Node{};
-  tracer.writes(node, sizeof *node);
-  node->initialise(level, tracer);
-  return node;
+Node* BTree::new_node(std::uint32_t slice, unsigned level) {
+  return make_node(slice_[slice]->current(), level);
 }
 
-bool BTree::lookup(std::uint64_t key, std::uint64_t& value) const noexcept {
+bool BTree::lookup(const EpochGuard&, std::uint64_t key, std::uint64_t& value) const noexcept {
   return kernels().lookup(roots_[slice_of_key(key, slices_)], key, value, Untraced{});
 }
 
 bool BTree::lookup(std::uint64_t key, std::uint64_t& value, TouchLog& log) const noexcept {
+  const EpochGuard guard;
   const auto& search = searches<Traced>();
   return search.lookup(roots_[slice_of_key(key, slices_)], key, value, Traced(log));
 }
 
 std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,
                                 bool* found) const noexcept {
-  return kernels().lookup_batch(roots_.data(), slices_, keys, n, values, found);
+  // A guard each: nothing can be freed while one lives.
+  constexpr std::size_t part = 1024;
+  std::size_t hits = 0;
+  for (std::size_t start = 0; start < n; start += part) {
+    const EpochGuard guard;
+    hits += kernels().lookup_batch(roots_.data(), slices_, keys + start, std::min(part, n - start),
+                                   values + start, found + start);
+  }
+  return hits;
 }
 
-bool BTree::insert(std::uint64_t key, std::uint64_t value) {
+bool BTree::insert(const EpochGuard&, std::uint64_t key, std::uint64_t value) {
   return insert_with(key, value, Untraced{});
 }
 
 bool BTree::insert(std::uint64_t key, std::uint64_t value, TouchLog& log) {
+  const EpochGuard guard;
   return insert_with(key, value, Traced(log));
 }
 
@@ -115,14 +169,14 @@ bool BTree::insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer) {
         split_if_unchanged(slice, *node, version, parent, parent_version, key, tracer);
         break;
       }
-      if (racy_load(node->level) == 0) {
+      if (versioned_load(node->level) == 0) {
         const unsigned position = search.lower_bound_to_write(*node, key, tracer);
         if (!node->lock(version)) break;
         tracer.locks(node, line_bytes);
         const NodeLock lock(*node);
         if (position < node->count && node->keys[position] == key) {
           tracer.writes(node->words + position, sizeof value);
-          racy_store(node->words[position], value);
+          versioned_store(node->words[position], value);
           return false;
         }
         node->insert_at(position, key, value, tracer);
@@ -131,7 +185,7 @@ bool BTree::insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer) {
       }
       const unsigned position = search.lower_bound(*node, key, tracer);
       tracer.reads_ahead(node->words + position, sizeof *node->words);
-      Node* const child = Node::as_node(racy_load(node->words[position]));
+      Node* const child = Node::as_node(versioned_load(node->words[position]));
       if (!node->read_valid(version)) break;
       tracer.reads(child, line_bytes);
       const std::uint64_t child_version = child->read_begin();
@@ -149,6 +203,9 @@ bool BTree::insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer) {
 template <class Tracer>
 void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t version, Node* parent,
                                std::uint64_t parent_version, std::uint64_t key, Tracer tracer) {
+  const unsigned level = versioned_load(node.level);
+  // All memory first: from here on nothing can fail.
+  FreshNodes fresh(*slice_[slice], level, parent == nullptr);
   std::optional<NodeLock> parent_lock;
   if (parent != nullptr) {
     if (!parent->lock(parent_version)) return;
@@ -159,12 +216,13 @@ void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t ve
   tracer.locks(&node, line_bytes);
   const NodeLock lock(node);
   if (parent == nullptr && roots_[slice].load(std::memory_order_acquire) != &node) return;
+  if (!fresh.usable()) return;
 
-  const unsigned level = node.level;
   const unsigned count = node.count;
-  // All memory first: from here on nothing can fail.
-  Node* const root = parent == nullptr ? new_node(slice, level + 1, tracer) : nullptr;
-  Node* const right = new_node(slice, level, tracer);
+  Node* const root = fresh.take_root();
+  Node* const right = fresh.take_right();
+  if (root != nullptr) tracer.writes(root, sizeof *root);
+  tracer.writes(right, sizeof *right);
 
   // Ascending inserts would leave every node half empty if cut in the middle.
   const bool appends = level == 0 && key > node.keys[count - 1];
@@ -173,21 +231,20 @@ void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t ve
   if (level == 0) {
     move_words(node.keys + kept, count - kept, right->keys, tracer);
     move_words(node.words + kept, count - kept, right->words, tracer);
-    racy_store(right->count, static_cast<std::uint16_t>(count - kept));
-    racy_store(right->next, node.next);
+    right->count = static_cast<std::uint16_t>(count - kept);
+    right->next = node.next;
     tracer.writes(node.keys + kept, (count - kept) * sizeof *node.keys);
-    for (unsigned i = kept; i < count; ++i) racy_store(node.keys[i], no_key);
-    racy_store(node.count, static_cast<std::uint16_t>(kept));
-    racy_store(node.next, Node::as_word(right));
+    std::fill(node.keys + kept, node.keys + count, no_key);
+    versioned_store(node.count, static_cast<std::uint16_t>(kept));
+    versioned_store(node.next, Node::as_word(right));
   } else {
     // The separator moves up; the child to its left becomes the last one of the left node.
     move_words(node.keys + kept, count - kept, right->keys, tracer);
     move_words(node.words + kept, count - kept + 1, right->words, tracer);
-    racy_store(right->count, static_cast<std::uint16_t>(count - kept));
-    std::fill(right->words + (count - kept + 1), std::end(right->words), node.words[count]);
+    right->count = static_cast<std::uint16_t>(count - kept);
     tracer.writes(node.keys + kept - 1, (count - kept + 1) * sizeof *node.keys);
-    for (unsigned i = kept - 1; i < count; ++i) racy_store(node.keys[i], no_key);
-    racy_store(node.count, static_cast<std::uint16_t>(kept - 1));
+    std::fill(node.keys + kept - 1, node.keys + count, no_key);
+    versioned_store(node.count, static_cast<std::uint16_t>(kept - 1));
   }
   right->fit_samples(tracer);
   node.fit_samples(tracer);
@@ -196,7 +253,7 @@ void BTree::split_if_unchanged(std::uint32_t slice, Node& node, std::uint64_t ve
     const unsigned position = searches<Tracer>().lower_bound(*parent, separator, tracer);
     parent->insert_at(position, separator, Node::as_word(right), tracer);
   } else {
-    std::fill(std::begin(root->words), std::end(root->words), Node::as_word(&node));
+    root->words[0] = Node::as_word(&node);
     root->insert_at(0, separator, Node::as_word(right), tracer);
     tracer.writes(&roots_[slice], sizeof roots_[slice]);
     roots_[slice].store(root, std::memory_order_release);
@@ -211,18 +268,20 @@ std::size_t BTree::insert_batch(const std::uint64_t* keys, const std::uint64_t* 
   std::size_t fresh = 0;
   for (std::size_t start = 0; start < n; start += batch) {
     const std::size_t end = std::min(n, start + batch);
+    const EpochGuard guard;
     // Looking the keys up brings the way to each of them into the cache.
     lookup_batch(keys + start, end - start, ignored_values, ignored);
-    for (std::size_t i = start; i < end; ++i) fresh += insert(keys[i], values[i]) ? 1 : 0;
+    for (std::size_t i = start; i < end; ++i) fresh += insert(guard, keys[i], values[i]) ? 1 : 0;
   }
   return fresh;
 }
 
-bool BTree::update(std::uint64_t key, std::uint64_t value) noexcept {
+bool BTree::update(const EpochGuard&, std::uint64_t key, std::uint64_t value) noexcept {
   return update_with(key, value, Untraced{});
 }
 
 bool BTree::update(std::uint64_t key, std::uint64_t value, TouchLog& log) noexcept {
+  const EpochGuard guard;
   return update_with(key, value, Traced(log));
 }
 
@@ -233,7 +292,8 @@ bool BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) n
     std::uint64_t version;
     Node* const leaf = search.find_leaf(roots_[slice_of_key(key, slices_)], key, version, tracer);
     const unsigned position = search.lower_bound(*leaf, key, tracer);
-    const bool present = position < leaf->safe_count() && racy_load(leaf->keys[position]) == key;
+    const bool present =
+        position < leaf->safe_count() && versioned_load(leaf->keys[position]) == key;
     if (!present) {
       if (leaf->read_valid(version)) return false;
       continue;
@@ -242,14 +302,18 @@ bool BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) n
     tracer.locks(leaf, line_bytes);
     const NodeLock lock(*leaf);
     tracer.writes(leaf->words + position, sizeof value);
-    racy_store(leaf->words[position], value);
+    versioned_store(leaf->words[position], value);
     return true;
   }
 }
 
-bool BTree::erase(std::uint64_t key) noexcept { return erase_with(key, Untraced{}); }
+bool BTree::erase(std::uint64_t key) noexcept {
+  const EpochGuard guard;
+  return erase_with(key, Untraced{});
+}
 
 bool BTree::erase(std::uint64_t key, TouchLog& log) noexcept {
+  const EpochGuard guard;
   return erase_with(key, Traced(log));
 }
 
@@ -261,7 +325,8 @@ bool BTree::erase_with(std::uint64_t key, Tracer tracer) noexcept {
     std::uint64_t version;
     Node* const leaf = search.find_leaf(roots_[slice], key, version, tracer);
     const unsigned position = search.lower_bound(*leaf, key, tracer);
-    const bool present = position < leaf->safe_count() && racy_load(leaf->keys[position]) == key;
+    const bool present =
+        position < leaf->safe_count() && versioned_load(leaf->keys[position]) == key;
     if (!present) {
       if (leaf->read_valid(version)) return false;
       continue;
@@ -275,13 +340,14 @@ bool BTree::erase_with(std::uint64_t key, Tracer tracer) noexcept {
   }
 }
 
-std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
-                        std::uint64_t* values) const noexcept {
+std::size_t BTree::scan(const EpochGuard&, std::uint64_t first, std::size_t limit,
+                        std::uint64_t* keys, std::uint64_t* values) const noexcept {
   return scan_with(first, limit, keys, values, Untraced{});
 }
 
 std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                         std::uint64_t* values, TouchLog& log) const noexcept {
+  const EpochGuard guard;
   return scan_with(first, limit, keys, values, Traced(log));
 }
 
@@ -300,7 +366,7 @@ std::size_t BTree::scan_with(std::uint64_t first, std::size_t limit, std::uint64
     // Not only in the first leaf: `first` itself may have been split off to the right.
     const unsigned from = done == 0 ? search.lower_bound(*leaf, first, tracer) : 0;
     const unsigned count = leaf->safe_count();
-    const std::uint64_t next = racy_load(leaf->next);
+    const std::uint64_t next = versioned_load(leaf->next);
     const std::size_t there = count > from ? count - from : 0;
     const std::size_t n = std::min(there, limit - done);
     if (n == there && next != 0) {
@@ -320,8 +386,6 @@ std::size_t BTree::scan_with(std::uint64_t first, std::size_t limit, std::uint64
   }
 }
 
-template Node* BTree::new_node(std::uint32_t slice, unsigned level, Untraced tracer);
-
 std::uint64_t BTree::size() const noexcept {
   std::uint64_t sum = 0;
   for (const auto& slice : slice_) sum += slice->size.load(std::memory_order_relaxed);
@@ -333,7 +397,8 @@ std::uint64_t BTree::slice_size(std::uint32_t slice) const {
 }
 
 unsigned BTree::height(std::uint32_t slice) const {
-  return racy_load(roots_.at(slice).load(std::memory_order_acquire)->level) + 1u;
+  const EpochGuard guard;
+  return versioned_load(roots_.at(slice).load(std::memory_order_acquire)->level) + 1u;
 }
 
 ChunkView BTree::root_table() const noexcept {

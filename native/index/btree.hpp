@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/arena.hpp"
+#include "index/epoch.hpp"
 #include "index/line_allocator.hpp"
 #include "index/search.hpp"
 #include "index/slice_memory.hpp"
@@ -21,8 +22,9 @@ namespace pmoss {
 ///
 /// All members may be called by any number of threads at once. Readers take no lock: they check the
 /// version of a node before and after reading it (optimistic lock coupling). Writers lock single
-/// nodes. Only a migration (btree_migration.hpp) unlinks nodes, and gives their memory to its
-/// caller. The caller frees it once no operation that began before can still be reading there.
+/// nodes. Only a migration (btree_migration.hpp) unlinks nodes. Their memory is freed once no
+/// operation that began before can still be reading there (epoch.hpp). Every operation sees to that
+/// itself. A thread that does many short ones may hold one guard for all, and pass it.
 class BTree {
  public:
   struct Options {
@@ -40,18 +42,25 @@ class BTree {
   BTree& operator=(const BTree&) = delete;
 
   /// False, and `value` as it was, if the key is absent.
-  bool lookup(std::uint64_t key, std::uint64_t& value) const noexcept;
+  bool lookup(const EpochGuard& guard, std::uint64_t key, std::uint64_t& value) const noexcept;
+  bool lookup(std::uint64_t key, std::uint64_t& value) const noexcept {
+    return lookup(EpochGuard(), key, value);
+  }
 
   /// Adds the key or replaces its value; true if the key was new. Throws std::bad_alloc, and then
   /// the key is not added and the tree is as good as before.
-  bool insert(std::uint64_t key, std::uint64_t value);
+  bool insert(const EpochGuard& guard, std::uint64_t key, std::uint64_t value);
+  bool insert(std::uint64_t key, std::uint64_t value) { return insert(EpochGuard(), key, value); }
 
   /// insert() for each pair in turn, with the cache misses of the searches overlapped; returns the
   /// number of keys that were new. After std::bad_alloc the pairs before the failing one are there.
   std::size_t insert_batch(const std::uint64_t* keys, const std::uint64_t* values, std::size_t n);
 
   /// False if the key is absent.
-  bool update(std::uint64_t key, std::uint64_t value) noexcept;
+  bool update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value) noexcept;
+  bool update(std::uint64_t key, std::uint64_t value) noexcept {
+    return update(EpochGuard(), key, value);
+  }
 
   /// False if the key is absent. Nodes are not merged; their room serves later inserts.
   bool erase(std::uint64_t key) noexcept;
@@ -59,8 +68,12 @@ class BTree {
   /// Copies the up to `limit` smallest entries with keys from `first` on, in ascending order, and
   /// returns their number. `keys` and `values` may each be null. Under concurrent writes, each
   /// leaf is read as it is at one moment; keys present throughout are never missed.
+  std::size_t scan(const EpochGuard& guard, std::uint64_t first, std::size_t limit,
+                   std::uint64_t* keys, std::uint64_t* values) const noexcept;
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
-                   std::uint64_t* values) const noexcept;
+                   std::uint64_t* values) const noexcept {
+    return scan(EpochGuard(), first, limit, keys, values);
+  }
 
   /// `n` lookups whose cache misses overlap, which is several times as fast as one by one. Fills
   /// `found`, and `values` where found, and returns the number found.
@@ -84,8 +97,8 @@ class BTree {
   /// Levels of a slice's tree: 1 while it is a single leaf. Throws std::out_of_range.
   unsigned height(std::uint32_t slice) const;
 
-  /// Where the new nodes of a slice go, and unless it is being moved all lie. It may die when a
-  /// migration ends. Throws std::out_of_range.
+  /// Where the new nodes of a slice go, and unless it is being moved all lie. While other threads
+  /// move slices, it lives no longer than the caller's EpochGuard. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
 
   /// Where the data of a slice lie. To move them, let SliceMemory::move_pages() move the pages, or
@@ -95,6 +108,9 @@ class BTree {
 
   /// Where chunks come from and go to: reserve() there makes migrations faster.
   ChunkPool& chunk_pool() noexcept { return *pool_; }
+
+  /// What migrations have left behind.
+  RetiredArenas& retired() noexcept { return retired_; }
 
   // --- the same operations, which also log the cache lines that they touch ---
 
@@ -123,8 +139,7 @@ class BTree {
 
   void load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
                   std::span<const std::uint64_t> values, std::uint64_t seed);
-  template <class Tracer>
-  index_detail::Node* new_node(std::uint32_t slice, unsigned level, Tracer tracer);
+  index_detail::Node* new_node(std::uint32_t slice, unsigned level);
   template <class Tracer>
   [[gnu::noinline]] void split_if_unchanged(std::uint32_t slice, index_detail::Node& node,
                                             std::uint64_t version, index_detail::Node* parent,
@@ -136,6 +151,7 @@ class BTree {
   // Apart from the rest: dense, so that lookups find it cached.
   std::vector<index_detail::Root, LineAllocator<index_detail::Root>> roots_;
   std::vector<std::unique_ptr<SliceMemory>> slice_;
+  RetiredArenas retired_;
 };
 
 }  // namespace pmoss

@@ -1,6 +1,5 @@
 // Building the tree from sorted keys: leaves from left to right, then one level above the other.
 #include <algorithm>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -86,7 +85,7 @@ void BTree::load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
   for (std::size_t done = 0; done < keys.size();) {
     const std::size_t n = draw_entries(random, keys.size() - done, leaf_capacity);
     if (done > 0) {
-      Node* const right = new_node(slice, 0, Untraced{});
+      Node* const right = new_node(slice, 0);
       node->next = Node::as_word(right);
       node = right;
     }
@@ -104,9 +103,8 @@ void BTree::load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
     Level above;
     for (std::size_t done = 0; done < level.nodes.size();) {
       const std::size_t n = draw_entries(random, level.nodes.size() - done, child_capacity);
-      node = new_node(slice, height, Untraced{});
+      node = new_node(slice, height);
       for (std::size_t i = 0; i < n; ++i) node->words[i] = Node::as_word(level.nodes[done + i]);
-      std::fill(node->words + n, std::end(node->words), node->words[n - 1]);
       // The last child has no key of its own: it takes all above the others.
       for (std::size_t i = 0; i + 1 < n; ++i) node->keys[i] = level.last_keys[done + i];
       node->count = static_cast<std::uint16_t>(n - 1);

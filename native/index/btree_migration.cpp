@@ -1,6 +1,7 @@
 #include "index/btree_migration.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
@@ -13,43 +14,28 @@ using index_detail::kernels;
 using index_detail::line_bytes;
 using index_detail::Node;
 using index_detail::NodeLock;
-using index_detail::racy_load;
-using index_detail::racy_store;
-using index_detail::slots;
+using index_detail::versioned_load;
+using index_detail::versioned_store;
 
 namespace {
 
-void copy(const std::uint64_t* from, std::size_t n, std::uint64_t* to) noexcept {
-  for (std::size_t i = 0; i < n; ++i) racy_store(to[i], from[i]);
-}
-
 /// Makes `to`, which is not published yet, a copy of `from`, whose lock is held.
 void copy_node(const Node& from, Node* to) noexcept {
-  ::new (to) Node;  // starts the atomic's life; the arrays are filled below
+  ::new (to) Node;  // starts the atomic's life; the rest is filled below
+  // As if the node had been written to. So no version of it and its copies comes twice.
+  to->version.store(from.version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const unsigned count = from.count;
   const unsigned words = from.level > 0 ? count + 1 : count;
-  racy_store(to->base, from.base);
-  racy_store(to->next, from.next);
-  racy_store(to->count, from.count);
-  racy_store(to->shift, from.shift);
-  racy_store(to->level, from.level);
-  for (unsigned i = 0; i < index_detail::groups; ++i) racy_store(to->samples[i], from.samples[i]);
-  copy(from.keys, count, to->keys);
-  for (unsigned i = count; i < slots; ++i) racy_store(to->keys[i], index_detail::no_key);
-  copy(from.words, words, to->words);
-  // Behind the last child of an inner node there must be some node; a leaf's are never read.
-  const std::uint64_t filler = from.level > 0 ? from.words[count] : 0;
-  for (unsigned i = words; i < slots; ++i) racy_store(to->words[i], filler);
-#if PMOSS_TSAN
-  __tsan_release(to);  // see Node::as_node()
-#endif
-  std::atomic_thread_fence(std::memory_order_release);
-}
-
-/// Words behind the last child may name nodes that have moved.
-void renew_fillers(Node& inner) noexcept {
-  const std::uint64_t filler = inner.words[inner.count];
-  for (unsigned i = inner.count + 1U; i < slots; ++i) racy_store(inner.words[i], filler);
+  to->base = from.base;
+  to->next = from.next;
+  to->count = from.count;
+  to->shift = from.shift;
+  to->level = from.level;
+  std::copy(std::begin(from.samples), std::end(from.samples), to->samples);
+  std::copy_n(from.keys, count, to->keys);
+  std::fill(to->keys + count, std::end(to->keys), index_detail::no_key);
+  // Words that are not in use are never looked at.
+  std::copy_n(from.words, words, to->words);
 }
 
 void prefetch(const Node* node) noexcept {
@@ -60,24 +46,29 @@ void prefetch(const Node* node) noexcept {
 }  // namespace
 
 BTreeMigration::BTreeMigration(BTree& tree, std::uint32_t slice, const numa::Placement& to)
-    : SliceMigration(*tree.slice_.at(slice), slice, to),
+    : SliceMigration(*tree.slice_.at(slice), tree.retired_, slice, to),
       tree_(tree),
       cursor_(slice > 0 ? first_key_of_slice(slice, tree.slices_) : 0) {}
 
-bool BTreeMigration::step(std::size_t nodes) {
-  for (; nodes > 0 && !done_; --nodes) {
+BTreeMigration::~BTreeMigration() {
+  if (spare_ != nullptr) target_->take_back(spare_, sizeof *spare_);
+}
+
+bool BTreeMigration::move(std::size_t nodes) {
+  for (; nodes > 0 && !all_done_; --nodes) {
     if (level_done_) {
       ++level_;
       level_done_ = false;
       cursor_ = slice_ > 0 ? first_key_of_slice(slice_, tree_.slices_) : 0;
     }
     // Splits may have put roots above the old one meanwhile: the last level is the one that is not.
-    if (!move_node(level_)) done_ = true;
+    if (!move_node(level_)) all_done_ = true;
   }
-  return !done_;
+  return !all_done_;
 }
 
 bool BTreeMigration::move_node(unsigned level) {
+  const EpochGuard guard;
   if (spare_ == nullptr) spare_ = static_cast<Node*>(target_->allocate(sizeof(Node)));
   bool exists = true;
   for (Backoff backoff; !try_move(level, exists); backoff.pause()) {
@@ -92,7 +83,7 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
   Node* node = root.load(std::memory_order_acquire);
   std::uint64_t version = node->read_begin();
   if (root.load(std::memory_order_acquire) != node) return false;
-  if (racy_load(node->level) < level) {
+  if (versioned_load(node->level) < level) {
     exists = false;
     return true;
   }
@@ -101,14 +92,14 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
   unsigned position = 0;
   std::optional<std::uint64_t> low;   // the largest key that belongs to the left
   std::optional<std::uint64_t> high;  // the largest key that belongs here
-  while (racy_load(node->level) != level) {
-    if (racy_load(node->level) == 0) return false;  // torn
+  while (versioned_load(node->level) != level) {
+    if (versioned_load(node->level) == 0) return false;  // torn
     position = search.lower_bound(*node, cursor_, index_detail::Untraced{});
     const unsigned count = node->safe_count();
     if (position > count) return false;
-    if (position > 0) low = racy_load(node->keys[position - 1]);
-    if (position < count) high = racy_load(node->keys[position]);
-    Node* const child = Node::as_node(racy_load(node->words[position]));
+    if (position > 0) low = versioned_load(node->keys[position - 1]);
+    if (position < count) high = versioned_load(node->keys[position]);
+    Node* const child = Node::as_node(versioned_load(node->words[position]));
     if (!node->read_valid(version)) return false;
     const std::uint64_t child_version = child->read_begin();
     if (!node->read_valid(version)) return false;
@@ -125,27 +116,20 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
     }
     return true;
   };
-  const bool here = target_->owns(node);
-  if (here) {
-    if (level == 0) return advance();
-    if (!node->lock(version)) return false;
-    const NodeLock lock(*node);
-    renew_fillers(*node);
-    return advance();
-  }
+  if (target_->owns(node)) return advance();
 
   // The leaf on the left, whose link must follow.
   Node* left = nullptr;
   std::uint64_t left_version = 0;
   if (level == 0) {
-    const std::uint64_t next = racy_load(node->next);
+    const std::uint64_t next = versioned_load(node->next);
     if (!node->read_valid(version)) return false;
     if (next != 0) prefetch(Node::as_node(next));
     if (low || slice_ > 0) {
       const std::uint64_t key = low ? *low : first_key_of_slice(slice_, tree_.slices_) - 1;
       left = search.find_leaf(tree_.roots_[low ? slice_ : slice_ - 1], key, left_version,
                               index_detail::Untraced{});
-      if (racy_load(left->next) != Node::as_word(node)) return false;
+      if (versioned_load(left->next) != Node::as_word(node)) return false;
     }
   }
 
@@ -169,12 +153,11 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
   Node* const moved = std::exchange(spare_, nullptr);
   copy_node(*node, moved);
   if (parent != nullptr) {
-    racy_store(parent->words[position], Node::as_word(moved));
-    if (position == parent->count) renew_fillers(*parent);
+    versioned_store(parent->words[position], Node::as_word(moved));
   } else {
     root.store(moved, std::memory_order_release);
   }
-  if (left != nullptr) racy_store(left->next, Node::as_word(moved));
+  if (left != nullptr) versioned_store(left->next, Node::as_word(moved));
   count_move(sizeof(Node), level == 0);
   return advance();
 }

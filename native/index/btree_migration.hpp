@@ -15,10 +15,11 @@ class BTreeMigration final : public SliceMigration {
  public:
   /// Throws std::out_of_range, and as SliceMigration does.
   BTreeMigration(BTree& tree, std::uint32_t slice, const numa::Placement& to);
-
-  bool step(std::size_t nodes) override;
+  ~BTreeMigration() override;
 
  private:
+  bool move(std::size_t nodes) override;
+
   using Node = index_detail::Node;
 
   /// Moves the node of this level at the cursor, unless it is there already, and puts the cursor
@@ -31,6 +32,7 @@ class BTreeMigration final : public SliceMigration {
   unsigned level_ = 0;
   std::uint64_t cursor_;
   bool level_done_ = false;
+  bool all_done_ = false;
 };
 
 }  // namespace pmoss

@@ -1,4 +1,4 @@
-// The one node layout of the B+-tree, its version lock, and reads and writes of shared words.
+// The one node layout of the B+-tree, and its version lock.
 #pragma once
 
 #include <algorithm>
@@ -7,23 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "index/backoff.hpp"
-
-#if defined(__SANITIZE_THREAD__)
-#define PMOSS_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define PMOSS_TSAN 1
-#endif
-#endif
-#ifndef PMOSS_TSAN
-#define PMOSS_TSAN 0
-#endif
+#include "index/racy.hpp"
 
 #if PMOSS_TSAN
-extern "C" void __tsan_acquire(void* address);
-extern "C" void __tsan_release(void* address);
+extern "C" void __tsan_read_range(void* address, unsigned long bytes);
 #endif
 
 namespace pmoss::index_detail {
@@ -36,31 +26,10 @@ inline constexpr unsigned slots = 256;                   // group_keys * groups
 inline constexpr std::uint32_t sample_max = 0x7fffffff;  // signed compares must work
 inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
-// Words of a node are read while a writer may change them; the version shows afterwards whether the
-// read is valid. Under ThreadSanitizer each such access is atomic, so that it reports real races
-// only; otherwise they are plain, so that they may be vectorised.
-template <class T>
-inline T racy_load(const T& word) noexcept {
-#if PMOSS_TSAN
-  return __atomic_load_n(&word, __ATOMIC_RELAXED);
-#else
-  return word;
-#endif
-}
-
-template <class T>
-inline void racy_store(T& word, T value) noexcept {
-#if PMOSS_TSAN
-  __atomic_store_n(&word, value, __ATOMIC_RELAXED);
-#else
-  word = value;
-#endif
-}
-
 /// A leaf (level 0) or an inner node. Keys are sorted, those from `count` on are no_key. In a leaf,
 /// words[i] is the value of keys[i]. In an inner node, words[i] is the child with the keys up to
-/// and including keys[i], and words[count] the child with those above; the words behind that one
-/// point to some node, too, so that a reader of a torn node cannot leave the tree.
+/// and including keys[i], and words[count] the child with those above. A child is followed only
+/// after the version has been checked.
 /// Samples speed up the search: sample j is the last key of the j-th line of keys, cut to 31 bits,
 /// (key - base) >> shift; the search then reads one line of keys instead of a chain of them.
 struct alignas(64) Node {
@@ -87,24 +56,41 @@ struct alignas(64) Node {
 
   /// Whether everything read since read_begin() belongs to the version it returned.
   bool read_valid(std::uint64_t seen) const noexcept {
+#if PMOSS_TSAN
+    return show_read(seen);
+#else
     std::atomic_thread_fence(std::memory_order_acquire);
     return version.load(std::memory_order_relaxed) == seen;
+#endif
   }
+
+#if PMOSS_TSAN
+  /// The same, and shows ThreadSanitizer that the node was read. It does so under the lock, so that
+  /// no later write comes in between. The caller must hold no lock.
+  bool show_read(std::uint64_t seen) const noexcept {
+    auto& shared = const_cast<std::atomic<std::uint64_t>&>(version);
+    for (Backoff backoff;; backoff.pause()) {
+      std::uint64_t found = seen;
+      if (shared.compare_exchange_strong(found, seen + 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed)) {
+        break;
+      }
+      // Locked since then: by a writer, or by another reader that does the same.
+      if (found != seen + 1) return false;
+    }
+    __tsan_read_range(const_cast<std::uint64_t*>(&base), sizeof *this - sizeof version);
+    shared.store(seen, std::memory_order_release);
+    return true;
+  }
+#endif
 
   /// Never more than the slots allow, even if torn.
   unsigned safe_count() const noexcept {
-    return std::min<unsigned>(racy_load(count), leaf_capacity);
+    return std::min<unsigned>(versioned_load(count), leaf_capacity);
   }
 
-  /// A reader of a word that is just being written may see a new node before its initialisation.
-  /// That does no harm: it then finds that the word's node has changed. The order comes from
-  /// fences, which ThreadSanitizer does not see, so it is annotated.
   static Node* as_node(std::uint64_t word) noexcept {
-    Node* const node = reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
-#if PMOSS_TSAN
-    __tsan_acquire(node);
-#endif
-    return node;
+    return reinterpret_cast<Node*>(static_cast<std::uintptr_t>(word));
   }
   static std::uint64_t as_word(const Node* node) noexcept {
     return reinterpret_cast<std::uintptr_t>(node);
@@ -112,10 +98,10 @@ struct alignas(64) Node {
 
   /// `key` as a sample: monotone in the key, saturating below and above the covered range.
   std::uint32_t sample_of(std::uint64_t key) const noexcept {
-    const std::uint64_t from = racy_load(base);
+    const std::uint64_t from = versioned_load(base);
     std::uint64_t offset;
     if (__builtin_sub_overflow(key, from, &offset)) offset = 0;
-    const std::uint64_t cut = offset >> (racy_load(shift) & 63);
+    const std::uint64_t cut = offset >> (versioned_load(shift) & 63);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(cut, sample_max));
   }
 
@@ -146,7 +132,7 @@ struct alignas(64) Node {
     tracer.reads_ahead(keys + first_group * group_keys, (end_group - first_group) * line_bytes);
     tracer.writes(samples + first_group, (end_group - first_group) * sizeof *samples);
     for (unsigned group = first_group; group < end_group; ++group) {
-      racy_store(samples[group], sample_of(keys[group * group_keys + group_keys - 1]));
+      versioned_store(samples[group], sample_of(keys[group * group_keys + group_keys - 1]));
     }
   }
 
@@ -161,26 +147,18 @@ struct alignas(64) Node {
     const std::uint64_t from = low - std::min(low, span);
     const std::uint64_t to = high + std::min(no_key - high, span);
     const int bits = static_cast<int>(std::bit_width(to - from));
-    racy_store(base, from);
-    racy_store(shift, static_cast<std::uint8_t>(std::max(bits - 31, 0)));
+    versioned_store(base, from);
+    versioned_store(shift, static_cast<std::uint8_t>(std::max(bits - 31, 0)));
     set_samples(0, groups, tracer);
   }
 
   /// Opens a gap at `position` in an array of which `used` entries are in use.
   static void open_gap(std::uint64_t* array, unsigned position, unsigned used) noexcept {
-#if PMOSS_TSAN
-    for (unsigned i = used; i > position; --i) racy_store(array[i], array[i - 1]);
-#else
     std::memmove(array + position + 1, array + position, (used - position) * sizeof *array);
-#endif
   }
 
   static void close_gap(std::uint64_t* array, unsigned position, unsigned used) noexcept {
-#if PMOSS_TSAN
-    for (unsigned i = position; i + 1 < used; ++i) racy_store(array[i], array[i + 1]);
-#else
     std::memmove(array + position, array + position + 1, (used - position - 1) * sizeof *array);
-#endif
   }
 
   /// Adds a key at its sorted `position`; `word` goes beside it, or behind it in an inner node.
@@ -192,9 +170,9 @@ struct alignas(64) Node {
     tracer.writes(this, line_bytes);
     open_gap(keys, position, count);
     open_gap(words, position + inner, count + inner);
-    racy_store(keys[position], key);
-    racy_store(words[position + inner], word);
-    racy_store(count, static_cast<std::uint16_t>(count + 1));
+    versioned_store(keys[position], key);
+    versioned_store(words[position + inner], word);
+    versioned_store(count, static_cast<std::uint16_t>(count + 1));
     if (covers(key)) {
       set_samples(position / group_keys, count / group_keys, tracer);
     } else {
@@ -210,20 +188,17 @@ struct alignas(64) Node {
     tracer.writes(this, line_bytes);
     close_gap(keys, position, count);
     close_gap(words, position, count);
-    racy_store(keys[count - 1u], no_key);
-    racy_store(count, static_cast<std::uint16_t>(count - 1));
+    versioned_store(keys[count - 1u], no_key);
+    versioned_store(count, static_cast<std::uint16_t>(count - 1));
     set_samples(position / group_keys, count / group_keys + 1, tracer);
   }
 
   /// Makes a value-initialised node an empty one. It must not be published yet.
   template <class Tracer>
   void initialise(unsigned node_level, Tracer tracer) noexcept {
-    racy_store(level, static_cast<std::uint8_t>(node_level));
-    for (auto& key : keys) racy_store(key, no_key);
+    level = static_cast<std::uint8_t>(node_level);
+    std::fill(std::begin(keys), std::end(keys), no_key);
     fit_samples(tracer);
-#if PMOSS_TSAN
-    __tsan_release(this);  // see as_node()
-#endif
   }
 };
 

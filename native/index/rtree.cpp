@@ -17,8 +17,8 @@ using index_detail::BoxKernel;
 using index_detail::cover;
 using index_detail::joined;
 using index_detail::line_bytes;
-using index_detail::racy_load;
-using index_detail::racy_store;
+using index_detail::relaxed_load;
+using index_detail::relaxed_store;
 using index_detail::RTreeEntry;
 using index_detail::split_entries;
 using index_detail::Traced;
@@ -73,7 +73,7 @@ class ValueSink {
     for (; hits != 0; hits &= hits - 1) {
       const std::uint64_t& word = words[std::countr_zero(hits)];
       tracer.reads_ahead(&word, sizeof word);
-      values_.push_back(racy_load(word));
+      values_.push_back(relaxed_load(word));
     }
   }
   std::uint64_t points() const noexcept { return values_.size() - start_; }
@@ -91,9 +91,9 @@ std::uint64_t walk(const index_detail::RTreeNode& root, const Rectangle& range, 
                    Tracer tracer, Sink& sink) {
   using Node = index_detail::RTreeNode;
   std::array<const Node*, most_levels * most_fanout> waiting;
-  const unsigned stride = racy_load(root.stride);
+  const unsigned stride = relaxed_load(root.stride);
   tracer.reads(&root, sizeof root);
-  tracer.reads_ahead(&root, Node::search_bytes(racy_load(root.level), stride));
+  tracer.reads_ahead(&root, Node::search_bytes(relaxed_load(root.level), stride));
   std::size_t depth = 0;
   waiting[depth++] = &root;
   std::uint64_t nodes = 0;
@@ -101,7 +101,7 @@ std::uint64_t walk(const index_detail::RTreeNode& root, const Rectangle& range, 
     const Node& node = *waiting[--depth];
     ++nodes;
     std::uint64_t hits = node.matches(range, kernel);
-    const unsigned level = racy_load(node.level);
+    const unsigned level = relaxed_load(node.level);
     if (level == 0) {
       sink.take(node, hits, tracer);
       continue;
@@ -113,7 +113,7 @@ std::uint64_t walk(const index_detail::RTreeNode& root, const Rectangle& range, 
     for (std::size_t place = top; hits != 0; hits &= hits - 1) {
       const std::uint64_t& word = words[std::countr_zero(hits)];
       tracer.reads_ahead(&word, sizeof word);
-      const Node* const child = Node::as_node(racy_load(word));
+      const Node* const child = Node::as_node(relaxed_load(word));
       for (std::size_t at = 0; at < bytes; at += line_bytes) {
         __builtin_prefetch(reinterpret_cast<const char*>(child) + at);
       }
@@ -178,6 +178,7 @@ template <class Tracer, class Sink>
 RTree::Work RTree::search(const Rectangle& range, Tracer tracer, Sink& sink) const {
   Work work;
   if (range.x_low > range.x_high || range.y_low > range.y_high) return work;
+  const EpochGuard guard;
   const BoxKernel kernel = box_kernel();
   const std::uint32_t last_row = grid_.row_of(range.y_high);
   const std::uint32_t last_column = grid_.column_of(range.x_high);
@@ -322,7 +323,7 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
     tracer.reads_ahead(node, bytes);
     tracer.writes(node, bytes);
     tracer.writes(sibling, bytes);
-    for (unsigned i = 0; i < n; ++i) entries[i] = {node->box(i), racy_load(node->words()[i])};
+    for (unsigned i = 0; i < n; ++i) entries[i] = {node->box(i), relaxed_load(node->words()[i])};
     entries[n] = entry;
     const std::size_t first = split_entries({entries.data(), n + std::size_t{1}});
     for (std::size_t i = first; i <= n; ++i) sibling->append(entries[i].box, entries[i].word);
@@ -354,6 +355,7 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
 
 template <class Tracer>
 void RTree::insert_with(Point point, std::uint64_t value, Tracer tracer) {
+  const EpochGuard guard;
   const std::uint32_t slice = grid_.slice_of(point);
   Node* const root = lock_root(slice, tracer);
   const std::unique_lock lock(*root, std::adopt_lock);
@@ -378,8 +380,9 @@ std::uint64_t RTree::slice_size(std::uint32_t slice) const {
 }
 
 unsigned RTree::height(std::uint32_t slice) const {
+  const EpochGuard guard;
   const Node* const node = root(slice);
-  return node == nullptr ? 0 : racy_load(node->level) + 1;
+  return node == nullptr ? 0 : relaxed_load(node->level) + 1;
 }
 
 const index_detail::RTreeNode* RTree::root(std::uint32_t slice) const {

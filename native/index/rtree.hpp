@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "index/arena.hpp"
+#include "index/epoch.hpp"
 #include "index/line_allocator.hpp"
 #include "index/slice_memory.hpp"
 #include "index/tracer.hpp"
@@ -28,9 +29,8 @@ struct RTreeEntry;
 ///
 /// All members but those that load may be called by any number of threads at once. Readers take no
 /// lock and repeat a cell whose nodes were split meanwhile, unless that happens sixteen times in a
-/// row. Writers lock the cell. Only a migration (rtree_migration.hpp) unlinks nodes, and gives
-/// their memory to its caller. The caller frees it once no operation that began before can still be
-/// reading there.
+/// row. Writers lock the cell. Only a migration (rtree_migration.hpp) unlinks nodes. Their memory
+/// is freed once no operation that began before can still be reading there (epoch.hpp).
 class RTree {
  public:
   struct Options {
@@ -89,8 +89,8 @@ class RTree {
   /// Levels of a slice's tree: 0 while it is empty, 1 while it is a leaf. Throws std::out_of_range.
   unsigned height(std::uint32_t slice) const;
 
-  /// Where the new nodes of a slice go, and unless it is being moved all lie. It may die when a
-  /// migration ends. Throws std::out_of_range.
+  /// Where the new nodes of a slice go, and unless it is being moved all lie. While other threads
+  /// move slices, it lives no longer than the caller's EpochGuard. Throws std::out_of_range.
   const SliceArena& arena(std::uint32_t slice) const;
 
   /// Where chunks come from and go to: reserve() there makes migrations faster.
@@ -101,6 +101,9 @@ class RTree {
   SliceMemory& memory(std::uint32_t slice) { return *slices_.at(slice); }
   const SliceMemory& memory(std::uint32_t slice) const { return *slices_.at(slice); }
 
+  /// What migrations have left behind.
+  RetiredArenas& retired() noexcept { return retired_; }
+
   // --- the same operations, which also log the cache lines that they touch ---
 
   Work find(const Rectangle& range, std::vector<std::uint64_t>& values, TouchLog& log) const;
@@ -109,7 +112,8 @@ class RTree {
   /// Where the roots of the slices lie side by side: the memory that every operation reads first.
   ChunkView root_table() const noexcept;
 
-  /// The root of a slice, null while it is empty; for tests of the structure.
+  /// The root of a slice, null while it is empty; for tests of the structure. The same holds for it
+  /// as for arena().
   const index_detail::RTreeNode* root(std::uint32_t slice) const;
 
  private:
@@ -138,6 +142,7 @@ class RTree {
   std::mutex first_root_;  ///< held while an empty slice gets its root
   std::vector<Root, LineAllocator<Root>> roots_;
   std::vector<std::unique_ptr<SliceMemory>> slices_;
+  RetiredArenas retired_;
 };
 
 }  // namespace pmoss

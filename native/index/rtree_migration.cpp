@@ -7,11 +7,10 @@
 
 namespace pmoss {
 
-using index_detail::racy_load;
-using index_detail::racy_store;
+using index_detail::relaxed_store;
 
 RTreeMigration::RTreeMigration(RTree& tree, std::uint32_t slice, const numa::Placement& to)
-    : SliceMigration(*tree.slices_.at(slice), slice, to), tree_(tree) {}
+    : SliceMigration(*tree.slices_.at(slice), tree.retired_, slice, to), tree_(tree) {}
 
 /// The slice's root, locked; null while the slice is empty.
 RTreeMigration::Node* RTreeMigration::lock_root() {
@@ -39,11 +38,11 @@ RTreeMigration::Node* RTreeMigration::copy(const Node& node) {
   for (unsigned side = 0; side < Node::sides_of(node.level); ++side) {
     const std::uint32_t* const from = node.side(side);
     std::uint32_t* const to = moved->side(side);
-    for (unsigned i = 0; i < count; ++i) racy_store(to[i], racy_load(from[i]));
+    for (unsigned i = 0; i < count; ++i) relaxed_store(to[i], from[i]);
   }
   const std::uint64_t* const from = node.words();
   std::uint64_t* const to = moved->words();
-  for (unsigned i = 0; i < count; ++i) racy_store(to[i], racy_load(from[i]));
+  for (unsigned i = 0; i < count; ++i) relaxed_store(to[i], from[i]);
   moved->count.store(count, std::memory_order_release);
   // Before any word that leads there.
   std::atomic_thread_fence(std::memory_order_release);
@@ -51,13 +50,10 @@ RTreeMigration::Node* RTreeMigration::copy(const Node& node) {
   return moved;
 }
 
-bool RTreeMigration::step(std::size_t nodes) {
-  if (done_) return false;
+bool RTreeMigration::move(std::size_t nodes) {
+  const EpochGuard guard;
   Node* root = lock_root();
-  if (root == nullptr) {
-    done_ = true;
-    return false;
-  }
+  if (root == nullptr) return false;
   std::unique_lock lock(*root, std::adopt_lock);
   if (root != root_ || root->splits.load(std::memory_order_relaxed) != splits_) path_.clear();
   if (path_.empty()) {
@@ -83,14 +79,13 @@ bool RTreeMigration::step(std::size_t nodes) {
     Node* child = Node::as_node(word);
     if (!target_->owns(child)) {
       child = copy(*child);
-      racy_store(word, Node::as_word(child));
+      relaxed_store(word, Node::as_word(child));
       --nodes;
     }
     ++last.next;
     if (child->level > 0) path_.push_back({child, 0});
   }
-  done_ = path_.empty();
-  return !done_;
+  return !path_.empty();
 }
 
 }  // namespace pmoss

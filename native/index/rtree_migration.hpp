@@ -18,9 +18,9 @@ class RTreeMigration final : public SliceMigration {
   /// Throws std::out_of_range, and as SliceMigration does.
   RTreeMigration(RTree& tree, std::uint32_t slice, const numa::Placement& to);
 
-  bool step(std::size_t nodes) override;
-
  private:
+  bool move(std::size_t nodes) override;
+
   using Node = index_detail::RTreeNode;
   struct Step {
     Node* node;

@@ -42,24 +42,24 @@ struct alignas(64) RTreeNode {
 
   /// Side 0 is x_low, 1 y_low, 2 x_high, 3 y_high; of a leaf 0 is x and 1 is y.
   std::uint32_t* side(unsigned i) noexcept {
-    return reinterpret_cast<std::uint32_t*>(this + 1) + i * racy_load(stride);
+    return reinterpret_cast<std::uint32_t*>(this + 1) + i * relaxed_load(stride);
   }
   const std::uint32_t* side(unsigned i) const noexcept {
     return const_cast<RTreeNode*>(this)->side(i);
   }
   std::uint64_t* words() noexcept {
-    return reinterpret_cast<std::uint64_t*>(side(sides_of(racy_load(level))));
+    return reinterpret_cast<std::uint64_t*>(side(sides_of(relaxed_load(level))));
   }
   const std::uint64_t* words() const noexcept { return const_cast<RTreeNode*>(this)->words(); }
 
   Boxes boxes() const noexcept {
-    const unsigned high = racy_load(level) > 0 ? 2 : 0;
+    const unsigned high = relaxed_load(level) > 0 ? 2 : 0;
     return {side(0), side(1), side(high), side(high + 1)};
   }
   Rectangle box(unsigned i) const noexcept {
     const Boxes all = boxes();
-    return {racy_load(all.x_low[i]), racy_load(all.y_low[i]), racy_load(all.x_high[i]),
-            racy_load(all.y_high[i])};
+    return {relaxed_load(all.x_low[i]), relaxed_load(all.y_low[i]), relaxed_load(all.x_high[i]),
+            relaxed_load(all.y_high[i])};
   }
 
   static RTreeNode* as_node(std::uint64_t word) noexcept {
@@ -98,8 +98,8 @@ struct alignas(64) RTreeNode {
     splits.store(0, std::memory_order_relaxed);
     writer.store(0, std::memory_order_relaxed);
     count.store(0, std::memory_order_relaxed);
-    racy_store(level, static_cast<std::uint32_t>(its_level));
-    racy_store(stride, static_cast<std::uint32_t>(its_stride));
+    relaxed_store(level, static_cast<std::uint32_t>(its_level));
+    relaxed_store(stride, static_cast<std::uint32_t>(its_stride));
   }
 
   void lock() noexcept {
@@ -117,16 +117,16 @@ struct alignas(64) RTreeNode {
   }
 
   void set_box(unsigned i, const Rectangle& box) noexcept {
-    racy_store(side(0)[i], box.x_low);
-    racy_store(side(1)[i], box.y_low);
+    relaxed_store(side(0)[i], box.x_low);
+    relaxed_store(side(1)[i], box.y_low);
     if (level == 0) return;
-    racy_store(side(2)[i], box.x_high);
-    racy_store(side(3)[i], box.y_high);
+    relaxed_store(side(2)[i], box.x_high);
+    relaxed_store(side(3)[i], box.y_high);
   }
 
   void set_entry(unsigned i, const Rectangle& box, std::uint64_t word) noexcept {
     set_box(i, box);
-    racy_store(words()[i], word);
+    relaxed_store(words()[i], word);
   }
 
   void append(const Rectangle& box, std::uint64_t word) noexcept {

@@ -12,7 +12,7 @@
 #define PMOSS_X86_SIMD 1
 #include <immintrin.h>
 #else
-#define PMOSS_X86_SIMD 0  // the accesses of vector instructions cannot be made atomic for TSan
+#define PMOSS_X86_SIMD 0  // ThreadSanitizer would see reads before they are valid
 #endif
 
 namespace pmoss {
@@ -30,7 +30,7 @@ template <class Tracer>
   while (first < last) {
     const unsigned middle = (first + last) / 2;
     tracer.reads(node.keys + middle, sizeof key);
-    if (racy_load(node.keys[middle]) < key) {
+    if (versioned_load(node.keys[middle]) < key) {
       first = middle + 1;
     } else {
       last = middle;
@@ -46,19 +46,22 @@ namespace scalar {
 inline unsigned sample_group(const Node& node, std::uint64_t key) noexcept {
   const std::uint32_t sample = node.sample_of(key);
   unsigned below = 0;
-  for (const std::uint32_t& other : node.samples) below += racy_load(other) < sample ? 1 : 0;
+  for (const std::uint32_t other : versioned_block<groups>(node.samples)) {
+    below += other < sample ? 1 : 0;
+  }
   return below;
 }
 
 inline unsigned line_below(const std::uint64_t* line, std::uint64_t key) noexcept {
   unsigned below = 0;
-  for (unsigned i = 0; i < group_keys; ++i) below += racy_load(line[i]) < key ? 1 : 0;
+  for (const std::uint64_t other : versioned_block<group_keys>(line)) below += other < key ? 1 : 0;
   return below;
 }
 
 inline unsigned line_equal(const std::uint64_t* line, std::uint64_t key) noexcept {
   unsigned equal = 0;
-  for (unsigned i = 0; i < group_keys; ++i) equal |= (racy_load(line[i]) == key ? 1u : 0u) << i;
+  const auto keys = versioned_block<group_keys>(line);
+  for (unsigned i = 0; i < group_keys; ++i) equal |= (keys[i] == key ? 1u : 0u) << i;
   return equal;
 }
 

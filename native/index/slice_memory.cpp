@@ -1,6 +1,5 @@
 #include "index/slice_memory.hpp"
 
-#include <iterator>
 #include <utility>
 
 namespace pmoss {
@@ -15,14 +14,10 @@ SliceArena& SliceMemory::enter(const numa::Placement& placement) {
   return entered;
 }
 
-std::vector<std::unique_ptr<SliceArena>> SliceMemory::retire() {
+void SliceMemory::retire(RetiredArenas& retired) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::unique_ptr<SliceArena>> retired;
   // The newest is the current one: no other migration of this slice may have begun.
-  const auto end = std::prev(arenas_.end());
-  std::move(arenas_.begin(), end, std::back_inserter(retired));
-  arenas_.erase(arenas_.begin(), end);
-  return retired;
+  retired.take_all_but_last(arenas_);
 }
 
 numa::ResidentPages SliceMemory::resident_pages() const {

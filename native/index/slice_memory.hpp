@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/arena.hpp"
+#include "index/epoch.hpp"
 
 namespace pmoss {
 
@@ -19,7 +20,8 @@ class alignas(64) SliceMemory {
     enter(placement);
   }
 
-  /// The caller must hold the lock of the node that makes the new one necessary.
+  /// Where new nodes go. A caller that must not be overtaken by a migration holds the lock of the
+  /// node that makes the new one necessary.
   SliceArena& current() const noexcept {
     // This fence orders the caller's lock before the load. The one in enter() orders the new arena
     // before the migration's reads of nodes. So either the allocation sees the new arena, or the
@@ -32,8 +34,9 @@ class alignas(64) SliceMemory {
 
   /// Makes an arena there the current one. Throws std::bad_alloc.
   SliceArena& enter(const numa::Placement& placement);
-  /// Gives away all arenas but the current one, which holds all nodes by now.
-  std::vector<std::unique_ptr<SliceArena>> retire();
+  /// Retires all arenas but the current one, which holds all nodes by now. After std::bad_alloc it
+  /// may be called again.
+  void retire(RetiredArenas& retired);
   /// False if another migration moves the slice.
   bool begin_migration() noexcept { return !migrating_.exchange(true); }
   void end_migration() noexcept { migrating_.store(false); }

@@ -5,8 +5,10 @@
 
 namespace pmoss {
 
-SliceMigration::SliceMigration(SliceMemory& memory, std::uint32_t slice, const numa::Placement& to)
-    : memory_(memory), slice_(slice) {
+SliceMigration::SliceMigration(SliceMemory& memory, RetiredArenas& retired, std::uint32_t slice,
+                               const numa::Placement& to)
+    : memory_(memory), slice_(slice), retired_(retired) {
+  retired.reclaim();
   if (!memory.begin_migration()) {
     throw std::logic_error("slice " + std::to_string(slice) + " is being moved already");
   }
@@ -20,8 +22,12 @@ SliceMigration::SliceMigration(SliceMemory& memory, std::uint32_t slice, const n
 
 SliceMigration::~SliceMigration() { memory_.end_migration(); }
 
-std::vector<std::unique_ptr<SliceArena>> SliceMigration::take_retired() {
-  return done_ ? memory_.retire() : std::vector<std::unique_ptr<SliceArena>>{};
+bool SliceMigration::step(std::size_t nodes) {
+  if (!done_ && !move(nodes)) {
+    memory_.retire(retired_);
+    done_ = true;
+  }
+  return !done_;
 }
 
 }  // namespace pmoss

@@ -3,9 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
+#include "index/epoch.hpp"
 #include "index/slice_memory.hpp"
 
 namespace pmoss {
@@ -16,22 +15,24 @@ namespace pmoss {
 ///
 /// Example: slice 3 has a root and four leaves on NUMA node 0 and moves to node 1. Two calls of
 /// step(2) copy the leaves, and each copy is linked in place of the original. The third copies the
-/// root and returns false. take_retired() then returns the arena on node 0. Its owner frees it once
-/// every reader has begun a later epoch (runtime::ReaderEpoch).
+/// root, retires the arena on node 0 and returns false. RetiredArenas::reclaim() frees that arena
+/// once no reader can be in it (epoch.hpp).
 ///
 /// A migration may be abandoned half way. The slice then lies in two places and works as before.
 /// One thread drives a migration, and a slice has one at a time.
 class SliceMigration {
  public:
-  /// Throws std::logic_error if the slice is being moved already, and std::bad_alloc.
-  SliceMigration(SliceMemory& memory, std::uint32_t slice, const numa::Placement& to);
+  /// Frees what earlier migrations have retired, if it can be. Throws std::logic_error if the slice
+  /// is being moved already, and std::bad_alloc.
+  SliceMigration(SliceMemory& memory, RetiredArenas& retired, std::uint32_t slice,
+                 const numa::Placement& to);
   virtual ~SliceMigration();
   SliceMigration(const SliceMigration&) = delete;
   SliceMigration& operator=(const SliceMigration&) = delete;
 
   /// Moves at most `nodes` nodes; false once there is nothing left to move. Throws std::bad_alloc,
   /// after which it may be called again.
-  virtual bool step(std::size_t nodes) = 0;
+  bool step(std::size_t nodes);
 
   std::uint32_t slice() const noexcept { return slice_; }
   bool done() const noexcept { return done_; }
@@ -39,11 +40,10 @@ class SliceMigration {
   std::uint64_t nodes_moved() const noexcept { return nodes_moved_; }
   std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }
 
-  /// The old arenas, once done. They must live until every operation on the tree that began before
-  /// this call has ended.
-  std::vector<std::unique_ptr<SliceArena>> take_retired();
-
  protected:
+  /// Moves at most `nodes` nodes; false once all lie in the target.
+  virtual bool move(std::size_t nodes) = 0;
+
   void count_move(std::size_t bytes, bool is_leaf) noexcept {
     ++nodes_moved_;
     if (is_leaf) ++leaves_moved_;
@@ -53,9 +53,10 @@ class SliceMigration {
   SliceMemory& memory_;
   std::uint32_t slice_;
   SliceArena* target_;
-  bool done_ = false;
 
  private:
+  RetiredArenas& retired_;
+  bool done_ = false;
   std::uint64_t leaves_moved_ = 0;
   std::uint64_t nodes_moved_ = 0;
   std::uint64_t bytes_moved_ = 0;

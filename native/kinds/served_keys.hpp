@@ -19,47 +19,72 @@ std::unique_ptr<runtime::QueryStream> stream_of_keys(OperationGenerator generato
                                                      std::uint32_t slices);
 
 /// Runs operations on `Tree`: lookup, insert, update and scan with the parameters and results of
-/// BTree's. Lookups of a batch go together where there is a lookup_batch.
+/// BTree's; a guard is passed to those that take one. Lookups of a batch go together where there is
+/// a lookup_batch.
 template <class Tree>
 class ExecutorOfKeys final : public runtime::QueryExecutor {
  public:
   ExecutorOfKeys(std::pmr::memory_resource& memory, Tree& tree, std::uint32_t max_scan_length)
       : tree_(tree), scan_keys_(max_scan_length, &memory), scan_values_(max_scan_length, &memory) {}
 
-  void execute(const runtime::Item& item) override {
+  void execute(const EpochGuard& guard, const runtime::Item& item) override {
     ++totals_.executed;
     switch (item.kind()) {
       case Operation::Kind::lookup: {
         std::uint64_t value = 0;
-        totals_.not_found += tree_.lookup(item.key(), value) ? 0 : 1;
+        const bool found =
+            under(guard, [&](auto&... own) { return tree_.lookup(own..., item.key(), value); });
+        totals_.not_found += found ? 0 : 1;
         totals_.checksum ^= value;
         break;
       }
       case Operation::Kind::insert:
-        totals_.inserted += tree_.insert(item.key(), item.key()) ? 1 : 0;
+        totals_.inserted +=
+            under(guard, [&](auto&... own) { return tree_.insert(own..., item.key(), item.key()); })
+                ? 1
+                : 0;
         break;
       case Operation::Kind::update:
-        totals_.not_found += tree_.update(item.key(), item.key() + totals_.executed) ? 0 : 1;
+        totals_.not_found +=
+            under(guard,
+                  [&](auto&... own) {
+                    return tree_.update(own..., item.key(), item.key() + totals_.executed);
+                  })
+                ? 0
+                : 1;
         break;
       case Operation::Kind::scan: {
-        const std::size_t found =
-            tree_.scan(item.key(), item.scan_length(), scan_keys_.data(), scan_values_.data());
+        const std::size_t found = under(guard, [&](auto&... own) {
+          return tree_.scan(own..., item.key(), item.scan_length(), scan_keys_.data(),
+                            scan_values_.data());
+        });
         for (std::size_t i = 0; i < found; ++i) totals_.checksum ^= scan_values_[i];
         break;
       }
     }
   }
 
-  void execute_batch(const runtime::Ring& ring, std::size_t count) override {
+  void execute_batch(const EpochGuard& guard, const runtime::Ring& ring,
+                     std::size_t count) override {
     if constexpr (requires { &Tree::lookup_batch; }) {
-      lookups_first(ring, count);
+      lookups_first(guard, ring, count);
     } else {
-      for (std::size_t i = 0; i < count; ++i) execute(ring.front(i));
+      for (std::size_t i = 0; i < count; ++i) execute(guard, ring.front(i));
     }
   }
 
  private:
-  void lookups_first(const runtime::Ring& ring, std::size_t count) {
+  /// Passes the worker's guard to an index whose operations take one.
+  template <class Call>
+  static auto under(const EpochGuard& guard, Call call) {
+    if constexpr (requires(Tree& tree, std::uint64_t word) { tree.lookup(guard, word, word); }) {
+      return call(guard);
+    } else {
+      return call();
+    }
+  }
+
+  void lookups_first(const EpochGuard& guard, const runtime::Ring& ring, std::size_t count) {
     std::uint64_t keys[runtime::Worker::max_batch] = {};
     std::uint64_t values[runtime::Worker::max_batch];
     bool found[runtime::Worker::max_batch];
@@ -69,7 +94,7 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
     for (std::size_t i = 0; i < count; ++i) {
       const runtime::Item& item = ring.front(i);
       if (item.kind() != Operation::Kind::lookup) {
-        execute(item);
+        execute(guard, item);
         continue;
       }
       ++totals_.executed;

@@ -57,7 +57,7 @@ class Executor final : public QueryExecutor {
     values_.reserve(std::size_t{64} * spec.max_scan_length);
   }
 
-  void execute(const Item& item) override {
+  void execute(const EpochGuard&, const Item& item) override {
     ++totals_.executed;
     const Point point = unpacked(item.key());
     switch (item.kind()) {
@@ -75,9 +75,9 @@ class Executor final : public QueryExecutor {
     }
   }
 
-  void execute_batch(const Ring& ring, std::size_t count) override {
+  void execute_batch(const EpochGuard& guard, const Ring& ring, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) tree_.prefetch(unpacked(ring.front(i).key()));
-    for (std::size_t i = 0; i < count; ++i) execute(ring.front(i));
+    for (std::size_t i = 0; i < count; ++i) execute(guard, ring.front(i));
   }
 
  private:

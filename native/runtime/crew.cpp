@@ -75,7 +75,7 @@ void Crew::start(const Poll& poll) {
   }
   for (std::size_t i = 0; i < plan_.options.co_tenants.size(); ++i) start_co_tenant(i);
   threads_.wait_ready(poll);
-  // Only now do the workers exist whose queues are swept and whose epochs the enforcer watches.
+  // Only now do the workers exist whose queues are swept.
   if (plan_.enforces()) make_enforcement();
   start_sweepers();
   threads_.wait_ready(poll);
@@ -132,11 +132,9 @@ void Crew::start_co_tenant(std::size_t number) {
 }
 
 void Crew::make_enforcement() {
-  std::vector<const ReaderEpoch*> readers;
-  for (const auto& worker : workers_) readers.push_back(&worker->epoch());
   Enforcer::Settings settings = plan_.options.migration;
   settings.interleave_nodes = plan_.interleave_nodes;
-  enforcement_.emplace(Enforcer(index_, homes_, settings, std::move(readers)), board_, plan_);
+  enforcement_.emplace(Enforcer(index_, homes_, settings), board_, plan_);
 }
 
 template <typename Body>

@@ -22,9 +22,8 @@ void require_allowed(std::uint32_t slice, int error_number) {
 
 }  // namespace
 
-Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
-                   std::vector<const ReaderEpoch*> readers)
-    : index_(index), homes_(homes), settings_(settings), readers_(std::move(readers)) {}
+Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings)
+    : index_(index), homes_(homes), settings_(settings) {}
 
 Enforcer::Goal Enforcer::goal_of(std::uint32_t slice, const Schedule& schedule) const {
   if (schedule.data == DataPlacement::interleaved) {
@@ -109,11 +108,7 @@ bool Enforcer::copy_part(const Goal& goal, std::size_t part) {
   report_.leaves += migration_->leaves_moved() - leaves;
   report_.bytes += migration_->bytes_moved() - bytes;
   if (more) return true;
-  Retired retired;
-  retired.arenas = migration_->take_retired();
-  retired.epochs.reserve(readers_.size());
-  for (const ReaderEpoch* reader : readers_) retired.epochs.push_back(reader->now());
-  retired_.push_back(std::move(retired));
+  left_behind_ = true;
   migration_.reset();
   return false;
 }
@@ -179,14 +174,9 @@ void Enforcer::count_failures() {
 }
 
 void Enforcer::reclaim() {
-  if (retired_.empty()) return;
-  std::erase_if(retired_, [&](const Retired& retired) {
-    for (std::size_t i = 0; i < readers_.size(); ++i) {
-      if (!readers_[i]->has_passed(retired.epochs[i])) return false;
-    }
-    return true;
-  });
-  if (retired_.empty() && settled()) index_.free_spare_memory();
+  if (!left_behind_) return;
+  left_behind_ = index_.reclaim() > 0;
+  if (!left_behind_ && settled()) index_.free_spare_memory();
 }
 
 void Enforcer::finish() {
@@ -194,7 +184,7 @@ void Enforcer::finish() {
     copy_part(*moving_, std::numeric_limits<std::size_t>::max());
     arrive(*std::exchange(moving_, std::nullopt));
   }
-  retired_.clear();
+  index_.reclaim();
   index_.free_spare_memory();
   placements_.resize(goals_.size());
   for (const Goal& goal : goals_) {

@@ -1,7 +1,6 @@
 // Brings the data of the slices to where a schedule wants them, while queries run.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,34 +38,6 @@ struct MigrationReport {
   double busy_seconds = 0.0;       ///< spent on moving, without pauses
 };
 
-/// A reader's side of epoch-based reclamation, as in LeanStore (Leis et al., ICDE 2018): memory
-/// that a migration has unlinked is freed once every reader has begun a later epoch. A pointer into
-/// the index lives no longer than the epoch in which it was read.
-///
-/// Example: the enforcer unlinks the old copy of slice 3 while worker 0 is in epoch 7 and worker 1
-/// in epoch 12. It retires the old arena with the epochs (7, 12). At (9, 13) worker 1 may still be
-/// in the operation of its epoch 12. At (9, 14) the arena is freed.
-class ReaderEpoch {
- public:
-  /// Between two operations; only by the reader.
-  void advance() noexcept {
-    epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
-  /// The reader uses the index no more.
-  void finish() noexcept { epoch_.store(finished, std::memory_order_release); }
-
-  std::uint64_t now() const noexcept { return epoch_.load(std::memory_order_acquire); }
-  /// Whether no operation that had begun when now() was `retired` is still running. Two epochs: the
-  /// first of them may become visible late, after the operation that follows it has begun.
-  bool has_passed(std::uint64_t retired) const noexcept {
-    return retired == finished || now() == finished || now() >= retired + 2;
-  }
-
- private:
-  static constexpr std::uint64_t finished = ~std::uint64_t{0};
-  alignas(128) std::atomic<std::uint64_t> epoch_{0};
-};
-
 /// A place where the kernel has found the data of a slice.
 struct Home {
   numa::Placement place;
@@ -93,10 +64,8 @@ class Enforcer {
     std::vector<int> interleave_nodes = {};
   };
 
-  /// `readers`: the epochs of all threads that use the index meanwhile. The settings name the nodes
-  /// of interleaved pages.
-  Enforcer(ServedIndex& index, Homes& homes, const Settings& settings,
-           std::vector<const ReaderEpoch*> readers);
+  /// The settings name the nodes of interleaved pages.
+  Enforcer(ServedIndex& index, Homes& homes, const Settings& settings);
 
   /// From now on the data are to lie there. A slice that is being copied to somewhere else arrives
   /// there first.
@@ -107,7 +76,7 @@ class Enforcer {
   bool step();
   /// Frees memory that no reader can be reading any more.
   void reclaim();
-  /// Once no reader is left: copies the rest of a slice that is on its way and frees all spare
+  /// Once no worker is left: copies the rest of a slice that is on its way and frees all spare
   /// memory. Then asks the kernel where the slices of the last schedule lie.
   void finish();
 
@@ -128,10 +97,6 @@ class Enforcer {
     Goal goal;
     SlicePlacement found;
   };
-  struct Retired {
-    std::vector<std::unique_ptr<SliceArena>> arenas;
-    std::vector<std::uint64_t> epochs;  ///< [readers] when the arenas were unlinked
-  };
 
   Goal goal_of(std::uint32_t slice, const Schedule& schedule) const;
   bool is_home(const Goal& goal) const;
@@ -149,14 +114,13 @@ class Enforcer {
   ServedIndex& index_;
   Homes& homes_;
   Settings settings_;
-  std::vector<const ReaderEpoch*> readers_;
   std::vector<Goal> goals_;   ///< [slices] of the last schedule; empty if it keeps the data
   std::vector<Goal> wanted_;  ///< the last one is next
   std::optional<Goal> moving_;
   std::unique_ptr<SliceMigration> migration_;  ///< of `moving_`, if it is copied
   std::vector<Failure> failed_;                ///< of the last schedule
   int passes_ = 0;                             ///< in which failed slices were tried again
-  std::vector<Retired> retired_;
+  bool left_behind_ = false;                   ///< a copy, which readers may hold
   MigrationReport report_;
   std::vector<SlicePlacement> placements_;
 };

@@ -9,6 +9,7 @@
 #include <memory>
 #include <memory_resource>
 
+#include "index/epoch.hpp"
 #include "index/slice_memory.hpp"
 #include "index/slice_migration.hpp"
 #include "runtime/item.hpp"
@@ -70,10 +71,11 @@ class QueryExecutor {
   };
 
   virtual ~QueryExecutor() = default;
-  virtual void execute(const Item& item) = 0;
+  /// `guard` covers what it reads of the index.
+  virtual void execute(const EpochGuard& guard, const Item& item) = 0;
   /// The oldest `count` items of a queue, their cache misses overlapped. Queries that are in flight
   /// together have no order.
-  virtual void execute_batch(const Ring& ring, std::size_t count) = 0;
+  virtual void execute_batch(const EpochGuard& guard, const Ring& ring, std::size_t count) = 0;
 
   const Totals& totals() const noexcept { return totals_; }
 
@@ -111,6 +113,9 @@ class ServedIndex {
   /// Copies a slice's nodes to another place.
   virtual std::unique_ptr<SliceMigration> migrate(std::uint32_t slice,
                                                   const numa::Placement& to) = 0;
+  /// Frees what migrations have left behind and no reader can hold any more; how many arenas some
+  /// may still hold.
+  virtual std::size_t reclaim() = 0;
 };
 
 }  // namespace pmoss::runtime

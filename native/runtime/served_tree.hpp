@@ -24,6 +24,7 @@ class ServedTree : public ServedIndex {
   std::unique_ptr<SliceMigration> migrate(std::uint32_t slice, const numa::Placement& to) final {
     return std::make_unique<Migration>(tree_, slice, to);
   }
+  std::size_t reclaim() final { return tree_.retired().reclaim(); }
 
  protected:
   ServedTree(const WorkloadSpec& spec, const typename Tree::Options& options)

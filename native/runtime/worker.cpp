@@ -100,12 +100,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   bool idle = true;
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
-  struct Finish {
-    ReaderEpoch& epoch;
-    ~Finish() { epoch.finish(); }
-  } const finish{epoch_};
   for (;;) {
-    epoch_.advance();
     bool executed = false;
     bool sent = false;
     // Read before the queues are: when it is 0 here, what the queues show now is all there will be.
@@ -115,6 +110,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
       const std::size_t waiting = ring.readable(burst);
       if (waiting == 0) continue;
       executed = true;
+      const EpochGuard guard;
       if (idle) {
         idle = false;
         backoff.reset();
@@ -128,9 +124,9 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         }
         const std::size_t count = std::min<std::size_t>(settings_.batch, waiting - done);
         if (count == 1) {
-          executor_->execute(ring.front());
+          executor_->execute(guard, ring.front());
         } else {
-          executor_->execute_batch(ring, count);
+          executor_->execute_batch(guard, ring, count);
         }
         done += count;
         const std::uint64_t now = Clock::ticks();

@@ -9,7 +9,6 @@
 
 #include "pmu/counters.hpp"
 #include "runtime/control.hpp"
-#include "runtime/enforcer.hpp"
 #include "runtime/item.hpp"
 #include "runtime/node_memory.hpp"
 #include "runtime/served_index.hpp"
@@ -78,7 +77,6 @@ class Worker {
   /// Of the whole run.
   const QueryExecutor::Totals& executed() const noexcept { return executor_->totals(); }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
-  const ReaderEpoch& epoch() const noexcept { return epoch_; }
   StatsQueue& stats() noexcept { return stats_; }
   /// After run(): per event, whether it was counted over the whole measuring phase.
   std::vector<pmu::Availability> availability() const;
@@ -113,7 +111,6 @@ class Worker {
   pmu::ThreadCounters counters_;
   std::pmr::deque<Ring> rings_;
   Totals totals_;
-  ReaderEpoch epoch_;
   StatsQueue stats_;
 
   Phase phase_ = Phase::warmup;

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace pmoss::environment {
@@ -46,8 +49,40 @@ TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
   EXPECT_EQ(done, 1U);
 }
 
-// Sanitizers need more addresses than the limit leaves.
 #if !defined(PMOSS_SANITIZED)
+// 0 if all is well; else what is not.
+int use_and_replace(std::unique_ptr<Team> team, bool alone) {
+  const auto nothing = [](std::size_t, std::size_t) {};
+  try {
+    team->run(2, nothing);
+    if (!alone) return 1;
+  } catch (const ForkedError&) {
+    if (alone) return 2;
+  }
+  team = std::make_unique<Team>(2);
+  std::atomic<std::size_t> done = 0;
+  team->run(4, [&](std::size_t begin, std::size_t end) { done += end - begin; });
+  return done == 4 ? 0 : 3;
+}
+
+TEST(Team, InAForkedChildItSaysSoAndCanBeReplaced) {
+  for (const int threads : {1, 2}) {
+    auto team = std::make_unique<Team>(threads);
+    team->run(2, [](std::size_t, std::size_t) {});
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);
+      _exit(use_and_replace(std::move(team), threads == 1));
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << threads << " threads";
+    team->run(2, [](std::size_t, std::size_t) {});
+  }
+}
+
+// Sanitizers need more addresses than the limit leaves.
 TEST(TeamDeathTest, ThrowsWhereTheSystemHasNoMoreThreads) {
   const auto ask_for_too_many = [] {
     const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};

@@ -21,7 +21,6 @@ namespace pmoss {
 namespace {
 
 using testing::scaled;
-using Retired = std::vector<std::unique_ptr<SliceArena>>;
 
 constexpr std::uint32_t slices = 4;
 const numa::Placement node0 = numa::Placement::on(numa::memory_nodes().front());
@@ -49,15 +48,17 @@ TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     const std::size_t nodes = tree.arena(slice).nodes();
     BTreeMigration migration(tree, slice, node0);
-    EXPECT_TRUE(migration.take_retired().empty()) << "nothing may die before it has been left";
     std::size_t steps = 0;
-    while (migration.step(7)) ++steps;
+    {
+      // Nothing may die while somebody could be in it.
+      const EpochGuard guard;
+      while (migration.step(7)) ++steps;
+      EXPECT_EQ(tree.retired().reclaim(), 1U);
+    }
+    EXPECT_EQ(tree.retired().reclaim(), 0U);
     EXPECT_EQ(migration.nodes_moved(), nodes);
     EXPECT_GE(steps, nodes / 7);
     EXPECT_FALSE(migration.step(1));
-    const Retired retired = migration.take_retired();
-    ASSERT_EQ(retired.size(), 1U);
-    EXPECT_EQ(retired.front()->nodes(), nodes);
     EXPECT_EQ(tree.arena(slice).placement(), node0);
   }
   tree.chunk_pool().trim();
@@ -74,7 +75,7 @@ TEST(BTreeMigration, MovesAnEmptySliceAndALeaf) {
     while (migration.step(1)) {
     }
     EXPECT_EQ(migration.leaves_moved(), 1U);
-    EXPECT_EQ(migration.take_retired().size(), 1U);
+    EXPECT_EQ(tree.retired().reclaim(), 0U);
     tree.chunk_pool().trim();
     EXPECT_EQ(tree.scan(0, 10, nullptr, nullptr), keys);
   }
@@ -91,9 +92,13 @@ TEST(BTreeMigration, AnAbandonedMoveIsTakenUpByTheNext) {
   }
   expect_filled(tree, records);
   BTreeMigration second(tree, 1, numa::Placement{});
-  while (second.step(1000)) {
+  {
+    const EpochGuard guard;
+    while (second.step(1000)) {
+    }
+    EXPECT_EQ(tree.retired().reclaim(), 2U);
   }
-  EXPECT_EQ(second.take_retired().size(), 2U);
+  EXPECT_EQ(tree.retired().reclaim(), 0U);
   tree.chunk_pool().trim();
   expect_filled(tree, records);
   EXPECT_THROW(BTreeMigration(tree, slices, node0), std::out_of_range);
@@ -109,8 +114,8 @@ TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
     while (migration.step(100)) {
     }
     EXPECT_EQ(tree.chunk_pool().held(), 1U);
-    migration.take_retired();
   }
+  EXPECT_EQ(tree.retired().reclaim(), 0U);
   // Pages that were touched before anybody placed them are of no use to others.
   EXPECT_EQ(tree.chunk_pool().held(), 1U);
   expect_filled(tree, 1000);
@@ -141,7 +146,7 @@ TEST(BTreeMigration, AHundredSchedulesOnEightPlacesTakeAMemoryOfOneIndex) {
       BTreeMigration migration(tree, slice, place(static_cast<unsigned>(random.below(places))));
       while (migration.step(1000)) {
       }
-      const Retired left = migration.take_retired();
+      tree.retired().reclaim();
     }
     most = std::max(most, tree.chunk_pool().held());
   }
@@ -179,8 +184,6 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
   std::atomic<const char*> complaint{nullptr};
   std::atomic<unsigned> running{writers};
   std::vector<std::map<std::uint64_t, std::uint64_t>> models(writers);
-  // Readers report only at the end that they are done, so all memory is kept until then.
-  Retired retired;
   std::uint64_t moved = 0;
   {
     std::vector<std::jthread> threads;
@@ -244,12 +247,13 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
       while (migration.step(16) && !(abandon && random.below(4) == 0)) {
       }
       moved += migration.nodes_moved();
-      for (auto& arena : migration.take_retired()) retired.push_back(std::move(arena));
+      tree.retired().reclaim();
+      tree.chunk_pool().trim();
     }
   }
   ASSERT_EQ(complaint.load(), nullptr) << complaint.load();
   EXPECT_GT(moved, 0U);
-  retired.clear();
+  EXPECT_EQ(tree.retired().reclaim(), 0U);
   tree.chunk_pool().trim();
   std::size_t keys = 0;
   for (const auto& model : models) {

@@ -120,15 +120,36 @@ TEST(RunnerRTree, ARangeOverSeveralCellsGoesToAnyOfTheirWorkers) {
   EXPECT_GT(several, 100U);
 }
 
-// As for the B+-tree: schedules change every 50 ms, data follow, a fifth of the queries insert.
+/// Looks for loaded points, each in a range around it.
+const char* look_at_points(const RTree& tree, const WorkloadSpec& spec, Random& random) {
+  const Point point = point_of_record(spec.space.kind, random.below(spec.records));
+  const std::uint32_t reach = top / 64;
+  const auto low = [&](std::uint32_t at) { return at > reach ? at - reach : 0; };
+  const auto high = [&](std::uint32_t at) { return at < top - reach ? at + reach : top; };
+  const Rectangle range = {low(point.x), low(point.y), high(point.x), high(point.y)};
+  std::vector<std::uint64_t> found;
+  tree.find(range, found);
+  for (const std::uint64_t value : found) {
+    if (!range.contains(unpacked(value))) return "a point outside of the range was found";
+  }
+  if (std::find(found.begin(), found.end(), packed(point)) == found.end()) {
+    return "a point was missed";
+  }
+  return nullptr;
+}
+
+// As for the B+-tree: schedules change every 50 ms, data follow, a fifth of the queries insert, and
+// others look on.
 TEST(RunnerRTree, NoPointIsLostWhileSchedulesChangeAllTheTime) {
   const auto runner = loaded(points_spec(0.2, 0.2, 0.6));
   const std::vector<int> nodes = numa::memory_nodes();
   std::uint64_t inserted = 0;
+  Onlookers onlookers(
+      [&](Random& random) { return look_at_points(rtree_of(*runner), runner->spec(), random); });
   Random random(5);
   for (const auto strategy : {MigrationStrategy::copy, MigrationStrategy::move_pages}) {
     MeasureOptions options = options_for(LoadKind::closed);
-    options.seconds = 0.3;
+    options.seconds = 0.3 * stress_seconds();
     options.migration = {strategy, MigrationPace::lazy, 16, true};
     options.schedule.data = DataPlacement::slice;
     options.schedule.nodes.assign(slices, nodes.front());
@@ -149,6 +170,7 @@ TEST(RunnerRTree, NoPointIsLostWhileSchedulesChangeAllTheTime) {
     }
     inserted += result.inserted;
   }
+  onlookers.expect_content();
   expect_no_point_lost(*runner, inserted);
   if (nodes.size() == 1) return;
   // Now at rest, and all of it home.

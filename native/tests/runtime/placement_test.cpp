@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -252,12 +251,38 @@ TEST_F(RunnerPlacement, LoadedPagesLieWhereTheyWereTouchedOrPlaced) {
   }
 }
 
-// Schedules change at random every 50 ms, cores at once and data behind them, while half of the
-// queries write. PMOSS_STRESS_SECONDS makes it longer.
+/// Reads loaded keys one by one, in batches and by scans. Queries write a key's value as the key
+/// and the number of queries so far, so that the value of another key is recognised.
+const char* look_at_keys(const BTree& tree, const WorkloadSpec& spec, Random& random) {
+  constexpr std::size_t n = 32;
+  constexpr std::uint64_t most_queries = std::uint64_t{1} << 40;
+  std::uint64_t keys[n], values[n];
+  bool found[n];
+  for (auto& key : keys) key = key_of_record(random.below(spec.records), spec.seed);
+  std::uint64_t value = 0;
+  if (!tree.lookup(keys[0], value)) return "a lookup misses a key";
+  if (value - keys[0] >= most_queries) return "a lookup returns the value of another key";
+  if (tree.lookup_batch(keys, n, values, found) != n) return "a batch misses a key";
+  for (std::size_t i = 0; i < n; ++i) {
+    if (values[i] - keys[i] >= most_queries) return "a batch returns the value of another key";
+  }
+  const std::uint64_t first = keys[0];
+  const std::size_t there = tree.scan(first, n, keys, values);
+  if (there == 0 || keys[0] != first) return "a scan misses its first key";
+  for (std::size_t i = 0; i < there; ++i) {
+    if (i > 0 && keys[i] <= keys[i - 1]) return "a scan is not ascending";
+    if (values[i] - keys[i] >= most_queries) return "a scan returns the value of another key";
+  }
+  return nullptr;
+}
+
+// Schedules change at random every 50 ms, cores at once and data behind them. Queries read, write
+// and scan, and others look on. PMOSS_STRESS_SECONDS makes it longer.
 TEST_F(RunnerPlacement, NoKeyIsLostWhileSchedulesChangeAllTheTime) {
-  const char* const asked = std::getenv("PMOSS_STRESS_SECONDS");
-  const double seconds = asked != nullptr ? std::atof(asked) : 1.0;
-  Runner& runner = make(small_spec(0.5, 0.25, 0.0, 0.25));
+  const double seconds = stress_seconds();
+  Runner& runner = make(small_spec(0.4, 0.2, 0.2, 0.2));
+  Onlookers onlookers(
+      [&](Random& random) { return look_at_keys(btree_of(runner), runner.spec(), random); });
   std::uint64_t inserted = 0;
   std::uint64_t schedules = 0;
   Random random(3);
@@ -284,6 +309,7 @@ TEST_F(RunnerPlacement, NoKeyIsLostWhileSchedulesChangeAllTheTime) {
     }
   }
   EXPECT_GT(schedules, 0U);
+  onlookers.expect_content();
   expect_no_key_lost(runner, inserted);
 }
 

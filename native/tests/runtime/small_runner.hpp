@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "index/btree.hpp"
@@ -15,6 +19,7 @@
 #include "kinds/served_btree.hpp"
 #include "numa/affinity.hpp"
 #include "runtime/runner.hpp"
+#include "workload/random.hpp"
 
 namespace pmoss::runtime {
 
@@ -59,6 +64,40 @@ inline MeasureOptions options_for(LoadKind load) {
   options.seed = 11;
   return options;
 }
+
+/// How long a test of random schedules runs: PMOSS_STRESS_SECONDS, or about a second.
+inline double stress_seconds() {
+  const char* const asked = std::getenv("PMOSS_STRESS_SECONDS");
+  return asked != nullptr ? std::atof(asked) : 1.0;
+}
+
+/// Threads that look at an index from outside of the runtime, as long as this lives.
+class Onlookers {
+ public:
+  /// `look` says what is wrong, or returns null.
+  explicit Onlookers(const std::function<const char*(Random&)>& look) {
+    for (std::uint64_t seed = 0; seed < 2; ++seed) {
+      threads_.emplace_back([this, look, seed](const std::stop_token& over) {
+        Random random(seed);
+        while (!over.stop_requested()) {
+          if (const char* const wrong = look(random); wrong != nullptr) complaint_ = wrong;
+          ++looks_;
+        }
+      });
+    }
+  }
+  /// Ends the threads.
+  void expect_content() {
+    threads_.clear();
+    EXPECT_EQ(complaint_.load(), nullptr) << complaint_.load();
+    EXPECT_GT(looks_.load(), 0U);
+  }
+
+ private:
+  std::atomic<const char*> complaint_{nullptr};
+  std::atomic<std::uint64_t> looks_{0};
+  std::vector<std::jthread> threads_;
+};
 
 inline std::uint64_t sum(const std::vector<std::uint64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pmoss_env._native
+from tests.native.builds import reusing
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = {
@@ -128,6 +129,8 @@ class Copy:
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
                 "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
                 "COLUMNS": "200",
+                # What is the same in the copy need not be compiled again.
+                "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(reusing()),
             },
             check=False,
         )

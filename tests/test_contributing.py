@@ -14,6 +14,7 @@ SHOWN = {
     "Add a baseline": "round-robin",
     "Add an agent": "habit",
     "Add a backend": "grouped",
+    "Add an index": "skiplist",
     "Add an environment": "pmoss/walk",
 }
 

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -99,15 +97,5 @@ def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> N
 def test_after_the_native_module_is_built_again(
     copy: Copy, before: tuple[Path, list[Path]]
 ) -> None:
-    python = shlex.quote(sys.executable)
-    tools = shlex.quote(str(Path(sys.executable).parent))
-    pybind11 = subprocess.run(
-        [sys.executable, "-m", "pybind11", "--cmakedir"], capture_output=True, text=True, check=True
-    )
-    copy.run(
-        f"{tools}/cmake -G Ninja -S native -B build -DCMAKE_MAKE_PROGRAM={tools}/ninja "
-        f"-DPython_EXECUTABLE={python} -Dpybind11_DIR={shlex.quote(pybind11.stdout.strip())} && "
-        f"{tools}/cmake --build build -j 2 && cp build/bindings/_native*.so pmoss_env/",
-        timeout=1800,
-    )
+    copy.run("python native/build.py", timeout=1800)
     assert use(copy, before)

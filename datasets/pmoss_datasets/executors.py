@@ -80,6 +80,11 @@ def run_tasks(
     return _in_processes(make_work, tasks, processes)
 
 
+def at_once(processes: int | None, executor: str) -> int:
+    """How many tasks run at once: what is asked for, else 1 here and all CPUs of a Ray cluster."""
+    return processes if processes is not None else int(executor != "ray")
+
+
 def check_executor(executor: str, processes: int) -> None:
     """Refuses what run_tasks() would refuse; see there."""
     if executor not in EXECUTORS:

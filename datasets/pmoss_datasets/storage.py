@@ -45,7 +45,7 @@ from pmoss_datasets.validation import (
     validate,
     value_problems,
 )
-from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DatasetError, MissingExtraError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
 
@@ -173,7 +173,7 @@ def open_dataset(path: str | Path) -> Dataset:
                         f"{where}: {field.name}: {stored.dtype} {stored.shape}: must be "
                         f"{field.dtype} {shape}"
                     )
-    except DatasetError:
+    except (DatasetError, MissingExtraError):
         raise
     # h5py answers damage with whatever error the damaged bytes happen to look like.
     except Exception as error:

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pmoss_datasets import executors
-from pmoss_datasets.cli.datasets import _at_once
-from pmoss_datasets.executors import run_tasks
+from pmoss_datasets.executors import at_once, run_tasks
 from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnknownNameError
 
 
@@ -127,4 +126,4 @@ def test_a_cluster_works_on_all_its_cpus_unless_told_otherwise():
     ray = FakeRay(ends=[])
     assert over(ray, processes=0) == {1: 1, 2: 4, 3: 9}
     assert ray.actors == 2
-    assert [_at_once(None, "ray"), _at_once(None, "processes"), _at_once(3, "ray")] == [0, 1, 3]
+    assert [at_once(None, "ray"), at_once(None, "processes"), at_once(3, "ray")] == [0, 1, 3]

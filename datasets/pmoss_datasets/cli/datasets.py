@@ -136,6 +136,7 @@ def collect(
     """
     from pmoss_datasets import Behaviour, Recipe, find_domain
     from pmoss_datasets import collect as run
+    from pmoss_datasets.executors import at_once
     from pmoss_datasets.recipes import slug
 
     of_policy = ("argument", "epsilon")
@@ -154,9 +155,7 @@ def collect(
             _refuse(ctx, "with --policy", ["tier"], why)
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
             tier = slug(policy.partition(":")[0].replace("_", "-"))
-        task = pairs(env)
-        if backend is not None:
-            task = {"backend": backend, **task}
+        task = {**({"backend": backend} if backend else {}), **pairs(env)}
         chosen = Recipe(
             **find_domain(domain).asked(task),
             domain=domain,
@@ -172,7 +171,7 @@ def collect(
             chosen,
             out,
             progress,
-            _at_once(processes, executor),
+            at_once(processes, executor),
             executor=executor,
             address=ray_address,
             overwrite=overwrite,
@@ -250,6 +249,7 @@ def build(
     """
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import default_root
+    from pmoss_datasets.executors import at_once
 
     if ids:
         why = "they choose what else to build; leave out one or the other"
@@ -270,7 +270,7 @@ def build(
                 place,
                 progress,
                 overwrite=overwrite,
-                processes=_at_once(processes, executor),
+                processes=at_once(processes, executor),
                 executor=executor,
                 address=ray_address,
             )
@@ -437,8 +437,3 @@ def import_original(
     if out:
         save_snapshots(out, found, overwrite=overwrite)
         console.print(f"written to {out}")
-
-
-def _at_once(processes: int | None, executor: str) -> int:
-    """How many tasks run at once: what is asked for, else 1 here and all CPUs of a cluster."""
-    return processes if processes is not None else int(executor != "ray")

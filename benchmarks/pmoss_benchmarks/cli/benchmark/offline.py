@@ -37,8 +37,11 @@ def offline(
         int | None, typer.Option(help="Runs per agent and task; default: the suite's.", min=1)
     ] = None,
     processes: Annotated[
-        int, typer.Option("--processes", "-j", help="Cells at a time; with ray 0: all CPUs.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--processes", "-j", help="Cells at a time; default: 1 here, all CPUs with ray (0)."
+        ),
+    ] = None,
     executor: Annotated[str, typer.Option(help="processes, or ray for a cluster.")] = "processes",
     ray_address: Annotated[
         str | None, typer.Option(help="Of the Ray cluster; none: start one here.")
@@ -61,6 +64,7 @@ def offline(
     """
     from pmoss_benchmarks.offline import load_suite, run_offline
     from pmoss_datasets.catalog import default_root
+    from pmoss_datasets.executors import at_once
 
     plan = load_suite(suite).part(task, track, seeds)
     folder = out or Path("runs/offline") / suite
@@ -72,7 +76,7 @@ def offline(
             data or default_root(),
             agents=agent,
             executor=executor,
-            processes=processes,
+            processes=at_once(processes, executor),
             address=ray_address,
             progress=progress,
         )

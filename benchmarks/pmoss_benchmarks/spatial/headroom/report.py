@@ -96,7 +96,7 @@ def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
     confirmed = mean["simulated_search"] / mean["simulated_simple"] - 1
     return {
         **mean,
-        "best_simple": max(set(names), key=names.count),
+        "best_simple": max(dict.fromkeys(names), key=names.count),
         "headroom": headroom,
         "headroom_over_rules": mean["search"] / max(mean["simple"], mean["rule"]) - 1,
         "simulated_headroom": confirmed,

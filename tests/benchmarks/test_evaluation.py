@@ -23,6 +23,7 @@ from pmoss_env.errors import (
     CheckpointError,
     DatasetError,
     DescriptionError,
+    IllegalActionError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -224,6 +225,24 @@ def test_every_domain_is_evaluated_and_replayed(tmp_path, name, env, best, worst
     changed = replace(found.rows[0], actions=found.rows[-1].actions)
     write_results(path, replace(found, rows=[changed, *found.rows[1:]]))
     assert replay(path).mismatches
+
+
+@pytest.mark.parametrize("action", [10**6, -1, None, "left"])
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("spatial", KWARGS), ("access-path", {"scans": 4}), ("threads", {"requests": 50_000})],
+)
+def test_what_is_no_action_is_refused_by_name(name, env, action):
+    class Wrong:
+        def reset(self):
+            pass
+
+        def act(self, observation, action_mask):
+            return action
+
+    policies = {"wrong": Wrong()}
+    with pytest.raises(IllegalActionError, match=f"action {action!r}: "):
+        evaluate(env, policies, [0], 1, 1, 1, env_id=find_domain(name).env_id)
 
 
 def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):

@@ -136,7 +136,7 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--index", "btree", "--workload", "rtree-ranges"], "is for index='rtree'"),
         (["benchmark", "headroom", "--index", "trie"], "unknown index 'trie'"),
         (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
-        (["evaluate", "{tmp}/lpt.safetensors"], "more than one policy is named 'lpt': "),
+        (["evaluate", "{tmp}/lpt.safetensors"], "lpt.safetensors: does not exist"),
         (
             ["evaluate", "{tmp}/a/dt.pt", "{tmp}/b/dt.pt"],
             "more than one policy is named 'dt': ",

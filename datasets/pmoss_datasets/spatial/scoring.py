@@ -16,6 +16,7 @@ from gymnasium.error import ResetNeeded
 from pmoss_datasets.interfaces import Companion, Rollout
 from pmoss_datasets.policies import Planner, Policy
 from pmoss_env.baselines import local_search, random
+from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
 from pmoss_env.types import Schedule
@@ -124,7 +125,8 @@ def play(
     total, terminated = 0.0, False
     while not terminated:
         began = time.perf_counter()
-        action = int(policy.act(observation, info["action_mask"]))
+        mask = info["action_mask"]
+        action = whole_action(policy.act(observation, mask), mask.size, "actions are")
         seconds += time.perf_counter() - began
         actions.append(action)
         before = info["throughput"]

@@ -18,6 +18,7 @@ from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.stepwise.policies import legal
 from pmoss_datasets.stepwise.schema import StepEpisode
+from pmoss_env.envs.actions import whole_action
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
 from pmoss_env.types import Int8Array
 
@@ -139,7 +140,7 @@ class StepPlayer:
         epsilon = behaviour.epsilon
 
         def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
-            wanted = action = int(policy.act(observation, mask))
+            wanted = action = whole_action(policy.act(observation, mask), mask.size, "actions are")
             share = 1.0 / np.count_nonzero(mask)
             if epsilon and rng.random() < epsilon:
                 action = int(rng.choice(np.flatnonzero(mask)))
@@ -233,7 +234,7 @@ def play(
     while not ended:
         mask = legal(env, observation, info)
         began = time.perf_counter()
-        action = int(policy.act(observation, mask))
+        action = whole_action(policy.act(observation, mask), mask.size, "actions are")
         seconds += time.perf_counter() - began
         illegal += not mask[action]
         observation, reward, terminated, truncated, info = env.step(action)

@@ -49,6 +49,8 @@ def converted_on_a_full_disk(dataset):
             timeout=600,
             check=False,
         )
-        return done.returncode, done.stderr
+        # In a pipe the bars of the progress go there too.
+        lines = done.stderr.splitlines(keepends=True)
+        return done.returncode, "".join(line for line in lines if "━" not in line)
 
     return convert

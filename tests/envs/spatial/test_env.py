@@ -454,7 +454,7 @@ BAD = [
     ("slices", 0, DescriptionError),
     ("slices", True, DescriptionError),
     ("slices", np.int64(8), DescriptionError),
-    ("slices", 65537, ScheduleError),
+    ("slices", 65537, DescriptionError),
     ("backend", "quantum", UnknownNameError),
     ("load", "opened", UnknownNameError),
     ("load", "open:-1", UnknownNameError),

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -172,26 +173,31 @@ class FakeKernel {
   int moving_calls = 0;
 
   PageMove move(int node) {
-    alignas(4096) static std::byte memory[4 * 4096];
-    return move_pages(memory, sizeof memory, node,
-                      [&](std::size_t count, void** pages, const int* to, int* status) {
-                        for (std::size_t i = 0; i < count; ++i) {
-                          const auto at = static_cast<std::size_t>(
-                              (static_cast<std::byte*>(pages[i]) - memory) / 4096);
-                          if (to == nullptr) {
-                            status[i] = nodes_[at];
-                          } else if (const int error = page_error(moving_calls); error == 0) {
-                            status[i] = nodes_[at] = to[i];
-                          } else {
-                            status[i] = -error;
-                          }
-                        }
-                        if (to != nullptr) {
-                          ++moving_calls;
-                          meanwhile(nodes_);
-                        }
-                        return 0L;
-                      });
+    // Aligned to its size, wherever the program lies: it never crosses into another huge page.
+    constexpr std::size_t bytes = 4 * 4096;
+    static std::byte room[2 * bytes];
+    void* start = room;
+    std::size_t left = sizeof room;
+    auto* const memory = static_cast<std::byte*>(std::align(bytes, bytes, start, left));
+    return move_pages(
+        memory, bytes, node, [&](std::size_t count, void** pages, const int* to, int* status) {
+          for (std::size_t i = 0; i < count; ++i) {
+            const auto at =
+                static_cast<std::size_t>((static_cast<std::byte*>(pages[i]) - memory) / 4096);
+            if (to == nullptr) {
+              status[i] = nodes_[at];
+            } else if (const int error = page_error(moving_calls); error == 0) {
+              status[i] = nodes_[at] = to[i];
+            } else {
+              status[i] = -error;
+            }
+          }
+          if (to != nullptr) {
+            ++moving_calls;
+            meanwhile(nodes_);
+          }
+          return 0L;
+        });
   }
 
  private:

@@ -51,7 +51,7 @@ class Config:
         members: of the ensemble.
         updates: gradient steps of every member.
         batch_size: schedules before and after, per member and update.
-        learning_rate: at its highest, in million counts.
+        learning_rate: at its highest.
         weight_decay: of AdamW.
         width: of the hidden layers.
         features: of a slice and of a core.

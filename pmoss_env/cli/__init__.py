@@ -39,6 +39,9 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(130)
+    finally:
+        # The work is over: an interrupt of the interpreter's own end ends it without a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _clean_up_on_sigterm() -> None:

@@ -26,7 +26,9 @@ from pmoss_datasets import open_dataset
 #: What must never happen, by name.
 FAULTS = ("lost results", "other bits", "orphans", "stray files", "traceback", "failed")
 _MARK = "PMOSS_CAMPAIGN"
-_START = "from pmoss_env.cli import main; main()"
+#: Says that Python and the package stand: what interrupts them before is not the command's.
+_BEGUN = "the command begins"
+_START = f"from pmoss_env.cli import main; print({_BEGUN!r}, flush=True); main()"
 _SMALL = "-e machine=toy -e slices=4"
 
 
@@ -115,6 +117,11 @@ def _start(work: Work, folder: Path, mark: str) -> subprocess.Popen[bytes]:
         )
 
 
+def _wait_for_begin(child: subprocess.Popen[bytes], told: Path) -> None:
+    while child.poll() is None and _BEGUN not in told.read_text(errors="replace"):
+        time.sleep(0.01)
+
+
 def _left(mark: str) -> list[int]:
     """Processes of a command that still run."""
     found = []
@@ -161,6 +168,7 @@ def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) ->
         folder.mkdir()
     number_of = int(rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
     child = _start(work, folder, mark)
+    _wait_for_begin(child, folder / "told")
     try:
         child.wait(float(rng.uniform(0.2, 1.1)) * float(whole.get(f"{name} seconds", 4)))
     except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
 """Names from files command no terminal, and end no command."""
 
+import signal
 import subprocess
 import sys
 
@@ -32,6 +33,16 @@ def test_tables_texts_and_progress_show_names_as_they_are(capsys):
     assert "\x1b[2J" not in told and "\x9b" not in told
 
 
+@pytest.fixture
+def same_signals():
+    """The command line changes what signals do: in a test it is put back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("same_signals")
 @pytest.mark.parametrize("name", ["a[/b]", "x\x1b[2J\n"])
 def test_an_error_is_one_line_that_commands_nothing(monkeypatch, capsys, name):
     monkeypatch.setattr(sys, "argv", ["pmoss", "machines", name])

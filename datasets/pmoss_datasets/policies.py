@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
 from pmoss_env.baselines import Baseline, Context, asks, make_baseline
 from pmoss_env.envs.spatial.env import Observation
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.types import Int8Array, Int32Array
 
 
@@ -33,7 +35,11 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Planner(Policy, Protocol):
-    """A policy that plans a whole episode at its beginning, from more than one observation."""
+    """A policy that plans a whole episode at its beginning, from more than one observation.
+
+    It may run schedules before it decides, as often as ``context.measurements`` allows. Where that
+    is None, or nothing is left of it, the planner decides by the incumbent's counters alone.
+    """
 
     def plan(self, context: Context, order: Int32Array) -> None:
         """Plans the episode; called after reset().
@@ -42,6 +48,86 @@ class Planner(Policy, Protocol):
             context: of the episode.
             order: (slices,) int32, the slice placed at each step.
         """
+
+
+class Measured:
+    """A policy that may run some schedules of each episode before it decides.
+
+    A Planner finds the budget in ``context.measurements``. Its context has no other backend, so
+    that nothing else tells it a throughput. Other policies play as ever.
+    """
+
+    def __init__(self, policy: Policy, budget: int) -> None:
+        """Takes what plays.
+
+        Args:
+            policy: to which the budget is given.
+            budget: evaluations per episode of a backend like the environment's.
+
+        Raises:
+            DescriptionError: a negative budget.
+        """
+        if budget < 0:
+            raise DescriptionError(f"measurements = {budget}: must be 0 or more")
+        self._policy, self._budget = policy, budget
+        self._session: Any = None
+        self._backend: Any = None
+        #: Evaluations of the latest episode.
+        self.used = 0
+
+    def check_env(self, env: Any) -> None:
+        """Takes the environment whose episodes are measured.
+
+        Raises:
+            UnsupportedError: its schedules cannot be measured.
+            PmossError: what the policy's own check raises.
+        """
+        session = getattr(getattr(env, "unwrapped", env), "session", None)
+        if not hasattr(session, "measurements"):
+            raise UnsupportedError(
+                "measurements: this environment has no schedules that could be run; "
+                "pmoss/SpatialScheduling-v0 has"
+            )
+        self.close()
+        self._session = session
+        if (check_env := getattr(self._policy, "check_env", None)) is not None:
+            check_env(env)
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        self._policy.reset()
+
+    def plan(self, context: Context, order: Int32Array) -> None:
+        """Lets a Planner measure and plan.
+
+        Raises:
+            UnsupportedError: check_env() was not called.
+        """
+        if not isinstance(self._policy, Planner):
+            return
+        if self._session is None:
+            raise UnsupportedError("measurements: call check_env(env) first")
+        if self._backend is None:
+            self._backend = self._session.new_backend()
+        self._backend.set_instance(self._session.instance)
+        measurements = self._session.measurements(self._backend, self._budget)
+        self._policy.plan(replace(context, backend=None, measurements=measurements), order)
+        self.used = measurements.used
+
+    def act(self, observation: Observation, action_mask: Int8Array) -> int:
+        """What the policy chooses."""
+        return self._policy.act(observation, action_mask)
+
+    def observe(self, reward: float) -> None:
+        """Tells the policy what its last action changed."""
+        if (observe := getattr(self._policy, "observe", None)) is not None:
+            observe(reward)
+
+    def close(self) -> None:
+        """Releases the backend. Safe to repeat."""
+        if self._backend is not None:
+            self._backend.close()
+        self._backend = None
 
 
 class SchedulePolicy:

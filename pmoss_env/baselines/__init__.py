@@ -31,6 +31,7 @@ from pmoss_env.baselines.load_aware import (
     slice_load,
 )
 from pmoss_env.baselines.marginal import greedy_marginal
+from pmoss_env.baselines.measurements import Measurements
 from pmoss_env.baselines.papers import (
     grouped,
     in_runs,
@@ -56,6 +57,7 @@ __all__ = [
     "STATIC_BASELINES",
     "Baseline",
     "Context",
+    "Measurements",
     "SearchResult",
     "anneal",
     "asks",

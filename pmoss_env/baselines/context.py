@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from pmoss_env.backends.base import Backend
+from pmoss_env.baselines.measurements import Measurements
 from pmoss_env.machines import Machine
 from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
 
@@ -26,6 +27,7 @@ class Context:
         backend: set to the episode's instance; its current schedule may be changed.
         max_slices_per_core: the constraint of this name, None without.
         order: (slices,) the slice placed at each step; None: the heaviest by slice_load() first.
+        measurements: schedules that may be run before the decision; None: not one.
     """
 
     machine: Machine
@@ -36,6 +38,7 @@ class Context:
     backend: Backend | None = None
     max_slices_per_core: int | None = None
     order: Int32Array | None = None
+    measurements: Measurements | None = None
 
 
 Baseline = Callable[[Context], Schedule]

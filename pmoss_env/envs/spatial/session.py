@@ -19,7 +19,7 @@ from pmoss_env.backends import (
     make_backend,
 )
 from pmoss_env.backends.reporting import LoggedProgress
-from pmoss_env.baselines import Context
+from pmoss_env.baselines import Context, Measurements
 from pmoss_env.envs.spatial.arguments import Arguments, check_name
 from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
@@ -40,7 +40,7 @@ from pmoss_env.types import (
 #: Seeds drawn per episode lie below this, so that JSON keeps them exact.
 SEEDS = 2**53
 # Streams of noise under an episode's seed: how often one is read does not shift the others.
-_INCUMBENT, _STEPS, _FINAL = 0, 1, 2
+_INCUMBENT, _STEPS, _FINAL, _MEASUREMENTS = 0, 1, 2, 3
 
 _log = logging.getLogger(__name__)
 
@@ -290,6 +290,25 @@ class Session:
             backend=backend,
             max_slices_per_core=self.max_slices_per_core,
             order=self.order.copy(),
+        )
+
+    def measurements(self, backend: Backend, budget: int) -> Measurements:
+        """A budget of evaluations of this episode, read with its noise and its counters.
+
+        Args:
+            backend: of new_backend(), set to this episode's instance.
+            budget: evaluations, 0 or more.
+
+        Raises:
+            DescriptionError: a negative budget.
+        """
+        self.need_episode()
+        return Measurements(
+            backend,
+            budget,
+            noise=float(self.arguments.noise),
+            seed=(self._seed, _MEASUREMENTS),
+            software=self.arguments.counters != "all",
         )
 
     def close(self) -> None:

@@ -28,20 +28,28 @@ def main() -> None:
         reason = error.strerror or str(error)
         _tell(f"{error.filename}: {reason}" if error.filename else reason)
     except (MemoryError, RuntimeError) as error:
+        # Python 3.11 wraps what interrupts the making of a class.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            _interrupted()
         # PyTorch has no error of its own for this.
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise
         _tell("there is not enough memory for this")
     except KeyboardInterrupt:
-        print(
-            "interrupted: a command that keeps finished work (OUT.partial, or rows of --out) goes "
-            "on when it is called again; train goes on from a checkpoint with --resume",
-            file=sys.stderr,
-        )
-        sys.exit(130)
+        _interrupted()
     finally:
         # The work is over: an interrupt of the interpreter's own end ends it without a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _interrupted() -> NoReturn:
+    """Ends with a line that says what goes on from here."""
+    print(
+        "interrupted: a command that keeps finished work (OUT.partial, or rows of --out) goes "
+        "on when it is called again; train goes on from a checkpoint with --resume",
+        file=sys.stderr,
+    )
+    sys.exit(130)
 
 
 def _clean_up_on_sigterm() -> None:

@@ -63,3 +63,20 @@ def test_a_machine_with_markup_in_its_name_is_shown(tmp_path):
     words = [sys.executable, "-c", code, "machines", str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert r"a[/b]\x1b[2J" in done.stdout and "\x1b" not in done.stdout
+
+
+@pytest.mark.usefixtures("same_signals")
+def test_an_interrupt_of_an_import_is_an_interrupt(monkeypatch, capsys):
+    """Python 3.11 tells of it as a RuntimeError where a class is being made."""
+
+    class Interrupts:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    def make_app():
+        type("Made", (), {"part": Interrupts()})
+
+    monkeypatch.setattr("pmoss_env.cli.app.make_app", make_app)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130 and capsys.readouterr().err.startswith("interrupted")

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from pmoss_env.workloads import load_workload, preset_names
+from pmoss_env.workloads import load_preset, preset_names
 
 NAMESPACE = "pmoss"
 ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
@@ -34,9 +34,9 @@ def spatial_environments() -> dict[str, dict[str, Any]]:
         f"{NAMESPACE}/SpatialScheduling-v0": {},
         f"{NAMESPACE}/toy-v0": TOY,
         **{
-            f"{NAMESPACE}/{machine}-{task_name(workload)}-v0": {
+            f"{NAMESPACE}/{machine}-{_task(workload)}-v0": {
                 "machine": machine,
-                "index": load_workload(workload).index,
+                "index": load_preset(workload).index,
                 "workload": workload,
             }
             for machine in SUITE_MACHINES
@@ -45,9 +45,9 @@ def spatial_environments() -> dict[str, dict[str, Any]]:
     }
 
 
-def task_name(workload: str) -> str:
+def _task(workload: str) -> str:
     """Index and workload in one name, e.g. "btree-ycsb-a" or "rtree-ranges"."""
-    index = load_workload(workload).index
+    index = load_preset(workload).index
     return f"{index}-{workload.removeprefix(f'{index}-')}"
 
 

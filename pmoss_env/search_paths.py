@@ -10,7 +10,9 @@ files; a user adds folders by an environment variable, separated by colons::
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,37 +34,54 @@ def toml_files(presets: Path, group: str, variable: str) -> dict[str, Path]:
         DescriptionError: a folder of the variable that is not there, or a name with two files.
     """
     found: dict[str, Path] = {}
-    for folder in (presets, *_of_packages(group), *_of_user(variable)):
+    for folder in _folders(presets, group, variable):
         for path in sorted(folder.glob("*.toml")):
-            other = found.setdefault(path.stem, path)
-            if other.resolve() != path.resolve():
-                raise DescriptionError(
-                    f"{path.stem!r} is both {other} and {path}: rename one, or take its folder "
-                    f"out of {variable}"
-                )
+            _check_same(found.setdefault(path.stem, path), path, variable)
     return dict(sorted(found.items()))
 
 
 def file_of(name: str, presets: Path, group: str, variable: str) -> Path | None:
     """The file of a name, or of a path that ends in ``.toml``; None if there is none.
 
-    A preset is found without a look at the other folders: what lies there cannot stand for it.
-
     Args:
         name: as people write it.
         presets: see toml_files().
         group: likewise.
         variable: likewise.
+
+    Raises:
+        PluginError: see toml_files().
+        DescriptionError: see toml_files(); other names may have two files.
     """
     if name.endswith(".toml"):
         return Path(name)
     if "/" in name:
         return None
-    preset = presets / f"{name}.toml"
-    return preset if preset.is_file() else toml_files(presets, group, variable).get(name)
+    paths = [folder / f"{name}.toml" for folder in _folders(presets, group, variable)]
+    files = [path for path in paths if path.is_file()]
+    for path in files:
+        _check_same(files[0], path, variable)
+    return files[0] if files else None
 
 
-def _of_packages(group: str) -> Iterator[Path]:
+def _check_same(first: Path, other: Path, variable: str) -> None:
+    if first.resolve() != other.resolve():
+        raise DescriptionError(
+            f"{first.stem!r} is both {first} and {other}: rename one, or take its folder out of "
+            f"{variable}; a file's path is a name, too"
+        )
+
+
+def _folders(presets: Path, group: str, variable: str) -> Iterator[Path]:
+    yield presets
+    yield from _of_packages(group, tuple(sys.path))
+    yield from _of_user(variable)
+
+
+@lru_cache
+def _of_packages(group: str, places: tuple[str, ...]) -> list[Path]:
+    """The folders of the packages that are installed in ``places``."""
+    folders: list[Path] = []
     for entry in entries(group).values():
         try:
             spec = find_spec(entry.value)
@@ -70,7 +89,8 @@ def _of_packages(group: str) -> Iterator[Path]:
             spec = None
         if spec is None or not spec.submodule_search_locations:
             raise PluginError(f"{entry.name!r} of {group!r}: {entry.value!r} is no package")
-        yield from map(Path, spec.submodule_search_locations)
+        folders += map(Path, spec.submodule_search_locations)
+    return folders
 
 
 def _of_user(variable: str) -> Iterator[Path]:

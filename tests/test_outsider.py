@@ -1,15 +1,22 @@
 """An agent of others: one file with one class, which every command takes."""
 
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 from typer.testing import CliRunner
 
+import pmoss_agents
 from pmoss_benchmarks.evaluation import replay
+from pmoss_benchmarks.offline.plan import load_suite, usable_agents
+from pmoss_datasets import find_domain, open_dataset
 from pmoss_env.cli.app import make_app
+from pmoss_env.errors import DescriptionError, PmossError
 
 pytest.importorskip("safetensors")
 pytest.importorskip("h5py")
@@ -151,6 +158,215 @@ def test_an_entry_point_needs_no_path(install_package: Any, here: Path) -> None:
     pmoss("train", "data", "a.safetensors", "--agent", "own-habit")
     few = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
     assert "oracle" in pmoss("evaluate", "a.safetensors", *env, *few)
+
+
+def refusal(*words: str) -> str:
+    """The one line of a command that is refused by a typed error."""
+    done = CliRunner().invoke(make_app(), list(words), env={"COLUMNS": "200"})
+    assert isinstance(done.exception, PmossError), (words, done.output, done.exception)
+    assert "\n" not in str(done.exception)
+    return str(done.exception)
+
+
+#: Two environments and their domains: ``stay`` never ends an episode.
+ROAD = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from pmoss_datasets.stepwise import StepDomain
+
+
+class Road(gymnasium.Env):
+    def __init__(self, length=4, wide: bool = False):
+        if length > 9:
+            raise RuntimeError("too long a road")
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.at += int(action)
+        return np.zeros(1, np.float32), float(action), self.at == self.length, False, {}
+
+
+gymnasium.register("toys/Road-v0", "outsider_road:Road", max_episode_steps=7)
+gymnasium.register("toys/EndlessRoad-v0", "outsider_road:Road")
+
+
+class RoadDomain(StepDomain):
+    name = "road"
+    env_id = "toys/Road-v0"
+    rules = {
+        "go": lambda env, observation, mask, rng: 1,
+        "stay": lambda env, observation, mask, rng: 0 * env.length,
+    }
+
+
+class EndlessRoadDomain(RoadDomain):
+    name = "endless-road"
+    env_id = "toys/EndlessRoad-v0"
+    good = ("go",)
+    most_steps = 50
+
+
+ROAD, ENDLESS = RoadDomain(), EndlessRoadDomain()
+"""
+
+
+@pytest.fixture
+def roads(install_package: Any) -> Iterator[None]:
+    names = {"road": "outsider_road:ROAD", "endless-road": "outsider_road:ENDLESS"}
+    install_package("outsider_road", {"pmoss.domains": names}, ROAD)
+    find_domain.cache_clear()
+    yield
+    find_domain.cache_clear()
+    for name in ("Road", "EndlessRoad"):
+        gymnasium.registry.pop(f"toys/{name}-v0", None)
+    sys.modules.pop("outsider_road", None)
+
+
+FEW = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
+
+
+def test_the_registered_step_limit_ends_episodes(roads: None, here: Path) -> None:
+    pmoss("evaluate", "--domain", "road", "-b", "stay", "-b", "go", *FEW, "--out", "r.jsonl")
+    rows = [json.loads(line) for line in (here / "r.jsonl").read_text().splitlines()[1:]]
+    assert {row["policy"]: len(row["actions"]) for row in rows} == {"stay": 7, "go": 4}
+    assert replay(here / "r.jsonl").mismatches == ()
+    assert "stay" in pmoss("rollout", "--domain", "road", "-b", "stay", "--episodes", "1")
+    pmoss("collect", "data", "--domain", "road", "--tier", "mixed", "--episodes", "6")
+    assert max(len(episode.actions) for episode in open_dataset(here / "data")) == 7
+    pmoss("datasets", "verify", "data")
+
+
+def test_an_episode_without_an_end_is_refused(roads: None, here: Path) -> None:
+    for words in (["evaluate", *FEW], ["rollout", "--episodes", "1"]):
+        told = refusal(*words, "--domain", "endless-road", "-b", "stay")
+        assert "50 steps" in told and "max_episode_steps" in told and "most_steps" in told
+    told = refusal("collect", "data", "--domain", "endless-road", "--tier", "mixed")
+    assert "max_episode_steps" in told
+    assert "go" in pmoss("evaluate", "--domain", "endless-road", "-b", "go", *FEW[:-2])
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("length=long", "length = 'long': must be a finite number"),
+        ("wide=1", "wide = 1: must be true or false"),
+        ("length=10", "RuntimeError: too long a road"),
+        ("width=1", "unknown; known are length, wide"),
+    ],
+)
+def test_bad_arguments_of_an_environment(argument: str, told: str, roads: None, here: Path) -> None:
+    assert told in refusal("evaluate", "--domain", "road", "-b", "go", "-e", argument)
+    assert told in refusal("rollout", "--domain", "road", "-b", "go", "-e", argument)
+    assert told in refusal("collect", "data", "--domain", "road", "-e", argument)
+
+
+STRANGE = """
+from dataclasses import dataclass
+from pmoss_agents import Agent
+
+
+class Needy:
+    def __init__(self, path):
+        pass
+
+    def reset(self):
+        pass
+
+    def act(self, observation, action_mask):
+        return int(action_mask.argmax())
+
+
+class First(Needy):
+    domain = "access-path"
+
+    def __init__(self):
+        pass
+
+
+@dataclass(frozen=True)
+class Config:
+    steps: int = 1
+    rate: float = 0.5
+    kind: str = "a"
+
+    def __post_init__(self):
+        if self.rate > self.steps:
+            raise ValueError("too fast")
+
+
+class Learner(Agent):
+    name = "own-learner"
+    learns = "offline"
+    Config = Config
+    act = _state = _restore = None
+
+
+def none(context):
+    return None
+
+
+def short(context):
+    return context.machine.local_schedule(context.machine.workers[:1])
+"""
+
+
+def test_what_others_get_wrong_is_one_line(install_package: Any, here: Path) -> None:
+    baselines = {"gives-none": "outsider_strange:none", "gives-few": "outsider_strange:short"}
+    policies = {"first": "outsider_strange:First", "needy": "outsider_strange:Needy"}
+    groups = {"pmoss.baselines": baselines, "pmoss.agents": policies}
+    install_package("outsider_strange", groups, STRANGE)
+    toy = ENVS["spatial"]
+    for word in ("outsider_strange:Needy", "needy"):
+        told = refusal("evaluate", word, *toy)
+        assert "Needy() raises TypeError" in told and "'path'" in told
+    for command in (["evaluate"], ["collect", "data", "--policy"]):
+        words = [*command, "gives-none"] if len(command) > 1 else [*command, "-b", "gives-none"]
+        assert "'gives-none' gave None" in refusal(*words, *toy)
+    assert "'gives-few': the schedule places 1 slices" in refusal("evaluate", "-b", "gives-few")
+    for values, told in (
+        ({"steps": "many"}, "own-learner: steps = 'many': must be a whole number"),
+        ({"rate": "fast"}, "own-learner: rate = 'fast': must be a finite number"),
+        ({"kind": 3}, "own-learner: kind = 3: must be a text"),
+        ({"rate": 2.0}, "own-learner: config: too fast"),
+        ({"size": 3}, "own-learner: config 'size': unknown"),
+    ):
+        with pytest.raises(DescriptionError, match=re.escape(told)):
+            pmoss_agents.make("outsider_strange:Learner", **values)
+
+
+def test_a_plain_policy_by_entry_point(install_package: Any, here: Path) -> None:
+    groups = {"pmoss.agents": {"first": "outsider_strange:First"}}
+    install_package("outsider_strange", groups, STRANGE)
+    assert "first" in pmoss("agents")
+    assert "first" in pmoss("evaluate", "first", *ENVS["access-path"], *FEW)
+    assert "'first'" in refusal("train", "first.safetensors", "--agent", "first")
+    assert "first" not in usable_agents(load_suite("sisters"), None)[0]
+
+
+@pytest.mark.parametrize("word", ["linear-cost", "outsider_plain:Learner"])
+def test_who_has_learned_nothing_is_refused_at_once(
+    word: str, install_package: Any, here: Path
+) -> None:
+    install_package("outsider_plain", {}, STRANGE)
+    file = f"{word}@OUT.safetensors" if ":" in word else "OUT.safetensors"
+    for command in ("evaluate", "rollout"):
+        told = refusal(command, word, "--out", "r.jsonl")
+        assert f"`pmoss train DATASET OUT.safetensors --agent {word}`" in told
+        assert f"then name {file} in its place" in told
+    assert not (here / "r.jsonl").exists()
+
+
+def test_who_learns_while_acting_needs_no_data(here: Path) -> None:
+    assert "linucb" in pmoss("evaluate", "linucb", *ENVS["access-path"], *FEW)
 
 
 def test_help_says_what_a_policy_may_be() -> None:

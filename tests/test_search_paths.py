@@ -49,9 +49,9 @@ def test_a_package_adds_machines(desk: Path, monkeypatch: pytest.MonkeyPatch) ->
     entries = info / "entry_points.txt"
     entries.write_text("[pmoss.machines]\ndesks = machines_of_desks\n")
     monkeypatch.syspath_prepend(root)
-    with pytest.raises(PluginError, match="'machines_of_desks' is no package"):
-        machine_names()
-    assert load_machine("toy").name == "toy"
+    for ask in (machine_names, lambda: load_machine("toy")):
+        with pytest.raises(PluginError, match="'machines_of_desks' is no package"):
+            ask()
     package = desk.parent.rename(root / "machines_of_desks")
     (package / "__init__.py").write_text("raise RuntimeError('nothing is executed')\n")
     monkeypatch.syspath_prepend(root)
@@ -62,9 +62,17 @@ def test_a_name_has_one_file(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PMOSS_MACHINES_PATH", str(desk.parent))
     other = copy_of(PRESETS / "toy.toml", desk.parent, "toy", "toy")
     other.write_text("no machine")
-    with pytest.raises(DescriptionError, match=r"'toy' is both .*presets/toy.toml and"):
-        machine_names()
-    assert load_machine("toy").parameters  # ours
+    for ask in (machine_names, lambda: load_machine("toy")):
+        with pytest.raises(DescriptionError, match=r"'toy' is both .*presets/toy.toml and"):
+            ask()
+    # By its path either is had, and other names and the registered ids are as they were.
+    assert load_machine(str(PRESETS / "toy.toml")).name == "toy"
+    assert load_machine("desk").name == "desk"
+    monkeypatch.setenv("PMOSS_WORKLOADS_PATH", str(desk.parent))
+    copy_of(WORKLOADS / "lookups.toml", desk.parent, "lookups", "lookups")
+    with pytest.raises(DescriptionError, match="'lookups' is both"):
+        load_workload("lookups")
+    assert environments()
 
 
 def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmoss_agents import checkpoints
 from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
 from pmoss_agents.configs import read_config
-from pmoss_agents.registry import agent_class, agent_names, registered_class
-from pmoss_env.doors import find
-from pmoss_env.errors import CheckpointError, PluginError, UnknownNameError
+from pmoss_agents.registry import agent_class, agent_names, policy_maker, registered_class
+from pmoss_env.errors import CheckpointError, PluginError, PmossError, UnknownNameError
 
 if TYPE_CHECKING:
     from pmoss_datasets.policies import Policy
@@ -49,7 +49,8 @@ def make(
     for_agent = values.pop("agent", name)
     if for_agent != name:
         raise UnknownNameError(f"agent in {config_file}", for_agent, (name,))
-    return agent_class(name)(**{**values, **config})
+    agent: Agent = _made(name, agent_class(name), {**values, **config})
+    return agent
 
 
 def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: bool = False) -> Agent:
@@ -99,29 +100,57 @@ def find_policy(word: str, *, trust: bool = False) -> Policy:
 
     Args:
         word: a checkpoint or export; ``module:Class@FILE``, a checkpoint of an agent of your own;
-            an agent's name, for one that needs no fit(); or ``module:Class`` of any policy, which
-            is made without arguments.
+            an agent's name, for one that needs no fit(); or ``module:Class`` of any policy. Both
+            are made without arguments.
         trust: see load().
 
     Raises:
         UnknownNameError: no agent has that name.
-        CheckpointError, MissingExtraError: see load().
-        PluginError: it cannot be imported, or is no policy.
+        CheckpointError: see load(); or an agent that has to learn before it acts.
+        MissingExtraError: see load().
+        PluginError: it cannot be imported, cannot be made without arguments, or is no policy.
     """
     named, _, file = word.partition("@")
     if file and ":" in named:
         return load(file, named)
     if _is_file(word):
         return load(word, trust=trust)
-    if ":" not in word:
-        return make(word)
+    policy = _made(word, policy_maker(word), {})
+    if isinstance(policy, Agent):
+        _check_ready(word, policy)
+        return policy
     # Only here: it brings the baselines and the environment, which --help can do without.
     from pmoss_datasets.policies import Policy
 
-    policy = find("policy", word, {})()
     if not isinstance(policy, Policy):
         raise PluginError(f"{word}: {policy!r} is no policy: it lacks act() or reset()")
     return policy
+
+
+def _made(word: str, maker: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """What a class or function gives; PluginError if it is of others and raises what is theirs."""
+    try:
+        return maker(**values)
+    except PmossError:
+        raise
+    except Exception as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        raise PluginError(
+            f"{word}: {getattr(maker, '__name__', maker)}({given}) raises "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_ready(word: str, agent: Agent) -> None:
+    """Refuses an agent that has to learn before it acts: CheckpointError."""
+    if agent.learns == "nothing" or agent.learns_while_acting or agent.task:
+        return
+    data = "DATASET " if agent.learns == "offline" else ""
+    file = f"OUT{checkpoints.SUFFIX}"
+    raise CheckpointError(
+        f"{word} has learned nothing yet: train it by `pmoss train {data}{file} --agent {word}`, "
+        f"then name {f'{word}@{file}' if ':' in word else file} in its place"
+    )
 
 
 def _is_file(word: str) -> bool:

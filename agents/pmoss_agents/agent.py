@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents import checkpoints
+from pmoss_agents.configs import check_types
 from pmoss_agents.trainer import Course, Progress, train
-from pmoss_env.errors import CheckpointError, DescriptionError, UnsupportedError
+from pmoss_env.errors import CheckpointError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.types import COUNTER_NAMES
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Agent(ABC):
         name: registry name, a class attribute.
         domain: the environment that it is for: "spatial", "threads" or "access-path".
         learns: "offline" from a dataset, "online" by playing, or "nothing".
+        learns_while_acting: whether it may act before it has learned anything.
         config: the agent's frozen config dataclass.
         task: what it was fitted for, as plain JSON values; empty before the first fit().
         dataset: id and checksum of the dataset it last learned from; empty where there is none.
@@ -54,6 +56,7 @@ class Agent(ABC):
     name: ClassVar[str]
     domain: ClassVar[str] = ""
     learns: ClassVar[Learns] = "nothing"
+    learns_while_acting: ClassVar[bool] = False
     Config: ClassVar[type[Any]]
     #: Keys that the task of a fitted agent always holds.
     TASK: ClassVar[tuple[str, ...]] = ()
@@ -73,7 +76,13 @@ class Agent(ABC):
                 raise DescriptionError(
                     f"{self.name}: config {key!r}: unknown; known are {', '.join(sorted(known))}"
                 )
-        self.config = self.Config(**config)
+        check_types(self.name, self.Config, config)
+        try:
+            self.config = self.Config(**config)
+        except (TypeError, ValueError) as error:  # a class of others may check in its own way
+            if isinstance(error, PmossError):
+                raise
+            raise DescriptionError(f"{self.name}: config: {error}") from error
         self.task: dict[str, Any] = {}
         self.dataset: dict[str, str] = {}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from pmoss_datasets.plain_types import check_type
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import MOST_SETTINGS, parse_toml, read_text
 
@@ -73,6 +73,22 @@ def task_name(dataset_id: str) -> str:
     return dataset_id.removeprefix("pmoss/").split("/")[0]
 
 
+def check_types(agent: str, config: type[Any], values: Mapping[str, Any]) -> None:
+    """Checks values of the fields of a config before it is made, whoever wrote its class.
+
+    Args:
+        agent: whose config, for the messages.
+        config: a dataclass.
+        values: by field.
+
+    Raises:
+        DescriptionError: an int, float, bool or str field would hold something else.
+    """
+    for field in fields(config):
+        if field.name in values:
+            check_type(f"{agent}: {field.name}", field.type, values[field.name])
+
+
 def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
     """Checks the types of a config's fields, for its ``__post_init__``.
 
@@ -87,7 +103,7 @@ def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
         unless ``good``.
 
     Raises:
-        DescriptionError: an int, float or bool field that holds something else.
+        DescriptionError: a field that holds another type; see check_types().
     """
 
     def check(name: str, good: bool, rule: str) -> None:
@@ -97,15 +113,9 @@ def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
     for name in (field.name for field in fields(config) if field.name in _MOST):
         value = getattr(config, name)
         check(name, type(value) is not int or value <= _MOST[name], f"be at most {_MOST[name]}")
+    check_types(agent, type(config), {f.name: getattr(config, f.name) for f in fields(config)})
     for field in fields(config):
         value = getattr(config, field.name)
-        if field.type == "int":
-            check(field.name, type(value) is int, "be a whole number")
-        elif field.type == "float":
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            check(field.name, number and math.isfinite(value), "be a finite number")
-        elif field.type == "bool":
-            check(field.name, isinstance(value, bool), "be true or false")
         if field.name == "seed":
             check("seed", 0 <= value < 2**32, "lie in [0, 2^32)")
         elif field.name == "threads":

@@ -153,7 +153,8 @@ def _class_of(agent: str | None, config: str | None) -> type[Agent]:
 
 def _names(domain: str) -> list[str]:
     """The registered agents of a domain, and those for any."""
-    return sorted(each.name for each in listings() if each.domain in ("", domain))
+    every = (each for each in listings() if each.domain in ("", domain))
+    return sorted(each.name for each in every if not each.plain)
 
 
 def _usual(lesson: Lesson) -> str:

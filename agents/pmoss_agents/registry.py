@@ -6,15 +6,16 @@ A package adds an agent by an entry point in its ``pyproject.toml``::
     mine = "my_package.agent:Mine"
 
 The class is an ``Agent`` whose ``name`` is that of the entry point. Without an entry point it goes
-by its path, ``my_package.agent:Mine``.
+by its path, ``my_package.agent:Mine``. A class of any other policy may be named likewise: it is
+evaluated, but neither trained nor kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, cast
 
 from pmoss_agents.agent import Agent, Learns
 from pmoss_env.doors import entries, find
@@ -35,6 +36,7 @@ class Listing:
         extra: of pmoss-env, needed to learn; empty if none is.
         path: ``module:Class``.
         problem: why an agent of another package cannot be loaded; empty if it can.
+        plain: whether it is any other policy, which acts, and is neither trained nor kept.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Listing:
     extra: str
     path: str
     problem: str = ""
+    plain: bool = False
 
 
 def _own(domain: str, folder: str, agents: Mapping[str, tuple[str, Learns, str]]) -> list[Listing]:
@@ -146,6 +149,25 @@ def agent_class(name: str) -> type[Agent]:
     return found
 
 
+def policy_maker(name: str) -> Callable[..., Any]:
+    """What makes an agent, or any other policy of another package.
+
+    Args:
+        name: one of agent_names(), or ``module:Class``, which is imported.
+
+    Raises:
+        UnknownNameError: neither.
+        PluginError: it cannot be imported, or makes nothing.
+        MissingExtraError: it needs a package that is not installed.
+    """
+    found = find("policy" if ":" in name else "agent", name, _known())
+    if isinstance(found, type) and issubclass(found, Agent):
+        return agent_class(name)
+    if not callable(found):
+        raise PluginError(f"{name}: {found!r} is no class of policies")
+    return cast(Callable[..., Any], found)
+
+
 def registered_class(name: str) -> type[Agent]:
     """agent_class() of a name that was read from a file: only those registered, no path.
 
@@ -165,6 +187,9 @@ def _known() -> dict[str, EntryPoint]:
 def _of_others(entry: EntryPoint) -> Listing:
     try:
         found: Any = load_entry(entry)
+        if not (isinstance(found, type) and issubclass(found, Agent)):
+            domain = str(getattr(found, "domain", ""))
+            return Listing(entry.name, domain, "nothing", "", entry.value, plain=True)
         facts = (str(found.domain), found.learns, str(getattr(found, "extra", "")))
     except (AttributeError, MissingExtraError, PluginError) as error:
         return Listing(entry.name, "", "nothing", "", entry.value, problem=str(error))

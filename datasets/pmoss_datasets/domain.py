@@ -27,10 +27,17 @@ from gymnasium.envs.registration import load_env_creator
 
 from pmoss_datasets.contest import Contest
 from pmoss_datasets.interfaces import Companion, Expander, Judge, Offer, OtherData, Player, Rollout
+from pmoss_datasets.plain_types import check_type
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import doors
-from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import (
+    DescriptionError,
+    PluginError,
+    PmossError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
 
@@ -87,17 +94,22 @@ class Domain(Contest):
 
     def parameters(self) -> dict[str, Any]:
         """The environment's arguments with their defaults."""
+        return {name: parameter.default for name, parameter in self._parameters().items()}
+
+    def _parameters(self) -> dict[str, inspect.Parameter]:
         place = gymnasium.spec(self.env_id).entry_point
         creator = load_env_creator(place) if isinstance(place, str) else place
         assert creator is not None
         return {
-            name: parameter.default
+            name: parameter
             for name, parameter in inspect.signature(creator).parameters.items()
             if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         }
 
     def make_env(self, kwargs: Mapping[str, Any], env_id: str | None = None) -> Any:
-        """The bare environment, without Gymnasium's wrappers.
+        """The environment, with the wrappers that its registration names, and no others.
+
+        The step limit is one of them. Our environments have none, and come bare.
 
         Args:
             kwargs: plain JSON.
@@ -105,19 +117,36 @@ class Domain(Contest):
 
         Raises:
             UnknownNameError: no such id.
-            DescriptionError: an argument that the environment does not have.
+            DescriptionError: an argument that the environment does not have, or does not take.
             PmossError: what the environment refuses.
         """
         if env_id is not None and env_id not in self.env_ids:
             raise UnknownNameError("environment", env_id, self.env_ids)
-        known = sorted(self.parameters())
-        for name in kwargs:
+        known = self._parameters()
+        for name, value in kwargs.items():
             if name not in known:
                 raise DescriptionError(
-                    f"environment argument {name!r}: unknown; known are {', '.join(known)}"
+                    f"environment argument {name!r}: unknown; known are {', '.join(sorted(known))}"
                 )
-        # Without Gymnasium's wrappers: they check what the tests check, at each step.
-        return gymnasium.make(env_id or self.env_id, **kwargs).unwrapped
+            kind = known[name].annotation
+            # A number without a named type may be of either kind.
+            unnamed = "float" if type(known[name].default) is int else type(known[name].default)
+            kind = unnamed if kind is inspect.Parameter.empty else kind
+            check_type(f"environment argument {name}", kind, value)
+        try:
+            env = gymnasium.make(env_id or self.env_id, disable_env_checker=True, **kwargs)
+        except PmossError:
+            raise
+        except Exception as error:  # someone else's environment may raise anything
+            given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+            raise DescriptionError(
+                f"environment {env_id or self.env_id}: cannot be made of its arguments ({given}): "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        spec = gymnasium.spec(env_id or self.env_id)
+        # Gymnasium adds a wrapper of its own, which checks at each step what the tests check.
+        registered = spec.max_episode_steps is not None or spec.additional_wrappers
+        return env if registered else env.unwrapped
 
     # Recipes.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import cast
+from functools import partial, wraps
+from typing import Any
 
 from pmoss_env.baselines.annealing import anneal_schedule
 from pmoss_env.baselines.best_fit import best_fit
@@ -26,7 +26,7 @@ from pmoss_env.baselines.papers import (
 )
 from pmoss_env.baselines.search import search_schedule
 from pmoss_env.doors import entries, load
-from pmoss_env.errors import UnknownNameError, UnsupportedError
+from pmoss_env.errors import PluginError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.types import Schedule
 
 #: The entry points by which other packages add baselines: a name and a function of a Context. One
@@ -104,7 +104,29 @@ def find_baseline(name: str, *, shared: bool = False) -> Callable[..., Schedule]
     others = entries(GROUP, own=_OWN)
     if name not in others:
         raise UnknownNameError("baseline", name, [*(_OWN if shared else BASELINES), *others])
-    return cast(Callable[..., Schedule], load(others[name]))
+    return _checked(name, load(others[name]))
+
+
+def _checked(name: str, baseline: Any) -> Callable[..., Schedule]:
+    """A baseline of another package, which says so where it gives no schedule for the machine."""
+    if not callable(baseline):
+        raise PluginError(f"the baseline {name!r}: {baseline!r} is no function of a Context")
+
+    @wraps(baseline)
+    def checked(context: Context, **options: Any) -> Schedule:
+        schedule = baseline(context, **options)
+        if not isinstance(schedule, Schedule):
+            raise PluginError(
+                f"the baseline {name!r} gave {schedule!r}, which is no pmoss_env.types.Schedule; "
+                "context.machine.local_schedule(cores) makes one"
+            )
+        try:
+            context.machine.check_schedule(schedule, context.slices)
+        except ScheduleError as error:
+            raise ScheduleError(f"the baseline {name!r}: {error}") from error
+        return schedule
+
+    return checked
 
 
 def has_budget(baseline: str | Callable[..., Schedule]) -> bool:

@@ -1,6 +1,6 @@
 """Workloads as data: what queries an index gets."""
 
-from pmoss_env.workloads.catalog import load_workload, preset_names, workload_names
+from pmoss_env.workloads.catalog import load_preset, load_workload, preset_names, workload_names
 from pmoss_env.workloads.description import (
     KEY_SPACES,
     SOSD,
@@ -12,6 +12,7 @@ __all__ = [
     "KEY_SPACES",
     "SOSD",
     "Workload",
+    "load_preset",
     "load_workload",
     "preset_names",
     "resized",

@@ -24,6 +24,11 @@ def workload_names() -> list[str]:
     return list(toml_files(PRESETS, GROUP, VARIABLE))
 
 
+def load_preset(name: str) -> Workload:
+    """A preset, whatever else is installed; ``name`` is one of preset_names()."""
+    return _load(PRESETS / f"{name}.toml")
+
+
 def load_workload(name: str) -> Workload:
     """The workload of a preset, of a file on the search path, or of a ``.toml`` file by its path.
 

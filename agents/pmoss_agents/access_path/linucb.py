@@ -60,6 +60,7 @@ class LinUCB(AccessPathAgent):
     """
 
     name = "linucb"
+    learns_while_acting = True
     Config = LinUCBConfig
 
     def __init__(self, **config: Any) -> None:

@@ -21,7 +21,8 @@ def agents(
     """List the agents: what each learns from, and which extra learning needs.
 
     To act, an agent that learned needs the extra agents at most. Other packages add agents through
-    the entry-point group pmoss.agents; without one, an agent goes by module:Class.
+    the entry-point group pmoss.agents; without one, an agent goes by module:Class. Any other policy
+    of theirs is listed, too: it can be evaluated, but not trained.
 
     Example: pmoss agents spatial
     """

@@ -63,6 +63,7 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
     """
 
     name = "threads-linucb"
+    learns_while_acting = True
     Config = LinUCBConfig
 
     def __init__(self, **config: Any) -> None:

@@ -246,7 +246,9 @@ def usable_agents(
         )
     )
     names = {"", *(domain.name for domain in domains)}
-    mine = [each for each in listings() if each.domain in names and not each.problem]
+    mine = [
+        each for each in listings() if each.domain in names and not each.problem and not each.plain
+    ]
     known = sorted(each.name for each in mine)
     for name in asked or ():
         if ":" in name:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-import gymnasium
 import numpy as np
 
 from pmoss_datasets.domain import Companion, Domain, Judge, Rollout
@@ -48,6 +47,7 @@ class StepDomain(Domain):
         on_machine: whether the argument ``machine`` names a machine of ``pmoss_env.machines``.
         repeatable: whether seed and actions give the same episode again.
         known: what rules may use, in words, where that is not the observation.
+        most_steps: after so many an episode that has not ended is refused.
     """
 
     rules: ClassVar[Mapping[str, Rule]]
@@ -58,6 +58,7 @@ class StepDomain(Domain):
     on_machine = False
     repeatable = True
     known: ClassVar[Mapping[str, str]] = {}
+    most_steps = 100_000
 
     metadata = StepMetadata
     rewards = ("environment",)
@@ -326,7 +327,7 @@ class StepJudge:
 
     def __init__(self, domain: StepDomain, env: Any) -> None:
         self._domain = domain
-        self._env = gymnasium.make(env.spec).unwrapped
+        self._env = domain.make_env(domain.task_of(env)[0], env.spec.id)
 
     def begin(self) -> None:
         """Nothing: the seed says which episode it is."""

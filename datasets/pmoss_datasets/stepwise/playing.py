@@ -28,13 +28,14 @@ class Rules(Protocol):
 
     name: str
     infos: tuple[str, ...]
+    most_steps: int
 
     @property
     def deterministic(self) -> frozenset[str]:
         """Policies that decide by what they see alone."""
 
     def make_env(self, kwargs: Mapping[str, Any], env_id: str | None = None) -> Any:
-        """The bare environment."""
+        """The environment."""
 
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A policy by name."""
@@ -169,6 +170,7 @@ class StepPlayer:
         record.state(observation, mask, info)
         ended = False
         while not ended:
+            check_length(self._domain, len(record.actions))
             action, chance_of_it = choose(len(record.actions), observation, mask)
             if not (0 <= action < mask.size and mask[action]):
                 raise DatasetError(f"seed {seed}: the policy chose {action}, which is not allowed")
@@ -206,6 +208,19 @@ def start(policy: Policy | None, env: Any, rng: np.random.Generator | None) -> N
         begin(env, rng)
 
 
+def check_length(domain: Rules, steps: int) -> None:
+    """Refuses an episode without an end.
+
+    Raises:
+        UnsupportedError: it names the two ways out.
+    """
+    if steps >= domain.most_steps:
+        raise UnsupportedError(
+            f"{domain.name}: an episode did not end within {steps} steps: register the environment "
+            "with max_episode_steps, or let the domain's most_steps be larger"
+        )
+
+
 def play(
     domain: Rules,
     env: Any,
@@ -218,7 +233,7 @@ def play(
 
     Args:
         domain: of the environment.
-        env: the bare environment.
+        env: of the domain's make_env().
         policy: it is reset first, and told the reward of every step if it has ``observe``.
         seed: of the environment's reset.
         options: of the environment's reset.
@@ -232,6 +247,7 @@ def play(
     actions: list[int] = []
     total, illegal, ended = 0.0, 0, False
     while not ended:
+        check_length(domain, len(actions))
         mask = legal(env, observation, info)
         began = time.perf_counter()
         action = whole_action(policy.act(observation, mask), mask.size, "actions are")

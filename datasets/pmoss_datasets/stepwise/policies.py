@@ -9,7 +9,7 @@ import numpy as np
 
 from pmoss_env.types import Int8Array
 
-#: (bare environment, observation, (A,) action mask, generator) -> action.
+#: (environment without wrappers, observation, (A,) action mask, generator) -> action.
 Rule = Callable[[Any, Any, Int8Array, np.random.Generator], int]
 
 
@@ -27,8 +27,8 @@ class RulePolicy:
         self._rng = np.random.default_rng(0)
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the bare environment and the chance of an episode that has just begun."""
-        self._env, self._rng = env, rng
+        """Takes the environment and the chance of an episode that has just begun."""
+        self._env, self._rng = env.unwrapped, rng
 
     def reset(self) -> None:
         """Nothing is kept between episodes."""
@@ -43,8 +43,8 @@ def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:
     mask: Any = info.get("action_mask")
     if mask is None and isinstance(observation, dict):
         mask = observation.get("action_mask")
-    if mask is None and hasattr(env, "action_masks"):
-        mask = env.action_masks()
+    if mask is None and hasattr(env.unwrapped, "action_masks"):
+        mask = env.unwrapped.action_masks()
     if mask is None:
         mask = np.ones(int(env.action_space.n))
     return np.asarray(mask, dtype=np.int8).copy()

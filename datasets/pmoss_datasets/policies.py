@@ -72,8 +72,8 @@ class Measured:
         self._policy, self._budget = policy, budget
         self._session: Any = None
         self._backend: Any = None
-        #: Evaluations of the latest episode.
-        self.used = 0
+        #: Evaluations of the latest episode, and seconds that its backend took for them.
+        self.used, self.seconds = 0, 0.0
 
     def check_env(self, env: Any) -> None:
         """Takes the environment whose episodes are measured.
@@ -112,7 +112,7 @@ class Measured:
         self._backend.set_instance(self._session.instance)
         measurements = self._session.measurements(self._backend, self._budget)
         self._policy.plan(replace(context, backend=None, measurements=measurements), order)
-        self.used = measurements.used
+        self.used, self.seconds = measurements.used, measurements.seconds
 
     def act(self, observation: Observation, action_mask: Int8Array) -> int:
         """What the policy chooses."""

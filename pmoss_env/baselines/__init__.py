@@ -31,6 +31,7 @@ from pmoss_env.baselines.load_aware import (
     slice_load,
 )
 from pmoss_env.baselines.marginal import greedy_marginal
+from pmoss_env.baselines.measured_search import Answer, answer_after, measured_search
 from pmoss_env.baselines.measurements import Measurements
 from pmoss_env.baselines.papers import (
     grouped,
@@ -55,11 +56,13 @@ __all__ = [
     "SEARCHES",
     "SHARED_BASELINES",
     "STATIC_BASELINES",
+    "Answer",
     "Baseline",
     "Context",
     "Measurements",
     "SearchResult",
     "anneal",
+    "answer_after",
     "asks",
     "balance_two_levels",
     "baseline_names",
@@ -81,6 +84,7 @@ __all__ = [
     "lpt",
     "lpt_capacity",
     "make_baseline",
+    "measured_search",
     "mixed",
     "os_default",
     "os_interleave",

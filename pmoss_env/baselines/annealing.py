@@ -50,7 +50,7 @@ def anneal(
     idle = 0
     # Draws that change nothing are bounded too: with one worker there are no others.
     while idle < budget:
-        steps = random_change(walk, context)
+        steps = random_change(walk.cores, context)
         if budget - walk.used <= len(steps):
             break
         if not steps:

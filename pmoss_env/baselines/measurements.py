@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from pmoss_env.backends.base import Backend, incremental
@@ -22,6 +24,7 @@ class Measurements:
     Attributes:
         budget: evaluations in all.
         used: evaluations so far.
+        seconds: that the backend took for them.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class Measurements:
         """
         if budget < 0:
             raise DescriptionError(f"measurements = {budget}: must be 0 or more")
-        self.budget, self.used = budget, 0
+        self.budget, self.used, self.seconds = budget, 0, 0.0
         self._backend, self._software = backend, software
         self._incremental = incremental(backend)
         self._seed = seed
@@ -75,7 +78,9 @@ class Measurements:
                 f"all {self.budget} measurements are used up: look at `left` before asking"
             )
         self._latest = self._raw = self._seen = None
+        began = time.perf_counter()
         true = self._asked(schedule)
+        self.seconds += time.perf_counter() - began
         self.used += 1
         reading = true * float(self._noise.throughput_factors(1)[0])
         self._latest = schedule, reading
@@ -92,8 +97,10 @@ class Measurements:
         if self._seen is None:
             schedule, reading = self._latest
             if self._raw is None:
+                began = time.perf_counter()
                 self._raw = self._backend.measure(schedule, seed=self._seed[0])
                 self._at = schedule
+                self.seconds += time.perf_counter() - began
             seen = self._noise.snapshot(self._raw, reading)
             self._seen = seen.without_pmu() if self._software else seen
         return self._seen

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from pmoss_env.baselines.context import MODEL, Context, uses
 from pmoss_env.baselines.load_aware import lpt, slice_load
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, random_change, searchable
-from pmoss_env.types import Schedule
+from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
 
 #: Candidates tried around one schedule before the loads are measured again.
-_TRIALS = 24
+TRIALS = 24
 
 
 def local_search(
@@ -51,22 +53,43 @@ def local_search(
 
 def _improve(search: Walk, context: Context, budget: int) -> bool:
     """Tries the most promising moves and swaps of the most loaded core; True if one was kept."""
+    for steps in promising_changes(context, search.cores, search.measure()):
+        if budget - search.used <= len(steps):
+            break
+        if search.attempt(steps):
+            return True
+    return False
+
+
+def promising_changes(
+    context: Context, cores: Int32Array, snapshot: HardwareSnapshot, most: int = TRIALS
+) -> Iterator[list[tuple[int, int]]]:
+    """Moves and swaps that take work off the most loaded core, the most promising first.
+
+    Args:
+        context: its rng decides between equal estimates.
+        cores: (slices,) of the schedule at hand.
+        snapshot: of that schedule.
+        most: how many there are at most.
+
+    Yields:
+        One change as moves (slice, core).
+    """
     machine = context.machine
-    snapshot = search.measure()
     busy = slice_load(snapshot)
     elapsed = snapshot.counter("elapsed_us")
-    load = np.bincount(search.cores, elapsed, machine.cores)
-    work = np.bincount(search.cores, busy, machine.cores)
+    load = np.bincount(cores, elapsed, machine.cores)
+    work = np.bincount(cores, busy, machine.cores)
     # A core that a co-tenant slows down takes longer for the same work.
     slowness = np.divide(load, work, out=np.ones(machine.cores), where=work > 0)
     worst = int(machine.workers[np.argmax(load[machine.workers])])
-    mine = np.flatnonzero(search.cores == worst)
+    mine = np.flatnonzero(cores == worst)
     if mine.size == 0:
-        return False
-    others = np.flatnonzero(search.cores != worst)
+        return
+    others = np.flatnonzero(cores != worst)
     targets = machine.workers[machine.workers != worst]
     if context.max_slices_per_core is not None:
-        count = np.bincount(search.cores, minlength=machine.cores)
+        count = np.bincount(cores, minlength=machine.cores)
         targets = targets[count[targets] < context.max_slices_per_core]
     moved = np.maximum(
         load[worst] - busy[mine, None] * slowness[worst],
@@ -75,31 +98,26 @@ def _improve(search: Walk, context: Context, budget: int) -> bool:
     excess = busy[mine, None] - busy[others]
     swapped = np.maximum(
         load[worst] - excess * slowness[worst],
-        load[search.cores[others]] + excess * slowness[search.cores[others]],
+        load[cores[others]] + excess * slowness[cores[others]],
     )
     estimate = np.concatenate([moved.ravel(), swapped.ravel()])
     # Equal estimates are common (idle cores): chance decides, so that no core is favoured.
     order = np.lexsort((context.rng.random(estimate.size), estimate))
-    for candidate in order[:_TRIALS]:
+    for candidate in order[:most]:
         if estimate[candidate] >= load[worst]:
-            break
+            return
         if candidate < moved.size:
             i, j = divmod(int(candidate), targets.size)
-            steps = [(int(mine[i]), int(targets[j]))]
+            yield [(int(mine[i]), int(targets[j]))]
         else:
             i, j = divmod(int(candidate) - moved.size, others.size)
-            steps = [(int(mine[i]), int(search.cores[others[j]])), (int(others[j]), worst)]
-        if budget - search.used <= len(steps):
-            break
-        if search.attempt(steps):
-            return True
-    return False
+            yield [(int(mine[i]), int(cores[others[j]])), (int(others[j]), worst)]
 
 
 def _climb(search: Walk, context: Context, budget: int) -> None:
     """Tries random moves and swaps, whatever the load: what estimates do not foresee."""
-    for _ in range(_TRIALS):
-        steps = random_change(search, context)
+    for _ in range(TRIALS):
+        steps = random_change(search.cores, context)
         if budget - search.used <= len(steps):
             return
         if steps:

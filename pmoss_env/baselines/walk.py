@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pmoss_env.backends.base import IncrementalBackend, incremental
 from pmoss_env.baselines.context import Context
 from pmoss_env.errors import DescriptionError, UnsupportedError
-from pmoss_env.types import HardwareSnapshot, Schedule
+from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
 
 #: Evaluations of the backend that a search may use by default.
 DEFAULT_BUDGET = 2000
@@ -98,15 +98,15 @@ class Walk:
         return False
 
 
-def random_change(walk: Walk, context: Context) -> list[tuple[int, int]]:
+def random_change(cores: Int32Array, context: Context) -> list[tuple[int, int]]:
     """A random move or swap as moves (slice, core); empty where it would change nothing.
 
     Under a limit of slices per core only swaps are drawn.
     """
     a, b = (int(s) for s in context.rng.integers(context.slices, size=2))
-    home = int(walk.cores[a])
+    home = int(cores[a])
     if context.max_slices_per_core is None and context.rng.random() < 0.5:
         steps = [(a, int(context.rng.choice(context.machine.workers)))]
     else:
-        steps = [(a, int(walk.cores[b])), (b, home)]
+        steps = [(a, int(cores[b])), (b, home)]
     return steps if steps[0][1] != home else []

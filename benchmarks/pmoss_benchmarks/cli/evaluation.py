@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,7 +82,9 @@ def evaluate(
 
 
 def validate(
-    results: Annotated[list[Path], typer.Argument(help="Result files (.jsonl).")],
+    results: Annotated[
+        list[Path], typer.Argument(help="Result files (.jsonl), or references (.json).")
+    ],
     episodes: Annotated[
         int | None,
         typer.Option(help="Replay only so many episodes of each file, with all their policies."),
@@ -90,14 +92,14 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
+    Of references one episode is searched anew unless more are asked for.
+
     Example: pmoss validate runs/demo/results.jsonl
     """
-    from pmoss_benchmarks.evaluation import replay
-
     failed = False
     for path in results:
         with progress_bar(f"replaying {path.name}") as progress:
-            found = replay(path, progress, episodes=episodes)
+            found = _replayed(path, episodes, progress)
         for line in found.mismatches:
             console.print(f"{path}: {line}", highlight=False)
         failed |= bool(found.mismatches)
@@ -105,3 +107,14 @@ def validate(
         console.print(f"{path}: {found.episodes} episodes replayed, {verdict}")
     if failed:
         raise typer.Exit(1)
+
+
+def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
+    """What a replay of a file of results or references found."""
+    from pmoss_benchmarks.evaluation import Replay, replay
+
+    if path.suffix != ".json":
+        return replay(path, progress, episodes=episodes)
+    from pmoss_benchmarks.spatial.references import recheck
+
+    return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))

@@ -11,6 +11,7 @@ from pmoss_benchmarks.cli.benchmark.headroom import headroom
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.performance import performance
+from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.validation import validation
 
@@ -20,5 +21,6 @@ for command in (performance, fidelity, headroom, validation):
 app.command("co-tenants")(co_tenants)
 app.command("off-policy")(off_policy)
 app.command()(offline)
+app.command()(references)
 app.command("access-path")(access_path)
 app.command()(threads)

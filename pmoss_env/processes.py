@@ -1,4 +1,4 @@
-"""Worker processes that never outlive their parent."""
+"""Worker processes that never outlive their parent, and the signals that end a command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import ctypes
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: What ends a command: Ctrl-C, `kill`, and a terminal that closes.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def die_with_parent(parent: int) -> None:
@@ -20,3 +27,35 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the line above
             os._exit(1)
+
+
+@contextmanager
+def interrupts_later(for_children: bool = False) -> Iterator[None]:
+    """Holds the signals that end a command back, until the end of the block.
+
+    Args:
+        for_children: processes that are started in the block begin with these signals blocked. So
+            none of them dies of a Ctrl-C before it can leave that to its parent.
+    """
+    held: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        # Any thread of this process may take a signal: the mask of this one is not enough.
+        handlers = {n: signal.getsignal(n) for n in ENDING if callable(signal.getsignal(n))}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        for number in handlers:
+            signal.signal(number, hold)
+        if for_children:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for came in held:
+            signal.raise_signal(came)

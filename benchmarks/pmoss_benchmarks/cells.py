@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -197,8 +198,9 @@ def finish_cells(
         done = len(cells) - len(left)
         progress(done, len(cells))
         found = run_tasks(make_work, left, executor=executor, processes=processes, address=address)
-        for number, (cell, result) in enumerate(found if left else (), start=done + 1):
-            row = file.append({"cell": cell.name, "result": result})
-            results[cell.name] = row["result"]
-            progress(number, len(cells))
+        with closing(found):
+            for number, (cell, result) in enumerate(found if left else (), start=done + 1):
+                row = file.append({"cell": cell.name, "result": result})
+                results[cell.name] = row["result"]
+                progress(number, len(cells))
     return results

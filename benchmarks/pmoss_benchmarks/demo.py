@@ -35,7 +35,7 @@ from pmoss_env.errors import PmossError
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
 from pmoss_env.pictures import new_figure, write_png
-from pmoss_env.processes import die_with_parent
+from pmoss_env.processes import die_with_parent, interrupts_later
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 T = TypeVar("T")
@@ -251,8 +251,9 @@ def _train(plan: Plan, folder: Path, seed: int, progress: Progress) -> list[Path
     try:
         while waiting or running:
             while waiting and len(running) < max(1, len(os.sched_getaffinity(0))):
-                running.append(waiting.pop(0))
-                running[-1].start()
+                with interrupts_later(for_children=True):
+                    running.append(waiting.pop(0))
+                    running[-1].start()
             sleep(0.1)
             progress("train", sum(done[:]), updates * len(paths))
             for process in [p for p in running if not p.is_alive()]:

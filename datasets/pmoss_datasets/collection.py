@@ -7,6 +7,7 @@ any number of processes, and after any number of interruptions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,10 +78,11 @@ def collect(
         )
         if progress is not None and len(tasks) < total:
             progress(total - len(tasks), total)
-        for number, record in results if tasks else ():
-            kept.append({"number": number, **packed(record)})
-            if progress is not None:
-                progress(len(kept.rows), total)
+        with closing(results):
+            for number, record in results if tasks else ():
+                kept.append({"number": number, **packed(record)})
+                if progress is not None:
+                    progress(len(kept.rows), total)
         records = [unpacked(kept.rows[number,]) for number in range(total)]
         played = [Played.from_bytes(record) for record in records[: recipe.episodes]]
         metadata = _metadata(recipe, played, records[recipe.episodes :], headroom or {})

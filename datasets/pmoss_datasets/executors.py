@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
+from pmoss_datasets.worker_processes import in_processes
 from pmoss_env.errors import (
     BackendError,
     DescriptionError,
     MissingExtraError,
-    PmossError,
     UnknownNameError,
 )
-from pmoss_env.processes import die_with_parent
 
 #: The custom resource by which a Ray node declares itself a server to be measured, one task at a
 #: time: ``ray start --address=... --resources='{"pmoss_server": 1}'``.
@@ -52,8 +45,10 @@ def run_tasks(
     processes: int = 1,
     address: str | None = None,
     on_servers: bool = False,
-) -> Iterator[tuple[T, R]]:
+) -> Generator[tuple[T, R], None, None]:
     """Does the tasks and gives (task, result) of each, in whatever order they end.
+
+    Close it when it is left early: what still works for it ends then.
 
     Args:
         make_work: makes what does tasks, once per process; it can be sent to another process, and
@@ -77,7 +72,7 @@ def run_tasks(
         return _on_ray(make_work, tasks, processes, address, on_servers)
     if processes == 1:
         return _here(make_work, tasks)
-    return _in_processes(make_work, tasks, processes)
+    return in_processes(make_work, tasks, processes)
 
 
 def at_once(processes: int | None, executor: str) -> int:
@@ -100,66 +95,15 @@ def check_extras(executor: str) -> None:
         raise MissingExtraError("ray", "ray")
 
 
-def _here(make_work: Callable[[], Work[T, R]], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+def _here(
+    make_work: Callable[[], Work[T, R]], tasks: Sequence[T]
+) -> Generator[tuple[T, R], None, None]:
     work = make_work()
     try:
         for task in tasks:
             yield task, work(task)
     finally:
         work.close()
-
-
-def _in_processes(
-    make_work: Callable[[], Work[T, R]], tasks: Sequence[T], processes: int
-) -> Iterator[tuple[T, R]]:
-    pool = ProcessPoolExecutor(
-        processes,
-        # A forked copy of a process with threads (torch, BLAS) may hang.
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin_worker,
-        initargs=(make_work, os.getpid()),
-    )
-    futures: dict[Future[Any], T] = {}
-    try:
-        with _interrupts_later():
-            futures.update((pool.submit(_in_worker, task), task) for task in tasks)
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    except BrokenProcessPool as error:
-        raise PmossError(f"a worker process was killed: too little memory? ({error})") from error
-    finally:
-        for future in futures:
-            future.cancel()
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Holds Ctrl-C back while workers start.
-
-    They inherit that, so none dies of it before it begins to leave Ctrl-C to its parent. A worker
-    that dies then would break the pool, and a broken pool with cancelled tasks may hang.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_work: Work[Any, Any] | None = None
-
-
-def _begin_worker(make_work: Callable[[], Work[Any, Any]], parent: int) -> None:
-    """Prepares a worker process."""
-    global _work
-    die_with_parent(parent)
-    _work = make_work()
-
-
-def _in_worker(task: Any) -> Any:
-    assert _work is not None
-    return _work(task)
 
 
 #: Workers that one task may take down before it is blamed.
@@ -182,7 +126,7 @@ def _on_ray(
     processes: int,
     address: str | None,
     on_servers: bool,
-) -> Iterator[tuple[T, R]]:
+) -> Generator[tuple[T, R], None, None]:
     try:
         import ray
     except ImportError as error:
@@ -203,7 +147,7 @@ def _over_actors(
     tasks: Sequence[T],
     processes: int,
     on_servers: bool,
-) -> Iterator[tuple[T, R]]:
+) -> Generator[tuple[T, R], None, None]:
     """Hands one task at a time to each actor.
 
     A lost actor leaves its task to others, and a new one takes its place where the cluster still

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from types import FrameType
 from typing import NoReturn
 
 
 def main() -> None:
     """Runs the command line; a typed error or too little memory ends it with one line."""
+    from pmoss_env.cli import signals
     from pmoss_env.errors import MissingExtraError, PmossError
 
     try:
@@ -20,7 +18,7 @@ def main() -> None:
             if error.name in ("typer", "rich"):
                 raise MissingExtraError(error.name, "cli") from error
             raise
-        _clean_up_on_sigterm()
+        signals.end_like_ctrl_c()
         make_app()(standalone_mode=True)
     except PmossError as error:
         _tell(str(error))
@@ -35,34 +33,26 @@ def main() -> None:
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise
         _tell("there is not enough memory for this")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as ended:
+        # Typer ends an interrupted command by itself: with 130, in old versions with 1.
+        if isinstance(ended, SystemExit) and (not signals.status() or ended.code not in (1, 130)):
+            raise
         _interrupted()
     finally:
-        # The work is over: an interrupt of the interpreter's own end ends it without a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # The work is over: a signal at the interpreter's own end ends it without a traceback.
+        signals.end_at_once()
 
 
 def _interrupted() -> NoReturn:
     """Ends with a line that says what goes on from here."""
+    from pmoss_env.cli import signals
+
     print(
         "interrupted: a command that keeps finished work (OUT.partial, or rows of --out) goes "
         "on when it is called again; train goes on from a checkpoint with --resume",
         file=sys.stderr,
     )
-    sys.exit(130)
-
-
-def _clean_up_on_sigterm() -> None:
-    """Lets SIGTERM end the command as Ctrl-C does: no temporary file stays behind."""
-    command = os.getpid()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != command:  # a forked worker has nothing of its own to clean up
-            os._exit(128 + number)
-        raise KeyboardInterrupt
-
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, stop)
+    sys.exit(signals.status() or 130)
 
 
 def _tell(error: str) -> NoReturn:

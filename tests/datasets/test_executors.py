@@ -1,7 +1,12 @@
 """Tasks are done whatever the processes; what fails says so."""
 
+import multiprocessing
 import os
+import subprocess
+import sys
+import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -38,8 +43,105 @@ def test_errors_of_tasks_arrive_as_they_are(processes: int) -> None:
 
 
 def test_a_killed_worker_is_a_typed_error() -> None:
-    with pytest.raises(PmossError, match="worker process was killed"):
+    with pytest.raises(PmossError, match=r"worker process was killed: .*status 1"):
         list(run_tasks(Doubling, [13, 1, 2], processes=2))
+
+
+def test_no_thread_shares_a_lock_with_the_one_that_ctrl_c_interrupts() -> None:
+    before = threading.active_count()
+    for _ in run_tasks(Doubling, range(5), processes=2):
+        assert threading.active_count() == before
+
+
+def test_who_leaves_early_leaves_no_process() -> None:
+    results = run_tasks(Doubling, range(10_000), processes=2)
+    next(results)
+    assert len(multiprocessing.active_children()) == 2
+    results.close()
+    assert multiprocessing.active_children() == []
+
+
+class Careful(Doubling):
+    """Says when it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def close(self) -> None:
+        self.path.write_text("closed")
+
+
+def test_work_of_other_processes_is_closed(tmp_path: Path) -> None:
+    assert len(dict(run_tasks(partial(Careful, tmp_path / "file"), [1, 2], processes=2))) == 2
+    assert (tmp_path / "file").read_text() == "closed"
+
+
+class Odd(Exception):
+    """An error that cannot be sent."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class Failing(Doubling):
+    """Fails as the task says: when it is made or when it works."""
+
+    def __init__(self, at_once: bool) -> None:
+        if at_once:
+            raise DescriptionError("not to be made")
+
+    def __call__(self, task: int) -> int:
+        raise Odd(task, task)
+
+
+def test_errors_that_cannot_be_sent_are_told() -> None:
+    with pytest.raises(RuntimeError, match=r"Odd: (1 and 1|2 and 2)"):
+        list(run_tasks(partial(Failing, False), [1, 2], processes=2))
+    with pytest.raises(DescriptionError, match="not to be made"):
+        list(run_tasks(partial(Failing, True), [1, 2], processes=2))
+
+
+#: Interrupts itself at the given call of a function, whichever that is.
+_INTERRUPTED = """
+import os, signal, sys
+from pmoss_datasets.executors import run_tasks
+from tests.datasets.test_executors import Doubling
+
+calls = int(sys.argv[1])
+def count(frame, event, argument):
+    global calls
+    calls -= event in ("call", "c_call")
+    if not calls:
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.setprofile(count)
+    try:
+        found = list(run_tasks(Doubling, range(100, 400), processes=2))
+    except KeyboardInterrupt:
+        print("interrupted")
+    else:
+        print("ended", len(found))
+"""
+
+
+@pytest.mark.parametrize("call", [300, 1500, 4000, 7000])
+def test_ctrl_c_at_any_moment_ends_all(call: int, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_INTERRUPTED)
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), *sys.path]))
+    done = subprocess.run(
+        [sys.executable, str(script), str(call)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stdout == "interrupted\n", done.stderr
+    assert done.stderr == ""
 
 
 def test_impossible_executors_are_refused() -> None:

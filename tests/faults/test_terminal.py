@@ -9,6 +9,7 @@ import pytest
 from pmoss_env.cli import main
 from pmoss_env.cli.console import PlainConsole, Stages, table
 from pmoss_env.cli.output import printable
+from pmoss_env.processes import ENDING
 
 #: Markup, an emoji, a link, an escape sequence, one of 8 bits, a change of direction, a surrogate.
 HOSTILE = "a[/b][link=x]y :bomb: \x1b[2J \x9b31m \u202e \ud800 z"
@@ -36,7 +37,7 @@ def test_tables_texts_and_progress_show_names_as_they_are(capsys):
 @pytest.fixture
 def same_signals():
     """The command line changes what signals do: in a test it is put back."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in ENDING}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pmoss_agents.cli.signals import ends_on_signals
 from pmoss_env.cli.console import console
+from pmoss_env.processes import interrupts_later
 
 
 def threads(
@@ -73,7 +73,7 @@ def threads(
             dry_run=dry_run,
             moves_per_second=moves_per_second,
         )
-        with contextlib.closing(server), ends_on_signals():
+        with contextlib.closing(server):
             lines: list[str] = []
             try:
                 env = ThreadSchedulingEnv.on(
@@ -133,14 +133,19 @@ def _started(command: list[str] | None) -> Iterator[subprocess.Popen[bytes] | No
     if not command:
         yield None
         return
-    child = subprocess.Popen(command)
-    try:
+    with contextlib.ExitStack() as at_the_end:
+        with interrupts_later():
+            child = subprocess.Popen(command)
+            at_the_end.callback(_end, child)
         yield child
-    finally:
-        if child.poll() is None:
-            child.terminate()
-            try:
-                child.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                child.kill()
-        child.wait()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Asks a child to end, and makes it end."""
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+    child.wait()

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from pmoss_agents.cli.signals import ends_on_signals
 from pmoss_env.cli.console import console
 
 
@@ -30,16 +29,15 @@ def load(
     """
     from pmoss_benchmarks.key_value_load import run_load
 
-    with ends_on_signals():
-        result = run_load(
-            pattern,
-            threads=threads,
-            keys=keys,
-            value_bytes=value_bytes,
-            node=node,
-            requests=requests,
-            seconds=10.0 if requests is None and seconds is None else seconds,
-        )
+    result = run_load(
+        pattern,
+        threads=threads,
+        keys=keys,
+        value_bytes=value_bytes,
+        node=node,
+        requests=requests,
+        seconds=10.0 if requests is None and seconds is None else seconds,
+    )
     console.print(
         f"{pattern}: {result.requests} requests in {result.seconds:.2f} s, "
         f"{result.gb_per_s:.2f} GB/s, p99 {result.p99_ms:.3f} ms; "

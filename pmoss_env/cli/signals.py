@@ -1,0 +1,61 @@
+"""Signals that end a command: what it holds is put back first, and its status names the signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from pmoss_env.processes import ENDING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+#: The signals that came, in their order.
+_came: list[int] = []
+
+
+def end_like_ctrl_c() -> None:
+    """Lets SIGTERM and SIGHUP end the command as Ctrl-C does; signals that are ignored stay so."""
+    command = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != command:  # a forked worker has nothing of its own to clean up
+            os._exit(128 + number)
+        _came.append(number)
+        raise KeyboardInterrupt
+
+    for number in ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, stop)
+    sys.unraisablehook = _raise_again
+
+
+def _raise_again(lost: UnraisableHookArgs) -> None:
+    """Python drops what is raised in a destructor or a weak reference's callback."""
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    # A timer of the system takes no lock, as a thread would.
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+
+def status() -> int | None:
+    """The exit status by which shells know the first signal that came; None if none did."""
+    return 128 + _came[0] if _came else None
+
+
+def end_at_once() -> None:
+    """Gives the signals that end a command back to the system; those that are ignored stay so."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    sys.unraisablehook = sys.__unraisablehook__
+    for number in ENDING:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)

@@ -22,6 +22,7 @@ class Topology:
         tiles: (W,) the tile of each worker.
         column: (tiles,) the worker on each tile, -1 where there is none.
         cache, node: (W,) int64, dense numbers of its last-level cache and its node.
+        first_of_cache, first_of_node: (caches,) and (nodes,) int64, one worker of each.
         caches, nodes: (W, W) 1 where two workers share it.
         sizes: (W, 2) logarithms of how many workers share its cache and its node.
     """
@@ -36,6 +37,9 @@ class Topology:
             for kind in (machine.llc_of_core, machine.node_of_core)
         ]
         self.cache, self.node = (torch.from_numpy(one).long() for one in places)
+        self.first_of_cache, self.first_of_node = (
+            torch.from_numpy(np.unique(one, return_index=True)[1]) for one in places
+        )
         self.caches, self.nodes = (
             torch.from_numpy(one[:, None] == one[None, :]).float() for one in places
         )
@@ -179,25 +183,34 @@ class Member(nn.Module):
         Returns:
             (S, W) logarithms of the microseconds per query.
         """
-        slices, workers = columns.shape[1], len(topology.tiles)
-        there = F.one_hot(columns[0], workers).float()
+        there = F.one_hot(columns[0], len(topology.tiles)).float()
         own = known.demands[0].unsqueeze(1)
         core = there.T @ known.demands[0]
-        cache, node = topology.caches @ core, topology.nodes @ core
+        one_cache, one_node = topology.first_of_cache, topology.first_of_node
+        cache, node = topology.caches[one_cache] @ core, topology.nodes[one_node] @ core
         # A slice adds its demand where it is not already.
-        same = [there, there @ topology.caches, there @ topology.nodes]
+        same = [there, there @ topology.caches[:, one_cache], there @ topology.nodes[:, one_node]]
         shared = [
             _log(values.unsqueeze(0) + own * (1 - already).unsqueeze(-1))
             for values, already in zip((core, cache, node), same, strict=True)
         ]
-        inputs = [
-            known.slices[0].unsqueeze(1).expand(-1, workers, -1),
-            known.cores.expand(slices, -1, -1),
-            *shared,
-            _log(known.demands[0].sum(0)).expand(slices, workers, -1),
-            topology.sizes.expand(slices, -1, -1),
-        ]
-        times: Tensor = self.time(torch.cat(inputs, -1)).squeeze(-1)
+        # The first layer is linear: each part is done once, not once per slice and core.
+        first = self.time[0]
+        assert isinstance(first, nn.Linear)
+        features, demands = known.slices.shape[-1], known.demands.shape[-1]
+        of_slice, of_core, *of_shared, of_machine, of_sizes = first.weight.split(
+            [features, features, demands, demands, demands, demands, 2], dim=1
+        )
+        on_core, on_cache, on_node = (
+            values @ weight.T for values, weight in zip(shared, of_shared, strict=True)
+        )
+        slices = known.slices[0] @ of_slice.T + (
+            _log(known.demands[0].sum(0)) @ of_machine.T + first.bias
+        )
+        cores = known.cores[0] @ of_core.T + topology.sizes @ of_sizes.T
+        hidden = on_core.add_(on_cache[:, topology.cache]).add_(on_node[:, topology.node])
+        hidden += slices.unsqueeze(1) + cores
+        times: Tensor = self.time[1:](hidden).squeeze(-1)
         return times
 
 

@@ -10,9 +10,9 @@ A query takes ``t[s, c]`` on core c, and a share ``q[s]`` of all queries goes to
 busy for ``D[c] = sum(q[s] t[s, c])`` per query. The fullest core bounds the throughput; how sharply
 it does is learned: ``log X = a - log(norm_p(D))``.
 
-The planner knows no more than these times. It places the longest slices first, relieves the fullest
-core by moves and exchanges, asks the model anew and repeats. An ensemble guards it against errors
-of one model: it counts on times that are longer where the members differ.
+The planner knows no more than these times, see ``surrogate_planner``. An ensemble guards it against
+errors of one model: it counts on times that are longer where the members differ. Where an episode
+may be measured, each measured plan corrects the times for the next one.
 
 Learned models of the environment with pessimism where an ensemble disagrees: Yu et al., MOPO:
 Model-based Offline Policy Optimization, NeurIPS 2020.
@@ -30,8 +30,8 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.pytorch import Tensor, nn, torch
-from pmoss_agents.spatial.balancing import balance, longest_first
 from pmoss_agents.spatial.base import SpatialAgent, task_of
+from pmoss_agents.spatial.surrogate_planner import Planner
 from pmoss_agents.spatial.throughput_model import ELAPSED, Member, Topology, loss_of
 from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -240,7 +240,7 @@ class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
         """Plans an episode from its context, as a baseline does.
 
         Args:
-            context: of the episode; its backend is not asked.
+            context: of the episode; its backend is asked as often as ``measurements`` allows.
             order: not needed.
 
         Raises:
@@ -249,33 +249,44 @@ class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
         """
         if context.snapshot is None or context.incumbent is None:
             raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
-        tiles = context.machine.tile_of_core[context.incumbent.cores]
-        self._use(context.machine)
-        counters = observed_counters(context.snapshot)
-        self._tiles = self.planned(counters, tiles, context.max_slices_per_core)
+        machine, measurements = context.machine, context.measurements
+        tiles = machine.tile_of_core[context.incumbent.cores]
+        self._use(machine)
+        with torch_threads(self.config.threads):
+            planner = self.planner(observed_counters(context.snapshot), tiles, context)
+            if measurements is None:
+                chosen = planner.best()
+            else:
 
-    def planned(self, counters: Array, tiles: Array, most: int | None = None) -> Array:
-        """Plans on the machine at hand.
+                def measure(columns: Array) -> Array:
+                    schedule = machine.local_schedule(machine.workers[columns])
+                    snapshot = measurements.measure(schedule)
+                    return observed_counters(snapshot)[:, : len(self.task["counters"])]
+
+                chosen = planner.measured(measure, measurements.left)
+        self._tiles = machine.tile_of_core[machine.workers[chosen]]
+
+    def planner(self, counters: Array, tiles: Array, context: Context | None = None) -> Planner:
+        """A planner on the machine at hand.
 
         Args:
             counters: (slices, H) under the incumbent, million per second; NaN counts as 0.
             tiles: (slices,) of the incumbent.
-            most: slices that a core may get; None: any number.
-
-        Returns:
-            (slices,) the tile of each slice.
+            context: with a limit of slices per core; None: without.
         """
         if self.members is None or self._topology is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
-        topology = self._topology
-        with torch_threads(self.config.threads), torch.inference_mode():
-            known = np.nan_to_num(np.asarray(counters, dtype=np.float32))
-            known = np.ascontiguousarray(known[:, : len(self.task["counters"])])
-            columns = torch.from_numpy(topology.column[tiles]).long()
-            # What ran where no worker is counts as if it had run on the first one.
-            columns = columns.clamp(min=0).unsqueeze(0)
-            chosen = _Planner(self, topology, torch.from_numpy(known)[None], columns).best(most)
-        return topology.tiles[chosen]
+        planner = Planner(
+            _of(self.members),
+            self._topology,
+            pessimism=self.config.pessimism,
+            rounds=self.config.rounds,
+            most=None if context is None else context.max_slices_per_core,
+        )
+        # What ran where no worker is counts as if it had run on the first one.
+        columns = np.maximum(self._topology.column[tiles], 0)
+        planner.saw(np.asarray(counters)[:, : len(self.task["counters"])], columns)
+        return planner
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""
@@ -288,9 +299,11 @@ class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
             if self._machine is None:
                 raise CheckpointError(f"{self.name}: call check_env(env) first: it acts anywhere")
             self._use(self._machine)
-            self._tiles = self.planned(
-                observation["slice_counters"], observation["incumbent_tiles"]
-            )
+            assert self._topology is not None
+            tiles = np.asarray(observation["incumbent_tiles"])
+            with torch_threads(self.config.threads):
+                planner = self.planner(observation["slice_counters"], tiles)
+                self._tiles = self._topology.tiles[planner.best()]
         mask = observation["position_mask"] if action_mask is None else action_mask
         allowed = np.asarray(mask).reshape(-1) > 0
         slice_ = round(float(observation["slice"][0]) * self._tiles.size)
@@ -317,57 +330,6 @@ class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
         self.updates = int(values["updates"])
         self._optimiser = self._new_optimiser()
         load_moments(self._optimiser, arrays, "optimiser/")
-
-
-class _Planner:
-    """Looks for the schedule of which the ensemble expects most."""
-
-    def __init__(
-        self, agent: Surrogate, topology: Topology, counters: Tensor, columns: Tensor
-    ) -> None:
-        assert agent.members is not None
-        self._config = agent.config
-        self._topology = topology
-        self._members = _of(agent.members)
-        self._known = [one.read(topology, counters, columns) for one in self._members]
-        self._start = columns
-
-    def best(self, most: int | None) -> Array:
-        """(S,) the worker of each slice."""
-        best: tuple[float, Array] | None = None
-        times, chosen = self._times(self._start), None
-        for _ in range(self._config.rounds):
-            first = longest_first(times, most) if chosen is None else chosen
-            chosen = balance(times, first, most=most)
-            columns = torch.from_numpy(chosen).unsqueeze(0)
-            worth = self._worth(columns)
-            if best is None or worth > best[0]:
-                best = worth, chosen
-            times = 0.5 * (times + self._times(columns))
-        assert best is not None
-        return best[1]
-
-    def _times(self, columns: Tensor) -> Array:
-        """(S, W) float64: what each slice takes on each core per query, with caution."""
-        logs = [
-            member.everywhere(self._topology, known, columns)
-            for member, known in zip(self._members, self._known, strict=True)
-        ]
-        times = torch.stack(logs).double()
-        share = self._known[0].shares[0].double().unsqueeze(1)
-        caution = self._config.pessimism * times.std(0, correction=0)
-        result: Array = (share * (times.mean(0) + caution).exp()).numpy()
-        return result
-
-    def _worth(self, columns: Tensor) -> float:
-        """Logarithm of the throughput, with caution."""
-        totals = torch.cat(
-            [
-                member(self._topology, known, columns)[1]
-                for member, known in zip(self._members, self._known, strict=True)
-            ]
-        )
-        return float(totals.mean() - self._config.pessimism * totals.std(correction=0))
 
 
 def _of(members: nn.ModuleList) -> list[Member]:

@@ -1,0 +1,181 @@
+"""Planning in a learned model of throughput, and measuring what was planned.
+
+The planner knows no more than the model's times of each slice on each core. It places the longest
+slices first, relieves the fullest core by moves and exchanges, asks the model anew and repeats. It
+counts on times that are longer where the members of the ensemble differ.
+
+Where it may measure, it runs its plan, corrects the times and plans again. The plan that it ends
+with is the best by all that it measured, which is more than the noisy readings of throughput.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pmoss_agents.agent import Array
+from pmoss_agents.pytorch import Tensor, torch
+from pmoss_agents.spatial.balancing import balance, longest_first
+from pmoss_agents.spatial.corrections import Correction, corrected
+from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Known, Member, Topology
+
+#: Rounds of asking the model and balancing, after each measurement.
+_ROUNDS = 2
+
+
+class Planner:
+    """Looks for the schedule of which an ensemble expects most.
+
+    Attributes:
+        shares: (S,) float64, of all queries.
+    """
+
+    shares: Array
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        topology: Topology,
+        *,
+        pessimism: float,
+        rounds: int,
+        most: int | None = None,
+    ) -> None:
+        """Makes a planner that saw nothing yet.
+
+        Args:
+            members: of the ensemble.
+            topology: of the machine.
+            pessimism: standard deviations that it adds to each time.
+            rounds: of asking the model and balancing, for the first plan.
+            most: slices that a core may get; None: any number.
+        """
+        self._members, self._topology = members, topology
+        self._pessimism, self._rounds, self._most = pessimism, rounds, most
+        self._known: list[Known] = []
+        self._columns: list[Array] = []
+        self._logs: list[Array] = []
+        self._correction: Correction | None = None
+
+    def saw(self, counters: Array, columns: Array) -> None:
+        """Takes what a schedule measured: the latest one is what the members read.
+
+        Args:
+            counters: (S, H) of each slice; what is not finite counts as 0.
+            columns: (S,) the worker of each slice.
+        """
+        known = np.ascontiguousarray(np.nan_to_num(counters, posinf=0.0), dtype=np.float32)
+        with torch.inference_mode():
+            seen = torch.from_numpy(known).unsqueeze(0)
+            self._known = [one.read(self._topology, seen, _batch(columns)) for one in self._members]
+        self.shares = self._known[0].shares[0].double().numpy()
+        elapsed, queries = (known[:, i].astype(np.float64) for i in (ELAPSED, QUERIES))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(elapsed / queries)
+        self._columns.append(columns)
+        self._logs.append(np.where(np.isfinite(logs), logs, np.nan))
+        if len(self._logs) > 1:
+            off = [
+                log - self._foretold(there).mean(0)
+                for log, there in zip(self._logs, self._columns, strict=True)
+            ]
+            self._correction = corrected(off, self._columns, self._topology.node.numpy())
+
+    def best(self, start: Array | None = None, rounds: int | None = None) -> Array:
+        """Plans.
+
+        Args:
+            start: (S,) a schedule to improve; None: it begins anew.
+            rounds: of asking the model and balancing; None: as for the first plan.
+
+        Returns:
+            (S,) the worker of each slice.
+        """
+        chosen = start
+        times = self.times(self._columns[-1] if start is None else start)
+        plans: list[Array] = []
+        for _ in range(rounds or self._rounds):
+            first = longest_first(times, self._most) if chosen is None else chosen
+            chosen = balance(times, first, most=self._most)
+            plans.append(chosen)
+            times = 0.5 * (times + self.times(chosen))
+        return max(plans, key=self.worth)
+
+    def measured(self, measure: Callable[[Array], Array], budget: int) -> Array:
+        """Measures plan after plan.
+
+        Args:
+            measure: runs a schedule, (S,) the worker of each slice; returns its (S, H) counters.
+            budget: how often.
+
+        Returns:
+            (S,) the worker of each slice in the best schedule, by all that was measured.
+        """
+        seen: list[Array] = []
+        plan = self.best()
+        for _ in range(budget):
+            counters = measure(plan)
+            self.saw(counters, plan)
+            seen.append(plan)
+            plan = self.best(max(seen, key=self.worth), _ROUNDS)
+        return max([*seen, plan], key=self.worth)
+
+    def times(self, columns: Array) -> Array:
+        """(S, W) float64: what each slice takes on each worker per query, with caution.
+
+        Args:
+            columns: (S,) where the other slices are.
+        """
+        there = _batch(columns)
+        with torch.inference_mode():
+            logs = torch.stack(
+                [
+                    member.everywhere(self._topology, known, there)
+                    for member, known in zip(self._members, self._known, strict=True)
+                ]
+            )
+            mean, variance = logs.double().mean(0), logs.double().var(0, correction=0)
+        known = self._cautious(mean.numpy(), variance.numpy(), self._correction)
+        result: Array = self.shares[:, None] * np.exp(known)
+        return result
+
+    def worth(self, columns: Array) -> float:
+        """Logarithm of the throughput that a schedule reaches, with caution.
+
+        Once something was measured it is that of the fullest core's time, of unknown scale.
+        """
+        if self._correction is None:
+            totals = torch.cat([total for _, total in self._asked(columns)])
+            return float(totals.mean() - self._pessimism * totals.std(correction=0))
+        foretold = self._foretold(columns)
+        at = np.arange(columns.size), columns
+        correction = self._correction
+        here = Correction(correction.shift[at], correction.variance[at], correction.left[at])
+        logs = self._cautious(foretold.mean(0), foretold.var(0), here)
+        return -float(np.log(np.bincount(columns, self.shares * np.exp(logs)).max()))
+
+    def _cautious(self, mean: Array, variance: Array, correction: Correction | None) -> Array:
+        if correction is not None:
+            mean = mean + correction.shift
+            variance = (variance + correction.variance) * correction.left
+        result: Array = mean + self._pessimism * np.sqrt(variance)
+        return result
+
+    def _foretold(self, columns: Array) -> Array:
+        """(members, S) float64: logarithms of times."""
+        times = torch.cat([one for one, _ in self._asked(columns)])
+        result: Array = times.double().numpy()
+        return result
+
+    def _asked(self, columns: Array) -> list[tuple[Tensor, Tensor]]:
+        """Each member's times and throughput of a schedule."""
+        with torch.inference_mode():
+            return [
+                member(self._topology, known, _batch(columns))
+                for member, known in zip(self._members, self._known, strict=True)
+            ]
+
+
+def _batch(columns: Array) -> Tensor:
+    return torch.from_numpy(columns).long().unsqueeze(0)

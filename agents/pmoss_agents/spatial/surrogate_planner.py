@@ -153,7 +153,8 @@ class Planner:
         correction = self._correction
         here = Correction(correction.shift[at], correction.variance[at], correction.left[at])
         logs = self._cautious(foretold.mean(0), foretold.var(0), here)
-        return -float(np.log(np.bincount(columns, self.shares * np.exp(logs)).max()))
+        busy = np.bincount(columns, self.shares * np.exp(logs))
+        return -float(np.log(max(busy.max(), 1e-30)))  # nothing runs where no query was counted
 
     def _cautious(self, mean: Array, variance: Array, correction: Correction | None) -> Array:
         if correction is not None:

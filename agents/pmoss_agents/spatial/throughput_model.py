@@ -198,8 +198,8 @@ class Member(nn.Module):
         first = self.time[0]
         assert isinstance(first, nn.Linear)
         features, demands = known.slices.shape[-1], known.demands.shape[-1]
-        of_slice, of_core, *of_shared, of_machine, of_sizes = first.weight.split(
-            [features, features, demands, demands, demands, demands, 2], dim=1
+        of_slice, of_core, *of_shared, of_machine, of_sizes = torch.split(
+            first.weight, [features, features, demands, demands, demands, demands, 2], dim=1
         )
         on_core, on_cache, on_node = (
             values @ weight.T for values, weight in zip(shared, of_shared, strict=True)

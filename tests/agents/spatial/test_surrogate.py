@@ -12,7 +12,7 @@ from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
 from pmoss_agents.spatial.throughput_model import Member, Topology  # noqa: E402
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
-from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
+from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
 from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402
 from pmoss_env.machines import load_machine  # noqa: E402
@@ -150,15 +150,37 @@ def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
         assert torch.equal(a, b), name
 
 
-def test_missing_counters_are_no_obstacle(agent):
+@pytest.mark.parametrize("lost", ["cycles", "queries", "elapsed_us"])
+def test_missing_counters_are_no_obstacle(agent, lost):
     env = SpatialSchedulingEnv(**TOY)
     env.reset(seed=1)
     counters = env.incumbent_snapshot.slice_counters.copy()
-    counters[:, COUNTER_INDEX["cycles"]] = np.nan
+    counters[:, COUNTER_INDEX[lost]] = np.nan
     agent.check_env(env)
     agent.plan(env.context(np.random.default_rng(0)), env.order)
-    tiles = agent.planned(counters, env.machine.tile_of_core[env.incumbent.cores])
-    assert set(tiles) <= set(np.flatnonzero(env.action_masks()))
+    planner = agent.planner(counters, env.machine.tile_of_core[env.incumbent.cores])
+    columns = planner.best()
+    for _ in range(2):
+        planner.saw(counters, columns)
+        columns = planner.best(columns, 1)
+    assert columns.shape == (16,)
+    assert 0 <= columns.min() <= columns.max() < env.machine.workers.size
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_measurements_help_and_are_counted(agent, noise):
+    env = {**TOY, "noise": noise}
+    policies = {str(budget): Measured(agent, budget) for budget in (0, 5)}
+    policies["none"] = agent
+    rows = evaluate(env, policies, [5], 8, 200, 20).rows
+    scores = {
+        name: np.array([row.score for row in rows if row.policy == name]) for name in policies
+    }
+    assert scores["0"].tolist() == scores["none"].tolist()
+    assert policies["5"].used == 5
+    assert scores["5"].mean() > scores["0"].mean()
+    again = evaluate(env, {"5": Measured(agent, 5)}, [5], 8, 200, 20).rows
+    assert [row.actions for row in again] == [row.actions for row in rows if row.policy == "5"]
 
 
 def test_what_it_lacks_is_said(agent, data, tmp_path):

@@ -252,7 +252,8 @@ class HardwareSnapshot:
         throughput: total, in million queries per second (Mq/s).
         slice_throughput: (slices,) float64, Mq/s of each slice.
         slice_counters: (slices, H) float64, million counts per second of each COUNTERS entry;
-            0 where the counter is not available.
+            0 where the counter is not available. On hardware, a slice that an available counter
+            never saw has the mean per query of the others.
         counters_available: (H,) bool.
         running_ratio: (H,) float64, share of the time that the counter really counted
             (multiplexing), 1 when always, 0 where not available.

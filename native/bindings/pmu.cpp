@@ -7,6 +7,7 @@
 #include "numa/affinity.hpp"
 #include "numa/facts.hpp"
 #include "numa/topology.hpp"
+#include "pmu/counters.hpp"
 #include "pmu/events.hpp"
 
 namespace py = pybind11;
@@ -94,7 +95,13 @@ void bind_pmu(py::module_& module) {
   }
   module.attr("COUNTERS") = names;
   module.def(
-      "probe_events", [] { return events_list(pmu::probe()); },
+      "probe_events",
+      [] {
+        pmu::ThreadCounters counters(pmu::probe(), {});
+        // An event that opens need not run.
+        counters.check_running();
+        return events_list(counters.availability());
+      },
       "Every event that the kernel counts, in the order of the counter columns: name, unit, the "
       "counter that it is and the scale to that counter's unit, source ('hardware', 'software' or "
       "'none'), user_only, errno and reason.");

@@ -2,6 +2,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 
@@ -39,12 +40,55 @@ auto column(Field field) {
   };
 }
 
+// What counts on this host, and how many events together. Tried on a thread of ours: another one
+// may sleep, so that nothing of it ever runs.
+class WhatCounts {
+ public:
+  static const WhatCounts& here() {
+    static const WhatCounts found;
+    return found;
+  }
+  const pmu::ThreadCounters::Options& options() const noexcept { return options_; }
+  /// Without the events that do not run here.
+  std::vector<pmu::Availability> probe(const pmu::Opener& opener) const {
+    std::vector<pmu::Availability> probed = pmu::probe(opener);
+    for (std::size_t event = 0; event < probed.size(); ++event) {
+      if (!running_[event].available() && probed[event].available()) {
+        probed[event] = running_[event];
+      }
+    }
+    return probed;
+  }
+
+ private:
+  WhatCounts() {
+    pmu::raise_descriptor_limit();
+    // An epoch is long enough for the kernel to give every group its turns.
+    options_.rotate = false;
+    // A register holds the event of the thread that runs here, which is not the one that is asked
+    // for.
+    options_.user_reads = false;
+    pmu::ThreadCounters own(pmu::probe(), options_);
+    own.check_running();
+    running_ = own.availability();
+    std::vector<std::size_t> members(own.group_count());
+    for (std::size_t i = 0; i < own.events().size(); ++i) {
+      if (pmu::index_of(own.events()[i]) < pmu::first_software_event) ++members[own.group_of()[i]];
+    }
+    const auto largest = std::max_element(members.begin(), members.end());
+    if (largest != members.end() && *largest > 0) options_.hardware_events_per_group = *largest;
+  }
+
+  pmu::ThreadCounters::Options options_;
+  std::vector<pmu::Availability> running_;
+};
+
 // Counters of another thread, all since they were opened.
 class CountersOfThread {
  public:
   explicit CountersOfThread(int thread)
       : opener_(pmu::system_opener(thread)),
-        counters_(pmu::probe(opener_), whole_seconds(), opener_) {}
+        counters_(WhatCounts::here().probe(opener_), WhatCounts::here().options(), opener_) {}
 
   py::dict read() const {
     pmu::Snapshot snapshot;
@@ -64,13 +108,6 @@ class CountersOfThread {
   }
 
  private:
-  // An epoch is long enough for the kernel to give every group its turns.
-  static pmu::ThreadCounters::Options whole_seconds() {
-    pmu::ThreadCounters::Options options;
-    options.rotate = false;
-    return options;
-  }
-
   pmu::Opener opener_;
   pmu::ThreadCounters counters_;
 };

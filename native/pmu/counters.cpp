@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
+#include <ctime>
+#include <iterator>
+#include <utility>
 
 namespace pmoss::pmu {
 namespace {
@@ -21,87 +23,206 @@ perf_event_attr group_attributes(const Availability& available) noexcept {
   return attributes;
 }
 
+/// What the kernel writes for a group: its size, the two clocks, one value per member.
+struct Record {
+  std::uint64_t size;
+  std::uint64_t enabled_ns;
+  std::uint64_t running_ns;
+  std::uint64_t values[event_count];
+};
+
+/// False if the read failed, with errno if the kernel says why.
+bool read_record(int leader, std::size_t members, Record& record) noexcept {
+  const std::size_t bytes = (3 + members) * sizeof(std::uint64_t);
+  return ::read(leader, &record, bytes) == static_cast<ssize_t>(bytes) && record.size == members;
+}
+
+std::uint64_t thread_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// In config1: the event's counter may be read in user mode.
+constexpr std::uint64_t arm_user_access = 2;
+
 }  // namespace
 
 ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Options& options,
                                const Opener& opener, const CpuIdentity& cpu)
-    : availability_(probed) {
-  const std::size_t hardware_limit = std::max<std::size_t>(1, options.hardware_events_per_group);
-
-  std::vector<std::size_t> hardware_groups;
-  const auto open_as_leader = [&](perf_event_attr& attributes, Event event) {
-    const bool waits =
-        options.rotate && index_of(event) < first_software_event && !hardware_groups.empty();
-    attributes.disabled = waits ? 1 : 0;
-    const int descriptor = opener(attributes, -1);
-    if (descriptor < 0) return descriptor;
-    Group group;
-    group.leader = FileDescriptor(descriptor);
-    group.events.push_back(event);
-    group.active = !waits;
-    if (index_of(event) < first_software_event) hardware_groups.push_back(groups_.size());
-    groups_.push_back(std::move(group));
-    return descriptor;
+    : options_(options), opener_(opener), cpu_(cpu), availability_(probed) {
+  const auto available = [&](Availability::Source source) {
+    std::vector<Event> events;
+    for (const Availability& one : availability_) {
+      if (one.source == source) events.push_back(one.event);
+    }
+    return events;
   };
-
   // Software events first and in a group of their own: it needs no counters and always runs.
-  for (const auto source : {Availability::Source::software, Availability::Source::hardware}) {
-    std::optional<std::size_t> current;
-    for (Availability& available : availability_) {
-      if (available.source != source) continue;
-      perf_event_attr attributes = group_attributes(available);
-      if (!detail::encode(available.event, cpu, options.names, attributes)) {
-        available.source = Availability::Source::none;
-        available.reason = detail::no_encoding;
-        continue;
-      }
-      const bool full = source == Availability::Source::hardware && current &&
-                        groups_[*current].events.size() >= hardware_limit;
-      int descriptor = -EINVAL;
-      if (current && !full) {
-        Group& group = groups_[*current];
-        descriptor = opener(attributes, group.leader.get());
-        if (descriptor >= 0) {
-          group.siblings.emplace_back(descriptor);
-          group.events.push_back(available.event);
-        }
-      }
-      // The kernel refuses a sibling for which the CPU has no free counter: start another group.
-      if (descriptor < 0) {
-        descriptor = open_as_leader(attributes, available.event);
-        if (descriptor >= 0) current = groups_.size() - 1;
-      }
-      if (descriptor < 0) {
-        available.source = Availability::Source::none;
-        available.error_number = -descriptor;
-        available.reason = detail::explain(-descriptor);
+  open_groups(available(Availability::Source::software), event_count, false, groups_);
+  open_groups(available(Availability::Source::hardware),
+              std::max<std::size_t>(1, options.hardware_events_per_group), options.rotate, groups_);
+  arrange();
+}
+
+bool ThreadCounters::is_hardware(const Group& group) noexcept {
+  return index_of(group.events.front()) < first_software_event;
+}
+
+void ThreadCounters::leave_out(Event event, int error_number, std::string reason) {
+  Availability& available = availability_[index_of(event)];
+  available.source = Availability::Source::none;
+  available.error_number = error_number;
+  available.reason = std::move(reason);
+}
+
+int ThreadCounters::open_member(Group& group, Event event, bool disabled) {
+  perf_event_attr attributes = group_attributes(availability_[index_of(event)]);
+  if (!detail::encode(event, cpu_, options_.names, attributes)) return -ENODATA;
+  const bool leads = group.events.empty();
+  attributes.disabled = leads && disabled ? 1 : 0;
+  const bool user_read = options_.user_reads && cpu_.arm && index_of(event) < first_software_event;
+  if (user_read) attributes.config1 |= arm_user_access;
+  int descriptor = opener_(attributes, group.leader.get());
+  if (descriptor < 0 && user_read) {
+    attributes.config1 &= ~arm_user_access;
+    descriptor = opener_(attributes, group.leader.get());
+  }
+  if (descriptor < 0) return descriptor;
+  if (leads) {
+    group.leader = FileDescriptor(descriptor);
+    group.active = !disabled;
+  } else {
+    group.siblings.emplace_back(descriptor);
+  }
+  group.events.push_back(event);
+  return descriptor;
+}
+
+void ThreadCounters::open_groups(const std::vector<Event>& events, std::size_t limit, bool disabled,
+                                 std::vector<Group>& groups) {
+  Group current;
+  const auto close = [&] {
+    if (!current.events.empty()) groups.push_back(std::move(current));
+    current = Group{};
+  };
+  for (const Event event : events) {
+    if (current.events.size() >= limit) close();
+    int opened = open_member(current, event, disabled);
+    // The kernel refuses a sibling for which the CPU has no free counter: start another group.
+    if (opened < 0 && !current.events.empty()) {
+      Group next;
+      opened = open_member(next, event, disabled);
+      if (opened >= 0) {
+        close();
+        current = std::move(next);
       }
     }
+    if (opened == -ENODATA) {
+      leave_out(event, 0, detail::no_encoding);
+    } else if (opened < 0) {
+      leave_out(event, -opened, detail::explain(-opened));
+    }
   }
-  if (options.user_reads) map_pages(options);
-  if (options.rotate && hardware_groups.size() > 1) rotating_ = std::move(hardware_groups);
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    for (const Event event : groups_[group].events) {
+  close();
+}
+
+void ThreadCounters::check_running() {
+  std::vector<Group> checked;
+  std::vector<Group> waiting;
+  for (Group& group : groups_) {
+    if (is_hardware(group)) {
+      // Each is tried alone.
+      ::ioctl(group.leader.get(), PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
+      waiting.push_back(std::move(group));
+    } else {
+      checked.push_back(std::move(group));
+    }
+  }
+  std::reverse(waiting.begin(), waiting.end());
+  while (!waiting.empty()) {
+    Group group = std::move(waiting.back());
+    waiting.pop_back();
+    if (runs(group)) {
+      checked.push_back(std::move(group));
+      continue;
+    }
+    const std::vector<Event> events = std::move(group.events);
+    group = Group{};  // gives its counters back
+    if (events.size() == 1) {
+      leave_out(events.front(), 0, detail::never_ran);
+      continue;
+    }
+    std::vector<Group> halves;
+    open_groups(events, (events.size() + 1) / 2, true, halves);
+    std::move(halves.rbegin(), halves.rend(), std::back_inserter(waiting));
+  }
+  groups_ = std::move(checked);
+  arrange();
+}
+
+bool ThreadCounters::runs(const Group& group) const {
+  // Several of the intervals at which the kernel lets groups take turns.
+  constexpr std::uint64_t long_enough_ns = 50'000'000;
+  // A try that fails may look like a moment of running.
+  constexpr std::uint64_t moment_ns = 20'000;
+  constexpr std::uint64_t least_part = 20;
+  Record begin;
+  Record now;
+  const int leader = group.leader.get();
+  // Member after member: the first ones run until one of them finds no counter.
+  ::ioctl(leader, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
+  if (!read_record(leader, group.events.size(), begin)) return true;  // reading tells later
+  const std::uint64_t started = thread_ns();
+  bool ran = false;
+  bool waits = true;
+  while (!ran && waits) {
+    volatile std::uint64_t sink = 0;
+    for (std::uint64_t i = 0; i < 2'000; ++i) sink = sink + i;
+    if (!read_record(leader, group.events.size(), now)) break;
+    const std::uint64_t enabled_ns = now.enabled_ns - begin.enabled_ns;
+    const std::uint64_t running_ns = now.running_ns - begin.running_ns;
+    ran = running_ns >= moment_ns && running_ns * least_part >= enabled_ns;
+    waits = enabled_ns < long_enough_ns && thread_ns() - started < 2 * long_enough_ns;
+  }
+  ::ioctl(leader, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
+  return ran;
+}
+
+void ThreadCounters::arrange() {
+  rotating_.clear();
+  turn_ = 0;
+  events_.clear();
+  group_of_.clear();
+  for (std::size_t number = 0; number < groups_.size(); ++number) {
+    Group& group = groups_[number];
+    for (const Event event : group.events) {
       events_.push_back(event);
-      group_of_.push_back(group);
+      group_of_.push_back(number);
     }
+    if (!is_hardware(group)) continue;
+    map_pages(group);
+    // The first has the first turn.
+    group.active = !options_.rotate || rotating_.empty();
+    if (group.active) ::ioctl(group.leader.get(), PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
+    if (options_.rotate) rotating_.push_back(number);
   }
+  if (rotating_.size() < 2) rotating_.clear();
 }
 
 /// A group is read in one way: with a member that only the kernel can read, by the kernel.
-void ThreadCounters::map_pages(const Options& options) {
-  for (Group& group : groups_) {
-    if (index_of(group.events.front()) >= first_software_event) continue;
-    std::vector<int> members{group.leader.get()};
-    for (const FileDescriptor& sibling : group.siblings) members.push_back(sibling.get());
-    std::vector<UserPage> pages;
-    for (const int member : members) {
-      UserPage page(options.map(member), options.processor);
-      if (!page.usable()) break;
-      pages.push_back(std::move(page));
-    }
-    if (pages.size() == members.size()) group.pages = std::move(pages);
+void ThreadCounters::map_pages(Group& group) const {
+  if (!options_.user_reads || !group.pages.empty()) return;
+  std::vector<int> members{group.leader.get()};
+  for (const FileDescriptor& sibling : group.siblings) members.push_back(sibling.get());
+  std::vector<UserPage> pages;
+  for (const int member : members) {
+    UserPage page(options_.map(member), options_.processor);
+    if (!page.usable()) return;
+    pages.push_back(std::move(page));
   }
+  group.pages = std::move(pages);
 }
 
 std::size_t ThreadCounters::user_read_groups() const noexcept {
@@ -139,13 +260,6 @@ void ThreadCounters::rotate() noexcept {
 }
 
 bool ThreadCounters::read(Snapshot& snapshot, bool all) const noexcept {
-  // What the kernel writes for a group: its size, the two clocks, one value per member.
-  struct Record {
-    std::uint64_t size;
-    std::uint64_t enabled_ns;
-    std::uint64_t running_ns;
-    std::uint64_t values[event_count];
-  };
   bool complete = true;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
@@ -153,10 +267,9 @@ bool ThreadCounters::read(Snapshot& snapshot, bool all) const noexcept {
     if (!group.active && !all) continue;
     if (!group.pages.empty() && read_pages(group, snapshot, i)) continue;
     Record record;
-    const std::size_t bytes = (3 + group.events.size()) * sizeof(std::uint64_t);
-    const ssize_t got = ::read(group.leader.get(), &record, bytes);
-    if (got != static_cast<ssize_t>(bytes) || record.size != group.events.size()) {
-      snapshot.groups[i].error_number = got < 0 ? errno : EIO;
+    errno = EIO;
+    if (!read_record(group.leader.get(), group.events.size(), record)) {
+      snapshot.groups[i].error_number = errno;
       complete = false;
       continue;
     }

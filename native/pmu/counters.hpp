@@ -58,6 +58,11 @@ class ThreadCounters {
   ThreadCounters(const std::vector<Availability>& probed, const Options& options,
                  const Opener& opener = system_opener(), const CpuIdentity& cpu = this_cpu());
 
+  /// Lets every hardware group count for a moment, on the thread that is counted. A group that gets
+  /// no counters is split in halves. An event that gets none by itself is left out, with its reason
+  /// in availability(). Where all groups run this costs a few system calls per group.
+  void check_running();
+
   /// The events that really count on this thread, as positions in a Snapshot.
   const std::vector<Event>& events() const noexcept { return events_; }
   /// Position in Snapshot::groups for each of events().
@@ -89,9 +94,22 @@ class ThreadCounters {
     std::vector<UserPage> pages;  ///< of the members; empty if they cannot be read so
     bool active = true;
   };
-  void map_pages(const Options& options);
+  static bool is_hardware(const Group& group) noexcept;
+  /// As the group's leader, or the next member. A file descriptor, or minus the errno.
+  int open_member(Group& group, Event event, bool disabled);
+  /// Adds the events to `groups`, in as few groups as `limit` and the kernel allow.
+  void open_groups(const std::vector<Event>& events, std::size_t limit, bool disabled,
+                   std::vector<Group>& groups);
+  void leave_out(Event event, int error_number, std::string reason);
+  bool runs(const Group& group) const;
+  /// Maps pages, decides who takes turns, and lists events().
+  void arrange();
+  void map_pages(Group& group) const;
   static bool read_pages(const Group& group, Snapshot& snapshot, std::size_t number) noexcept;
 
+  Options options_;
+  Opener opener_;
+  CpuIdentity cpu_;
   std::vector<Group> groups_;
   std::vector<std::size_t> rotating_;  ///< groups that take turns, if there are several
   std::size_t turn_ = 0;               ///< in rotating_

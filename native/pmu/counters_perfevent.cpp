@@ -43,6 +43,8 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
   wrapped_->wrapper.startCounters();
 }
 
+void ThreadCounters::check_running() {}  // the wrapper decides what it opens
+
 std::size_t ThreadCounters::group_count() const noexcept { return events_.empty() ? 0 : 1; }
 std::size_t ThreadCounters::user_read_groups() const noexcept { return 0; }
 std::size_t ThreadCounters::turns() const noexcept { return 1; }

@@ -1,6 +1,8 @@
 #include "pmu/events.hpp"
 
 #include <linux/perf_event.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <system_error>
 
 #include "counters/encodings.hpp"
+#include "pmu/core_pmu.hpp"
 #include "pmu/file_descriptor.hpp"
 
 #if defined(__x86_64__)
@@ -30,7 +33,9 @@ std::string_view name_of(Availability::Source source) noexcept {
   return "none";
 }
 
-CpuIdentity this_cpu() noexcept {
+namespace {
+
+CpuIdentity kind_of_cpu() noexcept {
   CpuIdentity identity;
 #if defined(__x86_64__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -49,6 +54,25 @@ CpuIdentity this_cpu() noexcept {
   return identity;
 }
 
+}  // namespace
+
+CpuIdentity this_cpu() {
+  CpuIdentity identity = kind_of_cpu();
+  const auto pmu = core_pmu_of(::sched_getcpu());
+  if (pmu && pmu->one_of_several) identity.core_pmu = pmu->type;
+  if (identity.arm) identity.arm_events = pmu ? pmu->arm_events : 0;
+  return identity;
+}
+
+std::size_t raise_descriptor_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const rlimit before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) limit = before;
+  return static_cast<std::size_t>(limit.rlim_cur);
+}
+
 Opener system_opener(int thread) {
   return [thread](perf_event_attr& attributes, int group) {
     constexpr int any_cpu = -1;
@@ -60,13 +84,31 @@ Opener system_opener(int thread) {
 
 namespace detail {
 
+namespace {
+
+bool counts_on(const CpuIdentity& cpu, const Encoding& encoding) noexcept {
+  if (!encoding.fits(cpu)) return false;
+  if (!cpu.arm || encoding.type != PERF_TYPE_RAW || encoding.config >= 64) return true;
+  return (cpu.arm_events >> encoding.config & 1) != 0;
+}
+
+}  // namespace
+
 bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept {
-  const auto found = std::find_if(
-      std::begin(encodings), std::end(encodings),
-      [&](const Encoding& encoding) { return encoding.event == event && encoding.fits(cpu); });
+  const auto found =
+      std::find_if(std::begin(encodings), std::end(encodings), [&](const Encoding& encoding) {
+        return encoding.event == event && counts_on(cpu, encoding);
+      });
   if (found == std::end(encodings)) return false;
   attributes.type = found->type;
   attributes.config = found->config;
+  if (cpu.core_pmu == 0) return true;
+  // The kernel takes the PMU of its own events from the upper half of the code.
+  constexpr unsigned pmu_shift = 32;
+  if (found->type == PERF_TYPE_RAW) attributes.type = cpu.core_pmu;
+  if (found->type == PERF_TYPE_HARDWARE || found->type == PERF_TYPE_HW_CACHE) {
+    attributes.config |= std::uint64_t{cpu.core_pmu} << pmu_shift;
+  }
   return true;
 }
 
@@ -76,7 +118,13 @@ bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
   if (!names) return false;
   return std::any_of(named_encodings.begin(), named_encodings.end(),
                      [&](const NamedEncoding& encoding) {
-                       return encoding.event == event && names(encoding.name, attributes);
+                       if (encoding.event != event) return false;
+                       perf_event_attr found = attributes;
+                       if (!names(encoding.name, found)) return false;
+                       // The library may know the event of another kind of core alone.
+                       if (cpu.core_pmu != 0 && found.type != cpu.core_pmu) return false;
+                       attributes = found;
+                       return true;
                      });
 }
 

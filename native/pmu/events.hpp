@@ -46,8 +46,14 @@ struct CpuIdentity {
   unsigned model = 0;
   bool amd = false;
   bool arm = false;
+  /// The type of the core's PMU where there are several kinds of core, else 0.
+  std::uint32_t core_pmu = 0;
+  /// Arm: bit n says that the common event n is implemented. An event that is not opens, and
+  /// counts nothing.
+  std::uint64_t arm_events = ~std::uint64_t{0};
 };
-CpuIdentity this_cpu() noexcept;
+/// The CPU that the calling thread is on.
+CpuIdentity this_cpu();
 
 /// Opens one event on a thread and any CPU, as a member of the group with the leader `group`. With
 /// -1 the event leads a group of its own. Returns a file descriptor, or minus the errno. Tests put
@@ -56,19 +62,27 @@ using Opener = std::function<int(perf_event_attr& attributes, int group)>;
 /// Opens events on the thread of this id; 0 is the calling thread.
 Opener system_opener(int thread = 0);
 
+/// Raises the limit of open files to the most that this process may have: a worker has one per
+/// event, and 1,024 are the usual limit. Returns the limit.
+std::size_t raise_descriptor_limit() noexcept;
+
 /// Tries each event by itself, so that one that fails costs no other. Always event_count entries,
-/// in the order of Event.
+/// in the order of Event. An event that opens need not run: ThreadCounters::check_running().
 std::vector<Availability> probe(const Opener& opener = system_opener(),
                                 const CpuIdentity& cpu = this_cpu(),
                                 const NameEncoder& names = libpfm_encoder());
 
 namespace detail {
-/// Fills in type and code. False if the table has no encoding of the event for this CPU.
+/// Fills in type and code. False if the table has no encoding of the event for this CPU. Where
+/// there are several kinds of core, the event is that of this one's PMU.
 bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept;
 /// The same; events that are not in the table are looked up by their names in the manuals.
 bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
             perf_event_attr& attributes);
 std::string explain(int error_number);
+inline constexpr const char* never_ran =
+    "unsupported: it opens, but it never runs: other events hold the counters, or this virtual "
+    "machine has none";
 inline constexpr const char* no_encoding =
     "unsupported: no encoding of this event is known for this CPU";
 }  // namespace detail

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "pmu/events.hpp"
 #include "pmu/file_descriptor.hpp"
-
-struct perf_event_attr;
 
 namespace pmoss::pmu {
 
@@ -21,7 +20,9 @@ CpuOpener system_cpu_opener();
 
 /// One quantity: the sum over all channels or links of a node.
 struct OffcoreQuantity {
-  std::string name;  ///< "node0_read_gb_per_s", "node0_write_gb_per_s", "node0_link_out_gb_per_s"
+  /// "node0_read_gb_per_s", "node0_write_gb_per_s", "node0_link_out_gb_per_s"; and where reads and
+  /// writes are counted together "node0_memory_gb_per_s"
+  std::string name;
   std::size_t events = 0;  ///< that are open
   int error_number = 0;    ///< why one could not be opened; then the quantity is not available
   std::string reason;
@@ -29,19 +30,36 @@ struct OffcoreQuantity {
   bool available() const noexcept { return events > 0 && error_number == 0; }
 };
 
-/// Open events of memory controllers and links (Intel: uncore_imc_*, uncore_upi_*; AMD: amd_umc_*,
-/// Linux 6.7 and later). A controller is booked on the node of the CPU that the kernel names for
-/// it; with several nodes per socket that may be the socket's first.
+/// Open events of memory controllers and links, as far as the kernel lists them (Intel:
+/// uncore_imc_*; NVIDIA: nvidia_scf_pmu_*; Arm: arm_cmn_*) or this CPU's manual has their codes
+/// (Intel: uncore_upi_*; AMD: amd_umc_*, Linux 6.7 and later, and before Zen 4 amd_df). A
+/// controller is booked on the node of the CPU that the kernel names for it; with several nodes per
+/// socket that may be the socket's first.
 class OffcoreCounters {
  public:
+  /// What the kernel tells of one event: all since it was opened.
+  struct Counts {
+    std::uint64_t value = 0;
+    std::uint64_t enabled_ns = 0;
+    std::uint64_t running_ns = 0;
+  };
+
   /// Nothing on a host without such counters. Missing rights are no error either, but a reason.
   explicit OffcoreCounters(const std::filesystem::path& root = "/",
-                           const CpuOpener& opener = system_cpu_opener());
+                           const CpuOpener& opener = system_cpu_opener(),
+                           const CpuIdentity& cpu = this_cpu());
 
   const std::vector<OffcoreQuantity>& quantities() const noexcept { return quantities_; }
 
-  /// Bytes so far of each quantity; 0 where it is not available. They grow for ever.
-  std::vector<double> read_bytes() const;
+  /// One per open event.
+  std::vector<Counts> read() const;
+  /// Bytes of each quantity between two readings; 0 where it is not available. An event that shared
+  /// its counter is scaled to the whole time.
+  std::vector<double> bytes_between(const std::vector<Counts>& begin,
+                                    const std::vector<Counts>& end) const;
+  /// The quantities, without those of which an event did not run between two readings.
+  std::vector<OffcoreQuantity> quantities_between(const std::vector<Counts>& begin,
+                                                  const std::vector<Counts>& end) const;
 
  private:
   struct Source {
@@ -49,6 +67,8 @@ class OffcoreCounters {
     double bytes_per_count;
     FileDescriptor descriptor;
   };
+  void open(const std::string& name, double bytes_per_count, int descriptor);
+
   std::vector<OffcoreQuantity> quantities_;
   std::vector<Source> sources_;
 };

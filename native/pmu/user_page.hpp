@@ -11,13 +11,14 @@ struct perf_event_mmap_page;
 namespace pmoss::pmu {
 
 /// Reads the page by the protocol of perf_event_open(2): a sequence lock around the offset, the
-/// number of the counter and the clock, and rdpmc in between. Only by the thread that is counted.
+/// number of the counter and the clock, with the register read in between. Only by the thread that
+/// is counted.
 class UserPage {
  public:
   /// What the protocol needs from the processor; tests put their own in place.
   struct Processor {
-    std::uint64_t (*counter)(std::uint32_t number);  ///< rdpmc
-    std::uint64_t (*ticks)();                        ///< rdtsc
+    std::uint64_t (*counter)(std::uint32_t number);  ///< x86: rdpmc; Arm: PMEVCNTR<n>, PMCCNTR
+    std::uint64_t (*ticks)();                        ///< x86: rdtsc; Arm: CNTVCT
   };
   using Page = std::shared_ptr<perf_event_mmap_page>;
   /// Maps the page of a descriptor; null where that cannot be done.
@@ -43,7 +44,7 @@ class UserPage {
   Processor processor_{};
 };
 
-/// No page at all on processors other than x86, whose kernels do not allow it by default.
+/// The event's page on x86, and on Arm where kernel.perf_user_access is 1.
 UserPage::Mapper system_mapper();
 UserPage::Processor this_processor() noexcept;
 

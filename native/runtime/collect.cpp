@@ -24,7 +24,7 @@ class WorkerSums {
     result.slice_service_seconds.resize(slices_);
     result.slice_counters.resize(slices_ * pmu::event_count);
     result.slice_counted.resize(slices_ * pmu::event_count);
-    result.availability = crew.probed();
+    result.availability = crew.workers().front()->availability();
     result.running_ratio.resize(pmu::event_count);
     result.worker_queries.resize(workers_);
     result.worker_slice_queries.resize(workers_ * slices_);
@@ -48,17 +48,23 @@ class WorkerSums {
     result_.worker_idle_seconds[number] = seconds_of(totals.idle_ticks);
     result_.worker_cpus[number] = totals.cpu;
     latency_.merge(totals.latency);
-    add_slices(worker, number);
-    add_events(worker, number);
+    const std::vector<pmu::Availability> available = worker.availability();
+    add_slices(worker, number, available);
+    add_events(worker, number, available);
   }
 
   /// After all workers.
   void finish() {
     for (std::size_t event = 0; event < pmu::event_count; ++event) {
-      if (!result_.availability[event].available()) {
+      pmu::Availability& available = result_.availability[event];
+      if (available.available() && running_ns_[event] <= 0.0) {
+        available.source = pmu::Availability::Source::none;
+        available.reason = "it had no time on the counters in this measurement";
+      }
+      if (!available.available()) {
         clear_column(event);
-      } else if (enabled_ns_[event] > 0.0) {
-        result_.running_ratio[event] = std::min(1.0, running_ns_[event] / enabled_ns_[event]);
+      } else {
+        result_.running_ratio[event] = std::min(1.0, running_ns_[event] / enabled_ns_);
       }
     }
     result_.latency_p50_us = latency_.quantile(0.50) * Clock::ns_per_tick() * 1e-3;
@@ -66,7 +72,8 @@ class WorkerSums {
   }
 
  private:
-  void add_slices(const Worker& worker, std::size_t number) {
+  void add_slices(const Worker& worker, std::size_t number,
+                  const std::vector<pmu::Availability>& available) {
     const Worker::Totals& totals = worker.totals();
     const auto& events = worker.counters().events();
     const auto& group_of = worker.counters().group_of();
@@ -77,6 +84,7 @@ class WorkerSums {
       result_.slice_service_seconds[slice] += seconds_of(counted.service_ticks);
       result_.worker_slice_queries[number * slices_ + slice] = counted.queries;
       for (std::size_t i = 0; i < events.size(); ++i) {
+        if (!available[pmu::index_of(events[i])].available()) continue;
         const std::size_t cell = slice * pmu::event_count + pmu::index_of(events[i]);
         result_.slice_counters[cell] += totals.counters[slice * events.size() + i];
         result_.slice_counted[cell] += totals.counted[slice * groups + group_of[i]];
@@ -84,17 +92,23 @@ class WorkerSums {
     }
   }
 
-  void add_events(const Worker& worker, std::size_t number) {
+  void add_events(const Worker& worker, std::size_t number,
+                  const std::vector<pmu::Availability>& available) {
     const Worker::Totals& totals = worker.totals();
     const auto& events = worker.counters().events();
     const auto& group_of = worker.counters().group_of();
-    const std::vector<pmu::Availability> available = worker.availability();
     // Groups that rotate are enabled in turn. The longest enabled time is that of the whole phase.
     std::uint64_t whole_ns = 0;
     for (std::size_t group = 0; group < worker.counters().group_count(); ++group) {
       whole_ns = std::max(
           whole_ns, totals.end.groups[group].enabled_ns - totals.begin.groups[group].enabled_ns);
     }
+    if (whole_ns == 0) {
+      const double seconds = seconds_of(totals.end_ticks - totals.begin_ticks);
+      whole_ns = static_cast<std::uint64_t>(seconds * 1e9);
+    }
+    // Also of workers that count nothing: the ratio is that of all of them.
+    enabled_ns_ += static_cast<double>(whole_ns);
     for (std::size_t i = 0; i < events.size(); ++i) {
       const std::size_t event = pmu::index_of(events[i]);
       if (!available[event].available()) continue;
@@ -102,18 +116,17 @@ class WorkerSums {
           static_cast<double>(totals.end.values[event] - totals.begin.values[event]);
       const auto& begin = totals.begin.groups[group_of[i]];
       const auto& end = totals.end.groups[group_of[i]];
-      enabled_ns_[event] += static_cast<double>(whole_ns);
       running_ns_[event] += static_cast<double>(end.running_ns - begin.running_ns);
     }
-    // An event counts for the measurement if every worker could open and read it.
+    // An event counts if some worker counts it. How much of it that is, `slice_counted` tells.
     for (std::size_t event = 0; event < pmu::event_count; ++event) {
-      if (result_.availability[event].available() && !available[event].available()) {
+      if (available[event].available() && !result_.availability[event].available()) {
         result_.availability[event] = available[event];
       }
     }
   }
 
-  /// Part of a column would be taken for all of it.
+  /// What nobody counted is 0.
   void clear_column(std::size_t event) {
     for (std::size_t slice = 0; slice < slices_; ++slice) {
       result_.slice_counters[slice * pmu::event_count + event] = 0.0;
@@ -128,7 +141,7 @@ class WorkerSums {
   std::size_t workers_;
   Measurement& result_;
   Histogram latency_;
-  std::vector<double> enabled_ns_ = std::vector<double>(pmu::event_count);
+  double enabled_ns_ = 0.0;
   std::vector<double> running_ns_ = std::vector<double>(pmu::event_count);
 };
 
@@ -158,8 +171,10 @@ void add_router(const Router& router, Measurement& result) {
 
 void add_offcore(const Crew& crew, Measurement& result) {
   result.offcore = crew.offcore();
-  for (const double bytes : crew.offcore_bytes()) {
-    result.offcore_gb_per_s.push_back(bytes / result.seconds / 1e9);
+  const std::vector<double> bytes = crew.offcore_bytes();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const bool available = result.offcore[i].available();
+    result.offcore_gb_per_s.push_back(available ? bytes[i] / result.seconds / 1e9 : 0.0);
   }
 }
 

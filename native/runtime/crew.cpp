@@ -35,7 +35,6 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& ne
       index_(index),
       homes_(homes),
       origin_(ticks_once_calibrated()),
-      probed_(pmu::probe(plan.options.opener)),
       board_(plan.routes(plan.options.schedule)),
       advance_{next_insert_record, routers_},
       memories_(plan.workers()),
@@ -43,6 +42,7 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& ne
       routers_running_(plan.routers()),
       rounds_(plan.options.seconds, plan.options.sweep_seconds),
       stitcher_(plan.nodes) {
+  pmu::raise_descriptor_limit();
   for (std::size_t i = 0; i < plan.routers(); ++i) make_router(i, next_insert_record);
 }
 
@@ -96,9 +96,13 @@ void Crew::start_worker(std::size_t number) {
     const MeasureOptions& asked = plan_.options;
     numa::pin_thread(cpu);
     if (asked.on_worker_start) asked.on_worker_start(number);
+    // Asked on each CPU: two kinds of core count different events.
+    const pmu::CpuIdentity identity = pmu::this_cpu();
+    pmu::ThreadCounters counters(pmu::probe(asked.opener, identity), asked.counters, asked.opener,
+                                 identity);
+    counters.check_running();
     memories_[number] = std::make_unique<NodeMemory>(plan_.node_of.at(cpu));
-    workers_[number] = make_in<Worker>(*memories_[number], settings, index_,
-                                       pmu::ThreadCounters(probed_, asked.counters, asked.opener),
+    workers_[number] = make_in<Worker>(*memories_[number], settings, index_, std::move(counters),
                                        *memories_[number]);
     if (control_.wait_for_start() == Phase::abort) return;
     std::vector<Router*> hosted;
@@ -185,7 +189,7 @@ void Crew::warm_up(const Poll& poll) {
 }
 
 void Crew::measure(const Poll& poll) {
-  offcore_begin_ = offcore_.read_bytes();
+  offcore_begin_ = offcore_.read();
   rounds_.begin();
   const std::uint64_t begin = Clock::ticks();
   control_.enter(Phase::measuring);
@@ -195,7 +199,7 @@ void Crew::measure(const Poll& poll) {
   };
   threads_.wait_for(std::chrono::duration<double>(plan_.options.seconds), poll_and_report);
   const std::uint64_t end = Clock::ticks();
-  offcore_end_ = offcore_.read_bytes();
+  offcore_end_ = offcore_.read();
   seconds_ = static_cast<double>(end - begin) * Clock::ns_per_tick() * 1e-9;
 }
 
@@ -212,14 +216,6 @@ void Crew::report_rounds() {
   const StitchedRounds fresh = stitcher_.since(rounds_reported_);
   rounds_reported_ += fresh.seconds.size();
   if (!fresh.seconds.empty()) plan_.options.on_rounds(fresh);
-}
-
-std::vector<double> Crew::offcore_bytes() const {
-  std::vector<double> bytes;
-  for (std::size_t i = 0; i < offcore_end_.size(); ++i) {
-    bytes.push_back(offcore_end_[i] - offcore_begin_[i]);
-  }
-  return bytes;
 }
 
 }  // namespace pmoss::runtime

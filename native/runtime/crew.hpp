@@ -45,12 +45,14 @@ class Crew {
   /// [workers] what each worker's queues and counts lie in.
   const std::vector<std::unique_ptr<NodeMemory>>& memories() const noexcept { return memories_; }
   const std::vector<std::unique_ptr<Router>>& routers() const noexcept { return routers_; }
-  const std::vector<pmu::Availability>& probed() const noexcept { return probed_; }
-  const std::vector<pmu::OffcoreQuantity>& offcore() const noexcept {
-    return offcore_.quantities();
+  /// As far as they were counted in the measuring phase.
+  std::vector<pmu::OffcoreQuantity> offcore() const {
+    return offcore_.quantities_between(offcore_begin_, offcore_end_);
   }
   /// [quantities] bytes of the measuring phase.
-  std::vector<double> offcore_bytes() const;
+  std::vector<double> offcore_bytes() const {
+    return offcore_.bytes_between(offcore_begin_, offcore_end_);
+  }
   const StitchedRounds& rounds() const noexcept { return stitcher_.rounds(); }
   /// Null if nothing had to be enforced.
   const Enforcement* enforcement() const noexcept {
@@ -84,7 +86,6 @@ class Crew {
   ServedIndex& index_;
   Homes& homes_;
   const std::uint64_t origin_;  ///< clock ticks that stamps count from
-  const std::vector<pmu::Availability> probed_;
   RouteBoard board_;
   std::vector<std::unique_ptr<Router>> routers_;
   AdvanceRecords advance_;
@@ -97,7 +98,7 @@ class Crew {
   std::size_t rounds_reported_ = 0;
   std::optional<Enforcement> enforcement_;
   std::atomic<std::uint64_t> streamed_bytes_{0};
-  std::vector<double> offcore_begin_, offcore_end_;
+  std::vector<pmu::OffcoreCounters::Counts> offcore_begin_, offcore_end_;
   double seconds_ = 0.0;
   double placing_seconds_ = 0.0;
   Control control_;

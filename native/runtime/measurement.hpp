@@ -37,8 +37,11 @@ struct Measurement {
   std::uint64_t windows = 0;
 
   // Per event.
+  /// An event is available if some worker counted it. Slices of the others have no share of it in
+  /// `slice_counted`.
   std::vector<pmu::Availability> availability;
-  std::vector<double> running_ratio;  ///< part of the time in which the event really counted
+  /// Part of the workers' time in which the event really counted; 0 where it is not available.
+  std::vector<double> running_ratio;
 
   std::size_t counter_groups = 0;    ///< of every worker
   std::size_t user_read_groups = 0;  ///< of these, read without system calls by every worker

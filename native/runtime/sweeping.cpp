@@ -81,13 +81,11 @@ void sweep_cores(const Control& control, const Rounds& rounds, std::size_t node,
 void sweep_offcore(const Control& control, const Rounds& rounds,
                    const pmu::OffcoreCounters& counters, SnapshotQueue<OffcoreSnapshot>& to) {
   control.wait_while(Phase::warmup);
-  const std::vector<double> begin = counters.read_bytes();
+  const auto begin = counters.read();
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     const double seconds = rounds.wait(round, control);
     if (control.phase() == Phase::abort) return;
-    OffcoreSnapshot snapshot{round, seconds, counters.read_bytes()};
-    for (std::size_t i = 0; i < begin.size(); ++i) snapshot.bytes[i] -= begin[i];
-    to.push(std::move(snapshot));
+    to.push({round, seconds, counters.bytes_between(begin, counters.read())});
   }
 }
 
@@ -143,7 +141,8 @@ void Stitcher::append(const Partial& round) {
   last_bytes_.resize(offcore.bytes.size());
   const double passed = offcore.seconds - last_seconds_;
   for (std::size_t i = 0; i < offcore.bytes.size(); ++i) {
-    const double bytes = offcore.bytes[i] - last_bytes_[i];
+    // Scaled counts of a longer time may be less than those of its part.
+    const double bytes = std::max(0.0, offcore.bytes[i] - last_bytes_[i]);
     stitched_.offcore_gb_per_s.push_back(passed > 0.0 ? bytes / passed / 1e9 : 0.0);
   }
   last_bytes_ = offcore.bytes;

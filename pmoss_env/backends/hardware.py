@@ -45,6 +45,8 @@ _CO_TENANTS = {
 }
 #: Memory of a stream: more than any last-level cache holds.
 _STREAM_BYTES = 512 << 20
+#: Part of the queries that a counter must have seen, for what it says of the rest to be sound.
+_MIN_SEEN = 0.5
 
 
 class HardwareBackend(SubjectBackend):
@@ -319,9 +321,14 @@ class HardwareBackend(SubjectBackend):
             sources[name] = event["source"] if event["source"] != "none" else event["reason"]
             if event["source"] == "none":
                 continue
-            counted = np.asarray(raw["slice_counted"])[:, i]
-            totals = np.asarray(raw["slice_counters"])[:, i]
-            per_query = np.divide(totals, counted, out=np.zeros(self.slices), where=counted > 0)
+            per_query, reason = _per_query(
+                np.asarray(raw["slice_counters"])[:, i],
+                np.asarray(raw["slice_counted"])[:, i],
+                queries,
+            )
+            if reason:
+                sources[name] = reason
+                continue
             fill(name, per_query * event["scale"] * queries, float(raw["running_ratio"][i]))
         sources |= {q["name"]: q["reason"] or "hardware" for q in raw["offcore"]}
         return HardwareSnapshot(
@@ -413,3 +420,28 @@ def _rounds(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
         "node_mq_per_s": rates.tolist(),
         "offcore_gb_per_s": np.asarray(raw["offcore_gb_per_s"]).tolist(),
     }
+
+
+def _per_query(
+    totals: Float64Array, counted: Float64Array, queries: Float64Array
+) -> tuple[Float64Array, str]:
+    """(slices,) counts of an event per query, and why it is not available, if it is not.
+
+    A slice that was never counted gets the mean of the others: its core had no counter for the
+    event, or the event's turn never met one of its queries. Nothing is said where that holds for
+    more than half of the queries.
+
+    Args:
+        totals: (slices,) what was counted.
+        counted: (slices,) the queries behind it.
+        queries: (slices,) all queries, in any unit.
+    """
+    per_query = np.divide(totals, counted, out=np.zeros_like(totals), where=counted > 0)
+    unseen = (counted <= 0) & (queries > 0)
+    if not unseen.any():
+        return per_query, ""
+    seen = 1.0 - queries[unseen].sum() / queries.sum()
+    if seen < _MIN_SEEN:
+        return per_query, f"counted for {seen:.0%} of the queries only"
+    per_query[unseen] = totals.sum() / counted.sum()
+    return per_query, ""

@@ -58,6 +58,7 @@ def test_snapshot_is_whole_and_invents_nothing(backend: HardwareBackend) -> None
     assert snapshot.slice_counters.shape == (SLICES, len(COUNTERS))
     assert (snapshot.slice_counters[:, ~snapshot.counters_available] == 0).all()
     assert (snapshot.running_ratio[~snapshot.counters_available] == 0).all()
+    assert (snapshot.running_ratio[snapshot.counters_available] > 0).all()
     assert np.isfinite(snapshot.slice_counters).all()
     assert 0 < snapshot.latency_p50_us <= snapshot.latency_p99_us
     for name in ("queries", "elapsed_us"):

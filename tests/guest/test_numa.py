@@ -35,7 +35,7 @@ ALONE = ("GuestFaults*", "RunnerPlacement*")
 
 @pytest.fixture(scope="module")
 def guest(build: Path) -> Outcome:
-    return run_tests(build, ":".join(["-GuestWithoutMemory*", *ALONE]), Shape())
+    return run_tests(build, ":".join(["-GuestWithoutMemory*", "GuestCounting*", *ALONE]), Shape())
 
 
 def passed(outcome: Outcome) -> None:

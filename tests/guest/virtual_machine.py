@@ -14,7 +14,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,48 @@ REQUIRED = "PMOSS_REQUIRE_GUEST"
 
 class GuestUnavailable(Exception):
     """The emulator or the guest's kernel is missing; the message says how to get it."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A processor that QEMU emulates.
+
+    Attributes:
+        emulator: QEMU's program.
+        package: Debian's package of it.
+        kernels: pattern of the kernel's file, below KERNEL_FOLDER.
+        words: what QEMU is told besides the guest's shape.
+        options: first words of the kernel's command line.
+    """
+
+    emulator: str
+    package: str
+    kernels: str
+    words: tuple[str, ...]
+    options: str
+
+
+X86 = Architecture(
+    "qemu-system-x86_64",
+    "qemu-system-x86",
+    "vmlinuz-*",
+    ("-cpu", "max", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"),
+    "console=ttyS0 mitigations=off",
+)
+#: One instruction takes one nanosecond of the guest's time, and its PMU counts instructions and
+#: cycles exactly. No time of this host enters: idle time is skipped.
+ARM = Architecture(
+    "qemu-system-aarch64",
+    "qemu-system-arm",
+    "arm64/vmlinuz-*-arm64",
+    (
+        *("-machine", "virt,gic-version=3", "-cpu", "max,pmu=on,pauth-impdef=on"),
+        *("-icount", "shift=0,sleep=off"),
+    ),
+    "console=ttyAMA0 mitigations=off",
+)
+#: The same with a kernel whose pages have 16 KiB.
+ARM_16K = replace(ARM, kernels="arm64/vmlinuz-*-arm64-16k")
 
 
 @dataclass(frozen=True)
@@ -55,19 +97,23 @@ class Outcome:
     console: str
 
 
-def emulator() -> str:
+def emulator(architecture: Architecture) -> str:
     """The QEMU program; GuestUnavailable if there is none."""
-    found = shutil.which("qemu-system-x86_64")
+    found = shutil.which(architecture.emulator)
     if found is None:
-        raise GuestUnavailable("qemu-system-x86_64 is missing: apt-get install qemu-system-x86")
+        raise GuestUnavailable(
+            f"{architecture.emulator} is missing: apt-get install {architecture.package}"
+        )
     return found
 
 
-def kernel() -> Path:
+def kernel(architecture: Architecture) -> Path:
     """The guest's kernel; GuestUnavailable if there is none."""
-    kernels = sorted(KERNEL_FOLDER.glob("vmlinuz-*"))
+    kernels = sorted(KERNEL_FOLDER.glob(architecture.kernels))
     if not kernels:
-        raise GuestUnavailable(f"no kernel in {KERNEL_FOLDER}: ./run test fetches one")
+        raise GuestUnavailable(
+            f"no {architecture.kernels} in {KERNEL_FOLDER}: ./run test fetches one"
+        )
     return kernels[-1]
 
 
@@ -131,6 +177,7 @@ def run_in_guest(
     command: Sequence[str],
     files: Mapping[str, Member],
     *,
+    architecture: Architecture = X86,
     shape: Shape = Shape(),  # frozen
     environment: Mapping[str, str] | None = None,
     kernel_options: str = "numa_balancing=disable",
@@ -142,6 +189,7 @@ def run_in_guest(
         init: the built guest_init.
         command: the path of a program in the guest and its arguments.
         files: what the guest has, by path without the leading "/".
+        architecture: of its processor.
         shape: of the guest.
         environment: what the command finds in its environment besides PMOSS_GUEST_NODES,
             PMOSS_GUEST_CPUS and, where a node has none, PMOSS_GUEST_MEMORYLESS.
@@ -169,15 +217,14 @@ def run_in_guest(
         initrd.write_bytes(archive({**files, **own}))
         done = subprocess.run(
             [
-                emulator(),
+                emulator(architecture),
                 # Said explicitly: a host that offers KVM may not be able to run a guest with it.
-                *("-accel", "tcg,thread=single", "-cpu", "max"),
+                *("-accel", "tcg,thread=single", *architecture.words),
                 *("-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"),
                 *_machine(shape),
-                *("-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"),
-                *("-kernel", str(kernel()), "-initrd", str(initrd)),
+                *("-kernel", str(kernel(architecture)), "-initrd", str(initrd)),
                 "-append",
-                f"console=ttyS0 quiet panic=-1 mitigations=off {kernel_options}",
+                f"{architecture.options} quiet panic=-1 {kernel_options}",
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -193,12 +240,12 @@ def run_in_guest(
     return Outcome(status, console)
 
 
-def need_guest() -> None:
+def need_guest(architecture: Architecture = X86) -> None:
     """Skips the tests at hand where there is no guest, or fails them where it is required."""
     try:
-        emulator()
-        kernel()
+        emulator(architecture)
+        kernel(architecture)
     except GuestUnavailable as missing:
         if os.environ.get(REQUIRED, "") not in ("", "0"):
-            pytest.fail(f"the tests on four NUMA nodes cannot run: {missing}")
-        pytest.skip(f"NOT RUN: the tests on four NUMA nodes: {missing}")
+            pytest.fail(f"the tests in a guest cannot run: {missing}")
+        pytest.skip(f"NOT RUN: the tests in a guest: {missing}")

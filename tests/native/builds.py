@@ -7,8 +7,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -123,16 +124,37 @@ def check_syntax(build: Path, folders: Sequence[str]) -> list[Path]:
         return list(pool.map(check, chosen))
 
 
+@contextmanager
+def _locked(build: Path) -> Iterator[None]:
+    """Another process of the tests may want the same build."""
+    build.mkdir(parents=True, exist_ok=True)
+    with (build / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build_arm(*targets: str) -> Path:
+    """Configures the build for aarch64, builds targets if any, and returns the build's folder."""
+    build = REPOSITORY / "build" / "aarch64"
+    with _locked(build):
+        configure(
+            build,
+            *("-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++", "-DCMAKE_SYSTEM_NAME=Linux"),
+            *("-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"),
+            *("-DCMAKE_BUILD_TYPE=Release", "-DPMOSS_BUILD_TESTS=ON"),
+        )
+        if targets:
+            run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=3600)
+    return build
+
+
 def build_native(kind: str, *targets: str) -> Path:
     """Builds targets as one of SANITIZERS and returns the build's folder."""
     sanitizer = SANITIZERS[kind]
     # Its sanitizers compile in half the time of g++'s, and it sees what g++ does not.
     clang = kind == "address-undefined" and has_clang()
     build = REPOSITORY / "build" / f"tests-{kind}{'-clang' if clang else ''}"
-    build.mkdir(parents=True, exist_ok=True)
-    with (build / "lock").open("w") as lock:
-        # Another process of the tests may want the same build.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked(build):
         configure(
             build,
             "-DPMOSS_BUILD_TESTS=ON",

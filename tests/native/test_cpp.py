@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.native.builds import (
-    CMAKE,
     REPOSITORY,
     SANITIZERS,
+    build_arm,
     build_native,
     check_syntax,
-    configure,
     need_compiler,
     run,
 )
@@ -92,13 +91,7 @@ def test_the_build_with_address_sanitizer_is_by_clang() -> None:
 @pytest.fixture(scope="module")
 def arm_build() -> Path:
     need_compiler("aarch64-linux-gnu-g++")
-    build = REPOSITORY / "build" / "aarch64"
-    configure(
-        build,
-        *("-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++", "-DCMAKE_SYSTEM_NAME=Linux"),
-        *("-DCMAKE_SYSTEM_PROCESSOR=aarch64", "-DCMAKE_BUILD_TYPE=Release"),
-    )
-    return build
+    return build_arm()
 
 
 @pytest.mark.native
@@ -116,4 +109,4 @@ def test_native_code_is_valid_for_aarch64(arm_build: Path) -> None:
 @pytest.mark.native
 @pytest.mark.heavy
 def test_native_code_compiles_for_aarch64(arm_build: Path) -> None:
-    run(CMAKE, "--build", arm_build, "-j", "2", timeout=3600)
+    assert build_arm("all") == arm_build

@@ -58,11 +58,29 @@ class Offcore : public testing::Test {
       return file;
     };
   }
-  void count(std::uint32_t type, std::uint64_t config, std::uint64_t value) {
+  void count(std::uint32_t type, std::uint64_t config, std::uint64_t value,
+             std::uint64_t enabled = 100, std::uint64_t running = 100) {
+    const OffcoreCounters::Counts counts{value, enabled, running};
     for (const auto& [cpu, file] : opened_[{type, config}]) {
-      ASSERT_EQ(::pwrite(file, &value, sizeof value, 0), static_cast<ssize_t>(sizeof value));
+      ASSERT_EQ(::pwrite(file, &counts, sizeof counts, 0), static_cast<ssize_t>(sizeof counts));
       ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
     }
+  }
+  void list(const std::string& unit, const std::string& event, const std::string& text) {
+    write(fs::path("sys/bus/event_source/devices") / unit / "events" / event, text);
+  }
+  /// Bytes by name of the quantities that ran, all since they were opened.
+  static std::map<std::string, double> bytes_of(const OffcoreCounters& counters) {
+    const auto end = counters.read();
+    const std::vector<OffcoreCounters::Counts> begin(end.size());
+    const auto quantities = counters.quantities_between(begin, end);
+    const auto bytes = counters.bytes_between(begin, end);
+    std::map<std::string, double> result;
+    for (std::size_t i = 0; i < quantities.size(); ++i) {
+      EXPECT_NE(quantities[i].available(), !quantities[i].reason.empty());
+      if (quantities[i].available()) result[quantities[i].name] = bytes[i];
+    }
+    return result;
   }
 
   fs::path root_;
@@ -70,58 +88,150 @@ class Offcore : public testing::Test {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<std::pair<int, int>>> opened_;
 };
 
+constexpr CpuIdentity skylake{true, 6, 0x55};
+constexpr CpuIdentity granite_rapids{true, 6, 0xad};
+constexpr CpuIdentity unknown{};
+constexpr CpuIdentity milan{false, 0x19, 0x01, true};
+constexpr CpuIdentity genoa{false, 0x19, 0x11, true};
+constexpr CpuIdentity arm{false, 0, 0, false, true};
+using Bytes = std::map<std::string, double>;
+
 TEST_F(Offcore, AHostWithoutSuchCountersHasNone) {
-  const OffcoreCounters counters(root_, opener());
+  const OffcoreCounters counters(root_, opener(), skylake);
   EXPECT_TRUE(counters.quantities().empty());
-  EXPECT_TRUE(counters.read_bytes().empty());
-  EXPECT_NO_THROW(OffcoreCounters().read_bytes());  // this host, whatever it has
+  EXPECT_TRUE(counters.read().empty());
+  EXPECT_NO_THROW(OffcoreCounters().read());  // this host, whatever it has
 }
 
 TEST_F(Offcore, ChannelsOfANodeAreAddedUp) {
   // Each unit's mask names one CPU per socket.
-  add_unit("uncore_imc_0", 20, "0,2", "umask");
-  add_unit("uncore_imc_1", 21, "0,2", "umask");
-  add_unit("uncore_imc_free_running_0", 22, "0,2", "umask");
-  add_unit("uncore_upi_0", 23, "0,2", "umask");
-  write("sys/bus/event_source/devices/uncore_imc_1/events/cas_count_read", "event=0x05,umask=0xcf");
-  const OffcoreCounters counters(root_, opener());
-  std::map<std::string, std::size_t> at;
-  for (std::size_t i = 0; i < counters.quantities().size(); ++i) {
-    EXPECT_TRUE(counters.quantities()[i].available());
-    at[counters.quantities()[i].name] = i;
+  for (const auto& [unit, type] : std::map<std::string, int>{
+           {"uncore_imc_0", 20}, {"uncore_imc_1", 21}, {"uncore_imc_free_running_0", 22}}) {
+    add_unit(unit, type, "0,2", "umask");
+    list(unit, "cas_count_read", "event=0x04,umask=0x03");
+    list(unit, "cas_count_write", "event=0x04,umask=0x0c");
   }
-  ASSERT_EQ(at.size(), 8U);  // two nodes: read, write, link in, link out
+  add_unit("uncore_upi_0", 23, "0,2", "umask");
+  const OffcoreCounters counters(root_, opener(), skylake);
+  ASSERT_EQ(counters.quantities().size(), 8U);  // two nodes: read, write, link in, link out
   EXPECT_FALSE(opened_.contains({22, 0x0304}));
   count(20, 0x0304, 1000);
-  count(21, 0xcf05, 500);  // as the kernel lists it
+  count(21, 0x0304, 500);
+  count(20, 0x0c04, 0);
+  count(21, 0x0c04, 0);
   count(23, 0x0f02, 90);
-  const auto bytes = counters.read_bytes();
-  EXPECT_DOUBLE_EQ(bytes[at.at("node0_read_gb_per_s")], 1500.0 * 64.0);
-  EXPECT_DOUBLE_EQ(bytes[at.at("node1_read_gb_per_s")], 1500.0 * 64.0);
-  EXPECT_DOUBLE_EQ(bytes[at.at("node0_write_gb_per_s")], 0.0);
-  EXPECT_DOUBLE_EQ(bytes[at.at("node1_link_out_gb_per_s")], 640.0);
+  count(23, 0x0f03, 0);
+  Bytes bytes = bytes_of(counters);
+  EXPECT_EQ(bytes.size(), 8U);
+  EXPECT_DOUBLE_EQ(bytes["node0_read_gb_per_s"], 1500.0 * 64.0);
+  EXPECT_DOUBLE_EQ(bytes["node1_read_gb_per_s"], 1500.0 * 64.0);
+  EXPECT_DOUBLE_EQ(bytes["node0_write_gb_per_s"], 0.0);
+  EXPECT_DOUBLE_EQ(bytes["node1_link_out_gb_per_s"], 640.0);
+}
+
+TEST_F(Offcore, BothSchedulersOfGraniteRapidsAreAddedUp) {
+  add_unit("uncore_imc_0", 20, "0", "umask");
+  list("uncore_imc_0", "cas_count_read_sch0", "event=0x05,umask=0xcf");
+  list("uncore_imc_0", "cas_count_read_sch1", "event=0x06,umask=0xcf");
+  for (const std::string sch : {"sch0", "sch1"}) {
+    list("uncore_imc_0", "cas_count_read_" + sch + ".scale", "6.103515625e-5");
+    list("uncore_imc_0", "cas_count_read_" + sch + ".unit", "MiB");
+  }
+  add_unit("uncore_upi_0", 23, "0", "umask");
+  const OffcoreCounters counters(root_, opener(), granite_rapids);
+  EXPECT_EQ(opened_.size(), 2U);  // no code for its links, none but the listed ones for its memory
+  count(20, 0xcf05, 10);
+  count(20, 0xcf06, 32);
+  EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_read_gb_per_s", 42.0 * 64.0}}));
+}
+
+TEST_F(Offcore, AnUnknownModelIsAskedForWhatTheKernelListsAlone) {
+  add_unit("uncore_imc_0", 20, "0", "umask");
+  add_unit("uncore_upi_0", 23, "0", "umask");
+  add_unit("amd_umc_0", 30, "0", "rdwrmask");
+  const OffcoreCounters counters(root_, opener(), unknown);
+  EXPECT_TRUE(counters.quantities().empty());
+  EXPECT_TRUE(opened_.empty());
+}
+
+TEST_F(Offcore, AnEventThatSharedItsCounterIsScaled) {
+  add_unit("uncore_imc_0", 20, "0", "umask");
+  list("uncore_imc_0", "cas_count_read", "event=0x04,umask=0x03");
+  const OffcoreCounters counters(root_, opener(), skylake);
+  count(20, 0x0304, 10, 400, 100);
+  EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_read_gb_per_s", 40.0 * 64.0}}));
+}
+
+TEST_F(Offcore, WhatNeverRanIsNotAvailableAndNeitherIsASumThatMissesIt) {
+  for (const auto& [unit, type] :
+       std::map<std::string, int>{{"uncore_imc_0", 20}, {"uncore_imc_1", 21}}) {
+    add_unit(unit, type, "0", "umask");
+    list(unit, "cas_count_read", "event=0x04,umask=0x03");
+    list(unit, "cas_count_write", "event=0x04,umask=0x0c");
+  }
+  const OffcoreCounters counters(root_, opener(), skylake);
+  for (const std::uint32_t type : {20U, 21U}) count(type, 0x0c04, 1);
+  count(20, 0x0304, 1000);
+  count(21, 0x0304, 0, 100, 0);
+  EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_write_gb_per_s", 128.0}}));
 }
 
 TEST_F(Offcore, AmdsControllersAreKnown) {
   add_unit("amd_umc_0", 30, "0", "rdwrmask");
   add_unit("amd_umc_1", 31, "2", "rdwrmask");
-  const OffcoreCounters counters(root_, opener());
+  const OffcoreCounters counters(root_, opener(), genoa);
   ASSERT_EQ(counters.quantities().size(), 4U);
   EXPECT_EQ(counters.quantities()[0].name, "node0_read_gb_per_s");
   EXPECT_TRUE(opened_.contains({30, 0x010a}));
   EXPECT_TRUE(opened_.contains({31, 0x020a}));
 }
 
+TEST_F(Offcore, AmdsFabricCountsTheChannelsBeforeZenFour) {
+  add_unit("amd_df", 40, "0,2", "umask");
+  // A code of more than eight bits is spread.
+  write("sys/bus/event_source/devices/amd_df/format/event", "config:0-7,32-35,59-60");
+  const OffcoreCounters counters(root_, opener(), milan);
+  EXPECT_EQ(counters.quantities().size(), 2U);
+  EXPECT_EQ(opened_.size(), 8U);
+  ASSERT_TRUE(opened_.contains({40, 0x3807}));
+  ASSERT_TRUE(opened_.contains({40, 0x1000038c7}));  // channel 7
+  for (const auto& [code, files] : opened_) count(code.first, code.second, 3, 200, 100);
+  EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_memory_gb_per_s", 8 * 6 * 64.0},
+                                       {"node1_memory_gb_per_s", 8 * 6 * 64.0}}));
+  opened_.clear();
+  EXPECT_TRUE(OffcoreCounters(root_, opener(), genoa).quantities().empty());
+}
+
+TEST_F(Offcore, GraceAndArmsMeshCountWhatTheKernelLists) {
+  add_unit("nvidia_scf_pmu_0", 50, "0", "unused");
+  list("nvidia_scf_pmu_0", "cmem_rd_data", "event=0x1a5");
+  list("nvidia_scf_pmu_0", "cmem_wr_total_bytes", "event=0x1db");
+  list("nvidia_scf_pmu_0", "bus_cycles", "event=0x1d");
+  write("sys/bus/event_source/devices/nvidia_scf_pmu_0/format/event", "config:0-31");
+  add_unit("arm_cmn_0", 51, "2", "unused");
+  list("arm_cmn_0", "hnf_mc_reqs", "type=0x5,eventid=0xd");
+  write("sys/bus/event_source/devices/arm_cmn_0/format/type", "config:0-15");
+  write("sys/bus/event_source/devices/arm_cmn_0/format/eventid", "config:16-26");
+  const OffcoreCounters counters(root_, opener(), arm);
+  EXPECT_EQ(opened_.size(), 3U);
+  count(50, 0x1a5, 10);
+  count(50, 0x1db, 77);
+  count(51, 0xd0005, 2);
+  EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_read_gb_per_s", 320.0},
+                                       {"node0_write_gb_per_s", 77.0},
+                                       {"node1_memory_gb_per_s", 128.0}}));
+}
+
 TEST_F(Offcore, MissingRightsAreAReason) {
-  add_unit("uncore_imc_0", 20, "0", "umask");
+  add_unit("uncore_upi_0", 20, "0", "umask");
   refusal_ = EACCES;
-  const OffcoreCounters counters(root_, opener());
+  const OffcoreCounters counters(root_, opener(), skylake);
   ASSERT_EQ(counters.quantities().size(), 2U);
   for (const auto& quantity : counters.quantities()) {
     EXPECT_FALSE(quantity.available());
     EXPECT_NE(quantity.reason.find("not permitted"), std::string::npos);
   }
-  EXPECT_EQ(counters.read_bytes(), std::vector<double>(2, 0.0));
+  EXPECT_EQ(counters.bytes_between({}, {}), std::vector<double>(2, 0.0));
 }
 
 }  // namespace

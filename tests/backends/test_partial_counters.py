@@ -1,0 +1,58 @@
+"""What the hardware backend says of counters that ran for a part of the queries only."""
+
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.hardware import _per_query
+from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.types import COUNTERS
+
+SLICES = 4
+
+
+def per_query(totals: list[float], counted: list[float], queries: list[float]) -> tuple[Any, str]:
+    values, reason = _per_query(np.array(totals), np.array(counted), np.array(queries))
+    return values.tolist(), reason
+
+
+def test_counts_are_divided_by_the_queries_behind_them() -> None:
+    assert per_query([30.0, 8.0], [10.0, 4.0], [1.0, 2.0]) == ([3.0, 2.0], "")
+
+
+def test_a_slice_without_queries_needs_no_count() -> None:
+    assert per_query([30.0, 0.0], [10.0, 0.0], [1.0, 0.0]) == ([3.0, 0.0], "")
+
+
+def test_a_slice_that_was_never_counted_gets_the_mean_of_the_others() -> None:
+    assert per_query([30.0, 10.0, 0.0], [10.0, 10.0, 0.0], [4.0, 4.0, 2.0]) == ([3.0, 1.0, 2.0], "")
+
+
+def test_half_of_the_queries_must_have_been_counted() -> None:
+    _, reason = per_query([30.0, 0.0], [10.0, 0.0], [1.0, 3.0])
+    assert reason == "counted for 25% of the queries only"
+
+
+def test_without_windows_no_slice_was_counted_and_none_says_otherwise() -> None:
+    backend = make_backend(
+        "hardware",
+        machine="host",
+        workload="ycsb-a",
+        slices=SLICES,
+        records=20_000,
+        seconds=0.15,
+        warmup_seconds=0.05,
+        own_process=False,
+        window=0,
+    )
+    schedule = make_baseline("spread")(Context(backend.machine, SLICES))
+    snapshot = backend.measure(schedule, seed=1)
+    backend.close()
+    runtime = np.array([counter.source == "runtime" for counter in COUNTERS])
+    assert snapshot.counters_available[runtime].all()
+    assert not snapshot.counters_available[~runtime].any()
+    assert not snapshot.running_ratio[~runtime].any()
+    for counter in COUNTERS:
+        if counter.source == "software":
+            assert "of the queries only" in snapshot.provenance["counters"][counter.name]

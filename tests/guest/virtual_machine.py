@@ -22,8 +22,6 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Where ./run unpacks the guest's kernel.
 KERNEL_FOLDER = REPOSITORY / "build" / "guest"
-#: Set where a run without the guest must fail instead of skipping.
-REQUIRED = "PMOSS_REQUIRE_GUEST"
 
 
 class GuestUnavailable(Exception):
@@ -40,6 +38,7 @@ class Architecture:
         kernels: pattern of the kernel's file, below KERNEL_FOLDER.
         words: what QEMU is told besides the guest's shape.
         options: first words of the kernel's command line.
+        required: set in the environment where a run without it must fail instead of skipping.
     """
 
     emulator: str
@@ -47,6 +46,7 @@ class Architecture:
     kernels: str
     words: tuple[str, ...]
     options: str
+    required: str
 
 
 X86 = Architecture(
@@ -55,6 +55,7 @@ X86 = Architecture(
     "vmlinuz-*",
     ("-cpu", "max", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"),
     "console=ttyS0 mitigations=off",
+    "PMOSS_REQUIRE_GUEST",
 )
 #: One instruction takes one nanosecond of the guest's time, and its PMU counts instructions and
 #: cycles exactly. No time of this host enters: idle time is skipped.
@@ -67,6 +68,7 @@ ARM = Architecture(
         *("-icount", "shift=0,sleep=off"),
     ),
     "console=ttyAMA0 mitigations=off",
+    "PMOSS_REQUIRE_ARM_GUEST",
 )
 #: The same with a kernel whose pages have 16 KiB.
 ARM_16K = replace(ARM, kernels="arm64/vmlinuz-*-arm64-16k")
@@ -246,6 +248,6 @@ def need_guest(architecture: Architecture = X86) -> None:
         emulator(architecture)
         kernel(architecture)
     except GuestUnavailable as missing:
-        if os.environ.get(REQUIRED, "") not in ("", "0"):
+        if os.environ.get(architecture.required, "") not in ("", "0"):
             pytest.fail(f"the tests in a guest cannot run: {missing}")
         pytest.skip(f"NOT RUN: the tests in a guest: {missing}")

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "tests/runtime/small_runner.hpp"
 
@@ -61,22 +62,23 @@ TEST_F(RunnerCounters, WhereNoWorkerHasDescriptorsTheReasonSaysSo) {
   }
 }
 
-/// The number that the next descriptor of this process gets.
-rlim_t next_descriptor() {
-  const int copy = ::dup(STDERR_FILENO);
-  if (copy >= 0) ::close(copy);
-  return static_cast<rlim_t>(copy);
+/// The limit under which this process can open `room` descriptors more.
+rlim_t limit_with_room_for(int room) {
+  std::vector<int> copies;
+  for (int i = 0; i < room; ++i) copies.push_back(::dup(STDERR_FILENO));
+  for (const int copy : copies) ::close(copy);
+  return static_cast<rlim_t>(copies.back()) + 1;
 }
 
 TEST_F(RunnerCounters, ALowLimitOfDescriptorsIsRaised) {
   // Too few for the counters of a worker. UBSan looks at types through a pipe, and the runner reads
   // a file of the system before it raises the limit.
-  constexpr rlim_t room = 4;
+  constexpr int room = 4;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const MeasureOptions options = options_for(LoadKind::closed);
   rlimit low = before;
-  low.rlim_cur = next_descriptor() + room;
+  low.rlim_cur = limit_with_room_for(room);
   ASSERT_LT(low.rlim_cur, before.rlim_max);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
   const Measurement result = runner_->measure(options);

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.evaluation import (
+    Difference,
     EpisodeResult,
     aggregate,
     bootstrap_interval,
     evaluate,
+    paired_difference,
     read_results,
     replay,
     write_results,
@@ -490,3 +492,26 @@ def test_damaged_files_are_refused_by_line_and_field(tmp_path, evaluation, damag
         read_results(path)
     with pytest.raises(DatasetError, match="cannot be read"):
         read_results(tmp_path / "none.jsonl")
+
+
+def test_paired_differences_tell_more_than_both_means():
+    rng = np.random.default_rng(0)
+    hard = rng.normal(0, 12, size=100)
+    mine = hard + 1 + rng.normal(0, 2, size=(3, 100))
+    told = paired_difference(mine - hard)
+    assert 0 < told.low < told.value < told.high < 2
+    assert told.value == pytest.approx((mine - hard).mean())
+    assert told == paired_difference(mine - hard)
+    # Seeds that differ widen the interval: few seeds are little evidence.
+    apart = paired_difference(mine - hard + np.array([[-3.0], [0.0], [3.0]]))
+    assert apart.low < 0 < apart.high
+    assert paired_difference(np.array([[4.0]])) == Difference(4.0, None, None)
+
+
+def test_an_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    inside = 0
+    for number in range(200):
+        told = paired_difference(1 + rng.normal(0, 5, size=(1, 60)), seed=number)
+        inside += told.low <= 1 <= told.high
+    assert 180 <= inside <= 198

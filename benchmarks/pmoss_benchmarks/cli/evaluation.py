@@ -83,7 +83,7 @@ def evaluate(
 
 def validate(
     results: Annotated[
-        list[Path], typer.Argument(help="Result files (.jsonl), or references (.json).")
+        list[Path], typer.Argument(help="Result files (.jsonl; references and budgets: .json).")
     ],
     episodes: Annotated[
         int | None,
@@ -92,7 +92,7 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
-    Of references one episode is searched anew unless more are asked for.
+    Of references and budgets one episode is run again unless more are asked for.
 
     Example: pmoss validate runs/demo/results.jsonl
     """
@@ -115,6 +115,9 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
 
     if path.suffix != ".json":
         return replay(path, progress, episodes=episodes)
-    from pmoss_benchmarks.spatial.references import recheck
+    from pmoss_benchmarks.spatial import budget, references
+    from pmoss_env.files import read_json
 
-    return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))
+    # Rows of budgets say so; references are checked for their own form.
+    of = budget if read_json(path).get("format") == budget.FORMAT else references
+    return Replay(episodes or 1, tuple(of.recheck(path, episodes or 1, progress)))

@@ -16,14 +16,17 @@ from pmoss_benchmarks.evaluation.results import (
 )
 from pmoss_benchmarks.evaluation.statistics import (
     INTERVAL,
+    Difference,
     Summary,
     aggregate,
     bootstrap_interval,
+    paired_difference,
 )
 
 __all__ = [
     "DEFAULT_ENV",
     "INTERVAL",
+    "Difference",
     "EpisodeResult",
     "Evaluation",
     "Replay",
@@ -34,6 +37,7 @@ __all__ = [
     "episode_seed",
     "evaluate",
     "make_environment",
+    "paired_difference",
     "read_results",
     "replay",
     "write_results",

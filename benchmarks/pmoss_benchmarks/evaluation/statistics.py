@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -121,6 +122,51 @@ def bootstrap_interval(
         means[drawn] = values[episodes].mean(axis=1)
     low, high = np.percentile(means.mean(axis=1), INTERVAL)
     return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one policy is ahead of another in the same episodes.
+
+    Attributes:
+        value: mean over training seeds and episodes.
+        low: lower end of the 95 % interval; None with a single episode.
+        high: its upper end.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
+    """The mean of paired differences, with the 95 % interval of a crossed bootstrap.
+
+    All training seeds met the same episodes. So each repetition draws episodes for all seeds
+    together, and seeds for all episodes together.
+
+    Args:
+        differences: (seeds, episodes), of the outcomes of two policies in the same episode.
+        seed: of the resampling, so that a table can be made again to the digit.
+    """
+    value = float(differences.mean())
+    seeds, episodes = differences.shape
+    if episodes < 2:
+        return Difference(value, None, None)
+    of_seeds = _drawn_weights(episodes, seed) @ differences.T
+    rows = np.random.default_rng((seed, 1)).integers(seeds, size=(BOOTSTRAPS, seeds))
+    means = np.take_along_axis(of_seeds, rows, axis=1).mean(axis=1)
+    low, high = np.percentile(means, INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
+@lru_cache(maxsize=8)
+def _drawn_weights(count: int, seed: int) -> Float64Array:
+    """(BOOTSTRAPS, count) the share of each of some things in each repetition's draws."""
+    drawn = np.random.default_rng(seed).integers(count, size=(BOOTSTRAPS, count))
+    cells = drawn + count * np.arange(BOOTSTRAPS)[:, None]
+    found = np.bincount(cells.ravel(), minlength=BOOTSTRAPS * count)
+    return found.reshape(BOOTSTRAPS, count) / count
 
 
 def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:

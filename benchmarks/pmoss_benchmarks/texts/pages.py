@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.performance.tables import side_by_side
+from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import access_path, offline, spatial, threads
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
@@ -119,6 +120,9 @@ def _generated(stored: Stored) -> list[tuple[Path, str]]:
     for path in sorted(stored.folder.glob("offline/*/summary.json")):
         summary = stored[path.relative_to(stored.folder).as_posix()]
         pages.append((path.with_name("README.md"), as_markdown(summary)))
+    if (stored.folder / "budget" / "summary.json").exists():
+        text = budget.as_markdown(stored["budget/summary.json"])
+        pages.append((stored.folder / "budget" / "README.md", text))
     folder = stored.folder / "performance"
     reports = {path.stem: stored[f"performance/{path.name}"] for path in folder.glob("*.json")}
     pages.append((folder / "README.md", side_by_side(dict(sorted(reports.items())))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
+from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
@@ -22,5 +23,6 @@ app.command("co-tenants")(co_tenants)
 app.command("off-policy")(off_policy)
 app.command()(offline)
 app.command()(references)
+app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)

@@ -11,6 +11,7 @@ from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.texts import find_root, find_stale, make_pages
 from pmoss_benchmarks.texts.pages import BLOCKS, fill
 from pmoss_benchmarks.texts.stored import Stored
+from pmoss_benchmarks.texts.transcripts import COMMANDS
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
@@ -104,6 +105,46 @@ def test_results_older_than_their_code_are_listed(tmp_path: Path) -> None:
         "parts.json, index": "changed since: pmoss_env/backends",
         "released.json": "made with version 0.0.1",
     }
+
+
+def test_a_stale_result_tells_how_it_is_renewed(tmp_path: Path) -> None:
+    folder = tmp_path / "benchmarks" / "results"
+    commands = {
+        "co-tenants": "pmoss benchmark neighbours --rounds 9 --out benchmarks/results/old.json",
+        "transcripts/explain": "pmoss explain a b",
+        "offline/quick/summary": "pmoss benchmark offline --suite quick --out runs/x -j 2",
+        "demo/summary": "pmoss demo",
+    }
+    for name, command in commands.items():
+        path = folder / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"command": command, "version": "1", "machine": "x"}))
+    assert {stale.name: (stale.renew, stale.measured) for stale in find_stale(tmp_path)} == {
+        "co-tenants.json": (
+            "pmoss benchmark co-tenants --rounds 9 --out benchmarks/results/co-tenants.json",
+            True,
+        ),
+        "transcripts/explain.json": (
+            "python -m pmoss_benchmarks.texts.transcripts explain",
+            False,
+        ),
+        "offline/quick/summary.json": (
+            "pmoss benchmark offline --suite quick -j 2 --out benchmarks/results/offline/quick",
+            False,
+        ),
+        "demo/summary.json": ("pmoss demo --out benchmarks/results/demo", True),
+    }
+
+
+def test_commands_that_renew_are_commands_of_today() -> None:
+    for stale in find_stale(REPOSITORY):
+        program, *words = stale.renew.split()
+        if program == "python":
+            assert words[-1] in COMMANDS
+            continue
+        at_first_option = next(i for i, word in enumerate(words) if word.startswith("--"))
+        done = CliRunner().invoke(make_app(), [*words[:at_first_option], "--help"])
+        assert done.exit_code == 0, stale
 
 
 def test_a_folder_outside_a_checkout_is_refused(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ def report(
             return
         for one in found:
             console.print(f"{one.name}: {one.reason}", highlight=False, soft_wrap=True)
+            if one.renew:
+                idle = " (on an idle host)" if one.measured else ""
+                console.print(f"  renew{idle}: {one.renew}", highlight=False, soft_wrap=True)
         console.print(f"{len(found)} results to be made anew")
         return
     pages = make_pages(folder)

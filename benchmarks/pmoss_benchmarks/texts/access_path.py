@@ -28,7 +28,8 @@ def rows(stored: Stored) -> str:
 
 def agents(stored: Stored) -> str:
     """Agents that act, and what their runs take beyond the oracle's."""
-    found = stored["access-path/results.json"]["agents"]
+    report = stored["access-path/results.json"]
+    found = report["agents"]
     cells = [(a["agent"], a["fitted_to"], f"{a['above_oracle']:.2%}") for a in found]
     scans = {a["scans"] for a in found}
     return "\n".join(
@@ -36,6 +37,7 @@ def agents(stored: Stored) -> str:
             table(["agent", "fitted to", "time above the oracle's"], cells),
             "",
             f"Time of {max(scans)} scans in pmoss/AccessPath-v0.",
+            made(report, "access-path/results.json"),
         ]
     )
 

@@ -37,8 +37,9 @@ def scores(stored: Stored) -> str:
 
 def verdicts(stored: Stored) -> str:
     """Each task of the core: the best learned agent beside simple schedules, rule and search."""
-    tasks = stored["offline/core/summary.json"]["tracks"]["same-task"]["tasks"]
-    agents = _agents(stored["offline/core/summary.json"])
+    summary = stored["offline/core/summary.json"]
+    tasks = summary["tracks"]["same-task"]["tasks"]
+    agents = _agents(summary)
     rows = []
     for task, found in tasks.items():
         best = _best(found, agents)
@@ -54,7 +55,7 @@ def verdicts(stored: Stored) -> str:
             )
         )
     columns = ["task", "best learned", "best-fit", "best simple", "throughput over it", "search"]
-    return table(columns, rows)
+    return "\n".join([table(columns, rows), "", made(summary, "offline/core/summary.json")])
 
 
 def _agents(summary: Mapping[str, Any]) -> list[str]:
@@ -104,7 +105,8 @@ def standard(stored: Stored) -> str:
 
 def tracks(stored: Stored) -> str:
     """What agents keep on other workloads and machines."""
-    found = stored["offline/core/summary.json"]["tracks"]
+    summary = stored["offline/core/summary.json"]
+    found = summary["tracks"]
     rows = []
     for track, told in found.items():
         iqms = [told["overall"][name]["iqm"] for name in _BESIDE]
@@ -119,6 +121,7 @@ def tracks(stored: Stored) -> str:
             table(["track", *_BESIDE], rows),
             "",
             f"Share of its score that the Decision Transformer keeps: {'; '.join(kept)}.",
+            made(summary, "offline/core/summary.json"),
         ]
     )
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from pmoss_benchmarks.report import markdown_row
 from pmoss_benchmarks.spatial.off_policy import summarise
-from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, percent, table
+from pmoss_benchmarks.texts.stored import (
+    Stored,
+    counted,
+    interval,
+    made,
+    percent,
+    table,
+    version_of,
+)
 from pmoss_benchmarks.texts.transcripts import COMMANDS
 
 #: What the error card wants: at most these errors and regret, at least these agreements.
@@ -50,6 +58,8 @@ def demo(stored: Stored) -> str:
         f"`greedy-capacity`, a rule for busy cores alone, serves "
         f"{policies['greedy-capacity']['throughput'] / learned['throughput'] - 1:.1%} more, and "
         f"search {policies['local-search']['throughput'] / learned['throughput'] - 1:.1%} more.",
+        "",
+        made(summary, "demo/summary.json"),
     ]
     return "\n".join(lines)
 
@@ -116,6 +126,7 @@ def validation_counts(stored: Stored) -> str:
             "needs (`overhead_cycles`), for the original's software is slower.",
             f"Without them {counted(len(elsewhere), 'of these gates', 'of these gates')} would "
             f"fail by the model{_listed(elsewhere)}.",
+            made(report, "validation.json"),
         ]
     )
 
@@ -263,7 +274,8 @@ def performance(stored: Stored) -> str:
     kept = [line for line in lines if line.split(" | ")[1].strip() not in ("", "goal", "---")]
     head = [markdown_row(["figure", "goal", *names]), markdown_row(["---"] * (2 + len(names)))]
     told = [
-        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs."
+        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs, "
+        f"{version_of({**report, **_oldest(report['parts'])})}."
         for name, report in reports.items()
     ]
     missed = sum(", missed" in line for line in kept)
@@ -276,6 +288,11 @@ def performance(stored: Stored) -> str:
             f"Medians [least, most]; {missed} of {len(kept)} goals are missed on a machine.",
         ]
     )
+
+
+def _oldest(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """A part without digests of its code, if there is one."""
+    return min(parts.values(), key=lambda part: bool(part.get("code")))
 
 
 def transcript(name: str) -> Callable[[Stored], str]:

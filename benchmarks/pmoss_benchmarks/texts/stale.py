@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +23,14 @@ class Stale:
     Attributes:
         name: path of the result, with the part for reports that have some.
         reason: what it lacks or what has changed.
+        renew: the command of today that makes it anew; empty where none is known.
+        measured: whether its figures are of the host that makes it, which must be idle then.
     """
 
     name: str
     reason: str
+    renew: str = ""
+    measured: bool = False
 
 
 def find_stale(root: Path) -> list[Stale]:
@@ -44,8 +49,36 @@ def find_stale(root: Path) -> list[Stale]:
             name = f"{path.relative_to(folder).as_posix()}{part}"
             reason = _reason(report)
             if reason:
-                found.append(Stale(name, reason))
+                place = path.relative_to(root).as_posix()
+                renew = _renew(str(report.get("command", "")), place, part)
+                found.append(Stale(name, reason, renew, _measured(name)))
     return found
+
+
+#: Commands that have another name today.
+_RENAMED = {"pmoss benchmark neighbours ": "pmoss benchmark co-tenants "}
+#: Results with times of the host, by the beginning of their names.
+_OF_THE_HOST = ("performance/", "access-path/", "co-tenants", "demo/", "threads/")
+
+
+def _renew(command: str, place: str, part: str) -> str:
+    """The command that makes a result anew, in its place."""
+    path = Path(place)
+    if path.parent.name == "transcripts":
+        return f"python -m pmoss_benchmarks.texts.transcripts {path.stem}"
+    for old, new in _RENAMED.items():
+        command = command.replace(old, new)
+    if not command:
+        return ""
+    out = place if command.partition(" --out ")[2].split(" ")[0].endswith(".json") else path.parent
+    words = re.sub(r" --out \S+", "", command)
+    if part:
+        words = f"{words.partition(' --')[0]} --only {part.removeprefix(', ')}"
+    return f"{words} --out {out if ' --out ' in command else path.parent}"
+
+
+def _measured(name: str) -> bool:
+    return name.startswith(_OF_THE_HOST) or name == "transcripts/threads.json"
 
 
 def _reports(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -69,14 +69,21 @@ def made(report: Mapping[str, Any], link: str) -> str:
 
     Args:
         report: with the command and the machine.
-        link: of the file, relative to the page.
+        link: of the file, relative to the page; a plain name is shown without a link.
     """
     machine = report["machine"]
-    version = report.get("version", "of an unnamed version")
+    name = f"[`{Path(link).name}`]({link})" if link.startswith(".") else f"`{link}`"
     return (
-        f"Made by `{report['command']}` with pmoss-env {version} on "
-        f"{machine['cpu_model']}, {machine['cpus']} CPUs: [`{Path(link).name}`]({link})."
+        f"Made by `{report['command']}` {version_of(report)} on "
+        f"{machine['cpu_model']}, {machine['cpus']} CPUs: {name}."
     )
+
+
+def version_of(report: Mapping[str, Any]) -> str:
+    """The version that made a result, and whether that can be held against today's code."""
+    told = f"with pmoss-env {report.get('version', 'of an unnamed version')}"
+    # Only what a text can say for ever: what has changed since is told by `pmoss report --stale`.
+    return told if report.get("code") else f"{told} (an old result, without digests of its code)"
 
 
 def interval(value: float, low: float | None, high: float | None) -> str:

@@ -49,6 +49,8 @@ def rows(stored: Stored) -> str:
             f"{timings['env_epochs_per_s']:,.0f} through the environment.",
             "",
             table(["statement", "paper", "ours", "verdict", "cause where it misses"], cells),
+            "",
+            made(report, "threads/threads.json"),
         ]
     )
 

@@ -98,7 +98,12 @@ def show_rows(
         return
     names = [column.lstrip(">") or "note" for column in columns]
     cells = [[cell if isinstance(cell, int | float) else str(cell) for cell in row] for row in rows]
-    typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in cells], indent=1))
+    show_json([dict(zip(names, row, strict=True)) for row in cells])
+
+
+def show_json(value: Any) -> None:
+    """Prints JSON for other programs, and nothing that commands a terminal."""
+    typer.echo(json.dumps(value, indent=1))
 
 
 def _progress() -> Progress:

@@ -14,6 +14,12 @@ import pytest
 PMOSS = Path(sys.executable).with_name("pmoss")
 
 
+def pmoss_json(*words: str) -> Any:
+    """What other programs read: progress and warnings go elsewhere."""
+    done = subprocess.run([str(PMOSS), *words, "--json"], stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
 def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
     done = subprocess.run(
         [str(PMOSS), *words],
@@ -419,11 +425,23 @@ def test_helps_show_angle_brackets_and_an_example_per_line() -> None:
 
 
 def test_lists_are_json_on_request() -> None:
-    environments = json.loads(pmoss("envs", "--json"))
+    environments = pmoss_json("envs")
     assert "pmoss/toy-v0" in {each["id"] for each in environments}
-    assert {"name", "nodes"} <= set(json.loads(pmoss("machines", "--json"))[0])
-    assert json.loads(pmoss("agents", "spatial", "--json"))[0]["domain"] == "spatial"
-    assert json.loads(pmoss("workloads", "--json"))
+    assert {"name", "nodes"} <= set(pmoss_json("machines")[0])
+    assert pmoss_json("agents", "spatial")[0]["domain"] == "spatial"
+    assert pmoss_json("workloads")
+    assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))
+
+
+def test_results_and_datasets_are_json_on_request(tmp_path: Path) -> None:
+    found = pmoss_json("datasets", "list")
+    assert {"id", "episodes", "mean outcome", "MB"} <= set(found[0])
+    words = ["-b", "lpt", "-b", "random", "-e", "machine=toy", "-e", "slices=4"]
+    counts = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
+    out = str(tmp_path / "r.jsonl")
+    summaries = pmoss_json("evaluate", *words, *counts, "--out", out)
+    assert {summary["policy"] for summary in summaries} == {"lpt", "random"}
+    assert "all bits equal" in pmoss("validate", out)
 
 
 def test_another_machine_is_modelled_and_the_error_says_how() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 
-from pmoss_env.cli.console import console, table
+from pmoss_env.cli.console import AsJson, console, show_json, table
 
 
-def doctor() -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say what this host offers for measuring, and what is lost where something is missing."""
     from pmoss_benchmarks.host_report import host_report
 
     report = host_report()
+    if as_json:
+        show_json(asdict(report))
+        return
     console.print(report.summary, style="bold")
     rows = [(check.name, check.value, check.verdict) for check in report.checks]
     console.print(table("This host", ["what", "found", "what follows"], rows))

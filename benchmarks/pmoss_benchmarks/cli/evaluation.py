@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from pmoss_benchmarks.cli.policies import AgentsArgument, DomainOption, PadOption, TrustOption
 from pmoss_benchmarks.cli.summaries import print_summaries
 from pmoss_datasets.cli.options import EnvOption
-from pmoss_env.cli.console import console, progress_bar
+from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
@@ -37,6 +38,7 @@ def evaluate(
     pad: PadOption = False,
     trust: TrustOption = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
 
@@ -75,9 +77,14 @@ def evaluate(
             env_id=named.domain.env_id,
         )
     title = f"{seeds} seeds x {episodes} incumbents"
-    print_summaries(aggregate(evaluation.rows), title, unit=named.domain.unit)
+    summaries = aggregate(evaluation.rows)
     if out:
         write_results(out, evaluation)
+    if as_json:
+        show_json([asdict(summary) for summary in summaries])
+        return
+    print_summaries(summaries, title, unit=named.domain.unit)
+    if out:
         console.print(f"written to {out}; replay it with: pmoss validate {out}")
 
 

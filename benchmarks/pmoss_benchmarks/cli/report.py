@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pmoss_env.cli.console import console
+from pmoss_env.cli.console import AsJson, console, show_json
 
 
 def report(
@@ -21,7 +20,7 @@ def report(
     root: Annotated[
         Path | None, typer.Option(help="Checkout; default: the one around the current folder.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make the tables and sentences with figures in README.md and docs from the committed results.
 
@@ -36,7 +35,7 @@ def report(
     if stale:
         found = find_stale(folder)
         if as_json:
-            console.print_json(json.dumps([vars(one) for one in found]))
+            show_json([vars(one) for one in found])
             return
         for one in found:
             console.print(f"{one.name}: {one.reason}", highlight=False, soft_wrap=True)
@@ -52,7 +51,7 @@ def report(
             write_atomically(page.path, page.after)
     names = [page.path.relative_to(folder).as_posix() for page in differ]
     if as_json:
-        console.print_json(json.dumps({"pages": len(pages), "differ": names}))
+        show_json({"pages": len(pages), "differ": names})
     else:
         word = "differs from the results" if check else "written"
         for name in names:

@@ -11,7 +11,14 @@ from typing import Annotated
 import typer
 
 from pmoss_datasets.cli.options import EnvOption
-from pmoss_env.cli.console import PlainConsole, console, progress_bar, table
+from pmoss_env.cli.console import (
+    AsJson,
+    PlainConsole,
+    console,
+    progress_bar,
+    show_rows,
+    table,
+)
 from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
@@ -184,7 +191,7 @@ def collect(
 
 
 @datasets.command("list")
-def list_(root: Root = None) -> None:
+def list_(root: Root = None, as_json: AsJson = False) -> None:
     """List the datasets that are here, and how much of the standard suite is built.
 
     Example: pmoss datasets list
@@ -199,6 +206,9 @@ def list_(root: Root = None) -> None:
         (each.id, each.size, each.outcome, f"{each.megabytes:.2f}", each.place) for each in found
     ]
     columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
+    if as_json:
+        show_rows("", columns, rows, as_json)
+        return
     # Other programs get whole lines.
     wide = console if console.is_terminal else PlainConsole(max(console.width, 160))
     wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))

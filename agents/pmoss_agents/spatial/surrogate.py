@@ -28,19 +28,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.pytorch import Tensor, nn, torch
-from pmoss_agents.spatial.base import SpatialAgent, task_of
+from pmoss_agents.spatial.base import task_of
+from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate_planner import Planner
 from pmoss_agents.spatial.throughput_model import ELAPSED, Member, Topology, loss_of
 from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
-from pmoss_env.baselines import Context
-from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
-from pmoss_env.machines import Machine
-from pmoss_env.types import Int32Array
 
 
 @dataclass(frozen=True)
@@ -126,26 +123,17 @@ class Pairs:
         )
 
 
-class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
-    """The agent; see the module's docstring.
-
-    It plans a whole episode at its first step, from what the incumbent's counters say. So it needs
-    ``observation="complete"``, or the episode's context by plan(). It acts on every machine.
-    """
+class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
+    """The agent; see the module's docstring."""
 
     name = "surrogate"
     Config = Config
-    TASK = ("counters",)
-    any_machine = True
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.config: Config
         self.members: nn.ModuleList | None = None
         self._optimiser: torch.optim.AdamW | None = None
-        self._machine: Machine | None = None
-        self._topology: Topology | None = None
-        self._tiles: Array | None = None
 
     # ---- learning
 
@@ -226,93 +214,32 @@ class Surrogate(SpatialAgent, OfflineAgent[Dataset]):
 
     # ---- acting
 
-    def check_env(self, env: Any) -> None:
-        """Takes the environment's machine: any will do."""
-        env = getattr(env, "unwrapped", env)
-        self._machine = getattr(env, "machine", self._machine)
-        self._topology = None
-
-    def reset(self) -> None:
-        """Begins an episode."""
-        self._tiles = None
-
-    def plan(self, context: Context, order: Int32Array) -> None:
-        """Plans an episode from its context, as a baseline does.
-
-        Args:
-            context: of the episode; its backend is asked as often as ``measurements`` allows.
-            order: not needed.
-
-        Raises:
-            CheckpointError: nothing was learned yet.
-            DescriptionError: nothing runs that could have been measured.
-        """
-        if context.snapshot is None or context.incumbent is None:
-            raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
-        machine, measurements = context.machine, context.measurements
-        tiles = machine.tile_of_core[context.incumbent.cores]
-        self._use(machine)
-        with torch_threads(self.config.threads):
-            planner = self.planner(observed_counters(context.snapshot), tiles, context)
-            if measurements is None:
-                chosen = planner.best()
-            else:
-
-                def measure(columns: Array) -> Array:
-                    schedule = machine.local_schedule(machine.workers[columns])
-                    snapshot = measurements.measure(schedule)
-                    return observed_counters(snapshot)[:, : len(self.task["counters"])]
-
-                chosen = planner.measured(measure, measurements.left)
-        self._tiles = machine.tile_of_core[machine.workers[chosen]]
-
-    def planner(self, counters: Array, tiles: Array, context: Context | None = None) -> Planner:
+    def planner(self, counters: Array, columns: Array, most: int | None = None) -> Planner:
         """A planner on the machine at hand.
 
         Args:
             counters: (slices, H) under the incumbent, million per second; NaN counts as 0.
-            tiles: (slices,) of the incumbent.
-            context: with a limit of slices per core; None: without.
+            columns: (slices,) the worker of each slice in the incumbent.
+            most: slices that a core may get; None: any number.
         """
-        if self.members is None or self._topology is None:
+        if self.members is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        config = self.config
         planner = Planner(
             _of(self.members),
-            self._topology,
-            pessimism=self.config.pessimism,
-            rounds=self.config.rounds,
-            most=None if context is None else context.max_slices_per_core,
+            self.topology,
+            pessimism=config.pessimism,
+            rounds=config.rounds,
+            most=most,
         )
-        # What ran where no worker is counts as if it had run on the first one.
-        columns = np.maximum(self._topology.column[tiles], 0)
-        planner.saw(np.asarray(counters)[:, : len(self.task["counters"])], columns)
+        planner.saw(counters, columns)
         return planner
 
-    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """See Agent.act."""
-        if self._tiles is None:
-            if "slice_counters" not in observation:
-                raise CheckpointError(
-                    f"{self.name}: the observation lacks slice_counters: make the environment with "
-                    "observation='complete'"
-                )
-            if self._machine is None:
-                raise CheckpointError(f"{self.name}: call check_env(env) first: it acts anywhere")
-            self._use(self._machine)
-            assert self._topology is not None
-            tiles = np.asarray(observation["incumbent_tiles"])
-            with torch_threads(self.config.threads):
-                planner = self.planner(observation["slice_counters"], tiles)
-                self._tiles = self._topology.tiles[planner.best()]
-        mask = observation["position_mask"] if action_mask is None else action_mask
-        allowed = np.asarray(mask).reshape(-1) > 0
-        slice_ = round(float(observation["slice"][0]) * self._tiles.size)
-        tile = int(self._tiles[slice_])
-        return tile if allowed[tile] else int(allowed.argmax())
-
-    def _use(self, machine: Machine) -> None:
-        if self._topology is None or machine is not self._machine:
-            self._machine, self._topology = machine, Topology(machine)
+    def _planned(
+        self, counters: Array, columns: Array, most: int | None, measured: Measured | None
+    ) -> Array:
+        planner = self.planner(counters, columns, most)
+        return planner.best() if measured is None else planner.measured(*measured)
 
     # ---- keeping
 

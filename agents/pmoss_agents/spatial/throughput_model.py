@@ -75,14 +75,20 @@ def _log(values: Tensor) -> Tensor:
     return torch.log(values + _LEAST)
 
 
-class Member(nn.Module):
-    """One model of throughput."""
+def usual_time(counters: Tensor) -> float:
+    """The logarithm of the mean microseconds per query of (n, H) counters."""
+    queries = counters[:, QUERIES].sum().clamp(min=1e-9)
+    return float((counters[:, ELAPSED].sum() / queries).log())
+
+
+class Reader(nn.Module):
+    """Reads the counters of schedules that ran: standardised logarithms of counts and sums."""
 
     mean: Tensor
     std: Tensor
 
     def __init__(self, counters: int, *, width: int, features: int, demands: int) -> None:
-        """Makes a model.
+        """Makes a reader.
 
         Args:
             counters: H, of each slice.
@@ -96,22 +102,15 @@ class Member(nn.Module):
         self.of_slice = _layers(5 * counters, width, features)
         self.of_core = _layers(4 * counters + 3, width, features)
         self.demand = nn.Linear(features, demands)
-        self.time = _layers(2 * features + 4 * demands + 2, width, 1)
-        self.sharpness = nn.Parameter(torch.tensor(3.5))
-        self.scale = nn.Parameter(torch.tensor(0.0))
 
-    def set_up(self, counters: Tensor) -> None:
-        """Takes the scales of the inputs and the mean time of a query from (n, H) counters."""
+    def set_scales(self, counters: Tensor) -> None:
+        """Takes the scales of the inputs from (n, H) counters."""
         logs = _log(counters.double())
         std = logs.std(0)
         # A counter that never changes says nothing; dividing by its rounding would make it loud.
         std[std < 1e-3] = 1.0
         self.mean.copy_(logs.mean(0))
         self.std.copy_(std)
-        usual = counters[:, ELAPSED].sum() / counters[:, QUERIES].sum().clamp(min=1e-9)
-        last = self.time[-1]
-        assert isinstance(last, nn.Linear)
-        last.bias.data.fill_(float(usual.log()))
 
     def read(self, topology: Topology, counters: Tensor, columns: Tensor) -> Known:
         """Reads the counters of schedules that ran.
@@ -147,6 +146,24 @@ class Member(nn.Module):
             F.softplus(self.demand(features)),
             queries / queries.sum(1, keepdim=True).clamp(min=1e-9),
         )
+
+
+class Member(Reader):
+    """One model of throughput."""
+
+    def __init__(self, counters: int, *, width: int, features: int, demands: int) -> None:
+        """Makes a model; arguments as of Reader."""
+        super().__init__(counters, width=width, features=features, demands=demands)
+        self.time = _layers(2 * features + 4 * demands + 2, width, 1)
+        self.sharpness = nn.Parameter(torch.tensor(3.5))
+        self.scale = nn.Parameter(torch.tensor(0.0))
+
+    def set_up(self, counters: Tensor) -> None:
+        """Takes the scales of the inputs and the mean time of a query from (n, H) counters."""
+        self.set_scales(counters)
+        last = self.time[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias.data.fill_(usual_time(counters))
 
     def forward(self, topology: Topology, known: Known, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Foretells other schedules of the same slices.

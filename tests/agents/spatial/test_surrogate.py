@@ -158,7 +158,8 @@ def test_missing_counters_are_no_obstacle(agent, lost):
     counters[:, COUNTER_INDEX[lost]] = np.nan
     agent.check_env(env)
     agent.plan(env.context(np.random.default_rng(0)), env.order)
-    planner = agent.planner(counters, env.machine.tile_of_core[env.incumbent.cores])
+    start = agent.topology.column[env.machine.tile_of_core[env.incumbent.cores]]
+    planner = agent.planner(counters, start)
     columns = planner.best()
     for _ in range(2):
         planner.saw(counters, columns)

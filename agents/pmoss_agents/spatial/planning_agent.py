@@ -1,0 +1,141 @@
+"""Agents that plan a whole episode at its beginning, from the counters of all slices."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pmoss_agents.agent import Array, Observation
+from pmoss_agents.spatial.base import SpatialAgent
+from pmoss_agents.spatial.throughput_model import Topology
+from pmoss_agents.weights import torch_threads
+from pmoss_env.baselines import Context
+from pmoss_env.envs.spatial.observation import observed_counters
+from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.machines import Machine
+from pmoss_env.types import Int32Array
+
+#: Runs a schedule, (slices,) the worker of each, and returns its (slices, H) counters; and how
+#: often it may be asked.
+Measured: TypeAlias = tuple[Callable[[Array], Array], int]
+
+
+class PlanningAgent(SpatialAgent):
+    """Plans at the first step, from what the incumbent's counters say.
+
+    So it needs ``observation="complete"``, or the episode's context by plan(). It acts on every
+    machine. Its config has ``threads``, of torch.
+    """
+
+    TASK = ("counters",)
+    any_machine = True
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self._machine: Machine | None = None
+        self._topology: Topology | None = None
+        self._tiles: Array | None = None
+
+    @abstractmethod
+    def _planned(
+        self, counters: Array, columns: Array, most: int | None, measured: Measured | None
+    ) -> Array:
+        """(slices,) the worker of each slice.
+
+        Args:
+            counters: (slices, H) under the incumbent, as the agent knows them.
+            columns: (slices,) the worker of each slice in the incumbent.
+            most: slices that a core may get; None: any number.
+            measured: what may be measured; None: nothing.
+        """
+
+    @property
+    def topology(self) -> Topology:
+        """Of the machine at hand; CheckpointError before use()."""
+        if self._topology is None:
+            raise CheckpointError(f"{self.name}: call check_env(env) first: it acts anywhere")
+        return self._topology
+
+    def use(self, machine: Machine) -> None:
+        """Takes the machine to plan for."""
+        if self._topology is None or machine is not self._machine:
+            self._machine, self._topology = machine, Topology(machine)
+
+    def check_env(self, env: Any) -> None:
+        """Takes the environment's machine: any will do."""
+        env = getattr(env, "unwrapped", env)
+        if (machine := getattr(env, "machine", None)) is not None:
+            self.use(machine)
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        self._tiles = None
+
+    def plan(self, context: Context, order: Int32Array) -> None:
+        """Plans an episode from its context, as a baseline does.
+
+        Args:
+            context: of the episode; its backend is asked as often as ``measurements`` allows.
+            order: not needed.
+
+        Raises:
+            CheckpointError: nothing was learned yet.
+            DescriptionError: nothing runs that could have been measured.
+        """
+        if context.snapshot is None or context.incumbent is None:
+            raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
+        machine, measurements = context.machine, context.measurements
+        self.use(machine)
+        measured: Measured | None = None
+        if measurements is not None:
+
+            def measure(columns: Array) -> Array:
+                schedule = machine.local_schedule(machine.workers[columns])
+                return self._counters(observed_counters(measurements.measure(schedule)))
+
+            measured = measure, measurements.left
+        self._tiles = self._plan(
+            observed_counters(context.snapshot),
+            machine.tile_of_core[context.incumbent.cores],
+            context.max_slices_per_core,
+            measured,
+        )
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """See Agent.act."""
+        if self._tiles is None:
+            if "slice_counters" not in observation:
+                raise CheckpointError(
+                    f"{self.name}: the observation lacks slice_counters: make the environment with "
+                    "observation='complete'"
+                )
+            tiles = np.asarray(observation["incumbent_tiles"])
+            self._tiles = self._plan(np.asarray(observation["slice_counters"]), tiles)
+        mask = observation["position_mask"] if action_mask is None else action_mask
+        allowed = np.asarray(mask).reshape(-1) > 0
+        slice_ = round(float(observation["slice"][0]) * self._tiles.size)
+        tile = int(self._tiles[slice_])
+        return tile if allowed[tile] else int(allowed.argmax())
+
+    def _plan(
+        self,
+        counters: Array,
+        tiles: Array,
+        most: int | None = None,
+        measured: Measured | None = None,
+    ) -> Array:
+        """(slices,) the tile of each."""
+        if not self.task:
+            raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        # What ran where no worker is counts as if it had run on the first one.
+        columns = np.maximum(self.topology.column[tiles], 0)
+        with torch_threads(self.config.threads):
+            chosen = self._planned(self._counters(counters), columns, most, measured)
+        return self.topology.tiles[chosen]
+
+    def _counters(self, counters: Array) -> Array:
+        """The counters that it learned from: others are added at the end of their table."""
+        return counters[:, : len(self.task["counters"])]

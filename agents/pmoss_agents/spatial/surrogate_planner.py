@@ -77,7 +77,7 @@ class Planner:
         self._logs.append(np.where(np.isfinite(logs), logs, np.nan))
         if len(self._logs) > 1:
             off = [
-                log - self._foretold(there).mean(0)
+                log - self._asked(there[None])[0][:, 0].mean(0)
                 for log, there in zip(self._logs, self._columns, strict=True)
             ]
             self._correction = corrected(off, self._columns, self._topology.node.numpy())
@@ -141,20 +141,33 @@ class Planner:
         return result
 
     def worth(self, columns: Array) -> float:
-        """Logarithm of the throughput that a schedule reaches, with caution.
+        """worths() of one schedule, (S,)."""
+        return float(self.worths(columns[None])[0])
 
-        Once something was measured it is that of the fullest core's time, of unknown scale.
+    def worths(self, columns: Array) -> Array:
+        """(n,) float64: logarithms of the throughputs that schedules reach, with caution.
+
+        Once something was measured they are those of the fullest core's time, of unknown scale.
+
+        Args:
+            columns: (n, S) the worker of each slice.
         """
+        times, totals = self._asked(columns)
         if self._correction is None:
-            totals = torch.cat([total for _, total in self._asked(columns)])
-            return float(totals.mean() - self._pessimism * totals.std(correction=0))
-        foretold = self._foretold(columns)
-        at = np.arange(columns.size), columns
+            foretold: Array = totals.mean(0) - self._pessimism * totals.std(0)
+            return foretold
+        at = np.arange(columns.shape[1]), columns
         correction = self._correction
         here = Correction(correction.shift[at], correction.variance[at], correction.left[at])
-        logs = self._cautious(foretold.mean(0), foretold.var(0), here)
-        busy = np.bincount(columns, self.shares * np.exp(logs))
-        return -float(np.log(max(busy.max(), 1e-30)))  # nothing runs where no query was counted
+        logs = self._cautious(times.mean(0), times.var(0), here)
+        workers = len(self._topology.tiles)
+        busy = [
+            np.bincount(one, self.shares * np.exp(log), workers)
+            for one, log in zip(columns, logs, strict=True)
+        ]
+        # Nothing runs where no query was counted.
+        worth: Array = -np.log(np.maximum(np.max(busy, axis=1), 1e-30))
+        return worth
 
     def _cautious(self, mean: Array, variance: Array, correction: Correction | None) -> Array:
         if correction is not None:
@@ -163,19 +176,16 @@ class Planner:
         result: Array = mean + self._pessimism * np.sqrt(variance)
         return result
 
-    def _foretold(self, columns: Array) -> Array:
-        """(members, S) float64: logarithms of times."""
-        times = torch.cat([one for one, _ in self._asked(columns)])
-        result: Array = times.double().numpy()
-        return result
-
-    def _asked(self, columns: Array) -> list[tuple[Tensor, Tensor]]:
-        """Each member's times and throughput of a schedule."""
+    def _asked(self, columns: Array) -> tuple[Array, Array]:
+        """(members, n, S) logarithms of times and (members, n) of throughputs, both float64."""
+        chosen = torch.from_numpy(columns).long()
         with torch.inference_mode():
-            return [
-                member(self._topology, known, _batch(columns))
+            asked = [
+                member(self._topology, known.repeated(len(columns)), chosen)
                 for member, known in zip(self._members, self._known, strict=True)
             ]
+            times, totals = (torch.stack(parts).double() for parts in zip(*asked, strict=True))
+        return times.numpy(), totals.numpy()
 
 
 def _batch(columns: Array) -> Tensor:

@@ -62,6 +62,15 @@ class Known:
     demands: Tensor
     shares: Tensor
 
+    def repeated(self, schedules: int) -> Known:
+        """The same, P = 1, for so many schedules."""
+        return Known(
+            self.slices.expand(schedules, -1, -1),
+            self.cores.expand(schedules, -1, -1),
+            self.demands.expand(schedules, -1, -1),
+            self.shares.expand(schedules, -1),
+        )
+
 
 def _layers(inputs: int, width: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(

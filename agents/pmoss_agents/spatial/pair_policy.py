@@ -1,0 +1,429 @@
+"""Pair policy: attention over slices and cores, one network for every machine and slice count.
+
+Slices and cores are tokens. Each is read off raw counters: of the slice or the core, and summed
+over caches, nodes and machine. Slices attend to cores and cores to slices; no token knows its
+number, so there is nothing to pad. Every pair gets a time. The slices are then placed one by one,
+those that take longest first. A core's logit depends on when it would end, and on what was already
+placed on it, beside its cache and on its node.
+
+The policy learns from itself: it draws schedules, a judge picks the best, and the policy is taught
+to draw that one (Corsini et al., Self-Labeling the Job Shop Scheduling Problem, NeurIPS 2024). The
+judge is a surrogate, learned from the same data first, or the episode's own model of throughput.
+The logged times of slices teach the times of pairs beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pmoss_agents.agent import Array, OfflineAgent
+from pmoss_agents.pytorch import F, Tensor, nn, torch
+from pmoss_agents.spatial.base import task_of
+from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
+from pmoss_agents.spatial.surrogate import Pairs, Surrogate
+from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Reader, Topology, usual_time
+from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_datasets import Dataset
+from pmoss_env.errors import CheckpointError, DescriptionError
+
+#: Says what each of (n, S) schedules is worth.
+Judge = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Config:
+    """How the policy is made and trained.
+
+    Attributes:
+        updates: of the judge and the policy together.
+        judge_updates: the first ones, of the judge.
+        samples: schedules drawn per incumbent.
+        batch_size: incumbents per update.
+        learning_rate: at its highest.
+        weight_decay: of AdamW.
+        width: of the hidden layers.
+        features: of a slice and of a core; a multiple of ``heads``.
+        heads: of the attention.
+        blocks: of attention.
+        demands: of a slice on the core, cache and node that it shares with others.
+        save_every: updates between checkpoints.
+        threads: of torch.
+        seed: of weights, batches and samples.
+    """
+
+    updates: int = 1300
+    judge_updates: int = 1000
+    samples: int = 32
+    batch_size: int = 4
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-3
+    width: int = 96
+    features: int = 48
+    heads: int = 4
+    blocks: int = 1
+    demands: int = 24
+    save_every: int = 200
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("updates", "judge_updates", "samples", "batch_size", "width", "heads"):
+            if getattr(self, name) < 1:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        if self.features % self.heads:
+            raise DescriptionError(
+                f"features = {self.features}: must be a multiple of heads = {self.heads}"
+            )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What the network says of one incumbent: all that the placing needs.
+
+    Attributes:
+        times: (S, W), 1 being the mean of all cores if all were equally full.
+        slices: (S, width) part of the hidden layer.
+        cores: (W, width) likewise.
+        demands: (3, S, width) what a placed slice adds: on its core, beside its cache, on its node.
+        ends: (width,) part of when the core would end.
+        last: (width,) the last layer.
+        haste: () how much an early end counts.
+    """
+
+    times: Tensor
+    slices: Tensor
+    cores: Tensor
+    demands: Tensor
+    ends: Tensor
+    last: Tensor
+    haste: Tensor
+
+
+class PairNetwork(nn.Module):
+    """Reads an incumbent, and scores every pair of slice and core."""
+
+    def __init__(self, counters: int, config: Config) -> None:
+        super().__init__()
+        features, width = config.features, config.width
+        sizes = {"width": width, "features": features, "demands": config.demands}
+        self.reader = Reader(counters, **sizes)
+        self.usual: Tensor
+        self.register_buffer("usual", torch.tensor(0.0))
+
+        def attention() -> nn.ModuleList:
+            return nn.ModuleList(
+                nn.MultiheadAttention(features, config.heads, batch_first=True)
+                for _ in range(config.blocks)
+            )
+
+        self.to_cores, self.to_slices = attention(), attention()
+        self.time_of_slice = nn.Linear(features, width)
+        self.time_of_core = nn.Linear(features, width, bias=False)
+        self.time = nn.Linear(width, 1)
+        # Untrained, all pairs take the usual time: no core is favoured by chance.
+        nn.init.zeros_(self.time.weight)
+        nn.init.zeros_(self.time.bias)
+        self.hidden_of_slice = nn.Linear(features, width)
+        self.hidden_of_core = nn.Linear(features, width, bias=False)
+        self.hidden_of_demands = nn.ModuleList(
+            nn.Linear(config.demands, width, bias=False) for _ in range(3)
+        )
+        self.ends = nn.Parameter(torch.zeros(width))
+        self.last = nn.Parameter(torch.zeros(width))
+        self.haste = nn.Parameter(torch.tensor(3.0))
+
+    def set_up(self, counters: Tensor) -> None:
+        """Takes the scales of the inputs and the mean time of a query from (n, H) counters."""
+        self.reader.set_scales(counters)
+        self.usual.fill_(usual_time(counters))
+
+    def forward(
+        self, topology: Topology, counters: Tensor, columns: Tensor
+    ) -> tuple[Tensor, Scores]:
+        """Reads one incumbent.
+
+        Args:
+            topology: of the machine.
+            counters: (S, H) of each slice.
+            columns: (S,) the worker that had it.
+
+        Returns:
+            (S, W) logarithms of the microseconds per query, and the scores.
+        """
+        known = self.reader.read(topology, counters[None], columns[None])
+        slices, cores = known.slices, known.cores
+        for there, back in zip(self.to_cores, self.to_slices, strict=True):
+            seen = there(slices, cores, cores, need_weights=False)[0]
+            cores = cores + back(cores, slices, slices, need_weights=False)[0]
+            slices = slices + seen
+        pairs = self.time_of_slice(slices[0])[:, None] + self.time_of_core(cores[0])
+        logs = self.usual + self.time(F.silu(pairs)).squeeze(-1)
+        times = known.shares[0][:, None] * logs.exp()
+        demands = known.demands[0] / known.demands[0].sum(0) * len(topology.tiles)
+        scores = Scores(
+            times / (times.mean(1).sum() / len(topology.tiles)).clamp(min=1e-12),
+            self.hidden_of_slice(slices[0]),
+            self.hidden_of_core(cores[0]),
+            torch.stack([layer(demands) for layer in self.hidden_of_demands]),
+            self.ends,
+            self.last,
+            self.haste.exp(),
+        )
+        return logs, scores
+
+
+def _logits(scores: Scores, slices: Tensor, hidden: Tensor, ends: Tensor) -> Tensor:
+    """(..., W) of placing slices, (...), given the cores' (..., W, width) and ends."""
+    inner = scores.slices[slices].unsqueeze(-2) + hidden + ends.unsqueeze(-1) * scores.ends
+    return F.silu(inner) @ scores.last - scores.haste * ends
+
+
+def log_likelihood(scores: Scores, topology: Topology, chosen: Tensor) -> Tensor:
+    """Mean logarithm of the chances by which the policy draws each core of a schedule.
+
+    Args:
+        scores: of the incumbent.
+        topology: of the machine.
+        chosen: (S,) the worker of each slice.
+    """
+    order = _order(scores)
+    there = F.one_hot(chosen[order], len(topology.tiles)).float()
+    own = there * scores.times[order]
+    ends = own.cumsum(0) - own + scores.times[order]
+    where = (there, there @ topology.caches, there @ topology.nodes)
+    added = sum(
+        one.unsqueeze(-1) * demand[order].unsqueeze(1)
+        for one, demand in zip(where, scores.demands, strict=True)
+    )
+    assert isinstance(added, Tensor)
+    hidden = scores.cores + added.cumsum(0) - added
+    logits = _logits(scores, order, hidden, ends)
+    return F.log_softmax(logits, -1).gather(1, chosen[order].unsqueeze(1)).mean()
+
+
+def _order(scores: Scores) -> Tensor:
+    """(S,) the slices, those first that take longest."""
+    return torch.argsort(-scores.times.mean(1), stable=True)
+
+
+def drawn(scores: Scores, topology: Topology, noise: Array) -> Array:
+    """Draws schedules.
+
+    Args:
+        scores: of the incumbent.
+        topology: of the machine.
+        noise: (S, n, W) float32, of Gumbel's distribution: the highest sum of logit and noise is a
+            draw by the logits' chances.
+
+    Returns:
+        (n, S) the worker of each slice.
+    """
+    slices, n, _ = noise.shape
+    gumbel = torch.from_numpy(noise)
+    chosen = torch.zeros(n, slices, dtype=torch.int64)
+    busy = torch.zeros(n, len(topology.tiles))
+    hidden = scores.cores.repeat(n, 1, 1)
+    places = (torch.eye(len(topology.tiles)), topology.caches, topology.nodes)
+    for slice_ in _order(scores):
+        ends = busy + scores.times[slice_]
+        core = (_logits(scores, slice_, hidden, ends) + gumbel[slice_]).argmax(1)
+        chosen[:, slice_] = core
+        busy = torch.where(places[0][core] > 0, ends, busy)
+        for where, demand in zip(places, scores.demands, strict=True):
+            hidden += where[core].unsqueeze(-1) * demand[slice_]
+    return chosen.numpy()
+
+
+def greedy(scores: Scores, topology: Topology, most: int | None = None) -> Array:
+    """Places each slice on the likeliest core: in numpy, for its calls on small arrays are faster.
+
+    Args:
+        scores: of the incumbent.
+        topology: of the machine.
+        most: slices that a core may get; None: any number.
+
+    Returns:
+        (S,) the worker of each slice.
+    """
+    times, slices, cores, demands, ends_part, last, haste = (
+        part.detach().numpy() for part in vars(scores).values()
+    )
+    busy, hidden = np.zeros(len(cores), np.float32), cores.copy()
+    count = np.zeros(len(cores), dtype=np.int64)
+    chosen = np.zeros(len(slices), dtype=np.int64)
+    beside = [
+        [np.flatnonzero(row) for row in kind.numpy()] for kind in (topology.caches, topology.nodes)
+    ]
+    for slice_ in _order(scores).tolist():
+        ends = busy + times[slice_]
+        inner = hidden + slices[slice_] + ends[:, None] * ends_part
+        inner /= 1 + np.exp(-inner.clip(-60))
+        logits = inner @ last - haste * ends
+        if most is not None:
+            logits[count >= most] = -np.inf
+        core = int(logits.argmax())
+        chosen[slice_] = core
+        busy[core] = ends[core]
+        count[core] += 1
+        hidden[core] += demands[0, slice_]
+        hidden[beside[0][core]] += demands[1, slice_]
+        hidden[beside[1][core]] += demands[2, slice_]
+    return chosen
+
+
+class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
+    """The agent; see the module's docstring. What may be measured it leaves alone."""
+
+    name = "pair-policy"
+    Config = Config
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.config: Config
+        self.network: PairNetwork | None = None
+        self._optimiser: torch.optim.AdamW | None = None
+        self.judge = Surrogate(
+            updates=self.config.judge_updates,
+            width=self.config.width,
+            features=self.config.features,
+            demands=self.config.demands,
+            threads=self.config.threads,
+            seed=self.config.seed,
+        )
+
+    # ---- learning
+
+    def task_of(self, dataset: Dataset) -> dict[str, Any]:
+        """Only the counters: any machine, number of slices and order will do."""
+        return {"counters": task_of(dataset)["counters"]}
+
+    @contextmanager
+    def _course(self, dataset: Dataset) -> Iterator[Course]:
+        """Updates of the judge, then of the policy.
+
+        Metrics are those of the judge; then ``likelihood``, the mean chance of a label's cores, and
+        ``gain``, by how much the label beats the mean of the draws.
+        """
+        config = self.config
+        topology = Topology(dataset.machine)
+        self.judge.updates = min(self.updates, config.judge_updates)
+        with self.judge._course(dataset) as judging, torch_threads(config.threads):
+            pairs = Pairs(dataset, topology)
+            self.judge.use(dataset.machine)
+            if self.network is None:
+                self.task = self.task_of(dataset)
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(config.seed)
+                    self.network = PairNetwork(len(self.task["counters"]), config)
+                self.network.set_up(pairs.counters[0][pairs.rows].flatten(0, 1))
+                self._optimiser = self._new_optimiser()
+            network, optimiser = self.network, self._optimiser
+            assert optimiser is not None
+
+            def step(update: int) -> Callable[[], dict[str, float]]:
+                if update < config.judge_updates:
+                    return judging.step(update)
+                return self._step(update, pairs, topology, network, optimiser)
+
+            yield Course(step, config.updates, config.save_every)
+        self.reset()
+
+    def _step(
+        self,
+        update: int,
+        pairs: Pairs,
+        topology: Topology,
+        network: PairNetwork,
+        optimiser: torch.optim.AdamW,
+    ) -> Callable[[], dict[str, float]]:
+        """One gradient step towards the best of the policy's own draws."""
+        config = self.config
+        own, total = update - config.judge_updates, config.updates - config.judge_updates
+        for group in optimiser.param_groups:
+            warm = min(1.0, (own + 1) / 20)
+            group["lr"] = config.learning_rate * warm * cosine(math.pi * own / total)
+        optimiser.zero_grad(set_to_none=True)
+        rng = np.random.default_rng([config.seed, 1000, update])
+        before, there, after_there, after, _ = pairs.batch(rng, config.batch_size)
+        likelihood, gain, loss = 0.0, 0.0, 0.0
+        for counters, columns, later, seen in zip(before, there, after_there, after, strict=True):
+            logs, scores = network(topology, counters, columns)
+            with torch.no_grad():
+                shape = (len(counters), config.samples, len(topology.tiles))
+                noise = rng.gumbel(size=shape).astype(np.float32)
+                noise[:, 0] = 0  # the first one is what the policy would do
+                plans = drawn(scores, topology, noise)
+            worth = self.judge.planner(counters.numpy(), columns.numpy()).worths(plans)
+            label = torch.from_numpy(plans[int(worth.argmax())])
+            of_label = log_likelihood(scores, topology, label)
+            elapsed, queries = seen[:, ELAPSED], seen[:, QUERIES]
+            known = (elapsed > 0) & (queries > 0)
+            truth = (elapsed / queries).where(known, torch.ones(())).log()
+            weight = known * elapsed / elapsed.mean().clamp(min=1e-9)
+            foretold = logs.gather(1, later.unsqueeze(1)).squeeze(1)
+            off = F.smooth_l1_loss(foretold, truth, beta=0.05, reduction="none")
+            one = ((weight * off).mean() - of_label) / config.batch_size
+            one.backward()
+            likelihood += math.exp(float(of_label.detach())) / config.batch_size
+            gain += float(worth.max() - worth.mean()) / config.batch_size
+            loss += float(one.detach())
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        if not math.isfinite(loss):
+            raise CheckpointError(
+                f"{self.name}: the loss of update {update} is not finite: training diverged; try a "
+                "lower learning_rate"
+            )
+
+        def change() -> dict[str, float]:
+            optimiser.step()
+            return {"loss": loss, "likelihood": likelihood, "gain": gain}
+
+        return change
+
+    def _new_optimiser(self) -> torch.optim.AdamW:
+        assert self.network is not None
+        rate, decay = self.config.learning_rate, self.config.weight_decay
+        return torch.optim.AdamW(self.network.parameters(), lr=rate, weight_decay=decay)
+
+    # ---- acting
+
+    def _planned(
+        self, counters: Array, columns: Array, most: int | None, measured: Measured | None
+    ) -> Array:
+        assert self.network is not None
+        known = torch.from_numpy(np.nan_to_num(counters, posinf=0.0).astype(np.float32))
+        with torch.inference_mode():
+            there = torch.from_numpy(columns).long()
+            return greedy(self.network(self.topology, known, there)[1], self.topology, most)
+
+    # ---- keeping
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        assert self.network is not None and self._optimiser is not None
+        arrays = weights_of(self.network, "network/")
+        arrays |= moments_of(self._optimiser, "optimiser/")
+        of_judge, _ = self.judge._state()
+        arrays |= {f"judge/{name}": array for name, array in of_judge.items()}
+        return arrays, {"updates": self.updates}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        self.updates = int(values["updates"])
+        with torch.random.fork_rng(devices=[]):
+            self.network = PairNetwork(len(self.task["counters"]), self.config)
+        load_weights(self.network, arrays, "network/")
+        self._optimiser = self._new_optimiser()
+        load_moments(self._optimiser, arrays, "optimiser/")
+        of_judge = {
+            name.removeprefix("judge/"): array
+            for name, array in arrays.items()
+            if name.startswith("judge/")
+        }
+        self.judge.task = self.task
+        self.judge._restore(of_judge, {"updates": min(self.updates, self.config.judge_updates)})

@@ -1,0 +1,143 @@
+"""The pair policy: what it knows of slices and cores, and how it learns from its own draws."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pmoss_agents  # noqa: E402
+from pmoss_agents.spatial.pair_policy import (  # noqa: E402
+    Config,
+    PairNetwork,
+    PairPolicy,
+    drawn,
+    greedy,
+    log_likelihood,
+)
+from pmoss_agents.spatial.surrogate import Pairs  # noqa: E402
+from pmoss_agents.spatial.throughput_model import Topology  # noqa: E402
+from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
+from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
+from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
+from pmoss_env.types import COUNTER_NAMES  # noqa: E402
+
+TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
+SMALL = {
+    **{"judge_updates": 100, "updates": 160, "samples": 16},
+    **{"width": 24, "features": 8, "heads": 2, "demands": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    recipe = Recipe(env=TOY, episodes=40, reference_episodes=0)
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture(scope="module")
+def agent(data):
+    agent = PairPolicy(**SMALL)
+    agent.fit(data)
+    return agent
+
+
+@pytest.fixture
+def read(data):
+    """A network of chance, and what it makes of an incumbent."""
+    torch.manual_seed(0)
+    topology = Topology(data.machine)
+    network = PairNetwork(len(COUNTER_NAMES), Config(width=24, features=8, heads=2, demands=4))
+    for part in (network.time.weight, network.ends, network.last):
+        torch.nn.init.normal_(part, std=0.3)
+    pairs = Pairs(data, topology)
+    network.set_up(pairs.counters[0].flatten(0, 1))
+    counters, columns = pairs.counters[0][0], pairs.columns[0][0]
+    with torch.no_grad():
+        return network, topology, counters, columns, network(topology, counters, columns)[1]
+
+
+def test_drawing_without_noise_is_the_greedy_plan(read):
+    _, topology, _, _, scores = read
+    noise = np.zeros((16, 3, len(topology.tiles)), dtype=np.float32)
+    for plan in drawn(scores, topology, noise):
+        assert plan.tolist() == greedy(scores, topology).tolist()
+
+
+def test_the_likelihood_is_that_of_the_draws(read):
+    _, topology, _, _, scores = read
+    workers = len(topology.tiles)
+    noise = np.random.default_rng(0).gumbel(size=(16, 4000, workers)).astype(np.float32)
+    plans = drawn(scores, topology, noise)
+    first = int(torch.argsort(-scores.times.mean(1), stable=True)[0])
+    # The first core is chosen from empty cores: its chances need no history.
+    found = np.bincount(plans[:, first], minlength=workers) / 4000
+    empty = scores.times[first]
+    inner = scores.slices[first] + scores.cores + empty[:, None] * scores.ends
+    logits = torch.nn.functional.silu(inner) @ scores.last - scores.haste * empty
+    np.testing.assert_allclose(found, logits.softmax(0).detach().numpy(), atol=0.03)
+    chance = np.random.default_rng(1).integers(0, workers, (200, 16))
+    with torch.no_grad():
+        likely, unlikely = (
+            np.mean([log_likelihood(scores, topology, torch.from_numpy(p)) for p in some])
+            for some in (plans[:200], chance)
+        )
+    assert likely > unlikely
+
+
+def test_order_and_names_of_slices_and_cores_do_not_matter(read):
+    network, topology, counters, columns, scores = read
+    shuffled = torch.from_numpy(np.random.default_rng(0).permutation(16))
+    alike = torch.nonzero(topology.caches[0]).squeeze(1)
+    trade = torch.arange(len(topology.tiles))
+    trade[alike] = alike.flip(0)
+    with torch.no_grad():
+        _, other = network(topology, counters[shuffled], trade[columns[shuffled]])
+    torch.testing.assert_close(scores.times[shuffled], other.times[:, trade])
+
+
+def test_it_learns_from_its_own_draws(agent, data):
+    untrained = PairPolicy(**{**SMALL, "judge_updates": 1, "updates": 1})
+    untrained.fit(data)
+    policies = {"pair-policy": agent, "untrained": untrained, "random": SchedulePolicy("random")}
+    rows = evaluate(TOY, policies, [5], 8, 200, 20).rows
+    mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
+    assert mean["pair-policy"] > mean["untrained"] + 10
+    assert mean["pair-policy"] > 50
+    assert not any(row.illegal_actions for row in rows)
+
+
+def test_a_constraint_is_kept_on_a_machine_that_it_never_saw(agent):
+    env = {"machine": "skylake-x-4n", "slices": 64, "on_illegal": "raise"}
+    env["constraints"] = {"max_slices_per_core": 4}
+    [row] = evaluate(env, {"pair-policy": agent}, [5], 1, 20, 5).rows
+    assert np.bincount(row.actions).max() <= 4
+
+
+def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
+    settings = {**SMALL, "judge_updates": 4, "updates": 8}
+    whole = PairPolicy(**settings)
+    whole.fit(data)
+    for cut in (3, 6):
+        path = tmp_path / f"{cut}.safetensors"
+        stopped = PairPolicy(**settings)
+
+        def stop(done, total, metrics, cut=cut):
+            if done == cut:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            stopped.fit(data, progress=stop, checkpoint=path)
+        resumed = pmoss_agents.load(path)
+        assert resumed.updates == cut
+        resumed.fit(data)
+        mine, theirs = whole._state()[0], resumed._state()[0]
+        assert mine.keys() == theirs.keys()
+        assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_what_it_cannot_do_is_said(tmp_path):
+    with pytest.raises(DescriptionError, match="multiple of heads"):
+        PairPolicy(features=9)
+    with pytest.raises(CheckpointError, match=r"call fit\(\)"):
+        PairPolicy().save(tmp_path / "agent.safetensors")

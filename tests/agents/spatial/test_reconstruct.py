@@ -1,0 +1,75 @@
+"""Reconstruct: some slices are freed and placed anew while that helps."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import pmoss_agents
+from pmoss_agents.spatial.reconstruct import Reconstruct, candidates
+from pmoss_benchmarks.evaluation import evaluate
+from pmoss_datasets import Recipe, collect
+from pmoss_datasets.policies import Measured
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
+SMALL = {
+    **{"judge_updates": 100, "updates": 105, "samples": 4},
+    **{"width": 24, "features": 8, "heads": 2, "demands": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    recipe = Recipe(env=TOY, episodes=40, reference_episodes=0)
+    data = collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+    agent = Reconstruct(settings=SMALL, freed=4)
+    agent.fit(data)
+    return agent
+
+
+def test_candidates_differ_in_what_was_freed_and_balance_better():
+    rng = np.random.default_rng(0)
+    times = rng.uniform(1, 2, (40, 5))
+    start = np.zeros(40, dtype=np.int64)
+    found = candidates(times, start, np.random.default_rng(1), freed=10, number=6)
+    assert found.shape == (6, 40)
+    assert all(1 <= np.count_nonzero(one != start) <= 10 for one in found)
+    assert len({one.tobytes() for one in found}) > 1
+    again = candidates(times, start, np.random.default_rng(1), freed=10, number=6)
+    assert np.array_equal(found, again)
+    full = np.arange(40) % 5
+    held = candidates(times, full, rng, freed=10, number=6, most=8)
+    assert all(np.bincount(one).max() <= 8 for one in held)
+
+
+def test_it_improves_what_its_policy_plans(agent):
+    policies = {"policy": agent.policy, "0": agent, "8": Measured(agent, 8)}
+    rows = evaluate(TOY, policies, [5], 8, 200, 20).rows
+    mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
+    assert mean["0"] > mean["policy"]
+    assert mean["8"] > mean["policy"]
+    assert policies["8"].used == 8
+
+
+def test_what_was_measured_best_is_kept(agent):
+    rows = evaluate(TOY, {"policy": agent.policy, "5": Measured(agent, 5)}, [6], 8, 20, 5).rows
+    by = {name: [r.score for r in rows if r.policy == name] for name in ("policy", "5")}
+    assert all(after >= before for before, after in zip(by["policy"], by["5"], strict=True))
+
+
+def test_a_checkpoint_plans_the_same(agent, tmp_path):
+    path = tmp_path / "agent.safetensors"
+    agent.save(path)
+    rows = evaluate(TOY, {"a": agent, "b": pmoss_agents.load(path)}, [5], 2, 20, 5).rows
+    assert rows[0].actions == rows[1].actions
+    assert rows[2].actions == rows[3].actions
+
+
+def test_what_it_cannot_do_is_said():
+    with pytest.raises(UnknownNameError, match="policy"):
+        Reconstruct(policy="best-fit")
+    with pytest.raises(DescriptionError, match="freed = 0"):
+        Reconstruct(freed=0)
+    with pytest.raises(DescriptionError, match="settings"):
+        Reconstruct(settings=3)

@@ -54,7 +54,7 @@ class PlacementError(BackendError):
 
 
 class ForkedError(PmossError, RuntimeError):
-    """An object whose threads stayed in the process that this one was forked from."""
+    """An object that threads of the process use, or used, that this one was forked from."""
 
 
 class UnsupportedError(BackendError):

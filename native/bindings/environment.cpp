@@ -290,7 +290,7 @@ class SharedBatch {
   Results results_;
   Batch batch_;
   Layout all_, one_;
-  std::mutex mutex_;
+  environment::ForkAwareMutex mutex_;
 };
 
 Reward reward_of(const std::string& name) {
@@ -390,10 +390,27 @@ Array<double> in_hindsight(const std::string& mode, double incumbent, double fin
   return result;
 }
 
+// What Python code sees of a ForkedError. Kept for ever, as modules are.
+PyObject* forked_error = PyExc_RuntimeError;
+
+void bind_forks(py::module_& module) {
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      std::rethrow_exception(std::move(thrown));
+    } catch (const environment::ForkedError& error) {
+      py::set_error(forked_error, error.what());
+    }
+  });
+  module.def(
+      "raise_for_forks", [](py::type error) { forked_error = error.release().ptr(); },
+      py::arg("error"),
+      "Takes the type of error for objects whose threads stayed in the parent of a fork.");
+}
+
 }  // namespace
 
 void bind_environment(py::module_& module) {
-  py::register_exception<environment::ForkedError>(module, "ForkedError", PyExc_RuntimeError);
+  bind_forks(module);
   py::class_<Rules>(module, "SpatialRules", "The rules of spatial scheduling.")
       .def(py::init(&make_rules), py::kw_only(), py::arg("slices"), py::arg("counters"),
            py::arg("meta"), py::arg("columns"), py::arg("core_of_tile"), py::arg("node_of_core"),

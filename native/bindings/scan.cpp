@@ -10,6 +10,7 @@
 #include <string>
 
 #include "bindings/bindings.hpp"
+#include "environment/forks.hpp"
 #include "scan/background.hpp"
 #include "scan/table.hpp"
 
@@ -23,7 +24,7 @@ using Positions = std::vector<std::uint32_t>;
 /// An engine takes one copy at a time, so that Python threads take turns.
 struct SharedEngine {
   std::unique_ptr<scan::CopyEngine> engine;
-  std::mutex mutex;
+  environment::ForkAwareMutex mutex;
 };
 
 Isa isa_named(const std::string& name) {

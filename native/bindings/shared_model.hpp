@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "analytic/model.hpp"
+#include "environment/forks.hpp"
 
 namespace pmoss::bindings {
 
@@ -23,7 +24,7 @@ struct SharedModel {
   }
 
   analytic::Model model;
-  std::mutex mutex;
+  environment::ForkAwareMutex mutex;
 };
 
 }  // namespace pmoss::bindings

@@ -10,6 +10,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
 #include "bindings/names.hpp"
+#include "environment/forks.hpp"
 #include "recording/micro_trace.hpp"
 #include "simulator/server.hpp"
 
@@ -40,7 +41,7 @@ py::array_t<double> shares(const Trace& trace) {
 // GIL and given back before it, or two threads could wait for each other.
 struct SharedServer {
   simulator::Server server;
-  std::mutex mutex;
+  environment::ForkAwareMutex mutex;
 
   template <typename Work>
   auto with(Work work) {

@@ -1,7 +1,5 @@
 #include "environment/team.hpp"
 
-#include <pthread.h>
-
 #include <stdexcept>
 #include <string>
 
@@ -15,17 +13,12 @@ std::size_t checked(int threads) {
   return static_cast<std::size_t>(threads);
 }
 
-/// How many fork() led from the first process that loaded this code to this one.
-constinit std::atomic<std::uint64_t> forks{0};
-
-[[maybe_unused]] const int counting = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
-
 }  // namespace
 
 Team::Team(int threads)
     : parts_(checked(threads)),
       errors_(parts_),
-      forks_(forks),
+      forks_(forks()),
       threads_(std::make_unique<std::vector<std::jthread>>()) {
   try {
     for (std::size_t part = 1; part < parts_; ++part) {
@@ -46,7 +39,7 @@ Team::~Team() {
   }
 }
 
-bool Team::is_forked() const noexcept { return parts_ > 1 && forks_ != forks; }
+bool Team::is_forked() const noexcept { return parts_ > 1 && forks_ != forks(); }
 
 void Team::dismiss() noexcept {
   over_ = true;

@@ -7,17 +7,12 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
-namespace pmoss::environment {
+#include "environment/forks.hpp"
 
-/// Threads were asked for in the child of a fork(), which has none of its parent's.
-class ForkedError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace pmoss::environment {
 
 class Team {
  public:
@@ -46,7 +41,7 @@ class Team {
   std::atomic<std::uint64_t> round_{0};
   std::atomic<std::size_t> busy_{0};
   bool over_ = false;          // published by round_
-  const std::uint64_t forks_;  // of the process, when the threads were started
+  const std::uint32_t forks_;  // of the process, when the threads were started
   std::unique_ptr<std::vector<std::jthread>> threads_;
 };
 

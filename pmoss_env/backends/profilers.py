@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.backends.process_lock import ProcessLock
 from pmoss_env.backends.reporting import reported
 from pmoss_env.indexes import index_kind
 from pmoss_env.workloads import Workload
@@ -20,7 +20,7 @@ FEWEST_QUERIES = 100_000
 KEPT = 8
 
 _kept: OrderedDict[tuple[Workload, int], _native.Profiler] = OrderedDict()
-_lock = threading.Lock()
+_lock = ProcessLock()
 
 
 def make_profiler(

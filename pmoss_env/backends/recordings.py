@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.backends.process_lock import ProcessLock
 from pmoss_env.errors import DescriptionError
 from pmoss_env.indexes import holds_points, index_kind
 from pmoss_env.workloads import Workload
@@ -70,7 +70,7 @@ class Recordings:
 
     def __init__(self, kept: int = 2) -> None:
         self._kept = kept
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._traces: OrderedDict[tuple[RecordingOptions, int], _native.Trace] = OrderedDict()
 
     def get(

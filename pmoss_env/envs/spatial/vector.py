@@ -12,13 +12,11 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from pmoss_env import _native
 from pmoss_env.backends import backend_class, backend_names
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.errors import (
     DescriptionError,
-    ForkedError,
     IllegalActionError,
     UnknownNameError,
     UnsupportedError,
@@ -165,7 +163,8 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             IllegalActionError: actions of another shape or type, no such tile, or a masked one with
                 ``on_illegal="raise"``; no sub-environment has moved then.
             ResetNeeded: before reset, or after close.
-            ForkedError: in a process that was forked from the one that made ``threads``.
+            ForkedError: in a process that was forked from the one that made ``threads``, or while
+                another thread was in here.
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
@@ -173,10 +172,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         tiles = self._checked(actions, resting)
         for i in resting.nonzero()[0].tolist():
             self._start(i)
-        try:
-            copies = self._batch.step(tiles, resting, copy=self._copy)
-        except _native.ForkedError as error:
-            raise ForkedError(str(error)) from error
+        copies = self._batch.step(tiles, resting, copy=self._copy)
         ended = self._results["ended"].nonzero()[0].tolist()
         finals = {i: self._finish(i) for i in ended}
         rewards, terminated = self._results["rewards"].copy(), self._results["ended"].copy()

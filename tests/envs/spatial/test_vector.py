@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import sys
 import threading
 import time
-import warnings
 import weakref
 
 import gymnasium
@@ -18,7 +15,6 @@ from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import (
     DescriptionError,
-    ForkedError,
     IllegalActionError,
     UnknownNameError,
     UnsupportedError,
@@ -157,39 +153,6 @@ def test_neither_number_nor_threads_change_the_bits(num_envs, threads):
     envs = SpatialVectorEnv(num_envs, threads=threads, noise=1.0, **TOY)
     singles = [SpatialSchedulingEnv(noise=1.0, **TOY) for _ in range(num_envs)]
     assert follow(envs, singles, 21, any_tile(4), 20) == 2 * num_envs
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_forked_child_is_told_to_make_its_own(threads):
-    """Its parent's threads are not there: it must neither wait for them nor join them."""
-
-    def first_legal(observations):
-        return observations["position_mask"].reshape(2, -1).argmax(1)
-
-    def step_in_child():
-        nonlocal envs, observations
-        if threads > 1:
-            with pytest.raises(ForkedError, match=r"threads = 2: .* make the environment anew"):
-                envs.step(first_legal(observations))
-            envs = SpatialVectorEnv(2, threads=threads, **TOY)
-            observations, _ = envs.reset(seed=1)
-        envs.step(first_legal(observations))
-
-    envs = SpatialVectorEnv(2, threads=threads, **TOY)
-    observations, _ = envs.reset(seed=0)
-    observations, *_ = envs.step(first_legal(observations))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
-        child = os.fork()
-    if child == 0:
-        signal.alarm(120)
-        try:
-            step_in_child()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    envs.step(first_legal(observations))
 
 
 def test_gymnasium_makes_it_and_declares_its_autoreset():

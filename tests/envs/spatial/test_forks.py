@@ -1,0 +1,84 @@
+"""Vector environments in a process that was forked from theirs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable
+
+import pytest
+
+from pmoss_env.envs.spatial.vector import SpatialVectorEnv
+from pmoss_env.errors import ForkedError
+
+TOY = {"machine": "toy", "workload": "ycsb-a", "slices": 8}
+
+
+def in_child(act: Callable[[], int]) -> int:
+    """The exit status of a forked child: what ``act`` returns, or 1 if it raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        try:
+            os._exit(act())
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_child_is_told_to_make_its_own(threads):
+    """Its parent's threads are not there: it must neither wait for them nor join them."""
+
+    def first_legal(observations):
+        return observations["position_mask"].reshape(2, -1).argmax(1)
+
+    def step_in_child():
+        nonlocal envs, observations
+        if threads > 1:
+            with pytest.raises(ForkedError, match=r"threads = 2: .* make the environment anew"):
+                envs.step(first_legal(observations))
+            envs = SpatialVectorEnv(2, threads=threads, **TOY)
+            observations, _ = envs.reset(seed=1)
+        envs.step(first_legal(observations))
+        return 0
+
+    envs = SpatialVectorEnv(2, threads=threads, **TOY)
+    observations, _ = envs.reset(seed=0)
+    observations, *_ = envs.step(first_legal(observations))
+    assert in_child(step_in_child) == 0
+    envs.step(first_legal(observations))
+
+
+def test_a_child_forked_in_the_middle_of_a_step_is_told_so():
+    """The thread that steps is not there in the child, and what it holds stays held."""
+    envs = SpatialVectorEnv(64, **(TOY | {"machine": "skylake-x-8n"}))
+    observations, _ = envs.reset(seed=0)
+    actions = observations["position_mask"].reshape(64, -1).argmax(1)
+    over = threading.Event()
+
+    def keep_stepping():
+        # Masked tiles are exchanged for legal ones.
+        while not over.is_set():
+            envs.step(actions)
+
+    def step_in_child():
+        try:
+            envs.step(actions)
+        except ForkedError as error:
+            return 3 if "make it anew" in str(error) else 1
+        return 0
+
+    stepping = threading.Thread(target=keep_stepping)
+    stepping.start()
+    statuses = []
+    # Most forks come while the other thread steps without the interpreter's lock.
+    while not any(statuses) and len(statuses) < 1000:
+        statuses.append(in_child(step_in_child))
+    over.set()
+    stepping.join()
+    assert statuses[-1] == 3

@@ -30,6 +30,9 @@ def scores(stored: Stored) -> str:
         [
             table(["policy", "score, IQM [95 %]"], rows),
             "",
+            f"{len(summary['tracks']['same-task']['tasks'])} tasks and "
+            f"{_seeds(summary, 'same-task')} training seeds, collected over several calls; the "
+            "command is the last of them.",
             made(summary, "../benchmarks/results/offline/core/summary.json"),
         ]
     )
@@ -56,6 +59,15 @@ def verdicts(stored: Stored) -> str:
         )
     columns = ["task", "best learned", "best-fit", "best simple", "throughput over it", "search"]
     return "\n".join([table(columns, rows), "", made(summary, "offline/core/summary.json")])
+
+
+def _seeds(summary: Mapping[str, Any], track: str) -> int:
+    """Training seeds of every agent of a track."""
+    seeds: dict[str, set[int]] = {}
+    for cell in summary["cells"].values():
+        if cell["track"] == track and "training" in cell:
+            seeds.setdefault(cell["agent"], set()).add(cell["seed"])
+    return min(len(of_agent) for of_agent in seeds.values())
 
 
 def _agents(summary: Mapping[str, Any]) -> list[str]:
@@ -120,6 +132,9 @@ def tracks(stored: Stored) -> str:
         [
             table(["track", *_BESIDE], rows),
             "",
+            "Training seeds: "
+            + ", ".join(f"{track} {_seeds(summary, track)}" for track in found)
+            + ".",
             f"Share of its score that the Decision Transformer keeps: {'; '.join(kept)}.",
             made(summary, "offline/core/summary.json"),
         ]

@@ -50,7 +50,7 @@ def demo(stored: Stored) -> str:
         f"{summary['dataset']['mean_throughput_mq_per_s']:.1f} Mq/s in the mean.",
         "",
         f"The Decision Transformer serves {ratio:.2f} times the queries of {best['policy']}, the "
-        "best of LPT and the paper's schedules.",
+        "best of LPT, Grouped, Spread, Mixed and Random.",
         f"Little of that is learned: `best-fit` serves {rule['throughput']:.1f} Mq/s, the network "
         f"{learned['throughput']:.1f}.",
         "Most good episodes of its data follow that rule, and its inputs hold what the rule "

@@ -36,7 +36,7 @@ def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((RESULTS / "offline").rglob("summary.json")))
 def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
     pytest.importorskip("torch")
-    from pmoss_benchmarks.offline.report import as_markdown, summarise
+    from pmoss_benchmarks.offline.report import as_markdown, statistics_of
 
     summary = json.loads(path.read_text())
     assert (path.parent / "README.md").read_text() == as_markdown(summary)
@@ -44,7 +44,7 @@ def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
         rows = {
             task: read_results(path.parent / track / f"{task}.jsonl")[1] for task in found["tasks"]
         }
-        assert json.loads(json.dumps(summarise(rows))) == found
+        assert json.loads(json.dumps(statistics_of(summary["settings"], track, rows))) == found
         for of_task in found["tasks"].values():
             assert all(policy["illegal_actions"] == 0 for policy in of_task.values())
 

@@ -11,6 +11,7 @@ from pmoss_benchmarks.cells import finish_cells
 from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
+    EVALUATION_SEED,
     OfflineCell,
     Plan,
     cells_of,
@@ -21,8 +22,9 @@ from pmoss_benchmarks.offline.plan import (
 )
 from pmoss_benchmarks.offline.report import write_report
 from pmoss_benchmarks.offline.store import PARTIAL, finished
-from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.offline.work import OfflineWork
+from pmoss_benchmarks.spatial.references import make_references
 from pmoss_datasets.suite import load_task, obtain
 
 #: progress(stage, done, total).
@@ -35,6 +37,7 @@ def run_offline(
     data: Path,
     *,
     agents: Sequence[str] | None = None,
+    references: Path | None = None,
     executor: str = "processes",
     processes: int = 1,
     address: str | None = None,
@@ -50,6 +53,8 @@ def run_offline(
         out: folder of the results. Trained agents are kept in ``out/agents``.
         data: folder that datasets are kept in.
         agents: names, or None for all that can be used here.
+        references: folder of score 100 of each episode, where the plan has long searches; missing
+            ones are made there. None: ``out/references``.
         executor: see ``pmoss_datasets.executors.run_tasks``.
         processes: likewise.
         address: likewise.
@@ -71,8 +76,9 @@ def run_offline(
     missing = [cell for cell in cells if cell.name not in known and needs_data(cell)]
     how: dict[str, Any] = {"executor": executor, "processes": processes, "address": address}
     datasets = _datasets(plan, missing, data, progress, how)
+    known_scores = _references(plan, references or out / "references", processes, progress)
     results = finish_cells(
-        partial(OfflineWork, plan, datasets, out / "agents"),
+        partial(OfflineWork, plan, datasets, out / "agents", known_scores),
         cells,
         settings=plan.settings,
         kept=out / PARTIAL,
@@ -84,6 +90,27 @@ def run_offline(
     summary = write_report(out, plan, results, left_out)
     (out / PARTIAL).unlink(missing_ok=True)
     return summary
+
+
+def _references(
+    plan: Plan, folder: Path, processes: int, progress: Progress
+) -> dict[str, dict[int, tuple[float, float]]]:
+    """By task, throughputs of score 0 and 100 by the episode's seed; made where they lack."""
+    if not plan.long_search:
+        return {}
+    tasks = [t for t in plan.tasks if any(has_references(track, t) for track in plan.tracks)]
+    if not tasks:
+        return {}
+    found = make_references(
+        folder,
+        tasks,
+        EVALUATION_SEED,
+        plan.episodes,
+        budget=plan.long_search,
+        processes=processes,
+        progress=lambda done, total: progress("references", done, total),
+    )
+    return {t: {one.env_seed: (one.random, one.best) for one in mine} for t, mine in found.items()}
 
 
 def _datasets(

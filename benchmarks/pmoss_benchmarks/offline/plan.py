@@ -13,6 +13,7 @@ from pmoss_agents.configs import has_config, read_config
 from pmoss_agents.registry import OWN, agent_class, listings
 from pmoss_benchmarks.offline.opponents import OPPONENTS, is_opponent
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
+from pmoss_benchmarks.spatial.references import LONG_BUDGET
 from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.schema import FIRST_DOMAIN
@@ -40,6 +41,9 @@ class Plan:
         validation_episodes: by which the best of the checkpoints is chosen.
         checkpoints: of each training, evenly spaced; the last one is at its end.
         search_budget: evaluations of the model that each search has, and that of score 100.
+        long_search: evaluations of the references that are score 100 instead; 0: none. Worlds
+            other than the task's own have no references.
+        common: whether all training seeds meet the same episodes; then opponents play once.
         random_schedules: whose mean is score 0, per episode.
         opponents: the domain's policies that play; None: all of them. "exact" plays only where the
             instance is small enough.
@@ -55,6 +59,8 @@ class Plan:
     validation_episodes: int = 4
     checkpoints: int = 5
     search_budget: int = 2000
+    long_search: int = 0
+    common: bool = False
     random_schedules: int = 100
     opponents: tuple[str, ...] | None = None
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -88,7 +94,10 @@ class Plan:
             "search_budget",
             "random_schedules",
         )
-        return {name: getattr(self, name) for name in names}
+        # Told only where they are set: the results of earlier versions lack them.
+        later = {"long_search": self.long_search, "common": self.common}
+        told = {name: value for name, value in later.items() if value}
+        return {**{name: getattr(self, name) for name in names}, **told}
 
     def part(
         self,
@@ -115,6 +124,10 @@ CORE = Plan(
     # Playing costs as much as training: what choosing the best checkpoint takes is kept small.
     validation_episodes=2,
     checkpoints=3,
+    seeds=3,
+    episodes=100,
+    long_search=LONG_BUDGET,
+    common=True,
 )
 #: The tracks of spatial scheduling.
 OF_FIRST = tuple(name for name, track in TRACKS.items() if track.domain == FIRST_DOMAIN)
@@ -126,7 +139,10 @@ SUITES: Mapping[str, Plan] = {
             "standard",
             tasks=tuple(name for name in task_names() if name != TOY),
             tracks=OF_FIRST,
-            episodes=10,
+            seeds=1,
+            episodes=40,
+            long_search=LONG_BUDGET,
+            common=True,
         ),
         # The paper's five servers (P-MOSS, section 7.2) without co-tenants, in both loads.
         Plan(
@@ -290,6 +306,7 @@ def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
         for seed in range(plan.seeds)
         for task in plan.tasks
         for agent, config in runs.get((track, task), ())
+        if seed == 0 or not (plan.common and is_opponent(agent, task))
     ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
 from pmoss_benchmarks.offline.curves import draw_curves, same_curves
 from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent
+from pmoss_benchmarks.offline.pairs import paired, paired_tables
 from pmoss_benchmarks.offline.plan import Plan
 from pmoss_benchmarks.offline.scores import (
     REPETITIONS,
@@ -58,7 +59,7 @@ def write_report(
         "settings": plan.settings,
         "left_out": dict(left_out),
         "tracks": {
-            track: summarise({task: r for (t, task), r in rows.items() if t == track})
+            track: statistics_of(plan.settings, track, _of_track(rows, track))
             for track in dict.fromkeys(track for track, _ in rows)
         },
         "cells": cells,
@@ -71,6 +72,20 @@ def write_report(
     # Last: it says that the other files are whole.
     write_atomically(out / SUMMARY, json.dumps(summary, indent=1) + "\n")
     return summary
+
+
+def _of_track(rows: Rows, track: str) -> dict[str, list[EpisodeResult]]:
+    return {task: of_task for (name, task), of_task in rows.items() if name == track}
+
+
+def statistics_of(
+    settings: Mapping[str, Any], track: str, rows: Mapping[str, list[EpisodeResult]]
+) -> dict[str, Any]:
+    """What a summary says of a track: summarise(), and paired differences of common episodes."""
+    found = summarise(rows)
+    if settings.get("common"):
+        found["paired"] = paired(rows, find_domain(load_track(track).domain))
+    return found
 
 
 def _in_track(cells: Iterable[Mapping[str, Any]], track: str) -> list[Mapping[str, Any]]:
@@ -129,6 +144,9 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
         seeds = len({c["seed"] for c in summary["cells"].values() if c["track"] == track})
         told = f"{load_track(track).description} {seeds} training seeds a task."
         lines += ["", f"## Track {track}", "", told, ""]
+        if "paired" in found:
+            unit = find_domain(load_track(track).domain).unit
+            lines += [*paired_tables(found["paired"], unit), "", "### Over all tasks", ""]
         lines += _track(summary, track, found)
     if summary["left_out"]:
         lines += ["", "Left out: " + "; ".join(summary["left_out"].values()) + "."]
@@ -143,6 +161,13 @@ def _domains(summary: Mapping[str, Any]) -> list[Domain]:
 def _scales(summary: Mapping[str, Any]) -> str:
     """What scores 0 and 100, domain by domain if there are several."""
     settings, domains = summary["settings"], _domains(summary)
+    if "long_search" in settings:
+        return (
+            "0 is the mean of random schedules, 100 the best of several searches with "
+            f"{settings['long_search']} evaluations together (`pmoss benchmark references`); in "
+            "tracks of other worlds than the task's, 100 is a search with "
+            f"{settings['search_budget']}"
+        )
     scales = [
         domain.scale(settings["search_budget"], settings["random_schedules"]) for domain in domains
     ]

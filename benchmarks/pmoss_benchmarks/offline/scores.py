@@ -86,26 +86,25 @@ def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0
 def runs_of(rows: Mapping[str, Iterable[EpisodeResult]]) -> dict[str, Float64Array]:
     """For each policy the (tasks, runs) scores: means over the episodes of a task and seed.
 
-    Policies that did not play every task with every seed are left out: their statistics would be
+    Policies that did not play every episode of every task are left out: their statistics would be
     of other tasks than those of the others.
 
     Args:
         rows: of each task.
     """
     cells: dict[str, dict[str, dict[int, list[float]]]] = {}
+    played: dict[str, set[tuple[str, int]]] = {}
     for task, of_task in rows.items():
         for row in of_task:
             if row.score is not None:
                 seeds = cells.setdefault(row.policy, {}).setdefault(task, {})
                 seeds.setdefault(row.seed, []).append(row.score)
-    everything = {
-        (task, seed) for tasks in cells.values() for task, seeds in tasks.items() for seed in seeds
-    }
+                played.setdefault(row.policy, set()).add((task, row.env_seed))
+    everything = set().union(*played.values())
     return {
         policy: _matrix([tasks[task] for task in rows])
         for policy, tasks in cells.items()
-        if {(task, seed) for task, seeds in tasks.items() for seed in seeds} == everything
-        and len({len(seeds) for seeds in tasks.values()}) == 1
+        if played[policy] == everything and len({len(seeds) for seeds in tasks.values()}) == 1
     }
 
 

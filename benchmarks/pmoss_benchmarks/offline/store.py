@@ -15,7 +15,7 @@ from pmoss_benchmarks.evaluation import (
 )
 from pmoss_benchmarks.offline.opponents import OPPONENTS, split_cell
 from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, digest
-from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import load_task
 from pmoss_env import __version__
@@ -122,4 +122,8 @@ def write_rows(
             settings["random_schedules"],
             of_task,
         )
-        write_results(rows_path(out, track, task), evaluation)
+        common = {"common_seed": EVALUATION_SEED} if settings.get("common") else {}
+        if settings.get("long_search") and has_references(track, task):
+            common["long_search"] = settings["long_search"]
+        path = rows_path(out, track, task)
+        write_results(path, evaluation, compact=bool(common), **common)

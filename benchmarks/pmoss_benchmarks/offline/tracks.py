@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pmoss_benchmarks.spatial.references import world_of
 from pmoss_datasets.domain import domain_names, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
-from pmoss_datasets.suite import Task
+from pmoss_datasets.suite import Task, load_task
 from pmoss_env.errors import UnknownNameError
 
 #: For each workload, one with another mix of operations.
@@ -146,6 +147,16 @@ def load_track(name: str) -> Track:
         raise UnknownNameError("track", name, [*TRACKS, *plain])
     told = f"{TRACKS['same-task'].description} Environment: {find_domain(name).env_id}."
     return Track(name, told, domain=name)
+
+
+def has_references(track: str, task: str) -> bool:
+    """Whether the episodes of a track are those of the task, whatever is seen of them.
+
+    Then the references of the task are those of the track.
+    """
+    known = load_task(task)
+    env = load_track(track).evaluation_env(known)
+    return known.domain == FIRST_DOMAIN and env is not None and world_of(env) == world_of(known.env)
 
 
 def track_place(name: str) -> tuple[int, str]:

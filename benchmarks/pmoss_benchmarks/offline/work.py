@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pmoss_agents
@@ -17,7 +19,7 @@ from pmoss_benchmarks.offline.plan import (
     Plan,
     config_of,
 )
-from pmoss_benchmarks.offline.tracks import Track, load_track
+from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
 from pmoss_benchmarks.offline.training import trained
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.interfaces import score_of
@@ -33,17 +35,25 @@ def best_name(agent: str) -> str:
 class OfflineWork:
     """Does the cells of a plan in one process."""
 
-    def __init__(self, plan: Plan, datasets: dict[tuple[str, str], Path], agents: Path) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        datasets: dict[tuple[str, str], Path],
+        agents: Path,
+        references: Mapping[str, Mapping[int, tuple[float, float]]] = MappingProxyType({}),
+    ) -> None:
         """Takes what every cell needs.
 
         Args:
             plan: how much of everything.
             datasets: by track and task.
             agents: folder that trained agents are kept in.
+            references: by task, throughputs of score 0 and 100 by the episode's seed.
         """
         self._plan = plan
         self._datasets = datasets
         self._agents = agents
+        self._given = references
         # Throughputs of score 0 and 100 by the environment, then by the episode's seed.
         self._references: dict[str, dict[int, tuple[float, float]]] = {}
 
@@ -109,7 +119,11 @@ class OfflineWork:
 
     def _known(self, cell: OfflineCell) -> dict[int, tuple[float, float]]:
         """Scores 0 and 100 of the world of a cell, as far as they are known, by seed."""
-        return self._references.setdefault(f"{cell.track}/{cell.task}", {})
+        key = f"{cell.track}/{cell.task}"
+        if key not in self._references:
+            own = has_references(cell.track, cell.task)
+            self._references[key] = dict(self._given.get(cell.task, {})) if own else {}
+        return self._references[key]
 
     def _env(self, cell: OfflineCell) -> dict[str, Any]:
         env = load_track(cell.track).evaluation_env(load_task(cell.task))
@@ -176,17 +190,18 @@ class OfflineWork:
         self, cell: OfflineCell, policies: dict[str, Any], seed: int, episodes: int | None = None
     ) -> list[dict[str, Any]]:
         plan = self._plan
+        common = plan.common and seed == EVALUATION_SEED
         found = evaluate(
             self._env(cell),
             policies,
-            [seed + cell.seed],
+            [seed if common else seed + cell.seed],
             episodes_per_seed=episodes or plan.episodes,
             search_budget=plan.search_budget,
             random_schedules=plan.random_schedules,
             references=self._known(cell),
             env_id=find_domain(load_task(cell.task).domain).env_id,
         )
-        return [asdict(row) for row in found.rows]
+        return [{**asdict(row), "seed": seed + cell.seed} for row in found.rows]
 
 
 def to_rows(result: dict[str, Any]) -> list[EpisodeResult]:

@@ -17,6 +17,7 @@ from pmoss_benchmarks.offline.opponents import OPPONENTS
 from pmoss_benchmarks.offline.plan import cells_of, is_current, usable_agents
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
+from pmoss_benchmarks.spatial.references import read_references
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines.catalog import PRESETS
@@ -251,7 +252,10 @@ COMMITTED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "of
 
 @pytest.mark.parametrize(("suite", "missing"), [("quick", 0), ("core", 0), ("machines", 190)])
 def test_the_committed_cells_of_opponents_count_as_finished(suite: str, missing: int) -> None:
-    plan = SUITES[suite]
+    # Of the settings that they were made with: newer ones have more episodes.
+    settings = json.loads((COMMITTED / suite / "summary.json").read_text())["settings"]
+    seeds = 5 if suite == "core" else SUITES[suite].seeds
+    plan = replace(SUITES[suite], long_search=0, common=False, seeds=seeds, **settings)
     cells = cells_of(plan, usable_agents(plan, [OPPONENTS])[0])
     known = finished(COMMITTED / suite, plan)
     assert sum(cell.name not in known for cell in cells) == missing
@@ -285,10 +289,43 @@ def test_suites_have_the_cells_that_they_promise() -> None:
     core: Plan = SUITES["core"]
     opponents = usable_agents(core, [OPPONENTS])[0]
     cells = cells_of(core, [*opponents, AGENT])
-    assert len(cells) == 3 * 5 * (len(opponents) + 1)
+    # All training seeds meet the same episodes: opponents play them once.
+    assert len(cells) == 3 * (len(opponents) + core.seeds)
     assert len({cell.name for cell in cells}) == len(cells)
     standard = cells_of(SUITES["standard"], [AGENT])
     # No other mix of operations is there for the R-tree.
     missing = {(c.track, c.task) for c in standard if "rtree" in c.task}
     assert ("unseen-workload", "skylake-x-8n-rtree-rtree-ranges-5m") not in missing
     assert ("unseen-distribution", "skylake-x-8n-rtree-rtree-ranges-5m") in missing
+
+
+COMMON: dict[str, Any] = {"common": True, "long_search": 240, "episodes": 2}
+
+
+def test_common_episodes_and_long_searches(data: Path, tmp_path: Path) -> None:
+    plan = replace(PLAN, **COMMON, random_schedules=100)
+    summary = run_offline(plan, tmp_path / "out", data, agents=[OPPONENTS, AGENT])
+    path = tmp_path / "out" / "same-task" / f"{TOY}.jsonl"
+    header, rows = read_results(path)
+    assert header["notes"] == {"common_seed": 101, "long_search": 240}
+    # Rules play once, both training seeds meet their episodes.
+    of = {(row.policy, row.seed) for row in rows}
+    assert {seed for policy, seed in of if policy == "lpt"} == {101}
+    assert {seed for policy, seed in of if policy == AGENT} == {101, 102}
+    assert len({row.env_seed for row in rows}) == 2
+    references = read_references(tmp_path / "out" / "references" / f"{TOY}.json")
+    best = {one.env_seed: (one.random, one.best) for one in references}
+    assert all((r.random_throughput, r.search_throughput) == best[r.env_seed] for r in rows)
+    assert replay(path).mismatches == ()
+    found = summary["tracks"]["same-task"]["paired"][TOY]
+    assert found["episodes"] == 2
+    assert found["policies"][AGENT]["seeds"] == 2
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert text.index("ahead of search") < text.index("| IQM |")
+    # The same call finds all of it there.
+    again = run_offline(plan, tmp_path / "out", data, agents=[OPPONENTS, AGENT])
+    assert again["tracks"] == summary["tracks"]
+    lines = path.read_text().splitlines()
+    lines[0] = lines[0].replace('"common_seed": 101', '"common_seed": 7')
+    path.write_text("\n".join(lines))
+    assert any("env_seed" in line for line in replay(path).mismatches)

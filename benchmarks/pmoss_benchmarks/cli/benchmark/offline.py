@@ -50,6 +50,10 @@ def offline(
         Path | None,
         typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
     ] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `pmoss benchmark references`; default: in the results."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; default: runs/offline/SUITE.")
     ] = None,
@@ -75,6 +79,7 @@ def offline(
             folder,
             data or default_root(),
             agents=agent,
+            references=references,
             executor=executor,
             processes=at_once(processes, executor),
             address=ray_address,

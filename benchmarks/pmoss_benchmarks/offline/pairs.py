@@ -1,0 +1,117 @@
+"""Policies against the best rule and against search, episode by episode.
+
+Where all training seeds met the same episodes, differences are paired: what makes an episode hard
+is hard for both. That tells one point apart where means of different episodes do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.evaluation import EpisodeResult, paired_difference
+from pmoss_benchmarks.report import markdown_row
+from pmoss_datasets.domain import Domain
+from pmoss_env.types import Float64Array
+
+#: The opponent that may ask the model.
+SEARCH = "local-search"
+#: An optimum is no rule.
+EXACT = "exact"
+
+
+def paired(rows: Mapping[str, Iterable[EpisodeResult]], domain: Domain) -> dict[str, Any]:
+    """By task: each policy's mean, and how far it is ahead of the best rule and of search.
+
+    Args:
+        rows: of each task.
+        domain: names the rules: its opponents that take no budget.
+    """
+    return {task: _of_task(list(of_task), domain) for task, of_task in rows.items()}
+
+
+def _of_task(rows: Sequence[EpisodeResult], domain: Domain) -> dict[str, Any]:
+    scored = [row for row in rows if row.score is not None]
+    policies = list(dict.fromkeys(row.policy for row in scored))
+    played = [{row.env_seed for row in scored if row.policy == policy} for policy in policies]
+    episodes = sorted(set.intersection(*played)) if played else []
+    if not episodes:
+        return {"episodes": 0, "rule": None, "policies": {}}
+    scores = {policy: _matrix(scored, policy, episodes, "score") for policy in policies}
+    rules = [
+        name
+        for name in domain.opponents()
+        if name in scores and name != EXACT and not domain.takes_budget(name)
+    ]
+    rule = max(rules, key=lambda name: float(scores[name].mean()), default=None)
+    found = {}
+    for policy, mine in scores.items():
+        ahead = {
+            f"over_{name}": asdict(paired_difference(mine - scores[other]))
+            for name, other in (("rule", rule), ("search", SEARCH))
+            if other in scores and other != policy
+        }
+        found[policy] = {
+            "seeds": mine.shape[0],
+            "score": asdict(paired_difference(mine)),
+            "throughput": float(_matrix(scored, policy, episodes, "throughput").mean()),
+            "above": int((mine > 100).sum()),
+            **ahead,
+        }
+    return {"episodes": len(episodes), "rule": rule, "policies": found}
+
+
+def _matrix(
+    rows: Sequence[EpisodeResult], policy: str, episodes: Sequence[int], field: str
+) -> Float64Array:
+    """(seeds, episodes) values of a policy; seeds that lack an episode are left out."""
+    of_seeds: dict[int, dict[int, float]] = {}
+    for row in rows:
+        if row.policy == policy:
+            of_seeds.setdefault(row.seed, {})[row.env_seed] = float(getattr(row, field))
+    whole = [of for _, of in sorted(of_seeds.items()) if all(e in of for e in episodes)]
+    return np.array([[of[episode] for episode in episodes] for of in whole])
+
+
+def paired_tables(found: Mapping[str, Any], unit: str) -> list[str]:
+    """Means over the common episodes of each task, which lead, with the paired differences."""
+    lines: list[str] = []
+    for task, told in found.items():
+        if not told["policies"]:
+            continue
+        columns = ["policy", "seeds", "score", unit, f"ahead of {told['rule']}", "ahead of search"]
+        columns.append("above 100")
+        lines += ["", f"### {task}: {told['episodes']} common episodes", ""]
+        lines += [markdown_row(columns), markdown_row(["---"] * len(columns))]
+        ordered = sorted(told["policies"].items(), key=lambda item: -item[1]["score"]["value"])
+        for policy, of in ordered:
+            runs = of["seeds"] * told["episodes"]
+            lines.append(
+                markdown_row(
+                    [
+                        policy,
+                        str(of["seeds"]),
+                        _shown(of["score"]),
+                        f"{of['throughput']:.1f}",
+                        _shown(of.get("over_rule"), "+"),
+                        _shown(of.get("over_search"), "+"),
+                        f"{of['above']} of {runs}" if of["above"] else "",
+                    ]
+                )
+            )
+    lines += [
+        "",
+        "Brackets: 95 % intervals of a bootstrap over common episodes and training seeds. Above "
+        "100: episodes in which a policy passed the searches that define 100.",
+    ]
+    return lines
+
+
+def _shown(told: Mapping[str, Any] | None, sign: str = "") -> str:
+    if told is None:
+        return ""
+    value = f"{told['value']:{sign}.1f}"
+    return value if told["low"] is None else f"{value} [{told['low']:.1f}, {told['high']:.1f}]"

@@ -27,7 +27,9 @@ class torch_threads:
 
 def weights_of(network: nn.Module, prefix: str) -> dict[str, Array]:
     """A network's parameters and buffers by name, copied."""
-    return {prefix + name: value.numpy().copy() for name, value in network.state_dict().items()}
+    return {
+        prefix + name: value.cpu().numpy().copy() for name, value in network.state_dict().items()
+    }
 
 
 def load_weights(network: nn.Module, arrays: Mapping[str, Array], prefix: str) -> None:
@@ -56,7 +58,7 @@ def load_weights(network: nn.Module, arrays: Mapping[str, Array], prefix: str) -
 def moments_of(optimiser: torch.optim.Optimizer, prefix: str) -> dict[str, Array]:
     """What an optimiser has gathered of each parameter, by the parameter's number, copied."""
     return {
-        f"{prefix}{i}/{key}": value.numpy().copy()
+        f"{prefix}{i}/{key}": value.cpu().numpy().copy()
         for i, moments in optimiser.state_dict()["state"].items()
         for key, value in moments.items()
     }

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
+from pmoss_agents.devices import check_device
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
@@ -55,6 +56,8 @@ class Config:
         demands: of a slice on the core, cache and node that it shares with others.
         save_every: updates between checkpoints.
         threads: of torch.
+        device: where the judge learns, one of devices.DEVICES; the policy, which draws slice after
+            slice, learns on the CPU.
         seed: of weights, batches and samples.
     """
 
@@ -71,9 +74,11 @@ class Config:
     demands: int = 24
     save_every: int = 200
     threads: int = 1
+    device: str = "cpu"
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_device(self.device)
         for name in ("updates", "judge_updates", "samples", "batch_size", "width", "heads"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
@@ -295,6 +300,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             features=self.config.features,
             demands=self.config.demands,
             threads=self.config.threads,
+            device=self.config.device,
             seed=self.config.seed,
         )
 
@@ -314,7 +320,8 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
         config = self.config
         topology = Topology(dataset.machine)
         self.judge.updates = min(self.updates, config.judge_updates)
-        with self.judge._course(dataset) as judging, torch_threads(config.threads):
+        with torch_threads(config.threads), ExitStack() as learning:
+            judging = learning.enter_context(self.judge._course(dataset))
             pairs = Pairs(dataset, topology)
             self.judge.use(dataset.machine)
             if self.network is None:
@@ -330,6 +337,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             def step(update: int) -> Callable[[], dict[str, float]]:
                 if update < config.judge_updates:
                     return judging.step(update)
+                learning.close()  # the judge goes back to the CPU
                 return self._step(update, pairs, topology, network, optimiser)
 
             yield Course(step, config.updates, config.save_every)

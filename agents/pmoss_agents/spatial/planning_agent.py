@@ -130,11 +130,26 @@ class PlanningAgent(SpatialAgent):
         """(slices,) the tile of each."""
         if not self.task:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        self._check(counters, tiles)
         # What ran where no worker is counts as if it had run on the first one.
         columns = np.maximum(self.topology.column[tiles], 0)
         with torch_threads(self.config.threads):
             chosen = self._planned(self._counters(counters), columns, most, measured)
         return self.topology.tiles[chosen]
+
+    def _check(self, counters: Array, tiles: Array) -> None:
+        """Refuses counters of another task, and places of another machine."""
+        topology, known = self.topology, len(self.task["counters"])
+        if counters.ndim != 2 or len(counters) != tiles.size or counters.shape[1] < known:
+            raise DescriptionError(
+                f"{self.name}: counters of shape {counters.shape} for {tiles.size} slices: it was "
+                f"fitted for {known} counters of each slice"
+            )
+        if tiles.size and not 0 <= tiles.min() <= tiles.max() < topology.column.size:
+            raise DescriptionError(
+                f"{self.name}: the incumbent's tiles lie in [{tiles.min()}, {tiles.max()}], but "
+                f"the machine has {topology.column.size}: the snapshot is of another machine"
+            )
 
     def _counters(self, counters: Array) -> Array:
         """The counters that it learned from: others are added at the end of their table."""

@@ -29,6 +29,7 @@ from typing import Any, cast
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
+from pmoss_agents.devices import check_device, find_device, learning_on
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
@@ -57,6 +58,7 @@ class Config:
         rounds: of asking the model and balancing.
         save_every: updates between checkpoints.
         threads: of torch.
+        device: where it learns, one of devices.DEVICES; it plans on the CPU.
         seed: of weights and batches.
     """
 
@@ -72,9 +74,11 @@ class Config:
     rounds: int = 6
     save_every: int = 200
     threads: int = 1
+    device: str = "cpu"
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_device(self.device)
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
@@ -146,7 +150,7 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
         """Updates of all members; metrics are ``loss`` and ``error`` of log throughput."""
         config = self.config
         task = self.task_of(dataset)
-        topology = Topology(dataset.machine)
+        topology, device = Topology(dataset.machine), find_device(config.device)
         with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
             pairs = Pairs(dataset, topology)
             if self.members is None:
@@ -158,11 +162,13 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
             if self._optimiser is None:
                 self._optimiser = self._new_optimiser()
             members, optimiser = self.members, self._optimiser
-            yield Course(
-                lambda update: self._step(update, pairs, topology, members, optimiser),
-                config.updates,
-                config.save_every,
-            )
+            there = topology.to(device)
+            with learning_on(device, members, optimiser):
+                yield Course(
+                    lambda update: self._step(update, pairs, there, members, optimiser),
+                    config.updates,
+                    config.save_every,
+                )
         self.reset()
 
     def _step(
@@ -182,7 +188,9 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
         loss, error = 0.0, 0.0
         for number, member in enumerate(_of(members)):
             rng = np.random.default_rng([config.seed, number, update])
-            of_member, off = loss_of(member, topology, pairs.batch(rng, config.batch_size))
+            batch = pairs.batch(rng, config.batch_size)
+            there = tuple(part.to(topology.cache.device) for part in batch)
+            of_member, off = loss_of(member, topology, there)
             of_member.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(member.parameters(), 1.0)
             loss += float(of_member.detach()) / config.members

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,14 @@ class Topology:
             torch.from_numpy(one[:, None] == one[None, :]).float() for one in places
         )
         self.sizes = torch.stack([self.caches.sum(1), self.nodes.sum(1)], 1).log()
+
+    def to(self, device: torch.device) -> Topology:
+        """The same with all tensors on a device."""
+        moved = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(moved, name, value.to(device))
+        return moved
 
 
 @dataclass(frozen=True)

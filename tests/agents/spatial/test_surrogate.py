@@ -14,7 +14,12 @@ from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
 from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402
+from pmoss_env.errors import (  # noqa: E402
+    CheckpointError,
+    DatasetError,
+    DescriptionError,
+    UnsupportedError,
+)
 from pmoss_env.machines import load_machine  # noqa: E402
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
 
@@ -212,3 +217,29 @@ def test_data_without_counters_after_the_move_are_refused(data):
 
     with pytest.raises(DatasetError, match="final_counters: elapsed_us is 0"):
         Pairs(Blind(), Topology(data.machine))
+
+
+def test_a_snapshot_of_another_machine_is_refused(agent):
+    env = SpatialSchedulingEnv(**TOY)
+    env.reset(seed=1)
+    agent.check_env(env)
+    context = env.context(np.random.default_rng(0))
+    few = dataclasses.replace(context.snapshot, slice_counters=np.ones((3, len(COUNTER_NAMES))))
+    agent.reset()
+    with pytest.raises(DescriptionError, match="for 16 slices"):
+        agent.plan(dataclasses.replace(context, snapshot=few), env.order)
+    complete, _ = SpatialSchedulingEnv(
+        machine="skylake-x-8n", slices=16, observation="complete"
+    ).reset(seed=1)
+    complete["incumbent_tiles"] = np.full(16, 90)
+    with pytest.raises(DescriptionError, match="another machine"):
+        agent.act(complete)
+
+
+def test_a_missing_gpu_is_told(data, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UnsupportedError, match="finds no GPU"):
+        Surrogate(**SMALL, device="cuda").fit(data)
+    settings = {**SMALL, "updates": 3}
+    plain, auto = Surrogate(**settings), Surrogate(**settings, device="auto")
+    assert plain.fit(data) == auto.fit(data)

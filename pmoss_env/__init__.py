@@ -7,5 +7,5 @@ from pmoss_env import _native
 from pmoss_env.errors import ForkedError
 from pmoss_env.registration import register_environments
 
-_native.raise_for_forks(ForkedError)
+_native.ForkedError = ForkedError
 register_environments()

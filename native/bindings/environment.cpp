@@ -390,21 +390,18 @@ Array<double> in_hindsight(const std::string& mode, double incumbent, double fin
   return result;
 }
 
-// What Python code sees of a ForkedError. Kept for ever, as modules are.
-PyObject* forked_error = PyExc_RuntimeError;
-
+// The package above puts a type of its own into ForkedError's place.
 void bind_forks(py::module_& module) {
+  module.attr("ForkedError") = py::reinterpret_borrow<py::object>(PyExc_RuntimeError);
+  static PyObject* const names = module.ptr();  // the module lives as long as the process
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       std::rethrow_exception(std::move(thrown));
     } catch (const environment::ForkedError& error) {
-      py::set_error(forked_error, error.what());
+      const py::object type = py::handle(names).attr("ForkedError");
+      py::set_error(type, error.what());
     }
   });
-  module.def(
-      "raise_for_forks", [](py::type error) { forked_error = error.release().ptr(); },
-      py::arg("error"),
-      "Takes the type of error for objects whose threads stayed in the parent of a fork.");
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 It goes on where the log ends and prints its counts.
 """
 
-import argparse
 import collections
 import json
 import os
@@ -16,6 +15,8 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from pmoss_env.cli.output import printable
 from pmoss_env.errors import PmossError
 from tests.faults.inputs import KINDS, Kind, make
+from tests.faults.logged import Row, command_line, go_on, scratch_folder
 from tests.faults.mutations import mutated
 from tests.faults.tampering import FRAGMENT
 
@@ -119,33 +121,22 @@ def _writes_outside(arguments: tuple[object, ...], scratch: Path) -> bool:
     return bool(writes and place and not place.startswith((str(scratch), "/dev/null")))
 
 
-def run(log: Path, mutations: int, seconds: float, show: bool = True) -> collections.Counter[str]:
+def run(log: Path, mutations: int, seconds: float) -> collections.Counter[str]:
     """Goes on with the campaign of a log; counts by outcome."""
-    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    numbers = {row["number"] for row in done}
-    until = time.monotonic() + seconds
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch, log.open("a") as file:
-        sound = Path(scratch) / "sound"
-        sound.mkdir()
-        make(sound)
-        for number in range(mutations):
-            if number in numbers or time.monotonic() > until:
-                continue
-            row = run_one(sound, number)
-            done.append(row)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            if show and row["outcome"] in FAULTS:
-                print(json.dumps(row), flush=True)
+
+    @contextmanager
+    def mutating() -> Iterator[Callable[[int], Row]]:
+        with scratch_folder() as scratch:
+            sound = scratch / "sound"
+            sound.mkdir()
+            make(sound)
+            yield lambda number: run_one(sound, number)
+
+    done = go_on(log, range(mutations), seconds, mutating, lambda row: row["outcome"] in FAULTS)
     return collections.Counter(str(row["outcome"]) for row in done)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--mutations", type=int, default=2000)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    given = parser.parse_args()
-    counts = run(given.log, given.mutations, given.seconds)
+    given = command_line("mutations", 2000)
+    counts = run(given.log, given.number, given.seconds)
     print(dict(counts), {name: counts[name] for name in FAULTS})

@@ -5,7 +5,6 @@
 It goes on where the log ends and prints its counts.
 """
 
-import argparse
 import collections
 import hashlib
 import json
@@ -13,15 +12,16 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pmoss_datasets import open_dataset
+from tests.faults.logged import Row, command_line, go_on, scratch_folder
 
 #: What must never happen, by name.
 FAULTS = ("lost results", "other bits", "orphans", "stray files", "traceback", "failed")
@@ -207,31 +207,20 @@ def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) ->
 
 def run(log: Path, kills: int, seconds: float) -> collections.Counter[str]:
     """Goes on with the kills of a log; counts by fault."""
-    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    numbers = {row["number"] for row in done}
-    until = time.monotonic() + seconds
-    log.parent.mkdir(parents=True, exist_ok=True)
-    whole: dict[str, str] = {}
-    with tempfile.TemporaryDirectory() as scratch, log.open("a") as file:
-        for number in range(kills):
-            if number in numbers or time.monotonic() > until:
-                continue
-            row = run_one(number, Path(scratch), whole)
-            done.append(row)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            if row["faults"]:
-                print(json.dumps(row), flush=True)
+
+    @contextmanager
+    def killing() -> Iterator[Callable[[int], Row]]:
+        with scratch_folder() as scratch:
+            whole: dict[str, str] = {}
+            yield lambda number: run_one(number, scratch, whole)
+
+    done = go_on(log, range(kills), seconds, killing, lambda row: bool(row["faults"]))
     counts = collections.Counter(fault for row in done for fault in row["faults"])
     counts["kills"] = len(done)
     return counts
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    given = parser.parse_args()
-    counts = run(given.log, given.kills, given.seconds)
+    given = command_line("kills", 200)
+    counts = run(given.log, given.number, given.seconds)
     print(dict(counts), {name: counts[name] for name in FAULTS})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
-from pmoss_env.baselines import Baseline, Context, asks, make_baseline
+from pmoss_env.baselines import Baseline, asks, make_baseline
+from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.types import Int8Array, Int32Array

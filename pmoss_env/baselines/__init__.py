@@ -32,7 +32,6 @@ from pmoss_env.baselines.load_aware import (
 )
 from pmoss_env.baselines.marginal import greedy_marginal
 from pmoss_env.baselines.measured_search import Answer, answer_after, measured_search
-from pmoss_env.baselines.measurements import Measurements
 from pmoss_env.baselines.papers import (
     grouped,
     in_runs,
@@ -46,6 +45,7 @@ from pmoss_env.baselines.papers import (
 )
 from pmoss_env.baselines.search import local_search
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult
+from pmoss_env.measurements import Measurements
 
 __all__ = [
     "BASELINES",

@@ -1,45 +1,14 @@
-"""What a baseline may look at."""
+"""What a baseline is, and what it may use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
-import numpy as np
+from pmoss_env.context import Context
+from pmoss_env.types import Schedule
 
-from pmoss_env.backends.base import Backend
-from pmoss_env.baselines.measurements import Measurements
-from pmoss_env.machines import Machine
-from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a baseline may look at.
-
-    Attributes:
-        machine: where the slices go.
-        slices: how many there are.
-        incumbent: the schedule that runs now; None where nothing runs yet.
-        snapshot: what the incumbent measures.
-        rng: the only source of chance.
-        backend: set to the episode's instance; its current schedule may be changed.
-        max_slices_per_core: the constraint of this name, None without.
-        order: (slices,) the slice placed at each step; None: the heaviest by slice_load() first.
-        measurements: schedules that may be run before the decision; None: not one.
-    """
-
-    machine: Machine
-    slices: int
-    incumbent: Schedule | None = None
-    snapshot: HardwareSnapshot | None = None
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    backend: Backend | None = None
-    max_slices_per_core: int | None = None
-    order: Int32Array | None = None
-    measurements: Measurements | None = None
-
+__all__ = ["COUNTERS", "MODEL", "NOTHING", "Baseline", "Context", "uses"]
 
 Baseline = Callable[[Context], Schedule]
 

@@ -9,10 +9,10 @@ from itertools import islice
 import numpy as np
 
 from pmoss_env.baselines.context import Context
-from pmoss_env.baselines.measurements import Measurements
 from pmoss_env.baselines.search import TRIALS, promising_changes
 from pmoss_env.baselines.walk import random_change
 from pmoss_env.errors import UnsupportedError
+from pmoss_env.measurements import Measurements
 from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
 
 #: Promising changes that are looked through for such as were not measured yet.

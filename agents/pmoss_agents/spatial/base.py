@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from pmoss_agents.agent import Agent
+from pmoss_agents.spatial.inputs import check_era
 from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
 from pmoss_env.envs.spatial.observation import meta_names
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.types import COUNTER_NAMES
 
 
@@ -51,12 +54,23 @@ class SpatialAgent(Agent):
             }
         )
 
+    @classmethod
+    def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
+        """See Agent.from_checkpoint; CheckpointError for inputs that no longer exist, too."""
+        config = header.get("config")
+        if isinstance(config, dict):
+            try:
+                check_era(config)
+            except CheckpointError as error:
+                raise CheckpointError(f"{path}: {error}") from error
+        return super().from_checkpoint(path, header, arrays)
+
     def padded(self) -> Policy:
         """See PaddedAgent."""
         return self if self.any_machine else PaddedAgent(self)
 
     def encoders(self) -> list[Any]:
-        """The state encoders of the networks that it acts by: they know the machine's domains."""
+        """The state encoders of the networks that it acts by: they know the machine's topology."""
         return []
 
 

@@ -159,7 +159,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
             "batch_size": config.batch_size,
             "learning_rate": config.learning_rate,
             "optim_factory": AdamFactory(clip_grad_norm=config.clip),
-            "encoder_factory": TileEncoderFactory(config.channels, config.width, config.derived),
+            "encoder_factory": TileEncoderFactory(config.channels, config.width, config.inputs),
             **{theirs: getattr(config, ours) for theirs, ours in self.SETTINGS.items()},
         }
         if isinstance(config, ValueConfig):

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
+from pmoss_agents.spatial.inputs import GROUPS
 from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 
@@ -30,17 +31,17 @@ class TileEncoderFactory(EncoderFactory):
     Attributes:
         channels: features per tile.
         width: size of the token.
-        derived: whether ratios of counters are among the features.
+        inputs: groups of inputs, see inputs.GROUPS.
     """
 
     channels: int = 16
     width: int = 64
-    derived: bool = True
+    inputs: tuple[str, ...] = GROUPS
 
     def create(self, observation_shape: Sequence[Sequence[int]]) -> TileEncoder:
         """The encoder for arrays of these shapes, in the order of the observation space."""
         return TileEncoder(
-            observation_shape, channels=self.channels, width=self.width, derived=self.derived
+            observation_shape, channels=self.channels, width=self.width, inputs=self.inputs
         )
 
     @staticmethod

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pmoss_agents.configs import checker
+from pmoss_agents.spatial.inputs import GROUPS, check_groups
 from pmoss_env.envs.spatial.env import REWARDS
 
 #: A gigabyte of them, four while it learns.
@@ -21,15 +22,17 @@ class Config:
         heads: attention heads.
         width: embedding size.
         channels: features per core tile in the state encoder.
+        joint: features in which a tile, its state and the wanted return meet.
         context: steps that a token may look back on, its own included; 256 is all of an episode
             with 256 slices. The meta token is always in sight.
         dropout: probability, on residual branches.
         meta_position: "first", or "last": just before the last step, as the paper shows it.
-        derived: per-tile channels computed from the counters, see derived_channels().
+        inputs: groups of inputs that the network sees, see inputs.GROUPS.
         reward: the return-to-go. "terminal": the wanted throughput, the same at each step.
             "slice": the paper's; what each placed slice is expected to serve is taken off.
             "improvement": what is still to be gained; needs observe(reward) after each step.
-        target_return: wanted throughput at use, in multiples of the best in the dataset.
+        target_return: wanted throughput at use, in multiples of what is foreseen for the instance.
+        expectile: what is foreseen is this expectile of the data's final throughputs.
         shuffle_cores: give cores of one node and last-level cache other places in every batch. A
             tie among them is then learned as a tie, not as the place that a rule preferred.
         doubt: q of the generalised cross-entropy (1 - p^q) / q, below 1; 0 is the plain one. An
@@ -54,12 +57,14 @@ class Config:
     heads: int = 8
     width: int = 128
     channels: int = 32
+    joint: int = 32
     context: int = 256
     dropout: float = 0.1
     meta_position: Literal["first", "last"] = "first"
-    derived: bool = True
+    inputs: tuple[str, ...] = GROUPS
     reward: Literal["improvement", "slice", "terminal"] = "terminal"
     target_return: float = 1.1
+    expectile: float = 0.95
     shuffle_cores: bool = False
     doubt: float = 0.0
     held_out: float = 0.0
@@ -78,7 +83,17 @@ class Config:
 
     def __post_init__(self) -> None:
         check = checker("decision-transformer", self)
-        counts = ("layers", "heads", "width", "channels", "context", "updates", "batch_size")
+        object.__setattr__(self, "inputs", check_groups(self.inputs))
+        counts = (
+            "layers",
+            "heads",
+            "width",
+            "channels",
+            "joint",
+            "context",
+            "updates",
+            "batch_size",
+        )
         for name in (*counts, "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("width", self.width % self.heads == 0, f"be a multiple of heads = {self.heads}")
@@ -87,6 +102,7 @@ class Config:
         for name in ("warmup", "weight_decay"):
             check(name, getattr(self, name) >= 0, "not be negative")
         check("dropout", 0 <= self.dropout < 1, "lie in [0, 1)")
+        check("expectile", 0 < self.expectile < 1, "lie in (0, 1)")
         check("doubt", 0 <= self.doubt < 1, "lie in [0, 1)")
         check("held_out", 0 <= self.held_out < 1, "lie in [0, 1)")
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")

@@ -9,6 +9,7 @@ from pmoss_agents.pytorch import Tensor, torch
 from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.decision_network import Model
 from pmoss_agents.spatial.episodes import best_episodes, input_samples
+from pmoss_agents.spatial.foresight import beginning, fit_expectile, foresee
 from pmoss_agents.spatial.observations import FullSequenceView
 from pmoss_datasets import Dataset
 from pmoss_env.machines import Machine
@@ -40,19 +41,38 @@ class Episodes:
         self._view = FullSequenceView(dataset, config.reward)
         self.meta_size = int(self._view[0]["meta"].numel())
 
-    def batch(self, update: int, best: float) -> dict[str, Tensor]:
-        """The training batch of an update, its returns in units of ``best`` Mq/s."""
-        batch = self.whole(self._rows(update), best)
+    def foresight(self) -> Array:
+        """What tells, of an episode's beginning, the best to be expected; see foresight.py."""
+        finals = self._dataset.column("final_throughput")[self._kept]
+        known = np.stack([self._facts(int(row)) for row in self._kept])
+        return fit_expectile(known, np.log(finals.clip(min=1e-9)), self._config.expectile)
+
+    def _facts(self, row: int) -> Array:
+        episode = self._view[row]
+        return beginning(episode["meta"].numpy(), episode["incumbent_view"].numpy())
+
+    def batch(self, update: int, foresight: Array | None = None) -> dict[str, Tensor]:
+        """The training batch of an update; see whole()."""
+        batch = self.whole(self._rows(update), foresight)
         if self._alike:
             rng = np.random.default_rng([self._config.seed, update, 1])
             for i in range(len(batch["actions"])):
                 self._shuffle(batch, i, rng)
         return batch
 
-    def whole(self, rows: list[int], best: float) -> dict[str, Tensor]:
-        """Whole episodes as they are, their returns in units of ``best`` Mq/s."""
+    def whole(self, rows: list[int], foresight: Array | None = None) -> dict[str, Tensor]:
+        """Whole episodes as they are.
+
+        Args:
+            rows: numbers of the episodes.
+            foresight: of foresight(): returns are in units of what was foreseen; None: Mq/s.
+        """
         batch = self._view.batch(rows)
-        batch["returns"] /= best
+        if foresight is None:
+            return batch
+        for i, returns in enumerate(batch["returns"]):
+            known = beginning(batch["meta"][i].numpy(), batch["incumbent_view"][i].numpy())
+            returns /= float(foresee(known, foresight))
         return batch
 
     def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
@@ -76,18 +96,13 @@ class Episodes:
             rows.append(int(order[place]))
         return rows
 
-    def set_up(self, model: Model, best: float) -> None:
+    def set_up(self, model: Model, foresight: Array) -> None:
         """Tells the model the machine, and statistics of its inputs from some episodes."""
         samples = input_samples(self._dataset, self._view, self._kept)
-        for key, part in {
-            "machine_view": model.states.machine,
-            "incumbent_view": model.states.incumbent,
-            "slice_view": model.states.slice,
-            "meta": model.meta_standard,
-        }.items():
-            part.set(samples[key])
-        model.states.set_domains(self._dataset.machine.domain_of_tile)
-        returns = torch.from_numpy(samples["returns"]).double() / best
+        model.states.set_up(samples, self._dataset.machine)
+        model.meta_standard.set(samples["meta"])
+        sampled = [self.whole([int(row)], foresight)["returns"] for row in self._kept]
+        returns = torch.cat(sampled).double()
         model.returns_mean.copy_(returns.mean())
         # Where all episodes end alike there is no scale to standardise to.
         model.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.decision_config import Config
-from pmoss_agents.spatial.state_encoder import DERIVED, Standardise, StateEncoder
+from pmoss_agents.spatial.inputs import Standardise
+from pmoss_agents.spatial.state_encoder import StateEncoder
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
 FORBIDDEN = -1e9
@@ -87,22 +88,28 @@ class Model(nn.Module):
             counters,
             channels=config.channels,
             width=config.width,
-            derived=config.derived,
+            inputs=config.inputs,
         )
         self.meta_standard = Standardise(meta)
         self.meta = nn.Linear(meta, config.width)
         # Statistics of the returns-to-go: without them good and bad episodes look nearly alike.
         self.register_buffer("returns_mean", torch.zeros(()))
         self.register_buffer("returns_std", torch.ones(()))
-        self.returns = nn.Linear(1, config.width)
+        self.returns = nn.Sequential(
+            nn.Linear(1, config.width), nn.GELU(), nn.Linear(config.width, config.width)
+        )
         self.actions = nn.Embedding(tiles, config.width)
         # The paper's slice embedding: one vector per place in the order, for all of its tokens.
         self.places = nn.Embedding(slices, config.width)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.pointer = nn.Linear(config.width, config.channels + DERIVED * config.derived)
+        self.tile = nn.Linear(config.channels, config.joint)
+        self.pointer = nn.Linear(2 * config.width, config.joint)
+        self.score = nn.Linear(config.joint, 1)
         self.plain = nn.Linear(config.width, tiles)
-        self.apply(_initialise)
+        for name, part in self.named_children():
+            if name not in ("states", "returns"):
+                part.apply(_initialise)
 
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Scores of all tiles at all steps of whole episodes.
@@ -117,10 +124,8 @@ class Model(nn.Module):
         features, tokens = self.states(batch)
         size, steps, width = tokens.shape
         place = self.places.weight[None, :steps, None]
-        triples = torch.stack(
-            [self.wanted(batch["returns"]), tokens, self.actions(batch["actions"])],
-            dim=2,
-        )
+        wanted = self.wanted(batch["returns"])
+        triples = torch.stack([wanted, tokens, self.actions(batch["actions"])], dim=2)
         sequence = (triples + place).reshape(size, 3 * steps, width)
         at = self.meta_at
         meta = self.meta(self.meta_standard(batch["meta"])).unsqueeze(1)
@@ -129,7 +134,7 @@ class Model(nn.Module):
             x = block(x, mask=None if self.whole else self.sight)
         where = torch.arange(steps, device=x.device) * 3 + 1
         where = where + (where >= at)
-        return self.scores(self.norm(x[:, where]), features, batch["position_mask"])
+        return self.scores(self.norm(x[:, where]), wanted, features, batch["position_mask"])
 
     def _sight(self, context: int) -> Tensor:
         """(3 T + 1, 3 T + 1) bool: which tokens each token may attend to."""
@@ -145,9 +150,20 @@ class Model(nn.Module):
         token: Tensor = self.returns(standard.unsqueeze(-1))
         return token
 
-    def scores(self, hidden: Tensor, features: Tensor, position_mask: Tensor) -> Tensor:
-        """(B, n, tiles) scores from (B, n, width) and (B, n, tiles, features)."""
-        pointed = (features @ self.pointer(hidden).unsqueeze(-1)).squeeze(-1)
+    def scores(
+        self, hidden: Tensor, wanted: Tensor, features: Tensor, position_mask: Tensor
+    ) -> Tensor:
+        """(B, n, tiles) scores of the tiles.
+
+        Args:
+            hidden: (B, n, width) of the states' tokens.
+            wanted: (B, n, width), see wanted(). Told once more, it is not lost among the states,
+                which tell too how the episode goes.
+            features: (B, n, tiles, channels).
+            position_mask: (B, n, tiles).
+        """
+        asked = self.pointer(torch.cat([hidden, wanted], -1)).unsqueeze(-2)
+        pointed = self.score(F.gelu(self.tile(features) + asked)).squeeze(-1)
         scores: Tensor = pointed + self.plain(hidden)
         return scores.masked_fill(position_mask == 0, FORBIDDEN)
 
@@ -202,7 +218,7 @@ class Step(nn.Module):
             incumbent_view: (tiles, H) float32.
             slice_view: (H,) float32.
             meta: (M,) float32.
-            return_to_go: () float32, in units of the best throughput in the training data.
+            return_to_go: () float32, in units of what was foreseen for the instance.
             action: () int64, the tile chosen at the step before; ignored at the first.
             step: () int64, from 0.
             cache: of ``cache_shape``; changed in place.
@@ -219,7 +235,8 @@ class Step(nn.Module):
         here = model.places(step)
         before = model.actions(action) + model.places((step - 1).clamp(min=0))
         first = model.meta(model.meta_standard(meta))
-        wanted, now = model.wanted(return_to_go) + here, token[0, 0] + here
+        asked = model.wanted(return_to_go)
+        wanted, now = asked + here, token[0, 0] + here
         number = 3 * step
         if model.meta_at == 0:
             # Three tokens a step: meta takes the place of the action that the first step lacks.
@@ -235,7 +252,8 @@ class Step(nn.Module):
         for layer, block in enumerate(model.blocks):
             x = block(x, mask, cache[layer], places, end)
         hidden = model.norm(x[:, -1:])
-        scores: Tensor = model.scores(hidden, features, state["position_mask"])
+        told = asked[None, None]
+        scores: Tensor = model.scores(hidden, told, features, state["position_mask"])
         return scores[0, 0]
 
     def _places(self, number: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.decision_episodes import Episodes
 from pmoss_agents.spatial.decision_network import Decoder, Model
 from pmoss_agents.spatial.episodes import check_learnable
+from pmoss_agents.spatial.foresight import beginning, foresee
 from pmoss_agents.spatial.observations import in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
 from pmoss_agents.trainer import Course, cosine
@@ -87,11 +88,11 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
             source = Episodes(dataset, config)
             if self.model is None:
-                best = float(dataset.column("final_throughput").max())
-                self.task = {**task, "meta": source.meta_size, "best_throughput": best}
+                foresight = source.foresight()
+                self.task = {**task, "meta": source.meta_size, "foresight": foresight.tolist()}
                 torch.manual_seed(config.seed)
                 self.model = self._new_model()
-                source.set_up(self.model, best)
+                source.set_up(self.model, foresight)
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser
@@ -114,7 +115,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         """One gradient step: the imitation loss over all steps of some whole episodes."""
         config = self.config
         torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
-        batch = source.batch(update, self.task["best_throughput"])
+        batch = source.batch(update, self._foresight())
         for group in optimiser.param_groups:
             group["lr"] = config.learning_rate * _rate(update, config)
         scores = model(batch)
@@ -147,7 +148,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self.model.eval()
         with torch.no_grad():
             for row in source.held:
-                batch = source.whole([int(row)], self.task["best_throughput"])
+                batch = source.whole([int(row)], self._foresight())
                 scores = self.model(batch)
                 losses.append(float(imitation_loss(scores, batch["actions"], self.config.doubt)))
         self.model.train()
@@ -180,14 +181,18 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             self._decoder.start()
         self._last_action = 0
         self._earned = 0.0
-        self._target = 0.0
+        self._target, self._foreseen = 0.0, 1.0
 
     def use(self, decoder: Decoder) -> None:
         """Acts by a decoder that was made elsewhere, such as an exported one."""
         self._decoder = decoder
 
     def set_target(self, throughput: float | None) -> None:
-        """Sets the wanted throughput in Mq/s; None: target_return times the dataset's best."""
+        """Sets the wanted throughput.
+
+        Args:
+            throughput: Mq/s; None: target_return times what is foreseen for the instance.
+        """
         self._wanted = throughput
 
     def observe(self, reward: float) -> None:
@@ -224,8 +229,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
                 ),
                 "slice_view": torch.from_numpy(observation["slice_view"]),
             }
-            scale = self.task["best_throughput"]
-            wanted = (self._target - self._earned) / scale
+            wanted = (self._target - self._earned) / self._foreseen
             scores = decoder.scores(state, wanted, self._last_action)
             if self.config.decoding == "greedy":
                 action = int(scores.argmax())
@@ -241,6 +245,14 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             self._earned += self._target * share
         self._last_action = action
         return action
+
+    def _foresight(self) -> Array:
+        weights = np.asarray(self.task["foresight"], dtype=np.float64)
+        if weights.shape != (1 + self.task["meta"] + len(self.task["counters"]),):
+            raise CheckpointError(f"task: foresight: has shape {weights.shape}")
+        if not np.isfinite(weights).all():
+            raise CheckpointError("task: foresight: is not finite")
+        return weights
 
     def _start(self, observation: Observation) -> None:
         """Reads what stays the same for a whole episode."""
@@ -258,9 +270,11 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             "meta": torch.from_numpy(observation["meta"]),
         }
         self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
+        known = beginning(observation["meta"], observation["incumbent_view"])
+        self._foreseen = float(foresee(known, self._foresight()))
         wanted = self._wanted
         if wanted is None:
-            wanted = self.config.target_return * self.task["best_throughput"]
+            wanted = self.config.target_return * self._foreseen
         # The incumbent's throughput is what its slices serve together.
         self._target = wanted - (self._queries if self.config.reward == "improvement" else 0.0)
 
@@ -285,9 +299,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             self.model = self._new_model()
-        best = self.task["best_throughput"]
-        if not (isinstance(best, float) and math.isfinite(best) and best > 0):
-            raise CheckpointError(f"task: best_throughput = {best!r}: must be above 0")
+        self._foresight()  # refuses what was altered
         load_weights(self.model, arrays, "model/")
         self.model.eval()
         self.updates = int(values["updates"])

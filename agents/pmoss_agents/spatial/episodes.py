@@ -83,10 +83,9 @@ def input_samples(
         episodes: numbers of those to sample from; SAMPLE of them, evenly spaced, are taken.
 
     Returns:
-        (n, features) of ``machine_view``, ``incumbent_view``, ``slice_view`` and ``meta``, worker
-        tiles only (the others are always 0), and (n,) ``returns``.
+        (n, tiles, H) of ``machine_view`` and ``incumbent_view``, (n, features) of ``slice_view``
+        and ``meta``, and (n,) ``returns``.
     """
-    workers = np.flatnonzero(dataset.machine.worker_tiles)
     keys = ("machine_view", "incumbent_view", "slice_view", "meta", "returns")
     samples: dict[str, list[npt.NDArray[np.float32]]] = {key: [] for key in keys}
     picks = np.linspace(0, episodes.size - 1, min(SAMPLE, episodes.size)).astype(int)
@@ -95,8 +94,6 @@ def input_samples(
         for key in keys:
             values = episode[key].numpy()
             if values.ndim == 3:
-                values = values[::STRIDE, workers]
-            samples[key].append(
-                values if key == "returns" else values.reshape(-1, values.shape[-1])
-            )
+                values = values[::STRIDE]
+            samples[key].append(values[None] if key == "meta" else values)
     return {key: np.concatenate(parts) for key, parts in samples.items()}

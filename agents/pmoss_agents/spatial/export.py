@@ -23,6 +23,7 @@ from typing import Any
 from pmoss_agents.pytorch import torch
 from pmoss_agents.spatial.decision_network import STATE, Decoder, Step
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from pmoss_agents.spatial.inputs import check_era
 from pmoss_env import __version__
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.files import check_regular, parse_json, write_atomically
@@ -130,12 +131,15 @@ def load_policy(path: str | Path, *, trust: bool = False) -> DecisionTransformer
         reason = (str(error).strip() or "damaged").splitlines()[0]
         raise CheckpointError(f"{path}: cannot be read as TorchScript: {reason}") from error
     try:
+        check_era(dict(header["config"]))
         agent = DecisionTransformer(**header["config"])
         agent.task, agent.dataset = dict(header["task"]), dict(header["dataset"])
         shape = header["cache_shape"]
         if len(shape) > 8 or math.prod(shape) > _MOST_CACHE:
             raise ValueError(f"cache_shape = {shape}: is too large")
         agent.use(Decoder(step, tuple(shape)))
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
     except (DescriptionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path}: does not fit {DecisionTransformer.name}: {error}"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
+from pmoss_agents.spatial.inputs import places_of
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import CheckpointError
 
@@ -34,7 +35,7 @@ class OnTiles(Protocol):
         """Compares facts with the task that it was fitted for."""
 
     def encoders(self) -> list[Any]:
-        """The state encoders that know the machine's domains."""
+        """The state encoders that know the machine's topology."""
 
 
 class PaddedAgent:
@@ -95,10 +96,10 @@ class PaddedAgent:
             if name in self._column
         ]
         self._pairs = [here for here, _ in known], [there for _, there in known]
-        domains = np.full(self._grid, -1)
-        here = machine.domain_of_tile.reshape(machine.rows, machine.cols)
-        domains[: machine.rows, : machine.cols] = here
-        self._domains = domains.ravel().tolist()
+        here = places_of(machine)
+        places = np.full((len(here), *self._grid), -1)
+        places[:, : machine.rows, : machine.cols] = here.reshape(-1, machine.rows, machine.cols)
+        self._places = places.reshape(len(here), -1)
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -126,12 +127,12 @@ class PaddedAgent:
         meta[there] = padded["meta"][here]
         padded["meta"] = meta
         encoders = self.agent.encoders()
-        own = [encoder.domains.tolist() for encoder in encoders]
+        own = [encoder.inputs.places.tolist() for encoder in encoders]
         try:
             for encoder in encoders:
-                encoder.set_domains(self._domains)
+                encoder.set_places(self._places)
             row, col = divmod(self.agent.act(padded), self._grid[1])
         finally:
-            for encoder, domains in zip(encoders, own, strict=True):
-                encoder.set_domains(domains)
+            for encoder, places in zip(encoders, own, strict=True):
+                encoder.set_places(places)
         return int(row * cols + col)

@@ -231,9 +231,8 @@ def _look_around(
     """The task of an environment, and what random episodes in it show.
 
     Returns:
-        The task, as task_of() tells a dataset's, with the shapes of the observation; and samples
-        (n, features) of ``machine_view``, ``incumbent_view``, ``slice_view`` and ``meta``, worker
-        tiles only, and (SAMPLE,) ``returns`` in Mq/s.
+        The task, as task_of() tells a dataset's, with the shapes of the observation; samples as of
+        input_samples(), with (SAMPLE,) ``returns`` in Mq/s; and the machine.
 
     Raises:
         UnsupportedError: another backend than "analytic".
@@ -242,7 +241,6 @@ def _look_around(
     try:
         first = envs.sub_environments()[0]
         space: Any = envs.single_observation_space
-        workers = np.flatnonzero(first.machine.worker_tiles)
         task = {
             "grid": [first.machine.rows, first.machine.cols],
             "slices": first.slices,
@@ -266,8 +264,8 @@ def _look_around(
                 for key, parts in samples.items():
                     values = seen[key]
                     if values.ndim == 4:
-                        values = values.reshape(SAMPLE, -1, values.shape[-1])[:, workers]
-                    parts.append(values.reshape(-1, values.shape[-1]))
+                        values = values.reshape(SAMPLE, -1, values.shape[-1])
+                    parts.append(values.copy())
             chances = rng.random(infos["action_mask"].shape)
             actions = np.where(infos["action_mask"] > 0, chances, -1.0).argmax(axis=1)
             seen, rewards, _, _, infos = envs.step(actions)

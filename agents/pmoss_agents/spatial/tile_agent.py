@@ -13,6 +13,7 @@ from pmoss_agents.agent import Array, Observation
 from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent
+from pmoss_agents.spatial.inputs import GROUPS, check_groups
 from pmoss_agents.spatial.observations import KEYS, in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
 from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
@@ -29,7 +30,7 @@ class TileConfig:
     Attributes:
         channels: features per core tile in the state encoder.
         width: size of the token.
-        derived: per-tile channels computed from the counters, see derived_channels().
+        inputs: groups of inputs that the networks see, see inputs.GROUPS.
         reward: what the return is.
         batch_size: steps per gradient step.
         learning_rate: of Adam.
@@ -40,7 +41,7 @@ class TileConfig:
 
     channels: int = 16
     width: int = 64
-    derived: bool = True
+    inputs: tuple[str, ...] = GROUPS
     reward: Reward = "terminal"
     batch_size: int = 64
     learning_rate: float = 1e-3
@@ -52,6 +53,7 @@ class TileConfig:
 
     def __post_init__(self) -> None:
         check = checker(self.agent, self)
+        object.__setattr__(self, "inputs", check_groups(self.inputs))
         check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
         for field in fields(self):
             if field.type == "int" and field.name != "seed":
@@ -61,7 +63,7 @@ class TileConfig:
 
     def encoder(self, shapes: Sequence[Sequence[int]]) -> TileEncoder:
         """A new encoder of this size, for arrays of these shapes in the order of KEYS."""
-        return TileEncoder(shapes, channels=self.channels, width=self.width, derived=self.derived)
+        return TileEncoder(shapes, channels=self.channels, width=self.width, inputs=self.inputs)
 
     def scores(self, shapes: Sequence[Sequence[int]], *, level: bool) -> TileScores:
         """A new network of this size that scores tiles; see TileScores."""
@@ -129,14 +131,11 @@ def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine:
 
     Args:
         networks: those of targets too.
-        samples: (n, features) of ``machine_view``, ``incumbent_view``, ``slice_view``, ``meta``.
+        samples: of input_samples().
         machine: whose tiles they see.
     """
     for network in networks:
         for encoder in network.modules():
             if isinstance(encoder, TileEncoder):
-                encoder.states.machine.set(samples["machine_view"])
-                encoder.states.incumbent.set(samples["incumbent_view"])
-                encoder.states.slice.set(samples["slice_view"])
+                encoder.states.set_up(samples, machine)
                 encoder.meta_standard.set(samples["meta"])
-                encoder.states.set_domains(machine.domain_of_tile)

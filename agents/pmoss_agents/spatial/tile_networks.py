@@ -5,12 +5,13 @@ Plain PyTorch: what was trained through d3rlpy is used without it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pmoss_agents.pytorch import F, Tensor, nn
+from pmoss_agents.spatial.inputs import Standardise
 from pmoss_agents.spatial.observations import KEYS
-from pmoss_agents.spatial.state_encoder import DERIVED, Standardise, StateEncoder
+from pmoss_agents.spatial.state_encoder import StateEncoder
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN where a target is multiplied
 #: by 0, as at the end of an episode.
@@ -35,7 +36,7 @@ class TileEncoder(nn.Module):
     """The Decision Transformer's state encoder for single observations, with meta and slice."""
 
     def __init__(
-        self, shapes: Sequence[Sequence[int]], *, channels: int, width: int, derived: bool
+        self, shapes: Sequence[Sequence[int]], *, channels: int, width: int, inputs: Iterable[str]
     ) -> None:
         """Makes an encoder.
 
@@ -43,16 +44,16 @@ class TileEncoder(nn.Module):
             shapes: of the observation's arrays, in the order of KEYS.
             channels: features per tile.
             width: size of the token.
-            derived: whether ratios of counters are among the features, see derived_channels().
+            inputs: groups of inputs, see inputs.GROUPS.
         """
         super().__init__()
         by_key = dict(zip(KEYS, shapes, strict=True))
         rows, cols, counters = by_key["machine_view"]
         self.states = StateEncoder(
-            (rows, cols), counters, channels=channels, width=width, derived=derived
+            (rows, cols), counters, channels=channels, width=width, inputs=inputs
         )
         self.tiles = rows * cols
-        self.features = channels + DERIVED * derived
+        self.features = channels
         self.width = width
         self.meta_standard = Standardise(by_key["meta"][0])
         self.meta = nn.Linear(by_key["meta"][0], width)

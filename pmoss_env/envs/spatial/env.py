@@ -12,7 +12,8 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.backends import Backend
-from pmoss_env.baselines import Context, slice_load
+from pmoss_env.baselines import slice_load
+from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
 from pmoss_env.envs.spatial.copies import Began, copied_state, repeat

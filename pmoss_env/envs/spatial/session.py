@@ -19,7 +19,7 @@ from pmoss_env.backends import (
     make_backend,
 )
 from pmoss_env.backends.reporting import LoggedProgress
-from pmoss_env.baselines import Context, Measurements
+from pmoss_env.context import Context
 from pmoss_env.envs.spatial.arguments import Arguments, check_name
 from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
@@ -27,6 +27,7 @@ from pmoss_env.envs.spatial.rules import make_rules, slices_per_core
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.interference import draw_co_tenants, possible_draws
 from pmoss_env.machines import load_machine
+from pmoss_env.measurements import Measurements
 from pmoss_env.noise import Noise
 from pmoss_env.types import (
     Float32Array,

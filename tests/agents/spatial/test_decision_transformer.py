@@ -79,7 +79,7 @@ def weights(agent):
 def test_every_parameter_gets_a_gradient(dataset, meta_position):
     agent = DecisionTransformer(**{**SMALL, "meta_position": meta_position, "updates": 1})
     agent.fit(dataset)
-    batch = Episodes(dataset, agent.config).batch(0, 1.0)
+    batch = Episodes(dataset, agent.config).batch(0)
     agent.model.zero_grad()
     scores = agent.model(batch)
     torch.nn.functional.cross_entropy(scores.flatten(0, 1), batch["actions"].flatten()).backward()
@@ -95,7 +95,7 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
     choice = {"meta_position": meta_position, "reward": reward, "context": context}
     agent = DecisionTransformer(**{**SMALL, **choice, "updates": 2})
     agent.fit(dataset)
-    batch = Episodes(dataset, agent.config).batch(0, agent.task["best_throughput"])
+    batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     with torch.inference_mode():
         whole = agent.model(batch)[0]
         decoder = Decoder.of(agent.model)
@@ -114,7 +114,7 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
 
 
 def test_no_step_sees_what_comes_later(fitted, dataset):
-    batch = Episodes(dataset, fitted.config).batch(0, 1.0)
+    batch = Episodes(dataset, fitted.config).batch(0)
     with torch.inference_mode():
         before = fitted.model(batch)
         batch["actions"][:, 5:] = 1
@@ -128,7 +128,7 @@ def test_no_step_sees_what_comes_later(fitted, dataset):
 def test_a_short_context_sees_no_further_back(dataset):
     agent = DecisionTransformer(**{**SMALL, "layers": 1, "context": 2, "updates": 1})
     agent.fit(dataset)
-    batch = Episodes(dataset, agent.config).batch(0, 1.0)
+    batch = Episodes(dataset, agent.config).batch(0)
     with torch.inference_mode():
         before = agent.model(batch)
         batch["actions"][:, 3] = 1 + batch["actions"][:, 3] % 3
@@ -155,7 +155,7 @@ def test_forbidden_tiles_are_never_chosen(dataset, decoding):
             action = agent.act(observation, mask)
             assert mask[action]
             observation, _, done, _, info = env.step(action)
-    batch = Episodes(dataset, agent.config).batch(0, 1.0)
+    batch = Episodes(dataset, agent.config).batch(0)
     scores = agent.model(batch)
     assert (scores[batch["position_mask"] == 0] == FORBIDDEN).all()
 
@@ -296,9 +296,9 @@ def test_other_weights_are_refused(fitted, tmp_path, monkeypatch):
         (("task", "grid"), [-1, 4]),
         (("task", "slices"), -1),
         (("task", "slices"), float("nan")),
-        (("task", "best_throughput"), None),
-        (("task", "best_throughput"), float("nan")),
-        (("task", "best_throughput"), -1.0),
+        (("task", "foresight"), None),
+        (("task", "foresight"), [float("nan")] * 3),
+        (("task", "foresight"), -1.0),
         (("task", "order"), ...),
         (("task", "counters"), ...),
         (("values", "sampling", "state", "state"), -1),
@@ -490,7 +490,9 @@ def follows_the_return(agent, weight=1.0):
             if "norm" not in name:
                 parameter.zero_()
         model, width = agent.model, agent.config.width
-        model.returns.weight[0, 0] = weight
+        # gelu(x) - gelu(-x) = x
+        model.returns[0].weight[:2, 0] = torch.tensor([1.0, -1.0])
+        model.returns[2].weight[0, :2] = weight * torch.tensor([1.0, -1.0])
         for block in model.blocks:
             block.qkv.weight[2 * width :] = torch.eye(width)
             block.out.weight[:] = torch.eye(width)
@@ -507,7 +509,8 @@ def test_the_wanted_return_changes_the_actions(fitted, tmp_path, weight):
     fitted.save(tmp_path / "agent.safetensors")
     agent = pmoss_agents.load(tmp_path / "agent.safetensors")
     follows_the_return(agent, weight)
-    best = agent.task["best_throughput"]
+    play(agent)
+    best = agent._foreseen
     env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **TOY)
     _, info = env.reset(seed=0)
     allowed = np.flatnonzero(info["action_mask"])
@@ -526,7 +529,7 @@ def test_without_a_wish_a_share_of_the_best_is_wanted(fitted):
     for wish in (3.0, None):
         fitted.set_target(wish)
         play(fitted)
-        share = fitted.config.target_return * fitted.task["best_throughput"]
+        share = fitted.config.target_return * fitted._foreseen
         assert fitted._target == pytest.approx(share if wish is None else wish)
 
 
@@ -547,7 +550,8 @@ def test_without_a_wish_a_share_of_the_best_is_wanted(fitted):
         ({"weight_decay": float("inf")}, "weight_decay = inf"),
         ({"keep_best": [1]}, r"keep_best = \[1\]"),
         ({"layers": True}, "layers = True"),
-        ({"derived": "no"}, "derived = 'no': must be true or false"),
+        ({"shuffle_cores": "no"}, "shuffle_cores = 'no': must be true or false"),
+        ({"inputs": ["best-fit"]}, r"inputs = \['best-fit'\]: must be a list of some of slice"),
         ({"reward": ["terminal"]}, r"reward = \['terminal'\]"),
         ({"seed": -1}, "seed = -1"),
         ({"seed": 2**32}, r"seed = 4294967296: must lie in \[0, 2\^32\)"),
@@ -611,8 +615,8 @@ def test_shuffled_cores_are_the_same_episode_elsewhere(dataset):
     source, plain = Episodes(dataset, config), Episodes(dataset, Config(**SMALL))
     moved = 0
     for update in range(4):
-        new, old = source.batch(update, 1.0), plain.batch(update, 1.0)
-        again = source.batch(update, 1.0)
+        new, old = source.batch(update), plain.batch(update)
+        again = source.batch(update)
         assert all(torch.equal(new[key], again[key]) for key in new)
         moved += int((new["actions"] != old["actions"]).sum())
         for i, t in np.ndindex(*new["actions"].shape):

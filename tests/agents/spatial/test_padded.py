@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pmoss_agents.spatial.inputs import places_of
 from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_benchmarks.evaluation import evaluate
 from pmoss_datasets import Recipe, collect
@@ -69,23 +70,24 @@ def test_a_smaller_machine_is_placed_legally(agent, machine):
     assert [row.illegal_actions for row in found.rows] == [0, 0]
 
 
-def test_its_networks_know_the_domains_of_the_machine_they_place_on(agent, monkeypatch):
+def test_its_networks_know_the_topology_of_the_machine_they_place_on(agent, monkeypatch):
     known = []
     act = agent.act
 
     def watched(observation):
-        known.append(agent.encoders()[0].domains.tolist())
+        known.append(agent.encoders()[0].inputs.places.tolist())
         return act(observation)
 
     monkeypatch.setattr(agent, "act", watched)
     small, large = load_machine(SMALL), load_machine(LARGE)
     evaluate({"machine": SMALL, **SLICES}, {"padded": PaddedAgent(agent)}, [101], 1, 20, 5)
-    padded = np.full((large.rows, large.cols), -1)
-    padded[: small.rows, : small.cols] = small.domain_of_tile.reshape(small.rows, small.cols)
+    padded = np.full((2, large.rows, large.cols), -1)
+    there = places_of(small).reshape(2, small.rows, small.cols)
+    padded[:, : small.rows, : small.cols] = there
     assert known
-    assert all(domains == padded.ravel().tolist() for domains in known)
+    assert all(places == padded.reshape(2, -1).tolist() for places in known)
     # Afterwards they are those of its own machine again.
-    assert agent.encoders()[0].domains.tolist() == large.domain_of_tile.tolist()
+    assert agent.encoders()[0].inputs.places.tolist() == places_of(large).tolist()
 
 
 def test_tiles_lie_in_the_corner_and_meta_goes_by_name():

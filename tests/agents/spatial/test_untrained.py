@@ -1,0 +1,93 @@
+"""No input tells the answer: what was not trained plays like chance."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pmoss_agents.agent import OfflineAgent, OnlineAgent  # noqa: E402
+from pmoss_agents.configs import has_config, read_config  # noqa: E402
+from pmoss_agents.registry import OWN, agent_class  # noqa: E402
+from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
+from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
+from pmoss_datasets.suite import TOY, load_task  # noqa: E402
+from pmoss_env.errors import MissingExtraError  # noqa: E402
+
+#: Agents that plan in a model which knows that work adds up: they may do what LPT does.
+PLANNERS = {"surrogate", "reconstruct"}
+SPATIAL = sorted(name for name, one in OWN.items() if one.domain == "spatial")
+EPISODES, SEARCH, DRAWS = 10, 300, 40
+#: A planner's chance is large on the toy machine's few cores: it plays the same task on 96.
+CORE = "skylake-x-8n-btree-ycsb-a-busy-core"
+#: What drawn weights may change, in points: they trust some cores more than others.
+CHANCE = 20
+#: Two in every run; all five once in a while.
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (2, 3, 4))]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """A function from a task's name to its environment, some data and its references."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            env = dict(load_task(name).env)
+            episodes = 24 if name == TOY else 4
+            recipe = Recipe(env=env, episodes=episodes, tier="mixed", reference_episodes=0)
+            made[name] = env, collect(recipe, tmp_path_factory.mktemp("data") / "dataset"), {}
+        return made[name]
+
+    return get
+
+
+def untrained(name, seed, env, data):
+    """An agent as it is before its first update: weights drawn, inputs standardised."""
+    config = read_config(name, TOY) if has_config(name) else {}
+    config.pop("agent", None)
+    agent = agent_class(name)(**{**config, "seed": seed})
+    try:
+        agent.check_extras()
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    agent.updates = 10**9  # so many are done that none is left to do
+    if isinstance(agent, OnlineAgent):
+        agent.fit(env)
+    else:
+        assert isinstance(agent, OfflineAgent)
+        agent.fit(data)
+    return agent
+
+
+def mean_scores(env, policies, references):
+    rows = evaluate(env, policies, [7], EPISODES, SEARCH, DRAWS, references=references).rows
+    of = {name: [row.score for row in rows if row.policy == name] for name in policies}
+    assert all(len(scores) == EPISODES for scores in of.values())
+    return {name: float(np.mean(scores)) for name, scores in of.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", [name for name in SPATIAL if name not in PLANNERS])
+def test_an_untrained_agent_plays_like_chance(name, seed, task):
+    env, data, references = task(TOY)
+    agent = untrained(name, seed, env, data)
+    assert mean_scores(env, {name: agent}, references)[name] < 20
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", [name for name in SPATIAL if name in PLANNERS])
+def test_an_untrained_planner_knows_no_more_than_lpt(name, seed, task):
+    env, data, references = task(CORE)
+    rules = {rule: SchedulePolicy(rule) for rule in ("lpt", "best-fit")}
+    policies = {name: untrained(name, seed, env, data), **rules}
+    scores = mean_scores(env, policies, references)
+    assert scores[name] <= scores["lpt"] + CHANCE < scores["best-fit"] - CHANCE
+
+
+def test_the_yardstick_tells_chance_from_a_rule(task):
+    env, _, references = task(TOY)
+    policies = {name: SchedulePolicy(name) for name in ("random", "best-fit")}
+    scores = mean_scores(env, policies, references)
+    assert abs(scores["random"]) < 25
+    assert scores["best-fit"] > 40

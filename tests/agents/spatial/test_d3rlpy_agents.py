@@ -50,7 +50,9 @@ def good_dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(dataset, good_dataset):
-    agents = {name: pmoss_agents.make(name, **SMALL) for name in NAMES}
+    # Discrete IQL weighs actions by differences of values, which take longest to be learned.
+    longer = {"iql": {"updates": 400}}
+    agents = {name: pmoss_agents.make(name, **{**SMALL, **longer.get(name, {})}) for name in NAMES}
     for name, agent in agents.items():
         agent.fit(good_dataset if name == "bc" else dataset)
     return agents

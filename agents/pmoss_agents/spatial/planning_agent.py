@@ -12,7 +12,7 @@ from pmoss_agents.agent import Array, Observation
 from pmoss_agents.spatial.base import SpatialAgent
 from pmoss_agents.spatial.throughput_model import Topology
 from pmoss_agents.weights import torch_threads
-from pmoss_env.baselines import Context
+from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.machines import Machine

@@ -15,8 +15,11 @@ from pmoss_datasets.suite import TOY, load_task  # noqa: E402
 from pmoss_env.errors import MissingExtraError  # noqa: E402
 
 #: Agents that plan in a model which knows that work adds up: they may do what LPT does.
-PLANNERS = {"surrogate", "reconstruct"}
-SPATIAL = sorted(name for name, one in OWN.items() if one.domain == "spatial")
+PLANNERS = {"pair-policy", "surrogate"}
+#: "reconstruct" holds two of the others, whose inputs are its own.
+SPATIAL = sorted(
+    name for name, one in OWN.items() if one.domain == "spatial" and name != "reconstruct"
+)
 EPISODES, SEARCH, DRAWS = 10, 300, 40
 #: A planner's chance is large on the toy machine's few cores: it plays the same task on 96.
 CORE = "skylake-x-8n-btree-ycsb-a-busy-core"

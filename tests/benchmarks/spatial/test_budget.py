@@ -82,17 +82,19 @@ def test_rows_run_again(made, tmp_path):
 def test_the_summary_compares_the_same_episodes(made, tmp_path):
     _, _, rows = made
     known = make_references(tmp_path, [TOY], 101, 3, budget=240)
-    # An episode that one policy lacks is left out of all.
+    # Of a policy that lacks an episode the others are compared.
     fewer = dict(rows[TOY])
     del fewer[f"{TOY}/habit/0/1.0/1"]
     tasks = summarise({TOY: fewer}, known)
     noisy, clean = (tasks[TOY]["noise"][noise]["policies"] for noise in ("1.0", "0.0"))
-    assert tasks[TOY]["noise"]["1.0"]["episodes"] == 2
-    assert tasks[TOY]["noise"]["0.0"]["episodes"] == 3
+    assert noisy["habit"]["episodes"] == 2
+    assert noisy["sampler"]["episodes"] == clean["habit"]["episodes"] == 3
     for policies in (noisy, clean):
         search = policies["best-fit + search"]
         assert all(ahead["value"] == 0 for ahead in search["ahead"])
         for told in policies.values():
+            if told["episodes"] < 3:
+                continue
             for number in range(len(BUDGETS)):
                 ahead = told["score"][number]["value"] - search["score"][number]["value"]
                 assert told["ahead"][number]["value"] == pytest.approx(ahead)
@@ -101,7 +103,22 @@ def test_the_summary_compares_the_same_episodes(made, tmp_path):
     summary = {"version": "0", "command": "c", "machine": machine, "budgets": list(BUDGETS)}
     text = as_markdown({**summary, "tasks": tasks})
     assert "Points ahead of best-fit + search" in text
-    assert text.count("| habit |") == 7
+    assert text.count("| habit |") + text.count("| habit (2 episodes) |") == 7
+
+
+def test_an_agent_may_get_less(made, tmp_path):
+    _, _, rows = made
+    path = rows_path(tmp_path, TOY)
+    few = {"episodes": 1, "agents": ["sampler"], "make_agents": agents}
+    fewer = run_budget(tmp_path, [TOY], **few, most=10)[TOY]
+    name = f"{TOY}/sampler/0/0.0/0"
+    assert fewer[name]["throughput"] == rows[TOY][name]["throughput"][:4]
+    assert recheck(path) == []
+    # More is asked for later.
+    assert (
+        run_budget(tmp_path, [TOY], **few)[TOY][name]["throughput"]
+        == (rows[TOY][name]["throughput"])
+    )
 
 
 def test_what_does_not_fit_is_refused(made, tmp_path):

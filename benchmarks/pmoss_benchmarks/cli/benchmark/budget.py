@@ -27,6 +27,9 @@ def budget(
     noise: Annotated[
         list[float] | None, typer.Option(help="Strength; repeatable; default: 0 and 1.")
     ] = None,
+    most: Annotated[
+        int, typer.Option(help="Largest budget of agents, which may take long for each.", min=1)
+    ] = 10,
     seeds: Annotated[int, typer.Option(help="Of training, of each agent.", min=1)] = 1,
     references: Annotated[
         Path, typer.Option(help="Folder of `pmoss benchmark references`; missing ones are made.")
@@ -70,6 +73,7 @@ def budget(
             agents=names,
             make_agents=Agents(plan, data or default_root(), folder, files),
             seeds=seeds,
+            most=most,
             processes=processes,
             progress=progress,
         )

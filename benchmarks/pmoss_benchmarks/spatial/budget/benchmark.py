@@ -61,6 +61,7 @@ def run_budget(
     make_agents: Agents | None = None,
     seeds: int = 1,
     evaluation_seed: int = 101,
+    most: int = BUDGETS[-1],
     processes: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Rows]:
@@ -76,6 +77,7 @@ def run_budget(
         make_agents: gives the agent of a name, task and training seed.
         seeds: of training, of each agent.
         evaluation_seed: of the episodes.
+        most: the largest budget that agents get.
         processes: worker processes.
         progress: called with (done, total).
 
@@ -91,9 +93,10 @@ def run_budget(
     known: Rows = {}
     for task in tasks:
         if (path := rows_path(out, task)).exists():
-            known |= read_rows(path, settings)
+            rows = read_rows(path, settings)
+            known |= {name: row for name, row in rows.items() if _has(row, most)}
     results = finish_cells(
-        partial(BudgetWork, evaluation_seed, make_agents),
+        partial(BudgetWork, evaluation_seed, make_agents, most),
         cells,
         settings=settings,
         kept=out / "cells.partial",
@@ -108,6 +111,12 @@ def run_budget(
             _write(rows_path(out, task), task, settings, found[task])
     (out / "cells.partial").unlink(missing_ok=True)
     return found
+
+
+def _has(row: Mapping[str, Any], most: int) -> bool:
+    """Whether an agent's row goes as far as is asked."""
+    asked = sum(budget <= most for budget in BUDGETS)
+    return "schedules" not in row or len(row["throughput"]) in (1, *range(asked, len(BUDGETS) + 1))
 
 
 def rows_path(out: Path, task: str) -> Path:
@@ -167,7 +176,7 @@ def read_rows(path: Path, settings: Mapping[str, Any] | None = None) -> Rows:
         for name, row in rows.items():
             cell = cell_of(name)
             numbers = row["throughput"]
-            if cell.task != content["task"] or len(numbers) not in (1, len(BUDGETS)):
+            if cell.task != content["task"] or not 1 <= len(numbers) <= len(BUDGETS):
                 raise ValueError(f"row {name!r}: {len(numbers)} throughputs")
             if not all(isinstance(value, float) and 0 <= value < 1e9 for value in numbers):
                 raise ValueError(f"row {name!r}: throughput: must be numbers from 0 up")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,42 +51,42 @@ def _of_task(task: str, rows: Rows, references: Mapping[int, Reference]) -> dict
         policies = list(dict.fromkeys(cells[name].policy for name in names))
         order = [*RULES, *SEARCHES]
         policies.sort(key=lambda p: order.index(p) if p in order else len(order))
-        # The episodes that all played, so that every mean is of the same ones.
         played: dict[tuple[str, int], set[int]] = {}
         for name in names:
             run = cells[name].policy, cells[name].seed
             played.setdefault(run, set()).add(cells[name].episode)
-        common = sorted(set(references).intersection(*played.values()))
-        if not common:
+        if (OPPONENT, 0) not in played:
             continue
-        tables = {
-            policy: _scores(task, policy, noise, rows, references, common, played)
-            for policy in policies
-        }
-        throughput = {
-            policy: _throughput(task, policy, noise, rows, common, played) for policy in policies
-        }
-        found["noise"][str(noise)] = {
-            "episodes": len(common),
-            "policies": {
-                policy: {
-                    "seeds": table.shape[0],
-                    "score": [
-                        asdict(paired_difference(table[:, :, b])) for b in range(len(BUDGETS))
-                    ],
-                    "ahead": [
-                        asdict(paired_difference(table[:, :, b] - tables[OPPONENT][:, :, b]))
-                        for b in range(len(BUDGETS))
-                    ]
-                    if OPPONENT in tables
-                    else [],
-                    "throughput": [float(v) for v in throughput[policy]],
-                    "seconds": _seconds(policy, names, cells, rows),
-                    "above": int((table[:, :, -1] > 100).sum()),
-                }
-                for policy, table in tables.items()
-            },
-        }
+
+        def told(
+            policy: str, noise: float = noise, played: Mapping[tuple[str, int], set[int]] = played
+        ) -> dict[str, Any]:
+            """Figures of a policy, of the episodes that all its seeds and the opponent played."""
+            seeds = sorted(seed for name, seed in played if name == policy)
+            both = [played[OPPONENT, 0], *(played[policy, seed] for seed in seeds)]
+            common = sorted(set(references).intersection(*both))
+            if not common:
+                return {}
+            runs = _Runs(rows, references, task, noise, common)
+            mine, other = runs.scores(policy, seeds), runs.scores(OPPONENT, [0])
+            budgets = range(mine.shape[2])
+            return {
+                "seeds": len(seeds),
+                "episodes": len(common),
+                "score": [asdict(paired_difference(mine[:, :, b])) for b in budgets],
+                "ahead": [
+                    asdict(paired_difference(mine[:, :, b] - other[:, :, b])) for b in budgets
+                ],
+                "throughput": runs.throughputs(policy, seeds).mean(axis=(0, 1)).tolist(),
+                "seconds": runs.seconds(policy, seeds),
+                "above": [int((mine[:, :, b] > 100).sum()) for b in budgets],
+            }
+
+        figures = {policy: told(policy) for policy in policies}
+        figures = {policy: of for policy, of in figures.items() if of}
+        if figures:
+            episodes = figures[OPPONENT]["episodes"]
+            found["noise"][str(noise)] = {"episodes": episodes, "policies": figures}
     return found
 
 
@@ -96,67 +96,63 @@ def _gap(references: Mapping[int, Reference]) -> dict[str, float] | None:
     return {"mean": float(np.mean(gaps)), "most": max(gaps)} if gaps else None
 
 
-def _runs(
-    task: str,
-    policy: str,
-    noise: float,
-    rows: Rows,
-    common: Sequence[int],
-    played: Mapping[tuple[str, int], set[int]],
-) -> list[list[dict[str, Any]]]:
-    """The rows of every training seed, episode by episode."""
-    seeds = sorted(seed for name, seed in played if name == policy)
-    return [
-        [rows[f"{task}/{policy}/{seed}/{noise}/{episode}"] for episode in common] for seed in seeds
-    ]
+@dataclass(frozen=True)
+class _Runs:
+    """Rows of one task and noise.
 
+    Attributes:
+        rows: by the name of their cell.
+        references: by episode.
+        task: its name.
+        noise: strength.
+        episodes: that are looked at.
+    """
 
-def _throughput(
-    task: str,
-    policy: str,
-    noise: float,
-    rows: Rows,
-    common: Sequence[int],
-    played: Mapping[tuple[str, int], set[int]],
-) -> Float64Array:
-    """(budgets,) mean over seeds and episodes, Mq/s."""
-    runs = _runs(task, policy, noise, rows, common, played)
-    values = np.array([[_at_all(row["throughput"]) for row in run] for run in runs])
-    return np.asarray(values.mean(axis=(0, 1)))
+    rows: Rows
+    references: Mapping[int, Reference]
+    task: str
+    noise: float
+    episodes: Sequence[int]
 
+    def scores(self, policy: str, seeds: Sequence[int]) -> Float64Array:
+        """(seeds, episodes, budgets) scores.
 
-def _scores(
-    task: str,
-    policy: str,
-    noise: float,
-    rows: Rows,
-    references: Mapping[int, Reference],
-    common: Sequence[int],
-    played: Mapping[tuple[str, int], set[int]],
-) -> Float64Array:
-    """(seeds, episodes, budgets) scores."""
-    runs = _runs(task, policy, noise, rows, common, played)
-    for run in runs:
-        for row, episode in zip(run, common, strict=True):
-            if row["env_seed"] != references[episode].env_seed:
-                raise DatasetError(f"{task}: episode {episode}: is another one in the references")
-    values = np.array([[_at_all(row["throughput"]) for row in run] for run in runs])
-    low = np.array([references[episode].random for episode in common])[:, None]
-    high = np.array([references[episode].best for episode in common])[:, None]
-    return np.asarray(100 * (values - low) / (high - low))
+        Raises:
+            DatasetError: a row is of another episode than its reference.
+        """
+        known = [self.references[episode] for episode in self.episodes]
+        for run in self._of(policy, seeds):
+            for row, one in zip(run, known, strict=True):
+                if row["env_seed"] != one.env_seed:
+                    raise DatasetError(
+                        f"{self.task}: episode {one.episode}: is another one in the references"
+                    )
+        low = np.array([one.random for one in known])[:, None]
+        high = np.array([one.best for one in known])[:, None]
+        return np.asarray(100 * (self.throughputs(policy, seeds) - low) / (high - low))
+
+    def throughputs(self, policy: str, seeds: Sequence[int]) -> Float64Array:
+        """(seeds, episodes, budgets) Mq/s."""
+        runs = self._of(policy, seeds)
+        values = [[_at_all(row["throughput"]) for row in run] for run in runs]
+        fewest = min(len(value) for run in values for value in run)
+        return np.array([[value[:fewest] for value in run] for run in values])
+
+    def seconds(self, policy: str, seeds: Sequence[int]) -> list[float]:
+        """Mean time of a policy beside its measurements, by budget, or of one plan."""
+        runs = [row["seconds"] for run in self._of(policy, seeds) for row in run]
+        return [float(np.mean(values)) for values in zip(*runs, strict=False)]
+
+    def _of(self, policy: str, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
+        return [
+            [self.rows[f"{self.task}/{policy}/{seed}/{self.noise}/{e}"] for e in self.episodes]
+            for seed in seeds
+        ]
 
 
 def _at_all(values: Sequence[float]) -> list[float]:
     """One value per budget: what measures nothing has the same at each."""
-    return list(values) if len(values) == len(BUDGETS) else [values[0]] * len(BUDGETS)
-
-
-def _seconds(
-    policy: str, names: Sequence[str], cells: Mapping[str, Any], rows: Rows
-) -> list[float]:
-    """Mean time of a policy beside its measurements, by budget, or of one plan."""
-    mine = [rows[name]["seconds"] for name in names if cells[name].policy == policy]
-    return [float(np.mean(values)) for values in zip(*mine, strict=True)]
+    return list(values) if len(values) > 1 else [values[0]] * len(BUDGETS)
 
 
 def write_report(
@@ -222,17 +218,31 @@ def _tables(budgets: Sequence[int], noise: str, found: Mapping[str, Any]) -> lis
     lines = ["", f"Score, {words}, {found['episodes']} episodes, by evaluations:", ""]
     lines += [markdown_row(columns), ruler]
     for name, told in policies.items():
-        lines.append(markdown_row([name, *(_spread(each) for each in told["score"])]))
+        fewer = told["episodes"] < found["episodes"]
+        shown = f"{name} ({told['episodes']} episodes)" if fewer else name
+        lines.append(_row(shown, budgets, [_spread(each) for each in told["score"]]))
     lines += ["", f"Mq/s, {words}:", "", markdown_row(columns), ruler]
     for name, told in policies.items():
-        lines.append(markdown_row([name, *(f"{value:.1f}" for value in told["throughput"])]))
+        lines.append(_row(name, budgets, [f"{value:.1f}" for value in told["throughput"]]))
+    passed = [
+        f"{name} {told['above'][-1]} of {told['seeds'] * told['episodes']}"
+        for name, told in policies.items()
+        if told["above"][-1]
+    ]
+    if passed:
+        lines += ["", f"Episodes above 100 at the largest budget: {', '.join(passed)}."]
     others = {n: t for n, t in policies.items() if n != OPPONENT and t["ahead"]}
     if others:
         lines += ["", f"Points ahead of {OPPONENT} at the same budget, {words}:", ""]
         lines += [markdown_row(columns), ruler]
         for name, told in others.items():
-            lines.append(markdown_row([name, *(_spread(each, "+") for each in told["ahead"])]))
+            lines.append(_row(name, budgets, [_spread(each, "+") for each in told["ahead"]]))
     return lines
+
+
+def _row(name: str, budgets: Sequence[int], cells: Sequence[str]) -> str:
+    """A row; the budgets that a policy did not get are empty."""
+    return markdown_row([name, *cells, *[""] * (len(budgets) - len(cells))])
 
 
 def _spread(told: Mapping[str, Any], sign: str = "") -> str:
@@ -284,7 +294,9 @@ def draw(summary: Mapping[str, Any], path: Path) -> None:
                 continue
             values = [each["value"] for each in told["score"]]
             style = "--" if name in RULES else "o-"
-            (named[name],) = axis.plot(places, values, style, color=f"C{number}", ms=3)
+            (named[name],) = axis.plot(
+                places[: len(values)], values, style, color=f"C{number}", ms=3
+            )
         axis.axhline(100, color="0.7", lw=0.8)
         axis.set_xticks(list(places), [str(budget) for budget in summary["budgets"]])
         axis.set_title(f"{task}, noise {float(noise):g}", fontsize=7)

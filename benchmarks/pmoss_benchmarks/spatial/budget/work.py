@@ -78,14 +78,18 @@ Agents = Callable[[str, str, int], Policy]
 class BudgetWork:
     """Does cells in one process."""
 
-    def __init__(self, evaluation_seed: int, agents: Agents | None = None) -> None:
+    def __init__(
+        self, evaluation_seed: int, agents: Agents | None = None, most: int = BUDGETS[-1]
+    ) -> None:
         """Takes what every cell needs.
 
         Args:
             evaluation_seed: of the episodes.
             agents: asked for a policy that is no rule and no search.
+            most: the largest budget that agents get; some take long for each measurement.
         """
         self._seed, self._agents = evaluation_seed, agents
+        self._budgets = [budget for budget in BUDGETS if budget <= most]
         self._known: dict[tuple[str, str, int], Policy] = {}
         self._at: tuple[str, float] | None = None
         self._env: Any = None
@@ -95,9 +99,10 @@ class BudgetWork:
     def __call__(self, cell: BudgetCell) -> dict[str, Any]:
         """Results as plain JSON.
 
-        ``throughput`` has one value for each of BUDGETS, Mq/s without noise; a policy that
-        measures nothing has one value. ``seconds`` is alike, and leaves out what the backend took;
-        of a search it is that of the largest budget. ``schedules`` is there for agents alone.
+        ``throughput`` has one value for each of BUDGETS, Mq/s without noise; of an agent for those
+        that it got. A policy that measures nothing has one value. ``seconds`` is alike, and leaves
+        out what the backend took; of a search it is that of the largest budget. ``schedules`` is
+        there for agents alone.
         """
         env_seed = self.begin(cell)
         if cell.policy in RULES:
@@ -170,9 +175,9 @@ class BudgetWork:
         if key not in self._known:
             assert self._agents is not None
             self._known[key] = self._agents(cell.policy, cell.task, cell.seed)
-        most = self._planned(self._known[key], BUDGETS[-1], env_seed)
+        most = self._planned(self._known[key], self._budgets[-1], env_seed)
         # What measures nothing with all of it never does.
-        fewer = BUDGETS[:-1] if most[2] else ()
+        fewer = self._budgets[:-1] if most[2] else []
         done = [self._planned(self._known[key], budget, env_seed) for budget in fewer]
         schedules, seconds, _ = zip(*done, most, strict=True)
         return list(schedules), list(seconds)

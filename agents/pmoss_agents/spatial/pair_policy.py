@@ -50,6 +50,7 @@ class Config:
         learning_rate: at its highest.
         weight_decay: of AdamW.
         width: of the hidden layers.
+        hidden: width of the layer that is computed anew for every placed slice.
         features: of a slice and of a core; a multiple of ``heads``.
         heads: of the attention.
         blocks: of attention.
@@ -68,6 +69,7 @@ class Config:
     learning_rate: float = 2e-3
     weight_decay: float = 1e-3
     width: int = 96
+    hidden: int = 32
     features: int = 48
     heads: int = 4
     blocks: int = 1
@@ -79,7 +81,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_device(self.device)
-        for name in ("updates", "judge_updates", "samples", "batch_size", "width", "heads"):
+        positive = ("updates", "judge_updates", "samples", "batch_size", "width", "hidden", "heads")
+        for name in positive:
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
         if self.features % self.heads:
@@ -94,11 +97,11 @@ class Scores:
 
     Attributes:
         times: (S, W), 1 being the mean of all cores if all were equally full.
-        slices: (S, width) part of the hidden layer.
-        cores: (W, width) likewise.
-        demands: (3, S, width) what a placed slice adds: on its core, beside its cache, on its node.
-        ends: (width,) part of when the core would end.
-        last: (width,) the last layer.
+        slices: (S, hidden) part of the hidden layer.
+        cores: (W, hidden) likewise.
+        demands: (3, S, hidden) what a placed slice adds on its core, beside its cache, on its node.
+        ends: (hidden,) part of when the core would end.
+        last: (hidden,) the last layer.
         haste: () how much an early end counts.
     """
 
@@ -135,13 +138,13 @@ class PairNetwork(nn.Module):
         # Untrained, all pairs take the usual time: no core is favoured by chance.
         nn.init.zeros_(self.time.weight)
         nn.init.zeros_(self.time.bias)
-        self.hidden_of_slice = nn.Linear(features, width)
-        self.hidden_of_core = nn.Linear(features, width, bias=False)
+        self.hidden_of_slice = nn.Linear(features, config.hidden)
+        self.hidden_of_core = nn.Linear(features, config.hidden, bias=False)
         self.hidden_of_demands = nn.ModuleList(
-            nn.Linear(config.demands, width, bias=False) for _ in range(3)
+            nn.Linear(config.demands, config.hidden, bias=False) for _ in range(3)
         )
-        self.ends = nn.Parameter(torch.zeros(width))
-        self.last = nn.Parameter(torch.zeros(width))
+        self.ends = nn.Parameter(torch.zeros(config.hidden))
+        self.last = nn.Parameter(torch.zeros(config.hidden))
         self.haste = nn.Parameter(torch.tensor(3.0))
 
     def set_up(self, counters: Tensor) -> None:
@@ -185,7 +188,7 @@ class PairNetwork(nn.Module):
 
 
 def _logits(scores: Scores, slices: Tensor, hidden: Tensor, ends: Tensor) -> Tensor:
-    """(..., W) of placing slices, (...), given the cores' (..., W, width) and ends."""
+    """(..., W) of placing slices, (...), given the cores' (..., W, hidden) and ends."""
     inner = scores.slices[slices].unsqueeze(-2) + hidden + ends.unsqueeze(-1) * scores.ends
     return F.silu(inner) @ scores.last - scores.haste * ends
 

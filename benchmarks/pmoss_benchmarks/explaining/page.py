@@ -56,7 +56,8 @@ _STYLE = """
 body { margin: 0 auto; padding: 1.5rem; max-width: 1500px; background: var(--page);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-p, li, h1 { max-width: 75ch; overflow-wrap: anywhere; } .quiet, caption { color: var(--quiet); }
+p, li, h1, figcaption { max-width: 75ch; overflow-wrap: anywhere; }
+.quiet, caption { color: var(--quiet); }
 .lead { font-size: 1.1rem; }
 .chips { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 .chips figure { flex: 1 1 380px; margin: 0; min-width: 0; }

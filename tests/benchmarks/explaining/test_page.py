@@ -126,6 +126,19 @@ def test_colours_can_be_told_apart_in_light_and_dark(theme):
     assert less - more > 100
 
 
+def test_names_of_any_length_wrap_on_a_phone(made):
+    """A name is a path or module:Class; it stands in these elements, and in tables that scroll."""
+    _, page = made
+    style = page[page.index("<style>") : page.index("</style>")]
+    wrapped = re.search(r"([^{}]*)\{[^}]*overflow-wrap: anywhere", style)
+    assert wrapped
+    selectors = {selector.strip() for selector in wrapped[1].split(",")}
+    body = re.sub(r'<div class="scroll">.*?</div>|<svg.*?</svg>', "", page, flags=re.DOTALL)
+    body = body[body.index("<body>") :]
+    named = set(re.findall(r"<(\w+)[^<>]*>[^<>]*\b(?:os-default|lpt)\b", body))
+    assert named <= selectors and {"h1", "figcaption"} <= named
+
+
 def test_units_have_their_plural_and_tables_scroll_on_a_phone(made):
     _, page = made
     assert "querys" not in page

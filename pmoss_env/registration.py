@@ -61,5 +61,5 @@ def register_environments() -> None:
     for name, kwargs in environments().items():
         if name not in gymnasium.registry:
             entry_points = _OTHERS.get(name, _SPATIAL)
-            # No max_episode_steps: an episode ends by itself, and never by truncation.
+            # Ours need no max_episode_steps: an episode ends by itself, and never by truncation.
             gymnasium.register(id=name, kwargs=dict(kwargs), **entry_points)

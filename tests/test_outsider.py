@@ -365,6 +365,18 @@ def test_who_has_learned_nothing_is_refused_at_once(
     assert not (here / "r.jsonl").exists()
 
 
+def test_a_cost_is_shown_without_its_minus(here: Path) -> None:
+    env = ["--domain", "access-path", *ENVS["access-path"]]
+    for words in (["evaluate", *FEW], ["rollout", "--episodes", "1", "--out", "r.jsonl"]):
+        shown = pmoss(*words, *env, "-b", "oracle")
+        (row,) = [line.split() for line in shown.splitlines() if line.split()[:1] == ["oracle"]]
+        assert float(row[1]) > 0
+        assert "before" not in shown and "undone" not in shown
+    assert "all bits equal" in pmoss("validate", "r.jsonl")
+    told = refusal("validate", __file__)
+    assert "is not JSON" in told
+
+
 def test_who_learns_while_acting_needs_no_data(here: Path) -> None:
     assert "linucb" in pmoss("evaluate", "linucb", *ENVS["access-path"], *FEW)
 

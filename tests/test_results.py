@@ -2,12 +2,19 @@
 
 import json
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+from typer.main import get_command
 
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.texts import find_stale, make_pages
+from pmoss_benchmarks.texts.stored import of_today
+from pmoss_env.cli.app import make_app
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results"
@@ -54,6 +61,34 @@ def test_texts_are_made_of_the_committed_results() -> None:
     pages = make_pages(REPOSITORY)
     assert not [page.path.name for page in pages if page.differs], "run pmoss report"
     assert sum(page.blocks for page in pages) >= 20
+
+
+def _stored_commands(found: Any) -> Iterator[str]:
+    for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+        if key == "command":
+            yield value
+        elif isinstance(value, (dict, list)):
+            yield from _stored_commands(value)
+
+
+COMMANDS = sorted(
+    {
+        of_today(command)
+        for path in RESULTS.rglob("*.json")
+        for command in _stored_commands(json.loads(path.read_text()))
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_a_text_names_is_one_of_today(command: str) -> None:
+    program, *words = shlex.split(command)
+    assert program == "pmoss"
+    found: Any = get_command(make_app())
+    context = click.Context(found)
+    while isinstance(found, click.Group):
+        found, words = found.resolve_command(context, words)[1:]
+    assert found.make_context("pmoss", words, resilient_parsing=False)
 
 
 def test_every_result_names_its_origin() -> None:

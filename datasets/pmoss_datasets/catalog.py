@@ -133,7 +133,9 @@ def listings(root: Path) -> list[Listing]:
                 domain, data = open_data(folder)
                 size, outcome = str(len(data)), ""
                 if isinstance(data, Dataset):
-                    outcome = f"{data.column(domain.outcome).mean():.1f} {domain.unit}"
+                    outcome = (
+                        f"{domain.shown(data.column(domain.outcome).mean()):.1f} {domain.unit}"
+                    )
                 else:
                     size += f" {data.pieces}"
                 found.append(Listing(data.id, size, outcome, megabytes, place))

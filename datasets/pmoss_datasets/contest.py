@@ -9,7 +9,7 @@ from typing import Any
 
 from pmoss_datasets.interfaces import Companion, Judge, Offer, Restored, Rollout
 from pmoss_datasets.policies import Policy
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import DatasetError, UnsupportedError
 
 
 class Contest(ABC):
@@ -24,6 +24,7 @@ class Contest(ABC):
         offers: what only some domains do; see check_offer().
         rolled_out: policies that a rollout takes where none are named; all if empty.
         here: arguments of the environment in which a rollout plays on this host.
+        is_cost: whether an outcome is a cost with a minus before it; see shown().
     """
 
     compared: tuple[str, ...] = ()
@@ -34,6 +35,11 @@ class Contest(ABC):
     offers: frozenset[Offer] = frozenset()
     rolled_out: tuple[str, ...] = ()
     here: Mapping[str, Any] = MappingProxyType({})
+    is_cost: bool = False
+
+    def shown(self, outcome: Any) -> Any:
+        """An outcome, or an array of them, as people read it: a cost without its minus."""
+        return -outcome if self.is_cost else outcome
 
     @abstractmethod
     def judge(self, env: Any) -> Judge:
@@ -131,13 +137,33 @@ class Contest(ABC):
             "illegal_actions": played.illegal_actions,
         }
 
+    def told_again(
+        self, env: Any, seed: int, row: Mapping[str, Any], **options: Any
+    ) -> dict[str, Any]:
+        """What told() gives where a rollout's actions are played again.
+
+        Args:
+            env: of make_env().
+            seed: of its reset.
+            row: of told(), as a file holds it: its values are not checked yet.
+            **options: of the environment's reset.
+
+        Raises:
+            DatasetError: the row has no actions, or they cannot be run.
+            UnsupportedError: episodes of this environment do not repeat.
+        """
+        actions = row.get("actions")
+        if not isinstance(actions, list) or not all(type(action) is int for action in actions):
+            raise DatasetError(f"actions = {actions!r}: must be a list of whole numbers")
+        return self.told(env, self.rerun(env, seed, actions))
+
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
         """Outcomes before and after a rollout, of a row of told(); None: nothing ran before."""
         return None, float(row["final"])
 
     def row_in_words(self, row: Mapping[str, Any]) -> str:
         """A row of told(), to be printed; ``restored`` says what undoing found."""
-        return f"{row['final']:10.3f} after {len(row['actions'])} steps"
+        return f"{self.shown(row['final']):10.3f} after {len(row['actions'])} steps"
 
     def restore(self, env: Any) -> Restored:
         """Puts back what ran before the episode.

@@ -299,7 +299,9 @@ class Dataset:
         return self._columns[name]
 
     def verify(self) -> None:
-        """Reads and checks everything: checksums, shapes, ranges, legality of the actions.
+        """Reads and checks every value and the metadata: checksums, shapes, ranges, legal actions.
+
+        Bytes of the HDF5 file that hold neither, such as padding and free space, are not covered.
 
         Raises:
             DatasetError: the first thing that is wrong.

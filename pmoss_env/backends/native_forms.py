@@ -12,6 +12,7 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.files import check_regular
 from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
+from pmoss_env.machines.distances import PLAIN
 from pmoss_env.types import CoTenant
 from pmoss_env.workloads import SOSD, Workload
 
@@ -39,21 +40,7 @@ def native_machine(machine: Machine, overhead_cycles: float = 0.0) -> _native.Ma
     native.is_worker = machine.worker_mask.astype(np.uint8).tolist()
     native.socket_of_node = machine.socket_of_node.tolist()
     native.routers = max(1, machine.role_of_core.count("router"))
-    for name in [
-        "clock_ghz",
-        "instructions_per_cycle",
-        "branch_miss_cycles",
-        "mlp_dependent",
-        "mlp_streaming",
-        "l2_ns",
-        "llc_ns",
-        "dtlb_pages",
-        "tlb_pages",
-        "tlb_ns",
-        "page_walk_ns",
-        "page_bytes",
-        "dispatch_ns",
-    ]:
+    for name in PLAIN:
         setattr(native, name, value(name))
     if "smt_share" in machine.parameters:
         native.smt_share = value("smt_share")

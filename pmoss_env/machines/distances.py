@@ -12,32 +12,27 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.machines.parameters import Parameter
 from pmoss_env.types import Float64Array, Int32Array
 
-#: What every machine needs, whatever its topology.
-_ALWAYS = (
+#: What every machine needs, and models take as it is.
+PLAIN = (
     "clock_ghz",
     "instructions_per_cycle",
     "branch_miss_cycles",
     "mlp_dependent",
     "mlp_streaming",
-    "l2_kib",
-    "l2_ways",
     "l2_ns",
-    "llc_kib",
-    "llc_ways",
     "llc_ns",
-    "llc_inclusive",
-    "llc_at_home_cluster",
-    "dram_gb_per_s",
-    "dram_write_gb_per_s",
-    "curve_a",
-    "curve_b",
-    "curve_c",
     "dtlb_pages",
     "tlb_pages",
     "tlb_ns",
     "page_walk_ns",
     "page_bytes",
     "dispatch_ns",
+)
+#: What every machine needs, whatever its topology.
+_ALWAYS = (
+    *PLAIN,
+    *("l2_kib", "l2_ways", "llc_kib", "llc_ways", "llc_inclusive", "llc_at_home_cluster"),
+    *("dram_gb_per_s", "dram_write_gb_per_s", "curve_a", "curve_b", "curve_c"),
 )
 _LINKS = (
     "link_gb_per_s",

@@ -23,6 +23,8 @@ def demo(
     Example: pmoss demo --out runs/demo
     """
     from pmoss_benchmarks.demo import AGENT, FULL, QUICK, run_demo
+    from pmoss_datasets.domain import find_domain
+    from pmoss_datasets.schema import FIRST_DOMAIN
 
     plan = QUICK if quick else FULL
     with Stages() as progress:
@@ -43,6 +45,7 @@ def demo(
         result.summaries,
         f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
         f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
+        find_domain(FIRST_DOMAIN),
         emphasised=AGENT,
     )
     console.print(

@@ -83,7 +83,7 @@ def evaluate(
     if as_json:
         show_json([asdict(summary) for summary in summaries])
         return
-    print_summaries(summaries, title, unit=named.domain.unit)
+    print_summaries(summaries, title, named.domain)
     if out:
         console.print(f"written to {out}; replay it with: pmoss validate {out}")
 
@@ -99,7 +99,8 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
-    Of references and budgets one episode is run again unless more are asked for.
+    Of references and budgets one episode is run again unless more are asked for. Files of rollouts
+    replay, too, where their backend repeats itself.
 
     Example: pmoss validate runs/demo/results.jsonl
     """
@@ -117,11 +118,13 @@ def validate(
 
 
 def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
-    """What a replay of a file of results or references found."""
+    """What a replay of a file of results, rollouts, references or budgets found."""
     from pmoss_benchmarks.evaluation import Replay, replay
+    from pmoss_benchmarks.rollout_replay import is_rollout, replay_rollouts
 
     if path.suffix != ".json":
-        return replay(path, progress, episodes=episodes)
+        again = replay_rollouts if is_rollout(path) else replay
+        return again(path, progress, episodes=episodes)
     from pmoss_benchmarks.spatial import budget, references
     from pmoss_env.files import read_json
 

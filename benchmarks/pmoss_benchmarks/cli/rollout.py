@@ -17,6 +17,7 @@ from pmoss_env.cli.pairs import pairs
 
 if TYPE_CHECKING:
     from pmoss_benchmarks.rollouts import Mean
+    from pmoss_datasets.domain import Domain
 
 Baselines = Annotated[
     list[str] | None,
@@ -124,22 +125,27 @@ def rollout(
             domain=of.name,
         )
     where = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
-    _print(means(of, rows), where or of.name, of.unit)
+    _print(means(of, rows), where or of.name, of)
 
 
-def _print(found: Sequence[Mean], where: str, unit: str) -> None:
+def _print(found: Sequence[Mean], where: str, domain: Domain) -> None:
     """Prints a row per policy; ends the command with status 1 where undoing failed."""
     title = f"{where}: mean of {max(mean.episodes for mean in found)} episodes"
+    unit = domain.unit
     columns = ["policy", f">before {unit}", f">after {unit}", ">ratio", ">undone"]
-    console.print(table(title, columns, [_cells(mean) for mean in found]))
+    rows = [_cells(mean, domain) for mean in found]
+    # Nothing ran before in some domains, and mostly nothing is undone.
+    full = [number for number in range(len(columns)) if any(row[number] for row in rows)]
+    shown = [[row[number] for number in full] for row in rows]
+    console.print(table(title, [columns[number] for number in full], shown))
     if failed := sum(mean.failed for mean in found):
         console.print(f"{failed} incumbents did not come back as they were: see above.")
         raise typer.Exit(1)
 
 
-def _cells(mean: Mean) -> tuple[str, ...]:
+def _cells(mean: Mean, domain: Domain) -> tuple[str, ...]:
     """A row of the summary."""
-    before = "" if mean.before is None else f"{mean.before:.3f}"
+    before = "" if mean.before is None else f"{domain.shown(mean.before):.3f}"
     ratio = f"{mean.after / mean.before:.2f}" if mean.before else ""
-    undone = f"{mean.undone} of {mean.episodes}"
-    return (mean.policy, before, f"{mean.after:.3f}", ratio, undone)
+    undone = f"{mean.undone} of {mean.episodes}" if mean.undone else ""
+    return (mean.policy, before, f"{domain.shown(mean.after):.3f}", ratio, undone)

@@ -11,12 +11,13 @@ from pmoss_env.cli.console import console, table
 
 if TYPE_CHECKING:
     from pmoss_benchmarks.evaluation import Summary
+    from pmoss_datasets.domain import Domain
 
 
 def print_summaries(
-    summaries: Sequence[Summary], title: str, emphasised: str = "", unit: str = "Mq/s"
+    summaries: Sequence[Summary], title: str, domain: Domain, emphasised: str = ""
 ) -> None:
-    """Prints a row per policy, the worst first; the emphasised one is bold."""
+    """Prints a row per policy, the worst first; the emphasised one is bold. A cost has no minus."""
 
     def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
         if mean is None:
@@ -25,19 +26,20 @@ def print_summaries(
 
     rows = []
     for s in sorted(summaries, key=lambda s: s.throughput):
+        ends = [domain.shown(x) for x in (s.throughput_low, s.throughput_high) if x is not None]
         cells = (
             s.policy,
-            with_interval(s.throughput, s.throughput_low, s.throughput_high),
+            with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
             with_interval(s.score, s.score_low, s.score_high),
             f"{1e3 * s.seconds_per_decision:.2f}",
         )
         rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
     columns = [
-        "schedule" if unit == "Mq/s" else "policy",
-        f">{unit} [95 %]",
+        domain.kind,
+        f">{domain.unit} [95 %]",
         ">score [95 %]",
-        ">ms",
+        ">ms / decision",
     ]
     console.print(table(title, columns, rows))
     illegal = sum(s.illegal_actions for s in summaries)
-    console.print(f"ms: per decision. Illegal actions: {illegal}.")
+    console.print(f"Illegal actions: {illegal}.")

@@ -154,17 +154,13 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
             of rows than the header says; names the line and the field.
         MissingExtraError: msgspec is not installed.
     """
-    try:
-        lines = read_text(path).splitlines()
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}") from error
-    values = [
-        _spelled_out(path, number, _parse(path, number, line))
-        for number, line in enumerate(lines, 1)
-    ]
+    values = [_spelled_out(path, number, value) for number, value in enumerate(read_lines(path), 1)]
     header = values[0] if values else {}
     if header.get("format") != FORMAT:
-        raise DatasetError(f"{path}: line 1: is not the header of a {FORMAT} file")
+        raise DatasetError(
+            f"{path}: line 1: is not the header of a {FORMAT} file, which `pmoss evaluate --out "
+            "FILE` and benchmarks write, nor of what `pmoss rollout --out FILE` writes"
+        )
     if header.get("format_version") != FORMAT_VERSION:
         raise DatasetError(
             f"{path}: line 1: format_version = {header.get('format_version')!r}: this version "
@@ -172,10 +168,10 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
         )
     names = [field.name for field in fields(_Settings) if field.name in header]
     most = dict.fromkeys(("search_budget", "random_schedules", "rows"), (1, MOST_EVALUATIONS))
-    _check(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", most)
+    check_fields(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", most)
     for number, value in enumerate(values[1:], 2):
         seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
-        _check(EpisodeResult, value, f"{path}: line {number}: ", seeds)
+        check_fields(EpisodeResult, value, f"{path}: line {number}: ", seeds)
     rows = [EpisodeResult(**{**value, "actions": tuple(value["actions"])}) for value in values[1:]]
     if len(rows) != header["rows"]:
         raise DatasetError(
@@ -196,6 +192,15 @@ class _Settings:
     rows: int
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines; DatasetError if it cannot be read or a line is none."""
+    try:
+        lines = read_text(path).splitlines()
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{path}: cannot be read: {error}") from error
+    return [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+
+
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = parse_json(line)
@@ -206,9 +211,21 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     return value
 
 
-def _check(
+def check_fields(
     kind: type, value: dict[str, Any], where: str, ranges: Mapping[str, tuple[int, int]]
 ) -> None:
+    """Refuses values that do not fit a record, or whole numbers beyond a range.
+
+    Args:
+        kind: a dataclass.
+        value: its fields.
+        where: file and line, for the message.
+        ranges: least and greatest value by field.
+
+    Raises:
+        DatasetError: it names the field.
+        MissingExtraError: msgspec is not installed.
+    """
     try:
         check(kind, value, where)
     except DescriptionError as error:

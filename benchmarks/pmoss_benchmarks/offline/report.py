@@ -298,7 +298,8 @@ def _verdicts(domain: Domain, found: Mapping[str, Any], agents: Sequence[str]) -
         best, rule = _best(policies, agents), _best(policies, domain.simple)
         if best is None or rule is None:
             continue
-        words = "above" if best["score"] > rule["score"] else "BELOW"
+        ahead = best["score"] - rule["score"]
+        words = "above" if ahead > 0 else "BELOW" if ahead < 0 else "level with"
         lines.append(
             f"- {task}: best learned {best['policy']} {best['score']:.1f}, {words} the best "
             f"simple {domain.kind} {rule['policy']} {rule['score']:.1f}; "

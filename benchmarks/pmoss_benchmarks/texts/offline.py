@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_benchmarks.offline.report import shared_means
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
+from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
 
 #: Policies of the table of tracks, and learned ones of the table of tasks.
@@ -141,6 +142,30 @@ def tracks(stored: Stored) -> str:
     )
 
 
+def sisters(stored: Stored) -> str:
+    """The other environments: every policy on their task, the best first."""
+    summary = stored["offline/sisters/summary.json"]
+    rows = []
+    for name, track in summary["tracks"].items():
+        domain = find_domain(name)
+        for task, found in track["tasks"].items():
+            for told in sorted(found.values(), key=lambda told: -float(told["score"])):
+                if told["policy"].endswith("(best)"):
+                    continue
+                keys = ("score", "score_low", "score_high")
+                outcome = f"{domain.shown(told['throughput']):.1f} {domain.unit}"
+                rows.append([task, told["policy"], interval(*(told[k] for k in keys)), outcome])
+    settings = summary["settings"]
+    return "\n".join(
+        [
+            table(["task", "policy", "score [95 %]", "outcome"], rows),
+            "",
+            f"Means over training seeds, {settings['episodes']} episodes of each.",
+            made(summary, "../benchmarks/results/offline/sisters/summary.json"),
+        ]
+    )
+
+
 def _same(found: Mapping[str, Any]) -> float:
     return float(found["same-task"]["overall"][_LEARNED[0]]["iqm"]["value"])
 
@@ -215,4 +240,5 @@ BLOCKS = {
     "standard-tasks": standard,
     "tracks": tracks,
     "servers": servers,
+    "sisters": sisters,
 }

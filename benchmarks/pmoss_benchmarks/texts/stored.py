@@ -64,6 +64,21 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *map(markdown_row, rows)])
 
 
+#: What stood in commands when results were stored, and what stands there now.
+_RENAMED = {
+    "pmoss benchmark neighbours ": "pmoss benchmark co-tenants ",
+    "benchmarks/results/neighbours.json": "benchmarks/results/co-tenants.json",
+    "benchmarks/results/performance.json": "benchmarks/results/performance/xeon.json",
+}
+
+
+def of_today(command: str) -> str:
+    """A stored command as it is given now: commands and result files were renamed."""
+    for old, new in _RENAMED.items():
+        command = command.replace(old, new)
+    return command
+
+
 def made(report: Mapping[str, Any], link: str) -> str:
     """A sentence that says where figures come from.
 
@@ -74,7 +89,7 @@ def made(report: Mapping[str, Any], link: str) -> str:
     machine = report["machine"]
     name = f"[`{Path(link).name}`]({link})" if link.startswith(".") else f"`{link}`"
     return (
-        f"Made by `{report['command']}` {version_of(report)} on "
+        f"Made by `{of_today(report['command'])}` {version_of(report)} on "
         f"{machine['cpu_model']}, {machine['cpus']} CPUs: {name}."
     )
 

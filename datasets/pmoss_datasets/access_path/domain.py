@@ -58,6 +58,7 @@ class AccessPathDomain(StepDomain):
     on_machine = True
     outcome_name = "time of all scans, negated"
     unit = "ms"
+    is_cost = True
     usual: ClassVar[Mapping[str, Any]] = {"machine": "uv-300h"}
     presets = Path(__file__).parent / "presets"
     formats: Mapping[str, Callable[[Path], AccessPathDataset]] = MappingProxyType(

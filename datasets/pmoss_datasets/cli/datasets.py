@@ -183,10 +183,10 @@ def collect(
             address=ray_address,
             overwrite=overwrite,
         )
-    finals, unit = dataset.column(dataset.domain.outcome), dataset.domain.unit
+    finals = (of := dataset.domain).shown(dataset.column(of.outcome))
     console.print(
-        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {unit} on average "
-        f"({finals.min():.1f} to {finals.max():.1f}), in {out}"
+        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {of.unit} on "
+        f"average ({finals.min():.1f} to {finals.max():.1f}), in {out}"
     )
 
 
@@ -304,7 +304,7 @@ def verify(
     trust: TrustOption = None,
     root: Root = None,
 ) -> None:
-    """Read every byte and list all that is wrong: file, episode, field.
+    """Read every value, not an HDF5 file's padding, and list what is wrong: file, episode, field.
 
     Example: pmoss datasets verify runs/data
     """

@@ -336,6 +336,12 @@ class SpatialDomain(Domain):
         """Throughputs, latencies and schedules before and after."""
         return rollouts.told(env, played)
 
+    def told_again(
+        self, env: SpatialSchedulingEnv, seed: int, row: Mapping[str, Any], **options: Any
+    ) -> dict[str, Any]:
+        """The same of a schedule that is placed again."""
+        return rollouts.told_again(env, seed, row, options)
+
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
         """Throughputs of the incumbent and of the policy's schedule, Mq/s."""
         return float(row["incumbent_mq_per_s"]), float(row["final_mq_per_s"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_datasets.interfaces import Restored, Rollout
+from pmoss_datasets.spatial.scoring import check_repeatable, rerun
 from pmoss_env.backends import backend_options
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.types import HardwareSnapshot
@@ -44,6 +45,20 @@ def told(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
         "cores": cores.tolist(),
         "provenance": dict(final.provenance),
     }
+
+
+def told_again(
+    env: SpatialSchedulingEnv, seed: int, row: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What told() gives where the schedule of a row is placed again; see Domain.told_again."""
+    check_repeatable(env)
+    env.reset(seed=seed, options=dict(options) or None)
+    schedule = env.machine.local_schedule(row.get("cores"))
+    env.machine.check_schedule(schedule, env.slices)
+    actions = env.machine.tile_of_core[schedule.cores[env.order]].tolist()
+    again = told(env, rerun(env, seed, actions, options))
+    # What was chosen in place of another tile, the schedule does not say.
+    return {name: value for name, value in again.items() if name != "illegal_actions"}
 
 
 def in_words(row: Mapping[str, Any]) -> str:

@@ -146,14 +146,21 @@ def play(
     )
 
 
-def rerun(env: SpatialSchedulingEnv, seed: int, actions: Sequence[int]) -> Rollout:
-    """Plays recorded actions again; see Domain.rerun."""
+def check_repeatable(env: SpatialSchedulingEnv) -> None:
+    """Raises UnsupportedError for a backend that measures, and never twice the same."""
     if not env.backend.repeatable:
         raise UnsupportedError(
             f"results of the backend {env.backend.name!r} cannot be replayed: it measures, and "
             "never twice the same"
         )
-    _, info = env.reset(seed=seed)
+
+
+def rerun(
+    env: SpatialSchedulingEnv, seed: int, actions: Sequence[int], options: Options | None = None
+) -> Rollout:
+    """Plays recorded actions again; see Domain.rerun. ``options`` are those of the reset."""
+    check_repeatable(env)
+    _, info = env.reset(seed=seed, options=dict(options or {}) or None)
     total, done = 0.0, False
     try:
         for action in actions:

@@ -25,7 +25,36 @@ _OWN = ("name", "machine", "workload", "index", "slices", "load")
 
 @dataclass(frozen=True)
 class Arguments:
-    """The keyword arguments of ``SpatialSchedulingEnv``, which describes them.
+    """The keyword arguments of ``SpatialSchedulingEnv``, all plain JSON.
+
+    Attributes:
+        machine: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
+        index: "btree", or "rtree" (``slices`` are cells of a grid) with a workload that is for it,
+            such as "rtree-ranges". The first reset in a process builds (and, for a model, runs) the
+            tree, for all environments: tens of seconds for the paper's 50 million records, seconds
+            for the 5 million of "rtree-ranges-5m". It says so in the log meanwhile.
+        workload: a name of the workload catalogue or a path to a workload file.
+        slices: number of key ranges.
+        backend: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a
+            model of the machine's caches and memories, about a second) or "hardware" (this host).
+        load: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated" or
+            "open:<Mq/s>".
+        interference: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
+        observation: "full", "paper" or "complete".
+        reward: how steps pay, see the environment; None: "improvement" or "terminal", by backend.
+        incumbent: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
+        order: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
+        workload_seed: None for a new workload instance per episode, or a whole number.
+        counters: "all", or "software": as in a virtual machine without a performance monitoring
+            unit, where only our runtime and the kernel count.
+        noise: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
+        on_illegal: "remap", "terminate" or "raise".
+        constraints: None or ``{"max_slices_per_core": n}``.
+        backend_options: further arguments of the backend.
+        measure_every: steps between measurements; None means every step on a backend that can be
+            asked after every move, and for the reward "improvement". Otherwise only the last step
+            is measured. Hardware needs it for "improvement".
+        render_mode: "ansi" or "rgb_array".
 
     Raises:
         UnknownNameError: a name in no catalogue.

@@ -12,7 +12,6 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.backends import Backend
-from pmoss_env.baselines import slice_load
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
@@ -121,34 +120,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ## Arguments
 
     All are plain JSON, so that ``env.spec.to_json()`` works.
-
-    - ``machine``: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
-    - ``index``: "btree", or "rtree" (``slices`` are cells of a grid) with a workload that is for
-      it, such as "rtree-ranges". The first reset in a process builds (and, for a model, runs) the
-      tree, for all environments: tens of seconds for the paper's 50 million records, seconds for
-      the 5 million of "rtree-ranges-5m". It says so in the log meanwhile.
-    - ``workload``: a name of the workload catalogue or a path to a workload file.
-    - ``slices``: number of key ranges.
-    - ``backend``: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a
-      model of the machine's caches and memories, about a second) or "hardware" (this host).
-    - ``load``: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated" or
-      "open:<Mq/s>".
-    - ``interference``: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
-    - ``observation``: "full", "paper" or "complete".
-    - ``reward``: see above.
-    - ``incumbent``: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
-    - ``order``: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
-    - ``workload_seed``: None for a new workload instance per episode, or a whole number.
-    - ``counters``: "all", or "software": as in a virtual machine without a performance monitoring
-      unit, where only our runtime and the kernel count.
-    - ``noise``: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
-    - ``on_illegal``: "remap", "terminate" or "raise".
-    - ``constraints``: None or ``{"max_slices_per_core": n}``.
-    - ``backend_options``: further arguments of the backend.
-    - ``measure_every``: steps between measurements; None means every step on a backend that can be
-      asked after every move, and for the reward "improvement". Otherwise only the last step is
-      measured. Hardware needs it for "improvement".
-    - ``render_mode``: "ansi" or "rgb_array".
+    ``pmoss_env.envs.spatial.arguments.Arguments`` describes them.
 
     Raises ``UnknownNameError`` for a name in no catalogue, and ``ScheduleError`` for slices or
     constraints that allow no schedule. Raises ``UnsupportedError`` for what the backend cannot do,
@@ -373,19 +345,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             return None
         from pmoss_env.envs.spatial import viewer
 
-        schedule, before = self.schedule, self.incumbent_snapshot
-        snapshot = self.session.final_snapshot or before
-        load = np.bincount(schedule.cores, slice_load(snapshot), self.machine.cores)
-        title = (
-            f"{self._steps} of {self.slices} slices placed, "
-            f"{self._episodes.results['throughput'][self._row]:.2f} Mq/s "
-            f"(incumbent {before.throughput:.2f})"
-        )
-        if self.render_mode == "ansi":
-            return viewer.as_text(self.machine, schedule, load, title)
-        # One scale for all schedules of an episode: that of the incumbent.
-        highest = np.bincount(self.incumbent.cores, slice_load(before)).max()
-        return viewer.as_image(self.machine, schedule, load, title, highest_load=float(highest))
+        throughput = self._episodes.results["throughput"][self._row]
+        return viewer.show(self.session, self.schedule, self._steps, throughput, self.render_mode)
 
     def close(self) -> None:
         """Releases the backend. Safe to repeat."""

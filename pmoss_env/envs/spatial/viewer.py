@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_env.baselines import slice_load
 from pmoss_env.machines import Machine
 from pmoss_env.machines.grid import borders, tile_groups
 from pmoss_env.pictures import new_figure, pixels_of
@@ -14,6 +15,8 @@ from pmoss_env.types import Float64Array, Int32Array, Schedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from pmoss_env.envs.spatial.session import Session
 
 #: Light to heavy load in text.
 SHADES = " ░▒▓█"
@@ -33,6 +36,30 @@ _LETTERS = {"router": "R", "sweeper": "S", "other": "·"}
 def slices_per_core(machine: Machine, schedule: Schedule) -> Int32Array:
     """(C,) int32, how many slices each core serves."""
     return np.bincount(schedule.cores, minlength=machine.cores).astype(np.int32)
+
+
+def show(session: Session, schedule: Schedule, steps: int, throughput: float, mode: str) -> Any:
+    """A state of an episode.
+
+    Args:
+        session: of the episode.
+        schedule: the present one.
+        steps: how many slices are placed.
+        throughput: latest, Mq/s.
+        mode: "ansi" for text, or "rgb_array" for an (height, width, 3) uint8 image.
+    """
+    machine, before = session.machine, session.incumbent_snapshot
+    snapshot = session.final_snapshot or before
+    load = np.bincount(schedule.cores, slice_load(snapshot), machine.cores)
+    title = (
+        f"{steps} of {session.slices} slices placed, {throughput:.2f} Mq/s "
+        f"(incumbent {before.throughput:.2f})"
+    )
+    if mode == "ansi":
+        return as_text(machine, schedule, load, title)
+    # One scale for all schedules of an episode: that of the incumbent.
+    highest = np.bincount(session.incumbent.cores, slice_load(before)).max()
+    return as_image(machine, schedule, load, title, highest_load=float(highest))
 
 
 def as_text(
@@ -91,9 +118,7 @@ def as_image(
     schedule: Schedule,
     load_per_core: npt.NDArray[Any],
     title: str,
-    load_label: str = "load of the core",
-    highest_load: float | None = None,
-    legend: str = LEGEND,
+    **options: Any,
 ) -> npt.NDArray[np.uint8]:
     """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement().
 
@@ -102,16 +127,7 @@ def as_image(
     """
     size = (0.62 * machine.cols + 2.2, 0.62 * machine.rows + 1.3)
     figure = new_figure(max(6.4, size[0]), size[1])
-    draw_placement(
-        figure.add_subplot(),
-        machine,
-        schedule,
-        load_per_core,
-        title,
-        load_label,
-        highest_load,
-        legend=legend,
-    )
+    draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title, **options)
     return pixels_of(figure)
 
 

@@ -1,3 +1,5 @@
+"""The vector environment gives the bits of single ones, and keeps its memory in order."""
+
 from __future__ import annotations
 
 import gc
@@ -9,82 +11,18 @@ import weakref
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import (
-    DescriptionError,
-    IllegalActionError,
     UnknownNameError,
-    UnsupportedError,
 )
-
-TOY = {"machine": "toy", "workload": "ycsb-a", "slices": 8}
-
-
-def same(rows, expected, i):
-    """Row i of a batch has the bits of a single environment's values."""
-    assert set(rows) == set(expected)
-    for key, value in expected.items():
-        row, value = np.asarray(rows[key][i]), np.asarray(value)
-        assert row.dtype == value.dtype, key
-        assert row.shape == value.shape, key
-        assert row.tobytes() == value.tobytes(), key
-
-
-def plain(infos):
-    """The values of a batch's infos; each must come with its mask, all True."""
-    keys = [key for key in infos if not key.startswith("_")]
-    assert set(infos) == {*keys, *(f"_{key}" for key in keys)}
-    assert all(infos[f"_{key}"].dtype == np.bool_ and infos[f"_{key}"].all() for key in keys)
-    return {key: infos[key] for key in keys}
-
-
-def follow(envs, singles, seeds, draw, steps):
-    """Plays a batch and single environments side by side; returns how many episodes ended."""
-    observations, infos = envs.reset(seed=seeds)
-    if isinstance(seeds, int):
-        seeds = [seeds + i for i in range(len(singles))]
-    for i, (env, seed) in enumerate(zip(singles, seeds, strict=True)):
-        observation, info = env.reset(seed=seed)
-        same(observations, observation, i)
-        same(plain(infos), info, i)
-    over = [False] * len(singles)
-    ended = 0
-    for t in range(steps):
-        actions = draw(t, infos["action_mask"])
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
-        assert observations in envs.observation_space
-        assert rewards.dtype == np.float64
-        assert (terminated.dtype, truncated.dtype) == (np.bool_, np.bool_)
-        assert not truncated.any()
-        assert np.array_equal(envs.action_masks(), infos["action_mask"].astype(bool))
-        for i, env in enumerate(singles):
-            if over[i]:
-                observation, info = env.reset()
-                reward, over[i] = 0.0, False
-            else:
-                observation, reward, over[i], _, info = env.step(actions[i])
-            same(observations, observation, i)
-            same(plain(infos), info, i)
-            assert (rewards[i], terminated[i]) == (reward, over[i])
-            ended += over[i]
-    return ended
+from tests.envs.spatial.batches import TOY, follow
 
 
 def any_tile(seed):
     rng = np.random.default_rng(seed)
     return lambda t, masks: rng.integers(masks.shape[1], size=masks.shape[0])
-
-
-def legal_tile(seed):
-    rng = np.random.default_rng(seed)
-
-    def draw(t, masks):
-        return np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
-
-    return draw
 
 
 VARIANTS = [
@@ -134,18 +72,6 @@ def test_on_a_server_too(machine):
     envs = SpatialVectorEnv(2, threads=2, **arguments)
     singles = [SpatialSchedulingEnv(**arguments) for _ in range(2)]
     assert follow(envs, singles, [7, 3], any_tile(2), 70) == 2
-
-
-def test_on_raise_nothing_moves():
-    envs = SpatialVectorEnv(2, on_illegal="raise", **TOY)
-    singles = [SpatialSchedulingEnv(on_illegal="raise", **TOY) for _ in range(2)]
-    envs.reset(seed=0)
-    with pytest.raises(IllegalActionError, match="action 4 of sub-environment 1"):
-        envs.step(np.array([1, 4]))
-    assert envs.call("schedule") == envs.call("incumbent")
-    # A masked action of a sub-environment that only resets is ignored.
-    assert follow(envs, singles, 5, legal_tile(3), 8) == 2
-    envs.step(np.array([4, 4]))
 
 
 @pytest.mark.parametrize(("num_envs", "threads"), [(1, 1), (5, 2), (5, 3), (2, 8)])
@@ -314,65 +240,6 @@ def test_sub_environments_catch_up_to_be_asked():
     assert envs.call("final_snapshot")[1].throughput == single.final_snapshot().throughput
     # Asking changed nothing.
     assert not envs.step(np.array([1, 1]))[2].any()
-
-
-def test_masks_are_known_before_reset():
-    envs = SpatialVectorEnv(2, **TOY)
-    masks = envs.action_masks()
-    assert masks.dtype == np.bool_
-    assert np.array_equal(masks[1], SpatialSchedulingEnv(**TOY).action_masks())
-
-
-BAD_ACTIONS = [
-    (np.array([1, 8]), "action 8 of sub-environment 1"),
-    (np.array([-1, 1]), "action -1 of sub-environment 0"),
-    (np.array([1]), "shape"),
-    (np.array([[1, 1]]), "shape"),
-    (np.array([1.0, 1.0]), "float64"),
-    (1, "shape"),
-]
-
-
-@pytest.mark.parametrize(("actions", "words"), BAD_ACTIONS)
-def test_bad_actions_are_refused_before_anything_moves(actions, words):
-    envs = SpatialVectorEnv(2, **TOY)
-    envs.reset(seed=0)
-    with pytest.raises(IllegalActionError, match=words):
-        envs.step(actions)
-    assert envs.call("schedule") == envs.call("incumbent")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"num_envs": 0}, DescriptionError, "num_envs = 0"),
-        ({"num_envs": 2.0}, DescriptionError, "num_envs = 2.0"),
-        ({"threads": 0}, DescriptionError, "threads = 0"),
-        ({"threads": True}, DescriptionError, "threads = True"),
-        ({"backend": "hardware"}, UnsupportedError, "vectorization_mode='sync'"),
-        ({"backend": "quantum"}, UnknownNameError, "quantum"),
-        ({"order": "random"}, UnknownNameError, "random"),
-        ({"autoreset_mode": "Disabled"}, UnknownNameError, "Disabled"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(arguments, error, words):
-    with pytest.raises(error, match=words):
-        SpatialVectorEnv(**{"num_envs": 2, **TOY, **arguments})
-
-
-def test_no_step_before_reset_or_after_close():
-    envs = SpatialVectorEnv(2, **TOY)
-    with pytest.raises(ResetNeeded):
-        envs.step(np.array([1, 1]))
-    envs.reset(seed=0)
-    with pytest.raises(DescriptionError, match="3 were given for 2"):
-        envs.reset(seed=[1, 2, 3])
-    envs.step(np.array([1, 1]))
-    envs.close()
-    envs.close()
-    assert envs.closed
-    with pytest.raises(ResetNeeded):
-        envs.step(np.array([1, 1]))
 
 
 def test_other_threads_run_while_it_steps():

@@ -1,0 +1,142 @@
+"""What is no legal tile, and what an episode's end allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+from pmoss_env.envs.spatial import SpatialSchedulingEnv
+from pmoss_env.errors import (
+    IllegalActionError,
+    ScheduleError,
+)
+from tests.envs.spatial.episodes import TOY, play
+
+
+@pytest.mark.parametrize("constraints", [None, {"max_slices_per_core": 2}])
+def test_the_three_masks_agree_at_every_step(constraints):
+    env = SpatialSchedulingEnv(**TOY, constraints=constraints)
+    assert np.array_equal(env.action_masks(), env.machine.worker_tiles)
+    env.reset(seed=0)
+    counts = np.zeros(8, dtype=int)
+    for observation, _, _, info in play(env):
+        if info["tile"] >= 0:
+            counts[info["tile"]] += 1
+        mask = info["action_mask"]
+        assert mask.dtype == np.int8
+        assert mask.shape == (8,)
+        assert np.array_equal(observation["position_mask"].ravel(), mask)
+        limit = np.inf if constraints is None else 2
+        assert np.array_equal(mask, env.machine.worker_tiles & (counts < limit))
+    assert env.action_masks().dtype == np.bool_
+    assert np.array_equal(env.action_masks(), mask)
+    assert counts.sum() == 8
+
+
+def test_an_illegal_action_goes_to_the_nearest_legal_tile():
+    env = SpatialSchedulingEnv(
+        machine="skylake-x-8n", slices=56, constraints={"max_slices_per_core": 1}
+    )
+    env.reset(seed=0)
+    # Node n is row n, tile 12 n + local; workers are locals 3 to 9; two nodes make a socket.
+    expected = {0: 3, 11: 9, 1: 4, 10: 8, 2: 5, 12 * 3: 12 * 3 + 3}
+    for action, tile in expected.items():
+        _, _, _, _, info = env.step(action)
+        assert info["tile"] == tile, action
+    assert info["illegal_actions"] == len(expected)
+    # With node 0 full, the other node of the socket is next; with both full, another socket.
+    for tile in (6, 7):
+        env.step(tile)
+    _, _, _, _, info = env.step(5)
+    assert info["tile"] == 12 + 5
+    for tile in (3, 4, 6, 7, 8, 9):
+        env.step(12 + tile)
+    _, _, _, _, info = env.step(5)
+    assert info["tile"] == 24 + 5
+    assert env.schedule.cores[info["slice"] - 1] == 24 + 5
+    # Rows 1 and 3 are as near to row 2, but row 3 is on its socket.
+    env.reset(seed=0)
+    for tile in range(3, 10):
+        env.step(24 + tile)
+    _, _, _, _, info = env.step(24 + 5)
+    assert info["tile"] == 36 + 5
+    # Two tiles away on its socket comes before one tile away on another.
+    _, _, _, _, info = env.step(24 + 5)
+    assert info["tile"] == 36 + 4
+
+
+def test_terminate_ends_the_episode_where_it_stands():
+    env = SpatialSchedulingEnv(**TOY, on_illegal="terminate", reward="terminal")
+    env.reset(seed=0)
+    _, reward, terminated, _, before = env.step(1)
+    assert not terminated
+    observation, reward, terminated, truncated, info = env.step(0)
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert info["illegal_actions"] == 1
+    assert info["slice"] == before["slice"] == 1
+    assert info["throughput"] == before["throughput"] == env.final_snapshot().throughput
+    assert info["slice_throughput"].sum() == pytest.approx(info["throughput"])
+    assert env.observation_space.contains(observation)
+    with pytest.raises(ResetNeeded):
+        env.step(1)
+
+
+def test_raise_names_the_action_and_leaves_the_episode_as_it_was():
+    env = SpatialSchedulingEnv(**TOY, on_illegal="raise")
+    env.reset(seed=0)
+    with pytest.raises(IllegalActionError, match="action 4"):
+        env.step(4)
+    assert len(play_on(env)) == 8
+
+
+def play_on(env):
+    steps = []
+    done = False
+    while not done:
+        _, _, done, _, info = env.step(1)
+        steps.append(info)
+    return steps
+
+
+@pytest.mark.parametrize("on_illegal", ["remap", "terminate", "raise"])
+@pytest.mark.parametrize("action", [-1, 8, 1.5, None, "1", np.array([1, 2])])
+def test_what_is_no_tile_is_always_an_error(on_illegal, action):
+    env = SpatialSchedulingEnv(**TOY, on_illegal=on_illegal)
+    env.reset(seed=0)
+    with pytest.raises(IllegalActionError):
+        env.step(action)
+    assert env.step(np.int64(1))[4]["tile"] == 1
+
+
+def test_the_end():
+    env = SpatialSchedulingEnv(**TOY)
+    trace = play(env)
+    assert len(trace) == 9
+    observation = trace[-1][0]
+    assert env.observation_space.contains(observation)
+    assert observation["slice"] == 1
+    assert not observation["slice_view"].any()
+    with pytest.raises(ResetNeeded):
+        env.step(1)
+    env.reset()
+    env.step(1)
+
+
+def test_what_needs_an_episode_says_so():
+    env = SpatialSchedulingEnv(**TOY, render_mode="ansi")
+    for ask in (
+        lambda: env.step(1),
+        lambda: env.schedule,
+        lambda: env.incumbent,
+        lambda: env.incumbent_snapshot,
+        lambda: env.instance,
+        env.final_snapshot,
+        env.render,
+        env.session.new_backend,
+    ):
+        with pytest.raises(ResetNeeded):
+            ask()
+    env.reset(seed=0)
+    with pytest.raises(ScheduleError, match="0 of 8"):
+        env.final_snapshot()

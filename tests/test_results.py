@@ -12,6 +12,8 @@ import pytest
 from typer.main import get_command
 
 from pmoss_benchmarks.evaluation import read_results, replay
+from pmoss_benchmarks.spatial import budget, references
+from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
 from pmoss_env.cli.app import make_app
@@ -141,3 +143,22 @@ def test_hard_rows_of_access_paths_are_inside() -> None:
     assert report["dataset"]["observations"] >= 200_000
     for row in report["rows"]:
         assert row["gate"] == "soft" or row["low"] <= row["ours"] <= row["high"], row
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "references").glob("*.json")))
+def test_references_lie_below_their_bounds(path: Path) -> None:
+    found = read_references(path)
+    assert len(found) >= 20
+    assert all(one.random < one.best for one in found)
+    assert all(one.bound is None or one.best <= one.bound for one in found)
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "budget").glob("*-*.json")))
+def test_an_episode_of_every_budget_runs_again(path: Path) -> None:
+    assert budget.recheck(path) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("path", sorted((RESULTS / "references").glob("*.json")))
+def test_a_reference_is_found_again(path: Path) -> None:
+    assert references.recheck(path) == []

@@ -105,12 +105,16 @@ def run_budget(
         progress=progress,
     )
     found: dict[str, Rows] = {}
-    for task in tasks:
+    # An earlier call that was stopped may have left rows of other tasks.
+    for task in dict.fromkeys((*tasks, *(name.split("/")[0] for name in results))):
         found[task] = {n: row for n, row in results.items() if n.split("/")[0] == task}
+        path = rows_path(out, task)
+        if task not in tasks and path.exists():
+            found[task] = {**read_rows(path, settings), **found[task]}
         if any(name not in known for name in found[task]):
-            _write(rows_path(out, task), task, settings, found[task])
+            _write(path, task, settings, found[task])
     (out / "cells.partial").unlink(missing_ok=True)
-    return found
+    return {task: found[task] for task in tasks}
 
 
 def _has(row: Mapping[str, Any], most: int) -> bool:

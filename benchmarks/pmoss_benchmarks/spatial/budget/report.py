@@ -305,5 +305,8 @@ def draw(summary: Mapping[str, Any], path: Path) -> None:
         row[0].set_ylabel("score")
     for axis in axes[-1]:
         axis.set_xlabel("evaluations")
-    figure.legend(named.values(), named.keys(), fontsize=8, ncols=4, loc="outside lower center")
+    columns = 2 * len(tasks)
+    figure.legend(
+        named.values(), named.keys(), fontsize=8, ncols=columns, loc="outside lower center"
+    )
     write_png(figure, path)

@@ -205,7 +205,9 @@ def make_references(
     for task, mine in found.items():
         if any(name not in known for one in mine for name in _parts(one)):
             _write(references_path(folder, task), settings, mine)
-    kept.unlink(missing_ok=True)
+    # Parts of other tasks stay, if an earlier call was stopped.
+    if all(name.split("/")[0] in tasks for name in results):
+        kept.unlink(missing_ok=True)
     return found
 
 
@@ -222,8 +224,8 @@ def _of_task(task: str, results: Mapping[str, Mapping[str, Any]]) -> list[Refere
     found = []
     for name, result in results.items():
         of, seed, episode, part = name.rsplit("/", 3)
-        if of == task and part == "search":
-            bound = results[f"{of}/{seed}/{episode}/bound"]
+        bound = results.get(f"{of}/{seed}/{episode}/bound")
+        if of == task and part == "search" and bound is not None:
             found.append(Reference(task, int(seed), int(episode), **result, **bound))
     return sorted(found, key=lambda one: (one.seed, one.episode))
 

@@ -18,6 +18,7 @@ from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import access_path, offline, spatial, threads
+from pmoss_benchmarks.texts import budget as budget_text
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
@@ -25,6 +26,7 @@ Block = Callable[[Stored], str]
 BLOCKS: Mapping[str, Block] = {
     **spatial.BLOCKS,
     **offline.BLOCKS,
+    **budget_text.BLOCKS,
     **access_path.BLOCKS,
     **threads.BLOCKS,
 }

@@ -4,72 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PMOSS = Path(sys.executable).with_name("pmoss")
-
-
-def pmoss_json(*words: str) -> Any:
-    """What other programs read: progress and warnings go elsewhere."""
-    done = subprocess.run([str(PMOSS), *words, "--json"], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
-
-
-def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
-    done = subprocess.run(
-        [str(PMOSS), *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env={**os.environ, "COLUMNS": "200"},
-        check=False,
-    )
-    output = done.stdout + done.stderr
-    assert done.returncode == status, output
-    assert "Traceback" not in output
-    return output
-
-
-def test_help_teaches_every_command() -> None:
-    learning = ["demo", "collect", "train", "export", "evaluate", "validate"]
-    commands = [
-        *learning,
-        "rollout",
-        "explain",
-        "doctor",
-        "machines",
-        "workloads",
-        "envs",
-        "measure",
-        "benchmark",
-    ]
-    top = pmoss("--help")
-    for command in commands:
-        assert command in top
-        text = pmoss(command, "--help")
-        assert "Usage:" in text
-        if command in [*learning, "measure", "rollout", "explain"]:
-            assert "Example: pmoss" in text
-
-
-def test_help_imports_no_floor_that_it_can_do_without() -> None:
-    program = (
-        "import contextlib, io, sys; sys.argv = ['pmoss', '--help']\n"
-        "from pmoss_env.cli import main\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()\n"
-        "print(sorted(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "pmoss_benchmarks.cli.commands" in done.stdout
-    for module in ("torch", "h5py", "pmoss_datasets.domain", "pmoss_env.baselines"):
-        assert f"'{module}'" not in done.stdout, module
+from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
 
 def test_catalogues_list_what_there_is() -> None:
@@ -417,22 +358,6 @@ def test_a_signal_leaves_no_children_and_nothing_cut(
     assert {path.name for path in tmp_path.iterdir()} <= {"data.partial"}
 
 
-def test_helps_show_angle_brackets_and_an_example_per_line() -> None:
-    text = pmoss("measure", "-h")
-    assert "closed:<queries" in " ".join(text.replace("│", " ").split())
-    lines = [line.strip() for line in text.splitlines()]
-    assert sum(line.startswith("Example: ") for line in lines) >= 5
-
-
-def test_lists_are_json_on_request() -> None:
-    environments = pmoss_json("envs")
-    assert "pmoss/toy-v0" in {each["id"] for each in environments}
-    assert {"name", "nodes"} <= set(pmoss_json("machines")[0])
-    assert pmoss_json("agents", "spatial")[0]["domain"] == "spatial"
-    assert pmoss_json("workloads")
-    assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))
-
-
 def test_results_and_datasets_are_json_on_request(tmp_path: Path) -> None:
     found = pmoss_json("datasets", "list")
     assert {"id", "episodes", "mean outcome", "MB"} <= set(found[0])
@@ -446,7 +371,3 @@ def test_results_and_datasets_are_json_on_request(tmp_path: Path) -> None:
 
 def test_another_machine_is_modelled_and_the_error_says_how() -> None:
     assert "--backend analytic" in pmoss("measure", "--machine", "milan-nps4", status=2)
-
-
-def test_completion_is_offered() -> None:
-    assert "_PMOSS_COMPLETE" in pmoss("--show-completion", "bash")

@@ -10,8 +10,8 @@ from types import TracebackType
 class ProcessLock:
     """A lock for threads of one process; each process that is forked from it has its own.
 
-    A thread that holds a lock of the :mod:`threading` module when another one forks is not there in
-    the child, which would wait for it without end. What this lock guards must be whole whenever
+    A thread that holds a lock of the :mod:`threading` module is not in the child of another one's
+    fork. The child would wait for it without end. What this lock guards must be whole whenever
     Python code runs.
     """
 

@@ -7,9 +7,9 @@ those that take longest first. A core's logit depends on when it would end, and 
 placed on it, beside its cache and on its node.
 
 The policy learns from itself: it draws schedules, a judge picks the best, and the policy is taught
-to draw that one (Corsini et al., Self-Labeling the Job Shop Scheduling Problem, NeurIPS 2024). The
-judge is a surrogate, learned from the same data first, or the episode's own model of throughput.
-The logged times of slices teach the times of pairs beside it.
+to draw that one. Corsini et al. do so in Self-Labeling the Job Shop Scheduling Problem, NeurIPS
+2024. The judge is a surrogate, learned from the same data first, or the episode's own model of
+throughput. The logged times of slices teach the times of pairs beside it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ by chance. They go, in an order of chance, each to the core that then ends earli
 candidates are made from one schedule. A surrogate judges them; or the backend measures the one that
 the surrogate likes best, as often as the episode allows. What is better is kept.
 
-This is large neighbourhood search (Shaw, Using Constraint Programming and Local Search Methods to
-Solve Vehicle Routing Problems, 1998) behind a learned policy and with a learned judge.
+This is large neighbourhood search behind a learned policy and with a learned judge. The search is
+from Shaw, Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems
+(1998).
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from pmoss_env.machines import Machine
 class StateEncoder(nn.Module):
     """Turns states into per-tile features and one token each.
 
-    The first layer mixes the inputs of each tile, the convolutions after it look at its neighbours
-    on the grid (cores of one node are neighbours); the resolution is kept throughout.
+    The first layer mixes the inputs of each tile. The convolutions after it look at its neighbours
+    on the grid (cores of one node are neighbours). The resolution is kept throughout.
     """
 
     def __init__(

@@ -141,3 +141,15 @@ def test_what_it_cannot_do_is_said(tmp_path):
         PairPolicy(features=9)
     with pytest.raises(CheckpointError, match=r"call fit\(\)"):
         PairPolicy().save(tmp_path / "agent.safetensors")
+
+
+def test_untrained_it_only_knows_that_work_adds_up(data):
+    policies = {"lpt": SchedulePolicy("lpt")}
+    for seed in range(3):
+        settings = {"judge_updates": 1, "updates": 2, "learning_rate": 0.0, "seed": seed}
+        untrained = PairPolicy(**{**SMALL, **settings})
+        untrained.fit(data)
+        policies[str(seed)] = untrained
+    rows = evaluate(TOY, policies, [5], 8, 200, 20).rows
+    mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
+    assert max(mean[str(seed)] for seed in range(3)) < mean["lpt"] + 10

@@ -1,8 +1,9 @@
 """The whole idea in one run: measure, collect, train, place, compare.
 
 First a real B+-tree serves on this host under two schedules. Then an offline dataset is collected
-on the model of a 96-core server with busy co-tenants. A Decision Transformer is trained on it. Its
-schedules are compared, on incumbents it never saw, with the papers' schedules, LPT and search.
+on the model of a 96-core server with busy co-tenants. A surrogate learns from its raw counters what
+schedules serve, and plans in what it learned. Its schedules are compared, on incumbents it never
+saw, with the papers' schedules, rules and search.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 T = TypeVar("T")
 
-AGENT = "decision-transformer"
+AGENT = "surrogate"
 BASELINES = (
     "random",
     "grouped",
@@ -65,7 +66,7 @@ class Plan:
         episodes: of the dataset.
         agent_config: a committed config, or a path.
         agent_changes: fields that override it.
-        training_seeds: how many agents are trained; each is evaluated with a seed of its own.
+        training_seeds: how many agents are trained; the seeds of the evaluation meet them in turn.
         seeds: of the evaluation; none of them occurs in the dataset.
         episodes_per_seed: incumbents per seed.
         search_budget: model evaluations of local search, as opponent and as score 100.
@@ -84,9 +85,9 @@ class Plan:
         }
     )
     episodes: int = 300
-    agent_config: str = "decision-transformer-demo"
+    agent_config: str = "surrogate"
     agent_changes: Mapping[str, Any] = field(default_factory=dict)
-    training_seeds: int = 5
+    training_seeds: int = 3
     seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
     episodes_per_seed: int = 4
     search_budget: int = 2000
@@ -100,7 +101,7 @@ FULL = Plan()
 QUICK = Plan(
     env_kwargs={**FULL.env_kwargs, "machine": "toy", "slices": 16},
     episodes=24,
-    agent_changes={"updates": 20, "layers": 1, "heads": 2, "width": 32},
+    agent_changes={"updates": 60, "members": 2, "width": 24, "features": 8, "demands": 4},
     training_seeds=2,
     seeds=(101, 102),
     episodes_per_seed=1,
@@ -169,7 +170,7 @@ def run_demo(plan: Plan, folder: Path, *, seed: int = 0, progress: Progress) -> 
     search = make_baseline("local-search", budget=plan.search_budget)
     policies["local-search"] = SchedulePolicy(search)
     agents = [load_agent(path) for path in checkpoints]
-    # Evaluation seed i meets training seed i, so that an interval holds both kinds of chance.
+    # The seeds of the evaluation meet the agents in turn: an interval holds both kinds of chance.
     policies[AGENT] = lambda chosen: agents[plan.seeds.index(chosen) % len(agents)]
     evaluation = timed(
         "evaluate",

@@ -51,7 +51,7 @@ def demo(
     console.print(
         f"Score 0: random schedules; 100: local search with {plan.search_budget} evaluations. "
         f"Mean of the training data: {result.dataset_mean:.1f} Mq/s. Agents trained: "
-        f"{plan.training_seeds}, one per seed."
+        f"{plan.training_seeds}; {AGENT} sees raw counters, and measures nothing before it decides."
     )
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
@@ -19,6 +20,7 @@ from pmoss_benchmarks.cli.benchmark.validation import validation
 app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
 for command in (performance, fidelity, headroom, validation):
     app.command()(command)
+app.command()(ablation)
 app.command("co-tenants")(co_tenants)
 app.command("off-policy")(off_policy)
 app.command()(offline)

@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from pmoss_agents.spatial.inputs import GROUPS  # noqa: E402
-from pmoss_benchmarks.spatial.ablation import run_ablation, summary  # noqa: E402
-from pmoss_datasets.suite import TOY  # noqa: E402
-from pmoss_env.errors import DatasetError, DescriptionError  # noqa: E402
+from pmoss_agents.spatial.inputs import GROUPS
+from pmoss_benchmarks.spatial.ablation import run_ablation, summary
+from pmoss_datasets.suite import TOY
+from pmoss_env.errors import DatasetError, DescriptionError
 
 FEW = {"seeds": 1, "data": 12, "episodes": 1, "search_budget": 50}
 SMALL = {"updates": 2, "layers": 1, "heads": 2, "width": 16}

@@ -100,8 +100,8 @@ FULL = Plan()
 #: Seconds of work on the toy machine: for tests, and to see that everything is installed.
 QUICK = Plan(
     env_kwargs={**FULL.env_kwargs, "machine": "toy", "slices": 16},
-    episodes=24,
-    agent_changes={"updates": 60, "members": 2, "width": 24, "features": 8, "demands": 4},
+    episodes=48,
+    agent_changes={"updates": 150, "members": 2, "width": 24, "features": 8, "demands": 4},
     training_seeds=2,
     seeds=(101, 102),
     episodes_per_seed=1,

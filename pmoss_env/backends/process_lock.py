@@ -1,10 +1,12 @@
-"""A lock that a forked child does not wait for."""
+"""Locks that a forked child does not wait for."""
 
 from __future__ import annotations
 
 import os
 import threading
 from types import TracebackType
+
+from pmoss_env.errors import ForkedError
 
 
 class ProcessLock:
@@ -29,3 +31,31 @@ class ProcessLock:
         traceback: TracebackType | None,
     ) -> None:
         self._locks[os.getpid()].release()
+
+
+class Visit:
+    """Says in a forked child that a thread of its parent was inside when it was forked.
+
+    What that thread was changing stays half changed, and locks that it held stay held. Nothing is
+    waited for: threads of one process may be inside at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._process = 0
+
+    def __enter__(self) -> None:
+        process = os.getpid()
+        if self._process not in (0, process):
+            raise ForkedError(
+                "a thread was using it when this process was forked, and that thread stayed in the "
+                "parent; make it anew in this process"
+            )
+        self._process = process
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process = 0

@@ -5,7 +5,8 @@ import signal
 import threading
 import warnings
 
-from pmoss_env.backends.process_lock import ProcessLock
+from pmoss_env.backends.process_lock import ProcessLock, Visit
+from pmoss_env.errors import ForkedError
 
 
 def test_threads_take_turns():
@@ -47,3 +48,20 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads():
     over.set()
     thread.join()
     assert status == 0
+
+
+def test_a_visit_that_a_fork_cut_off_is_told_in_the_child_alone():
+    visit = Visit()
+    with visit:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
+            child = os.fork()
+        if child == 0:
+            try:
+                with visit:
+                    os._exit(1)
+            except ForkedError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    with visit:
+        pass

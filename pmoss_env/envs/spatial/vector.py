@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from pmoss_env.backends import backend_class, backend_names
+from pmoss_env.backends.process_lock import Visit
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.errors import (
@@ -120,6 +121,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             values.setflags(write=False)
         self._given = {f"_{key}": everybody for key in INFO_KEYS}
         self._running = False
+        self._visit = Visit()
 
     def reset(
         self,
@@ -135,6 +137,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
 
         Raises:
             DescriptionError: a wrong number of seeds.
+            ForkedError: another thread was in here when this process was forked.
         """
         if seed is None or isinstance(seed, (int, np.integer)):
             seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
@@ -144,10 +147,11 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             raise DescriptionError(
                 f"seed: {len(seeds)} were given for {self.num_envs} sub-environments"
             )
-        self._running = False
-        for i, one in enumerate(seeds):
-            self._start(i, one, options)
-        self._running = True
+        with self._visit:
+            self._running = False
+            for i, one in enumerate(seeds):
+                self._start(i, one, options)
+            self._running = True
         observations = self._batch.observe() if self._copy else dict(self._shown)
         return observations, self._infos(self._no_shares)
 
@@ -166,6 +170,12 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             ForkedError: in a process that was forked from the one that made ``threads``, or while
                 another thread was in here.
         """
+        with self._visit:
+            return self._step(actions)
+
+    def _step(
+        self, actions: npt.NDArray[np.int64]
+    ) -> tuple[Observation, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
         resting = self._results["ended"].copy()

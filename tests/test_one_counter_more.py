@@ -85,7 +85,8 @@ def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> N
     (tmp_path / "main.cpp").write_text(PROGRAM)
     here = shlex.quote(str(tmp_path))
     copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {here}/counters")
-    sources = " ".join(f"native/pmu/{name}.cpp" for name in ("events", "event_names"))
+    names = ("pmu/events", "pmu/event_names", "pmu/core_pmu", "pmu/sysfs_events")
+    sources = " ".join(f"native/{name}.cpp" for name in (*names, "numa/topology"))
     copy.run(
         f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {here} {here}/main.cpp "
         f"{sources} -ldl -o {here}/program && {here}/program"

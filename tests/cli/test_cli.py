@@ -287,7 +287,7 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     from pmoss_benchmarks.demo import AGENT, BASELINES
 
     output = pmoss("demo", "--quick", "--out", str(tmp_path / "demo"))
-    for name in ("decision-transformer", "lpt", "grouped", "Picture:"):
+    for name in (AGENT, "lpt", "grouped", "Picture:"):
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
     assert written == {

@@ -103,10 +103,12 @@ def reusing() -> list[str]:
 def check_syntax(build: Path, folders: Sequence[str]) -> list[Path]:
     """Lets the compiler of a build look at the sources of folders, without generating code."""
     commands = json.loads((build / "compile_commands.json").read_text())
+    # Others are made by the build itself, such as precompiled headers.
+    wanted = [REPOSITORY / "native" / folder for folder in folders]
     chosen = [
         command
         for command in commands
-        if Path(command["file"]).relative_to(REPOSITORY / "native").parts[0] in folders
+        if any(Path(command["file"]).is_relative_to(folder) for folder in wanted)
     ]
 
     def check(command: dict[str, str]) -> Path:

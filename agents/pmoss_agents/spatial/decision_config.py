@@ -83,7 +83,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check = checker("decision-transformer", self)
-        object.__setattr__(self, "inputs", check_groups(self.inputs))
+        groups = check_groups(self.inputs, "decision-transformer: inputs")
+        object.__setattr__(self, "inputs", groups)
         counts = (
             "layers",
             "heads",

@@ -29,8 +29,12 @@ OUTLIER = 5.0
 _LEVELS = ("cache", "node")
 
 
-def check_groups(groups: Any) -> tuple[str, ...]:
+def check_groups(groups: Any, field: str = "inputs") -> tuple[str, ...]:
     """Groups of inputs in the order of GROUPS.
+
+    Args:
+        groups: their names.
+        field: what holds them, for the message.
 
     Raises:
         DescriptionError: no list; one is unknown or named twice; or there is none.
@@ -38,7 +42,7 @@ def check_groups(groups: Any) -> tuple[str, ...]:
     given = list(groups) if isinstance(groups, (list, tuple)) else []
     if not given or any(name not in GROUPS or given.count(name) > 1 for name in given):
         raise DescriptionError(
-            f"inputs = {groups!r}: must be a list of some of {', '.join(GROUPS)}, each once"
+            f"{field} = {groups!r}: must be a list of some of {', '.join(GROUPS)}, each once"
         )
     return tuple(name for name in GROUPS if name in given)
 

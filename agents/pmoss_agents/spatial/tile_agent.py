@@ -53,7 +53,7 @@ class TileConfig:
 
     def __post_init__(self) -> None:
         check = checker(self.agent, self)
-        object.__setattr__(self, "inputs", check_groups(self.inputs))
+        object.__setattr__(self, "inputs", check_groups(self.inputs, f"{self.agent}: inputs"))
         check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
         for field in fields(self):
             if field.type == "int" and field.name != "seed":

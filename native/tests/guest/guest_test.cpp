@@ -162,27 +162,30 @@ TEST_F(GuestFaults, ACpuThatIsOfflineIsRefusedAndOneThatGoesOfflineIsTold) {
 
 TEST_F(GuestFaults, OnAFullNodeDataStayElsewhereAndThatIsTold) {
   const int full = 3;
-  // First what is placed there, then what is moved there, which the kernel lets go further.
   constexpr std::size_t part = std::size_t{4} << 20;
   std::vector<void*> taken;
-  // The kernel goes on to free pages of its own for a while.
-  int without_room = 0;
-  for (int i = 0; i < 256 && without_room < 8; ++i) {
-    void* const memory =
-        ::mmap(nullptr, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(memory, MAP_FAILED);
-    taken.push_back(memory);
-    ::madvise(memory, part, MADV_NOHUGEPAGE);
-    ASSERT_EQ(set_placement(memory, part, Placement::on(full)), 0);
-    std::memset(memory, 1, part);
-    const std::uint64_t elsewhere = part / 4096 - resident_pages(memory, part).on(full);
-    if (elsewhere == 0) continue;
-    without_room = move_pages(memory, part, full).moved > 0 ? 0 : without_room + 1;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  ASSERT_EQ(without_room, 8) << "the node never filled up";
+  // First what is placed there, then what is moved there, which the kernel lets go further. The
+  // kernel goes on to free pages of its own for a while: it is filled before each strategy.
+  const auto fill = [&] {
+    int without_room = 0;
+    for (int i = 0; i < 256 && without_room < 8; ++i) {
+      void* const memory =
+          ::mmap(nullptr, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ASSERT_NE(memory, MAP_FAILED);
+      taken.push_back(memory);
+      ::madvise(memory, part, MADV_NOHUGEPAGE);
+      ASSERT_EQ(set_placement(memory, part, Placement::on(full)), 0);
+      std::memset(memory, 1, part);
+      const std::uint64_t elsewhere = part / 4096 - resident_pages(memory, part).on(full);
+      if (elsewhere == 0) continue;
+      without_room = move_pages(memory, part, full).moved > 0 ? 0 : without_room + 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_EQ(without_room, 8) << "the node never filled up";
+  };
   for (const auto strategy :
        {runtime::MigrationStrategy::copy, runtime::MigrationStrategy::move_pages}) {
+    ASSERT_NO_FATAL_FAILURE(fill());
     runtime::MeasureOptions options = on({0, 1}, full);
     options.migration.strategy = strategy;
     const runtime::Measurement result = runner_->measure(options);

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from pmoss_env.errors import CheckpointError
+
 #: progress(done, total, metrics) after every update of a fit.
 Progress = Callable[[int, int, Mapping[str, float]], None]
 Metrics = dict[str, float]
@@ -90,6 +92,15 @@ def train(
             agent.save(checkpoint)
         raise
     return metrics
+
+
+def check_loss(agent: str, update: int, loss: float) -> None:
+    """Raises CheckpointError unless the loss is finite; before an update changes anything."""
+    if not math.isfinite(loss):
+        raise CheckpointError(
+            f"{agent}: the loss of update {update} is not finite: training diverged; try a lower "
+            "learning_rate"
+        )
 
 
 def cosine(turn: float) -> float:

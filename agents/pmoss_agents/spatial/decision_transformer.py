@@ -31,7 +31,7 @@ from pmoss_agents.spatial.episodes import check_learnable
 from pmoss_agents.spatial.foresight import beginning, foresee
 from pmoss_agents.spatial.observations import in_full, in_own_counters
 from pmoss_agents.spatial.state_encoder import StateEncoder
-from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_env.errors import CheckpointError, DatasetError
@@ -121,11 +121,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         scores = model(batch)
         actions = batch["actions"]
         loss = imitation_loss(scores, actions, config.doubt)
-        if not bool(loss.isfinite()):
-            raise CheckpointError(
-                f"{self.name}: the loss of update {update} is not finite: training diverged; try a "
-                "lower learning_rate"
-            )
+        check_loss(self.name, update, float(loss.detach()))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)

@@ -29,10 +29,10 @@ from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate
 from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Reader, Topology, usual_time
-from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
-from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.errors import DescriptionError
 
 #: Says what each of (n, S) schedules is worth.
 Judge = Callable[[Array], Array]
@@ -386,11 +386,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             gain += float(worth.max() - worth.mean()) / config.batch_size
             loss += float(one.detach())
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        if not math.isfinite(loss):
-            raise CheckpointError(
-                f"{self.name}: the loss of update {update} is not finite: training diverged; try a "
-                "lower learning_rate"
-            )
+        check_loss(self.name, update, loss)
 
         def change() -> dict[str, float]:
             optimiser.step()

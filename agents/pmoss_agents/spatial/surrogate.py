@@ -35,7 +35,7 @@ from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate_planner import Planner
 from pmoss_agents.spatial.throughput_model import ELAPSED, Member, Topology, loss_of
-from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
@@ -195,11 +195,7 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
             nn.utils.clip_grad_norm_(member.parameters(), 1.0)
             loss += float(of_member.detach()) / config.members
             error += float(off.detach()) / config.members
-        if not math.isfinite(loss):
-            raise CheckpointError(
-                f"{self.name}: the loss of update {update} is not finite: training diverged; try a "
-                "lower learning_rate"
-            )
+        check_loss(self.name, update, loss)
 
         def change() -> dict[str, float]:
             optimiser.step()

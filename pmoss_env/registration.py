@@ -17,6 +17,9 @@ SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
 #: is one number to teach with.
 TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "workload_seed": 1}
 
+#: Versions of the tasks by workload, where they are not 0: the bits of their episodes changed.
+_VERSIONS = {"rtree-ranges-inserts": 1}
+
 _SPATIAL: dict[str, Any] = {
     "entry_point": "pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
     "vector_entry_point": "pmoss_env.envs.spatial.vector:SpatialVectorEnv",
@@ -34,7 +37,7 @@ def spatial_environments() -> dict[str, dict[str, Any]]:
         f"{NAMESPACE}/SpatialScheduling-v0": {},
         f"{NAMESPACE}/toy-v0": TOY,
         **{
-            f"{NAMESPACE}/{machine}-{_task(workload)}-v0": {
+            f"{NAMESPACE}/{machine}-{_task(workload)}-v{_VERSIONS.get(workload, 0)}": {
                 "machine": machine,
                 "index": load_preset(workload).index,
                 "workload": workload,

@@ -211,6 +211,7 @@ double Model::active_cores() const {
 void Model::refresh() {
   const bool saturated = load_.kind == Load::Kind::saturated;
   streams_.measure_reach(saturated);
+  caches().mark_new_owners(streams_);
   solve_cores();
   for (Index domain = 0; domain < map_.domains; ++domain) {
     if (passing_per_ns_[domain] > 0.0) streams_.mark_domain(domain);

@@ -10,6 +10,7 @@ from pmoss_env.workloads import load_preset, preset_names
 
 NAMESPACE = "pmoss"
 ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
+CONTINUAL_SCHEDULING = f"{NAMESPACE}/ContinualScheduling-v0"
 THREAD_SCHEDULING = f"{NAMESPACE}/ThreadScheduling-v0"
 #: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
@@ -27,6 +28,7 @@ _SPATIAL: dict[str, Any] = {
 #: What is not spatial scheduling.
 _OTHERS: dict[str, dict[str, Any]] = {
     ACCESS_PATH: {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"},
+    CONTINUAL_SCHEDULING: {"entry_point": "pmoss_env.envs.continual.env:ContinualSchedulingEnv"},
     THREAD_SCHEDULING: {"entry_point": "pmoss_env.envs.threads.env:ThreadSchedulingEnv"},
 }
 
@@ -64,5 +66,5 @@ def register_environments() -> None:
     for name, kwargs in environments().items():
         if name not in gymnasium.registry:
             entry_points = _OTHERS.get(name, _SPATIAL)
-            # Ours need no max_episode_steps: an episode ends by itself, and never by truncation.
+            # Ours need no max_episode_steps: an episode ends by itself.
             gymnasium.register(id=name, kwargs=dict(kwargs), **entry_points)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from pmoss_env.baselines import Baseline, asks, make_baseline
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.errors import DescriptionError, UnsupportedError
-from pmoss_env.types import Int8Array, Int32Array
+from pmoss_env.machines import Machine
+from pmoss_env.types import Int8Array, Int32Array, Schedule
 
 
 @runtime_checkable
@@ -26,11 +29,11 @@ class Policy(Protocol):
         """Begins an episode."""
 
     def act(self, observation: Observation, action_mask: Int8Array) -> int:
-        """The tile for the next slice.
+        """The action for the next slice: a tile, or as the environment's action space has it.
 
         Args:
             observation: as the environment gives it.
-            action_mask: (r * c,) int8, 1 = legal.
+            action_mask: (actions,) int8, 1 = legal.
         """
 
 
@@ -131,6 +134,22 @@ class Measured:
         self._backend = None
 
 
+def planned_actions(
+    machine: Machine, schedule: Schedule, order: Int32Array, chooses_node: bool
+) -> Int32Array:
+    """(slices,) int32: the actions that place a schedule.
+
+    Args:
+        machine: whose tiles they name.
+        schedule: where the slices go.
+        order: (slices,) the slice placed at each step.
+        chooses_node: whether actions name the nodes of data, too.
+    """
+    tiles = machine.tile_of_core[schedule.cores[order]]
+    chosen = tiles * machine.nodes + schedule.nodes[order] if chooses_node else tiles
+    return chosen.astype(np.int32)
+
+
 class SchedulePolicy:
     """Runs a baseline through an environment's steps.
 
@@ -143,23 +162,24 @@ class SchedulePolicy:
         self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
         #: Whether the baseline asks a backend that can be searched.
         self.searches = asks(self._baseline)
-        self._tiles: list[int] = []
+        self._actions: list[int] = []
         self._t = 0
 
     def plan(self, context: Context, order: Int32Array) -> None:
         """Makes the schedule of an episode that places the slices in ``order``."""
         schedule = self._baseline(context)
-        self._tiles = context.machine.tile_of_core[schedule.cores[order]].tolist()
+        chosen = planned_actions(context.machine, schedule, order, context.chooses_node)
+        self._actions = chosen.tolist()
 
     def reset(self) -> None:
         """Begins an episode."""
         self._t = 0
 
     def act(self, observation: Observation, action_mask: Int8Array) -> int:
-        """The planned tile of the next slice."""
-        tile = self._tiles[self._t]
+        """The planned action for the next slice."""
+        action = self._actions[self._t]
         self._t += 1
-        return tile
+        return action
 
     def observe(self, reward: float) -> None:
         """Nothing: the plan is made."""

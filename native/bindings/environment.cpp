@@ -67,6 +67,19 @@ T* writable(const py::dict& arrays, const char* name, std::size_t size) {
   return array.mutable_data();  // throws where it is read-only
 }
 
+// What is shown of `rows` environments or steps where actions choose nodes.
+void add_nodes(const py::dict& arrays, const Task& task, std::size_t rows, Observations& to) {
+  if (!task.chooses_node) return;
+  const std::size_t nodes = rows * task.nodes();
+  to.node_mask = writable<std::int8_t>(arrays, "node_mask", nodes);
+  to.node_room = writable<float>(arrays, "node_room", nodes);
+  to.node_view =
+      writable<float>(arrays, "node_view", nodes * static_cast<std::size_t>(task.counters));
+  if (task.detail != Detail::complete) return;
+  const std::size_t slices = rows * static_cast<std::size_t>(task.slices);
+  to.slice_nodes = writable<std::int32_t>(arrays, "slice_nodes", slices);
+}
+
 Observations observations(const py::dict& arrays, const Task& task, std::size_t environments) {
   const std::size_t tiles = environments * task.tiles();
   const auto counters = static_cast<std::size_t>(task.counters);
@@ -76,6 +89,7 @@ Observations observations(const py::dict& arrays, const Task& task, std::size_t 
   result.machine_view = writable<float>(arrays, "machine_view", tiles * counters);
   result.meta = writable<float>(arrays, "meta", environments * static_cast<std::size_t>(task.meta));
   result.slice = writable<float>(arrays, "slice", environments);
+  add_nodes(arrays, task, environments, result);
   if (task.detail == Detail::paper) return result;
   result.slice_view = writable<float>(arrays, "slice_view", environments * counters);
   result.incumbent_view = writable<float>(arrays, "incumbent_view", tiles * counters);
@@ -84,6 +98,9 @@ Observations observations(const py::dict& arrays, const Task& task, std::size_t 
   result.slice_counters = writable<float>(arrays, "slice_counters", slices * counters);
   result.incumbent_tiles = writable<std::int32_t>(arrays, "incumbent_tiles", slices);
   result.slice_tiles = writable<std::int32_t>(arrays, "slice_tiles", slices);
+  if (task.chooses_node) {
+    result.incumbent_nodes = writable<std::int32_t>(arrays, "incumbent_nodes", slices);
+  }
   return result;
 }
 
@@ -95,6 +112,7 @@ Results results(const py::dict& arrays, std::size_t environments) {
   result.illegal_actions = writable<std::int64_t>(arrays, "illegal_actions", environments);
   result.slice = writable<std::int64_t>(arrays, "slice", environments);
   result.tile = writable<std::int64_t>(arrays, "tile", environments);
+  result.node = writable<std::int64_t>(arrays, "node", environments);
   return result;
 }
 
@@ -166,21 +184,22 @@ class SharedBatch {
     return result;
   }
 
-  /// An observation in arrays of its own, the position mask as a flat array, and
-  /// (reward, throughput, illegal actions, next slice, latest tile).
+  /// An observation in arrays of its own, the mask of actions, and
+  /// (reward, throughput, illegal actions, next slice, latest tile, latest node).
   py::tuple observe_one(std::size_t i) {
     Observations to;
     py::dict result = one_.fresh(to);
-    py::array_t<std::int8_t> mask(static_cast<py::ssize_t>(task_.tiles()));
+    py::array_t<std::int8_t> mask(static_cast<py::ssize_t>(task_.actions()));
     std::int8_t* const flat = mask.mutable_data();
     {
       const py::gil_scoped_release release;
       const std::scoped_lock lock(mutex_);
       batch_.observe_one(i, to);
-      std::copy_n(to.position_mask, task_.tiles(), flat);
+      batch_.rules().action_mask(to.position_mask, to.node_mask, flat);
     }
     return py::make_tuple(result, mask, results_.rewards[i], results_.throughput[i],
-                          results_.illegal_actions[i], results_.slice[i], results_.tile[i]);
+                          results_.illegal_actions[i], results_.slice[i], results_.tile[i],
+                          results_.node[i]);
   }
 
   Array<std::int32_t> placed(std::size_t environment) {
@@ -212,6 +231,11 @@ class SharedBatch {
       if (key == "slice_counters") number = &Observations::slice_counters;
       if (key == "incumbent_tiles") place = &Observations::incumbent_tiles;
       if (key == "slice_tiles") place = &Observations::slice_tiles;
+      if (key == "node_mask") flag = &Observations::node_mask;
+      if (key == "node_room") number = &Observations::node_room;
+      if (key == "node_view") number = &Observations::node_view;
+      if (key == "incumbent_nodes") place = &Observations::incumbent_nodes;
+      if (key == "slice_nodes") place = &Observations::slice_nodes;
       if (number == nullptr && flag == nullptr && place == nullptr) throw py::key_error(key);
       parts_.push_back(
           {py::reinterpret_borrow<py::object>(name), type, shape, bytes_, number, flag, place});
@@ -310,7 +334,8 @@ Detail detail_of(const std::string& name) {
 Rules make_rules(int slices, int counters, int meta, int columns,
                  std::vector<std::int32_t> core_of_tile, std::vector<std::int32_t> node_of_core,
                  std::vector<std::int32_t> socket_of_node, std::vector<std::uint8_t> worker_tiles,
-                 bool remaps, int max_slices_per_core, int measure_every, const std::string& reward,
+                 bool remaps, int max_slices_per_core, std::vector<std::int32_t> max_slices_of_node,
+                 bool chooses_node, int measure_every, const std::string& reward,
                  const std::string& observation) {
   Task task;
   task.slices = slices;
@@ -323,6 +348,8 @@ Rules make_rules(int slices, int counters, int meta, int columns,
   task.worker_tiles = std::move(worker_tiles);
   task.remaps = remaps;
   task.max_slices_per_core = max_slices_per_core;
+  task.max_slices_of_node = std::move(max_slices_of_node);
+  task.chooses_node = chooses_node;
   task.measure_every = measure_every;
   task.reward = reward_of(reward);
   task.detail = detail_of(observation);
@@ -331,8 +358,8 @@ Rules make_rules(int slices, int counters, int meta, int columns,
 
 // Writes the rows of the steps into arrays of the caller.
 void expand(const Rules& rules, const Array<float>& counters, const Array<std::int32_t>& order,
-            const Array<std::int32_t>& incumbent, const Array<std::int32_t>& tiles,
-            std::size_t steps, const py::dict& arrays) {
+            const Array<std::int32_t>& incumbent, const Array<std::int32_t>& incumbent_nodes,
+            const Array<std::int32_t>& actions, std::size_t steps, const py::dict& arrays) {
   const Task& task = rules.task();
   const std::size_t cells = steps * task.tiles();
   const auto width = static_cast<std::size_t>(task.counters);
@@ -341,6 +368,7 @@ void expand(const Rules& rules, const Array<float>& counters, const Array<std::i
   rows.position_mask = writable<std::int8_t>(arrays, "position_mask", cells);
   rows.machine_view = writable<float>(arrays, "machine_view", cells * width);
   rows.slice = writable<float>(arrays, "slice", steps);
+  add_nodes(arrays, task, steps, rows);
   if (task.detail != Detail::paper) {
     rows.slice_view = writable<float>(arrays, "slice_view", steps * width);
   }
@@ -351,16 +379,17 @@ void expand(const Rules& rules, const Array<float>& counters, const Array<std::i
   const auto c = view(counters);
   const auto o = view(order);
   const auto i = view(incumbent);
-  const auto t = view(tiles);
+  const auto n = view(incumbent_nodes);
+  const auto a = view(actions);
   const py::gil_scoped_release release;
-  rules.expand(c, o, i, t, steps, rows);
+  rules.expand(c, o, i, n, a, steps, rows);
 }
 
-Array<std::int8_t> expand_masks(const Rules& rules, const Array<std::int32_t>& tiles,
+Array<std::int8_t> expand_masks(const Rules& rules, const Array<std::int32_t>& actions,
                                 std::size_t steps) {
-  const auto all = static_cast<py::ssize_t>(rules.task().tiles());
+  const auto all = static_cast<py::ssize_t>(rules.task().actions());
   Array<std::int8_t> masks({static_cast<py::ssize_t>(steps), all});
-  rules.expand_masks(view(tiles), steps, masks.mutable_data());
+  rules.expand_masks(view(actions), steps, masks.mutable_data());
   return masks;
 }
 
@@ -412,13 +441,14 @@ void bind_environment(py::module_& module) {
       .def(py::init(&make_rules), py::kw_only(), py::arg("slices"), py::arg("counters"),
            py::arg("meta"), py::arg("columns"), py::arg("core_of_tile"), py::arg("node_of_core"),
            py::arg("socket_of_node"), py::arg("worker_tiles"), py::arg("remaps"),
-           py::arg("max_slices_per_core"), py::arg("measure_every"), py::arg("reward"),
-           py::arg("observation"))
+           py::arg("max_slices_per_core"), py::arg("max_slices_of_node"), py::arg("chooses_node"),
+           py::arg("measure_every"), py::arg("reward"), py::arg("observation"))
       .def("expand", &expand, py::arg("counters").noconvert(), py::arg("order").noconvert(),
-           py::arg("incumbent").noconvert(), py::arg("tiles").noconvert(), py::arg("steps"),
-           py::arg("arrays"), "Writes what an episode showed into arrays with a row per step.")
-      .def("expand_masks", &expand_masks, py::arg("tiles").noconvert(), py::arg("steps"),
-           "(steps, tiles) int8: the position masks of an episode.")
+           py::arg("incumbent").noconvert(), py::arg("incumbent_nodes").noconvert(),
+           py::arg("actions").noconvert(), py::arg("steps"), py::arg("arrays"),
+           "Writes what an episode showed into arrays with a row per step.")
+      .def("expand_masks", &expand_masks, py::arg("actions").noconvert(), py::arg("steps"),
+           "(steps, actions) int8: the masks of an episode's actions.")
       .def("incumbent_view", &incumbent_view, py::arg("counters").noconvert(),
            py::arg("cores").noconvert(), "(tiles, counters) float32: the sums on each tile.");
   const auto hindsight = [&](const char* name, auto function, const char* help) {

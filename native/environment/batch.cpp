@@ -22,13 +22,14 @@ Batch::Batch(Rules rules, std::vector<std::unique_ptr<Oracle>> oracles, Observat
     Episode& episode = episodes_[i];
     episode.oracle = std::move(oracles[i]);
     episode.counters.resize(slices * size(task.counters));
-    for (auto* places :
-         {&episode.order, &episode.incumbent, &episode.cores, &episode.nodes, &episode.tiles}) {
+    for (auto* places : {&episode.order, &episode.incumbent, &episode.incumbent_nodes,
+                         &episode.cores, &episode.nodes, &episode.tiles}) {
       places->resize(slices);
     }
     episode.progress.counters = episode.counters;
     episode.progress.order = episode.order;
     episode.progress.incumbent = episode.incumbent;
+    episode.progress.incumbent_nodes = episode.incumbent_nodes;
     episode.readings.resize(slices);
   }
 }
@@ -39,16 +40,17 @@ void Batch::start(std::size_t environment, const Start& start) {
   static_cast<void>(episode(environment));
   check_length("counters", start.counters.size(), slices * size(task.counters));
   check_length("meta", start.meta.size(), size(task.meta));
-  check_length("nodes", start.nodes.size(), slices);
   check_length("readings", start.readings.size(), slices);
   rules_.check_order(start.order);
   rules_.check_cores("cores", start.cores);
+  rules_.check_nodes("nodes", start.nodes);
 
   Episode& episode = episodes_[environment];
   std::ranges::copy(start.counters, episode.counters.begin());
   std::ranges::copy(start.order, episode.order.begin());
   std::ranges::copy(start.cores, episode.incumbent.begin());
   std::ranges::copy(start.cores, episode.cores.begin());
+  std::ranges::copy(start.nodes, episode.incumbent_nodes.begin());
   std::ranges::copy(start.nodes, episode.nodes.begin());
   std::ranges::copy(start.readings, episode.readings.begin());
   episode.read_at = 0;
@@ -64,19 +66,22 @@ void Batch::start(std::size_t environment, const Start& start) {
     std::ranges::copy(start.counters, row.slice_counters);
     rules_.tiles_of(start.cores, row.incumbent_tiles);
   }
+  if (row.incumbent_nodes != nullptr) std::ranges::copy(start.nodes, row.incumbent_nodes);
   results_.rewards[environment] = 0.0;
   results_.ended[environment] = false;
   results_.throughput[environment] = start.throughput;
   results_.illegal_actions[environment] = 0;
   results_.slice[environment] = rules_.next_slice(episode.progress);
   results_.tile[environment] = -1;
+  results_.node[environment] = -1;
 }
 
 void Batch::check_action(std::size_t environment, std::int64_t action) const {
-  const std::size_t tiles = rules_.task().tiles();
-  if (action < 0 || static_cast<std::size_t>(action) >= tiles) {
+  const std::size_t actions = rules_.task().actions();
+  if (action < 0 || static_cast<std::size_t>(action) >= actions) {
     refuse("environment " + std::to_string(environment) + ": action " + std::to_string(action) +
-           ": tiles are 0 to " + std::to_string(tiles - 1));
+           ": " + (rules_.task().chooses_node ? "actions" : "tiles") + " are 0 to " +
+           std::to_string(actions - 1));
   }
 }
 
@@ -114,30 +119,38 @@ bool Batch::step_one(std::size_t environment, std::int64_t action) {
          (episode.read_at < episode.progress.steps && rules_.reads(episode.progress.steps));
 }
 
-void Batch::advance(std::size_t environment, std::size_t tile) {
+void Batch::advance(std::size_t environment, std::size_t action) {
   const Task& task = rules_.task();
   const Observations row = now_.row(environment, task);
   Episode& episode = episodes_[environment];
   results_.rewards[environment] = 0.0;
   results_.ended[environment] = false;
-  if (row.position_mask[tile] == 0) {
+  Place to = rules_.place_of(action);
+  if (!rules_.is_legal(to, row)) {
     ++results_.illegal_actions[environment];
     if (!task.remaps) {
       results_.ended[environment] = true;
       episode.running = false;
       return;
     }
-    tile = rules_.nearest_legal(tile, row.position_mask);
+    if (row.position_mask[to.tile] == 0) {
+      to.tile = rules_.nearest_legal(to.tile, row.position_mask);
+      if (row.node_mask == nullptr) to = rules_.place_of(to.tile);
+    }
+    if (row.node_mask != nullptr && row.node_mask[to.node] == 0) {
+      to.node = rules_.nearest_node(to.node, row.node_mask);
+    }
   }
 
   const int slice = rules_.next_slice(episode.progress);
-  const int core = task.core_of_tile[tile];
-  const int node = task.node_of_core[size(core)];
+  const int core = task.core_of_tile[to.tile];
+  const int node = static_cast<int>(to.node);
   episode.cores[size(slice)] = core;
   episode.nodes[size(slice)] = node;
-  episode.tiles[episode.progress.steps] = static_cast<std::int32_t>(tile);
-  rules_.place(episode.progress, tile, row);
-  results_.tile[environment] = static_cast<std::int64_t>(tile);
+  episode.tiles[episode.progress.steps] = static_cast<std::int32_t>(to.tile);
+  rules_.place(episode.progress, to, row);
+  results_.tile[environment] = static_cast<std::int64_t>(to.tile);
+  results_.node[environment] = node;
   results_.slice[environment] = rules_.next_slice(episode.progress);
   if (rules_.over(episode.progress)) {
     results_.ended[environment] = true;
@@ -199,6 +212,11 @@ void Batch::observe_one(std::size_t environment, const Observations& to) const {
   std::copy_n(from.machine_view, tiles * counters, to.machine_view);
   std::copy_n(from.meta, size(task.meta), to.meta);
   std::copy_n(from.slice, 1, to.slice);
+  if (from.node_mask != nullptr) {
+    std::copy_n(from.node_mask, task.nodes(), to.node_mask);
+    std::copy_n(from.node_room, task.nodes(), to.node_room);
+    std::copy_n(from.node_view, task.nodes() * counters, to.node_view);
+  }
   if (task.detail == Detail::paper) return;
   std::copy_n(from.slice_view, counters, to.slice_view);
   std::copy_n(from.incumbent_view, tiles * counters, to.incumbent_view);
@@ -207,6 +225,9 @@ void Batch::observe_one(std::size_t environment, const Observations& to) const {
   std::copy_n(from.slice_counters, slices * counters, to.slice_counters);
   std::copy_n(from.incumbent_tiles, slices, to.incumbent_tiles);
   std::copy_n(from.slice_tiles, slices, to.slice_tiles);
+  if (from.slice_nodes == nullptr) return;
+  std::copy_n(from.incumbent_nodes, slices, to.incumbent_nodes);
+  std::copy_n(from.slice_nodes, slices, to.slice_nodes);
 }
 
 void Batch::copy_rows(std::size_t begin, std::size_t end, const Observations& to) const {

@@ -32,6 +32,7 @@ struct Results {
   std::int64_t* illegal_actions = nullptr;
   std::int64_t* slice = nullptr;  // the next one
   std::int64_t* tile = nullptr;   // where the latest one went; -1 at the start
+  std::int64_t* node = nullptr;   // where its data went; -1 at the start
 };
 
 /// How an episode begins.
@@ -91,7 +92,7 @@ class Batch {
     std::unique_ptr<Oracle> oracle;
     Progress progress;
     std::vector<float> counters;
-    std::vector<std::int32_t> order, incumbent, cores, nodes, tiles;
+    std::vector<std::int32_t> order, incumbent, incumbent_nodes, cores, nodes, tiles;
     std::vector<double> readings;
     std::size_t read_at = 0;  // steps at the latest reading
     bool running = false;
@@ -99,7 +100,7 @@ class Batch {
 
   void check_action(std::size_t environment, std::int64_t action) const;
   const Episode& episode(std::size_t environment) const;
-  void advance(std::size_t environment, std::size_t tile);
+  void advance(std::size_t environment, std::size_t action);
   void copy_rows(std::size_t begin, std::size_t end, const Observations& to) const;
 
   Rules rules_;

@@ -47,10 +47,22 @@ void Task::check() const {
     if (core_of_tile[t] < 0) refuse("worker_tiles: tile " + std::to_string(t) + " has no core");
   }
   if (workers == 0) refuse("worker_tiles: at least one tile must take slices");
+  check_room();
   if (max_slices_per_core != 0 && size(max_slices_per_core) * workers < size(slices)) {
     refuse("max_slices_per_core = " + std::to_string(max_slices_per_core) +
            ": leaves no room for all slices");
   }
+}
+
+void Task::check_room() const {
+  if (max_slices_of_node.empty()) return;
+  check_length("max_slices_of_node", max_slices_of_node.size(), nodes());
+  std::size_t room = 0;
+  for (const std::int32_t most : max_slices_of_node) {
+    check_least("max_slices_of_node", most, 0);
+    room += size(most);
+  }
+  if (room < size(slices)) refuse("max_slices_of_node: leaves no room for all slices");
 }
 
 Observations Observations::row(std::size_t i, const Task& task) const {
@@ -68,6 +80,13 @@ Observations Observations::row(std::size_t i, const Task& task) const {
   if (slice_counters != nullptr) result.slice_counters += i * slices * counters;
   if (incumbent_tiles != nullptr) result.incumbent_tiles += i * slices;
   if (slice_tiles != nullptr) result.slice_tiles += i * slices;
+  if (node_mask != nullptr) {
+    result.node_mask += i * task.nodes();
+    result.node_room += i * task.nodes();
+    result.node_view += i * task.nodes() * counters;
+  }
+  if (incumbent_nodes != nullptr) result.incumbent_nodes += i * slices;
+  if (slice_nodes != nullptr) result.slice_nodes += i * slices;
   return result;
 }
 
@@ -99,37 +118,98 @@ void Rules::check_cores(const char* name, std::span<const std::int32_t> cores) c
   }
 }
 
+void Rules::check_nodes(const char* name, std::span<const std::int32_t> nodes) const {
+  check_length(name, nodes.size(), size(task_.slices));
+  for (const std::int32_t node : nodes) {
+    if (node < 0 || size(node) >= task_.nodes()) {
+      refuse(std::string(name) + ": node " + std::to_string(node) + " does not exist");
+    }
+  }
+}
+
+Place Rules::place_of(std::size_t action) const {
+  if (task_.chooses_node) return {action / task_.nodes(), action % task_.nodes()};
+  const std::int32_t core = task_.core_of_tile[action];
+  return {action, core < 0 ? 0 : size(task_.node_of_core[size(core)])};
+}
+
 void Rules::begin(Progress& progress, const Observations& row) const {
   progress.steps = 0;
-  begin_mask(progress.load, row.position_mask);
+  begin_mask(progress.load, row.position_mask, row.node_mask);
   std::fill_n(row.view_mask, task_.tiles(), std::int8_t{0});
   std::fill_n(row.machine_view, task_.tiles() * size(task_.counters), 0.0F);
   if (row.slice_tiles != nullptr) tiles_of(progress.incumbent, row.slice_tiles);
+  if (row.node_view != nullptr) {
+    std::fill_n(row.node_view, task_.nodes() * size(task_.counters), 0.0F);
+    show_room(progress.load, row);
+  }
+  if (row.slice_nodes != nullptr) std::ranges::copy(progress.incumbent_nodes, row.slice_nodes);
   show_next(progress, row);
 }
 
-void Rules::place(Progress& progress, std::size_t tile, const Observations& row) const {
+void Rules::place(Progress& progress, const Place& to, const Observations& row) const {
   const std::size_t counters = size(task_.counters);
   const std::int32_t slice = progress.order[progress.steps];
-  row.view_mask[tile] = 1;
-  // In float32 and in the order of the steps, so that stored counters give the same bits.
-  float* const view = row.machine_view + tile * counters;
   const float* const added = progress.counters.data() + size(slice) * counters;
-  for (std::size_t k = 0; k < counters; ++k) view[k] += added[k];
-  if (row.slice_tiles != nullptr) row.slice_tiles[slice] = static_cast<std::int32_t>(tile);
-  fill_mask(progress.load, tile, row.position_mask);
+  // In float32 and in the order of the steps, so that stored counters give the same bits.
+  const auto add = [&](float* view, std::size_t at) {
+    for (std::size_t k = 0; k < counters; ++k) view[at * counters + k] += added[k];
+  };
+  row.view_mask[to.tile] = 1;
+  add(row.machine_view, to.tile);
+  if (row.slice_tiles != nullptr) row.slice_tiles[slice] = static_cast<std::int32_t>(to.tile);
+  fill_mask(progress.load, to, row.position_mask, row.node_mask);
+  if (row.node_view != nullptr) {
+    add(row.node_view, to.node);
+    show_room(progress.load, row);
+  }
+  if (row.slice_nodes != nullptr) row.slice_nodes[slice] = static_cast<std::int32_t>(to.node);
   ++progress.steps;
   show_next(progress, row);
 }
 
-void Rules::begin_mask(std::vector<std::int32_t>& load, std::int8_t* mask) const {
-  load.assign(task_.tiles(), 0);
-  std::ranges::transform(task_.worker_tiles, mask,
-                         [](std::uint8_t worker) { return static_cast<std::int8_t>(worker != 0); });
+bool Rules::is_legal(const Place& place, const Observations& row) const {
+  return row.position_mask[place.tile] != 0 &&
+         (row.node_mask == nullptr || row.node_mask[place.node] != 0);
 }
 
-void Rules::fill_mask(std::vector<std::int32_t>& load, std::size_t tile, std::int8_t* mask) const {
-  if (++load[tile] == task_.max_slices_per_core) mask[tile] = 0;
+void Rules::begin_mask(Load& load, std::int8_t* mask, std::int8_t* nodes) const {
+  load.tiles.assign(task_.tiles(), 0);
+  load.nodes.assign(task_.nodes(), 0);
+  const auto& most = task_.max_slices_of_node;
+  const auto full = [&](std::size_t node) { return !most.empty() && most[node] == 0; };
+  for (std::size_t t = 0; t < task_.tiles(); ++t) {
+    const bool worker = task_.worker_tiles[t] != 0;
+    mask[t] = static_cast<std::int8_t>(worker && (nodes != nullptr || !full(place_of(t).node)));
+  }
+  if (nodes == nullptr) return;
+  for (std::size_t n = 0; n < task_.nodes(); ++n) nodes[n] = static_cast<std::int8_t>(!full(n));
+}
+
+void Rules::fill_mask(Load& load, const Place& to, std::int8_t* mask, std::int8_t* nodes) const {
+  if (++load.tiles[to.tile] == task_.max_slices_per_core) mask[to.tile] = 0;
+  const auto& most = task_.max_slices_of_node;
+  if (++load.nodes[to.node] != (most.empty() ? 0 : most[to.node])) return;
+  if (nodes != nullptr) {
+    nodes[to.node] = 0;
+    return;
+  }
+  for (std::size_t t = 0; t < task_.tiles(); ++t) {
+    if (place_of(t).node == to.node) mask[t] = 0;
+  }
+}
+
+void Rules::action_mask(const std::int8_t* mask, const std::int8_t* nodes,
+                        std::int8_t* actions) const {
+  if (nodes == nullptr) {
+    std::copy_n(mask, task_.tiles(), actions);
+    return;
+  }
+  for (std::size_t t = 0; t < task_.tiles(); ++t) {
+    for (std::size_t n = 0; n < task_.nodes(); ++n) {
+      *actions++ = static_cast<std::int8_t>(mask[t] != 0 && nodes[n] != 0);
+    }
+  }
 }
 
 int Rules::next_slice(const Progress& progress) const {
@@ -160,6 +240,20 @@ std::size_t Rules::nearest_legal(std::size_t tile, const std::int8_t* legal) con
     }
   }
   // While a slice is left to place there is room: the constraint was checked against all of them.
+  return nearest;
+}
+
+std::size_t Rules::nearest_node(std::size_t node, const std::int8_t* legal) const {
+  std::size_t nearest = task_.nodes();
+  bool close = false;
+  for (std::size_t n = 0; n < task_.nodes(); ++n) {
+    if (legal[n] == 0) continue;
+    const bool same = task_.socket_of_node[n] == task_.socket_of_node[node];
+    if (nearest == task_.nodes() || (same && !close)) {
+      nearest = n;
+      close = same;
+    }
+  }
   return nearest;
 }
 
@@ -195,28 +289,45 @@ void Rules::show_next(const Progress& progress, const Observations& row) const {
   }
 }
 
-void Rules::check_steps(std::span<const std::int32_t> tiles, std::size_t steps) const {
-  check_length("tiles", tiles.size(), size(task_.slices));
-  if (steps < 1 || steps > tiles.size() + 1) {
+void Rules::show_room(const Load& load, const Observations& row) const {
+  const auto& most = task_.max_slices_of_node;
+  for (std::size_t n = 0; n < task_.nodes(); ++n) {
+    float room = 1.0F;
+    if (!most.empty() && most[n] > 0) {
+      room = 1.0F - static_cast<float>(load.nodes[n]) / static_cast<float>(most[n]);
+    } else if (!most.empty()) {
+      room = 0.0F;
+    }
+    row.node_room[n] = room;
+  }
+}
+
+void Rules::check_steps(std::span<const std::int32_t> actions, std::size_t steps) const {
+  check_length("actions", actions.size(), size(task_.slices));
+  if (steps < 1 || steps > actions.size() + 1) {
     refuse("steps = " + std::to_string(steps) + ": must lie between 1 and slices + 1");
   }
-  for (const std::int32_t tile : tiles) {
-    if (tile < 0 || size(tile) >= task_.tiles()) {
-      refuse("tiles: tile " + std::to_string(tile) + " does not exist");
+  for (const std::int32_t action : actions) {
+    if (action < 0 || size(action) >= task_.actions()) {
+      refuse("actions: action " + std::to_string(action) + " does not exist");
     }
   }
 }
 
 void Rules::expand(std::span<const float> counters, std::span<const std::int32_t> order,
-                   std::span<const std::int32_t> incumbent, std::span<const std::int32_t> tiles,
-                   std::size_t steps, const Observations& rows) const {
-  check_steps(tiles, steps);
+                   std::span<const std::int32_t> incumbent,
+                   std::span<const std::int32_t> incumbent_nodes,
+                   std::span<const std::int32_t> actions, std::size_t steps,
+                   const Observations& rows) const {
+  check_steps(actions, steps);
   check_order(order);
   check_cores("incumbent", incumbent);
+  check_nodes("incumbent_nodes", incumbent_nodes);
   check_length("counters", counters.size(), order.size() * size(task_.counters));
   const std::size_t all = task_.tiles();
   const std::size_t views = all * size(task_.counters);
-  Progress progress{counters, order, incumbent, {}, 0};
+  const std::size_t nodes = task_.nodes();
+  Progress progress{counters, order, incumbent, incumbent_nodes, {}, 0};
   begin(progress, rows);
   for (std::size_t t = 1; t < steps; ++t) {
     const Observations before = rows.row(t - 1, task_);
@@ -227,20 +338,28 @@ void Rules::expand(std::span<const float> counters, std::span<const std::int32_t
     if (rows.slice_tiles != nullptr) {
       std::copy_n(before.slice_tiles, order.size(), now.slice_tiles);
     }
-    place(progress, size(tiles[t - 1]), now);
+    if (rows.node_mask != nullptr) {
+      std::copy_n(before.node_mask, nodes, now.node_mask);
+      std::copy_n(before.node_view, nodes * size(task_.counters), now.node_view);
+    }
+    if (rows.slice_nodes != nullptr) {
+      std::copy_n(before.slice_nodes, order.size(), now.slice_nodes);
+    }
+    place(progress, place_of(size(actions[t - 1])), now);
   }
 }
 
-void Rules::expand_masks(std::span<const std::int32_t> tiles, std::size_t steps,
+void Rules::expand_masks(std::span<const std::int32_t> actions, std::size_t steps,
                          std::int8_t* masks) const {
-  check_steps(tiles, steps);
-  const std::size_t all = task_.tiles();
-  std::vector<std::int32_t> load;
-  begin_mask(load, masks);
-  for (std::size_t t = 1; t < steps; ++t) {
-    std::int8_t* const mask = masks + t * all;
-    std::copy_n(mask - all, all, mask);
-    fill_mask(load, size(tiles[t - 1]), mask);
+  check_steps(actions, steps);
+  std::vector<std::int8_t> tiles(task_.tiles());
+  std::vector<std::int8_t> nodes(task_.chooses_node ? task_.nodes() : 0);
+  std::int8_t* const of_nodes = task_.chooses_node ? nodes.data() : nullptr;
+  Load load;
+  begin_mask(load, tiles.data(), of_nodes);
+  for (std::size_t t = 0; t < steps; ++t) {
+    if (t > 0) fill_mask(load, place_of(size(actions[t - 1])), tiles.data(), of_nodes);
+    action_mask(tiles.data(), of_nodes, masks + t * task_.actions());
   }
 }
 

@@ -32,13 +32,23 @@ struct Task {
   std::vector<std::uint8_t> worker_tiles;  // per tile
   bool remaps = true;           // an illegal action goes to the nearest legal tile; or ends all
   int max_slices_per_core = 0;  // 0: no limit
-  int measure_every = 1;        // steps between readings of the throughput
+  /// Per node, slices whose data it may hold; empty: no limit.
+  std::vector<std::int32_t> max_slices_of_node;
+  /// Whether an action names the node of the data too: tile * nodes + node. Otherwise the data go
+  /// to the core's node.
+  bool chooses_node = false;
+  int measure_every = 1;  // steps between readings of the throughput
   Reward reward = Reward::improvement;
   Detail detail = Detail::full;
 
   std::size_t tiles() const { return core_of_tile.size(); }
+  std::size_t nodes() const { return socket_of_node.size(); }
+  std::size_t actions() const { return chooses_node ? tiles() * nodes() : tiles(); }
   /// Throws std::invalid_argument that names the field.
   void check() const;
+
+ private:
+  void check_room() const;
 };
 
 /// Arrays of observations, a row per environment or step. Not owned.
@@ -55,18 +65,38 @@ struct Observations {
   float* slice_counters = nullptr;          // [slice][counter]
   std::int32_t* incumbent_tiles = nullptr;  // [slice]
   std::int32_t* slice_tiles = nullptr;      // [slice]
+  // Null unless actions choose nodes.
+  std::int8_t* node_mask = nullptr;  // [node]
+  float* node_room = nullptr;        // [node]
+  float* node_view = nullptr;        // [node][counter]
+  // Null unless complete and actions choose nodes.
+  std::int32_t* incumbent_nodes = nullptr;  // [slice]
+  std::int32_t* slice_nodes = nullptr;      // [slice]
 
   /// The arrays from row `i` on.
   Observations row(std::size_t i, const Task& task) const;
+};
+
+/// Slices placed in an episode.
+struct Load {
+  std::vector<std::int32_t> tiles;  // on each tile
+  std::vector<std::int32_t> nodes;  // with their data on each node
 };
 
 /// How far an episode has come.
 struct Progress {
   std::span<const float> counters;  // [slice][counter], as observed
   std::span<const std::int32_t> order;
-  std::span<const std::int32_t> incumbent;  // [slice]: its core; read only where all is shown
-  std::vector<std::int32_t> load;           // per tile, slices placed in this episode
+  // [slice]: its core and its data's node; read only where all is shown.
+  std::span<const std::int32_t> incumbent, incumbent_nodes;
+  Load load;
   std::size_t steps = 0;
+};
+
+/// Where an action puts a slice.
+struct Place {
+  std::size_t tile = 0;
+  std::size_t node = 0;
 };
 
 /// What is known of an episode that is over, in million queries per second.
@@ -90,21 +120,32 @@ class Rules {
 
   /// Throws std::invalid_argument unless there is a core of the machine for each slice.
   void check_cores(const char* name, std::span<const std::int32_t> cores) const;
+  /// Throws std::invalid_argument unless there is a node of the machine for each slice.
+  void check_nodes(const char* name, std::span<const std::int32_t> nodes) const;
+
+  /// What an action says. Without a node, it is that of the tile's core, or 0 without a core.
+  Place place_of(std::size_t action) const;
 
   /// Writes the mask and the views before the first step; sets the progress to there.
   void begin(Progress& progress, const Observations& row) const;
-  /// Places the next slice on a legal `tile`.
-  void place(Progress& progress, std::size_t tile, const Observations& row) const;
-  /// Begins the position mask alone, for `load` slices on each tile.
-  void begin_mask(std::vector<std::int32_t>& load, std::int8_t* mask) const;
-  /// Counts one more slice on `tile`; the mask forbids it once its core is full.
-  void fill_mask(std::vector<std::int32_t>& load, std::size_t tile, std::int8_t* mask) const;
+  /// Places the next slice on a legal place.
+  void place(Progress& progress, const Place& to, const Observations& row) const;
+  /// Whether both masks of `row` allow a place.
+  bool is_legal(const Place& place, const Observations& row) const;
+  /// The masks alone, before the first step. `nodes` is null where actions do not choose nodes.
+  void begin_mask(Load& load, std::int8_t* mask, std::int8_t* nodes) const;
+  /// Counts one more slice. The masks forbid its core and its node once they are full.
+  void fill_mask(Load& load, const Place& to, std::int8_t* mask, std::int8_t* nodes) const;
+  /// [action]: legal where both masks are 1.
+  void action_mask(const std::int8_t* mask, const std::int8_t* nodes, std::int8_t* actions) const;
   /// The next slice; `slices` when none is left.
   int next_slice(const Progress& progress) const;
   bool over(const Progress& progress) const { return progress.steps == progress.order.size(); }
   /// The legal tile nearest to an illegal one. A tile of the same node comes first, then of the
   /// same socket. Then the distance on the grid decides, then the lower number.
   std::size_t nearest_legal(std::size_t tile, const std::int8_t* legal) const;
+  /// The legal node nearest to a full one: of the same socket first, then the lower number.
+  std::size_t nearest_node(std::size_t node, const std::int8_t* legal) const;
   /// [tile][counter]: the counters of all slices, where `cores` has them.
   void incumbent_view(std::span<const float> counters, std::span<const std::int32_t> cores,
                       float* view) const;
@@ -120,18 +161,21 @@ class Rules {
   double live_reward(double before, double after, bool last) const;
 
   /// Everything that an episode showed, a row per step: the first `steps` of slices + 1. What stays
-  /// the same is not written: `meta`, `incumbent_view`, `slice_counters` and `incumbent_tiles`.
+  /// the same is not written: `meta`, `incumbent_view`, `slice_counters`, `incumbent_tiles` and
+  /// `incumbent_nodes`.
   /// Throws std::invalid_argument for wrong lengths, a tile or a core that does not exist.
   void expand(std::span<const float> counters, std::span<const std::int32_t> order,
-              std::span<const std::int32_t> incumbent, std::span<const std::int32_t> tiles,
+              std::span<const std::int32_t> incumbent,
+              std::span<const std::int32_t> incumbent_nodes, std::span<const std::int32_t> actions,
               std::size_t steps, const Observations& rows) const;
-  /// [step][tile]: the position masks alone.
-  void expand_masks(std::span<const std::int32_t> tiles, std::size_t steps,
+  /// [step][action]: the masks of actions alone.
+  void expand_masks(std::span<const std::int32_t> actions, std::size_t steps,
                     std::int8_t* masks) const;
 
  private:
   void show_next(const Progress& progress, const Observations& row) const;
-  void check_steps(std::span<const std::int32_t> tiles, std::size_t steps) const;
+  void show_room(const Load& load, const Observations& row) const;
+  void check_steps(std::span<const std::int32_t> actions, std::size_t steps) const;
 
   Task task_;
   std::vector<std::int32_t> tile_of_core_;

@@ -39,7 +39,7 @@ def anneal(
         DescriptionError: a budget below 1.
     """
     backend = searchable(context, budget, "simulated annealing")
-    walk = Walk(backend, [lpt(context) if start is None else start])
+    walk = Walk(backend, [lpt(context) if start is None else start], context)
     best = walk.result()
     hot, cooling = _HOT * walk.throughput, math.log(_COLD / _HOT)
 
@@ -53,7 +53,7 @@ def anneal(
         steps = random_change(walk.cores, context)
         if budget - walk.used <= len(steps):
             break
-        if not steps:
+        if not steps or not walk.allows(steps):
             idle += 1
         elif walk.attempt(steps, accept) and walk.throughput > best.throughput:
             best = walk.result()

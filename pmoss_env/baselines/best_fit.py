@@ -25,6 +25,9 @@ def best_fit(context: Context) -> Schedule:
     not. The rule is best-fit bin packing (Johnson et al., Worst-Case Performance Bounds for Simple
     One-Dimensional Packing Algorithms, 1974).
 
+    Data lie on the core's node. Where that is full they spill to the next one, if the action may
+    choose a node; else the slice goes to a core of another node.
+
     UnsupportedError without a snapshot.
     """
     if context.incumbent is None or context.snapshot is None:
@@ -51,7 +54,7 @@ def best_fit(context: Context) -> Schedule:
         cores[s] = workers[w]
         busy[w] = end[w]
         count[w] += 1
-    return machine.local_schedule(cores)
+    return context.local_schedule(cores)
 
 
 def foretold_times(context: Context) -> Float64Array:

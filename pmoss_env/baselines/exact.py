@@ -36,11 +36,16 @@ def branch_and_bound(context: Context) -> SearchResult:
 
     Raises:
         UnsupportedError: the backend is not incremental, there is no snapshot, or there are more
-            than MOST_SCHEDULES schedules.
+            than MOST_SCHEDULES schedules, or the data's nodes are chosen or limited.
     """
     backend = searchable(context, 1, "the exact search")
     if context.snapshot is None:
         raise UnsupportedError("the exact search needs the incumbent's snapshot")
+    if context.chooses_node or context.slices_of_node is not None:
+        raise UnsupportedError(
+            "the exact search places data on their cores' nodes, without a limit of memory: take "
+            "'local-search' here"
+        )
     machine = context.machine
     workers = machine.workers
     schedules = float(workers.size) ** context.slices

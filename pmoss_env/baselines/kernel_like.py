@@ -54,7 +54,7 @@ def balance_two_levels(context: Context) -> Schedule:
     for members in nodes:
         each = [members[i : i + 1] for i in range(members.size)]
         _balance(cores, load, each, WITHIN_NODE, context.max_slices_per_core)
-    return machine.local_schedule(cores)
+    return context.local_schedule(cores)
 
 
 @uses(COUNTERS)
@@ -87,7 +87,7 @@ def spread_by_misses(context: Context) -> Schedule:
         cores[slice_] = home if core is None else core
         total[cores[slice_]] += misses[slice_]
         count[cores[slice_]] += 1
-    return machine.local_schedule(cores)
+    return context.local_schedule(cores)
 
 
 def _running(context: Context, name: str) -> tuple[Schedule, HardwareSnapshot]:

@@ -91,7 +91,8 @@ def longest_first(
 def lpt(context: Context) -> Schedule:
     """LPT over the loads in the incumbent's snapshot; UnsupportedError without a snapshot."""
     load = _measured_load(context, "lpt")
-    return longest_first(load, context.machine, context.max_slices_per_core)
+    planned = longest_first(load, context.machine, context.max_slices_per_core)
+    return context.local_schedule(planned.cores)
 
 
 @uses(COUNTERS)
@@ -104,7 +105,8 @@ def lpt_capacity(context: Context) -> Schedule:
     if speed is None:
         raise UnsupportedError(f"the baseline 'lpt-capacity' needs a snapshot with {_TIMES}")
     load = _measured_load(context, "lpt-capacity")
-    return longest_first(load, context.machine, context.max_slices_per_core, speed)
+    planned = longest_first(load, context.machine, context.max_slices_per_core, speed)
+    return context.local_schedule(planned.cores)
 
 
 @uses(COUNTERS)
@@ -128,9 +130,10 @@ def greedy_capacity(context: Context) -> Schedule:
 
 def _greedy(context: Context, load: Float64Array, speed: Float64Array | None) -> Schedule:
     # Ties are broken at random, so that a learner cannot learn a core's number as the reason.
-    return longest_first(
+    planned = longest_first(
         load, context.machine, context.max_slices_per_core, speed, context.order, context.rng
     )
+    return context.local_schedule(planned.cores)
 
 
 def _measured_load(context: Context, name: str) -> Float64Array:

@@ -31,7 +31,7 @@ def greedy_marginal(
     backend = searchable(context, budget, "greedy on marginals")
     if context.snapshot is None:
         raise UnsupportedError("greedy on marginals needs the incumbent's snapshot")
-    walk = Walk(backend, [lpt(context) if start is None else start])
+    walk = Walk(backend, [lpt(context) if start is None else start], context)
     order = np.argsort(-slice_load(context.snapshot), kind="stable")
     workers = context.machine.workers
     moved = True
@@ -46,6 +46,9 @@ def greedy_marginal(
             if context.max_slices_per_core is not None:
                 count = np.bincount(walk.cores, minlength=context.machine.cores)[workers]
                 gain[count >= context.max_slices_per_core] = -np.inf
+            if context.slices_of_node is not None:
+                allowed = [walk.allows([(int(slice_), int(core))]) for core in workers]
+                gain[~np.array(allowed)] = -np.inf
             best = int(np.argmax(gain))
             if gain[best] > walk.throughput and workers[best] != walk.cores[slice_]:
                 moved |= walk.attempt([(int(slice_), int(workers[best]))])

@@ -74,8 +74,7 @@ class _Search:
         assert incumbent is not None and measured is not None
         if self._ask.left:
             self._tried(self._answers[0].schedule)
-        most = context.max_slices_per_core
-        legal = most is None or int(np.bincount(incumbent.cores).max()) <= most
+        legal = context.allows(incumbent)
         if self._answers[-1].used and legal and measured.throughput > self._reading:
             self._keep(incumbent, measured.throughput, measured)
         while self._ask.left:
@@ -111,7 +110,7 @@ class _Search:
         cores = self.cores.copy()
         for slice_, core in steps:
             cores[slice_] = core
-        return self._context.machine.local_schedule(cores)
+        return self._context.local_schedule(cores)
 
     def _tried(self, schedule: Schedule) -> bool:
         """Measures a schedule, and keeps it if its reading is the best."""

@@ -34,7 +34,7 @@ def in_runs(context: Context, run: int) -> Schedule:
     for n, of_node in enumerate(workers):
         mine = np.flatnonzero(turn == n)
         cores[mine] = of_node[np.arange(mine.size) % of_node.size]
-    return machine.local_schedule(cores)
+    return context.local_schedule(cores)
 
 
 @uses(NOTHING)
@@ -57,18 +57,33 @@ def mixed(context: Context) -> Schedule:
 
 @uses(NOTHING)
 def random(context: Context) -> Schedule:
-    """Every slice on a worker core drawn uniformly, among those that still may take one."""
+    """Every slice on a worker core drawn uniformly, among those that still may take one.
+
+    Where the data's node is chosen, too, it is drawn uniformly among those with room.
+    """
     workers = context.machine.workers
     most = context.max_slices_per_core
     if most is None:
-        return context.machine.local_schedule(context.rng.choice(workers, size=context.slices))
+        return _anywhere(context, context.rng.choice(workers, size=context.slices))
     cores = np.empty(context.slices, dtype=np.int32)
     room = np.full(workers.size, most)
     for s in range(context.slices):
         w = context.rng.choice(np.flatnonzero(room))
         cores[s] = workers[w]
         room[w] -= 1
-    return context.machine.local_schedule(cores)
+    return _anywhere(context, cores)
+
+
+def _anywhere(context: Context, cores: Int32Array) -> Schedule:
+    if not context.chooses_node:
+        return context.local_schedule(cores)
+    nodes = np.empty(context.slices, dtype=np.int32)
+    limit = context.slices_of_node
+    room = np.full(context.machine.nodes, context.slices) if limit is None else limit.copy()
+    for s in range(context.slices):
+        nodes[s] = context.rng.choice(np.flatnonzero(room))
+        room[nodes[s]] -= 1
+    return Schedule(cores, nodes)
 
 
 @uses(NOTHING)

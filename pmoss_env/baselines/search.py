@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pmoss_env.baselines.context import MODEL, Context, uses
+from pmoss_env.baselines.data_moves import settled, shift_data
 from pmoss_env.baselines.load_aware import lpt, slice_load
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, random_change, searchable
 from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
@@ -23,6 +24,7 @@ def local_search(
     Promising moves and swaps are estimated from the loads that the backend measures. They are kept
     if the backend's throughput rises. Where the estimates lead no further, random moves and swaps
     are tried. The schedule never gets worse, and the search ends when the budget is used up.
+    Where actions choose nodes it also moves data, see ``data_moves``.
 
     Args:
         context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
@@ -36,18 +38,17 @@ def local_search(
     backend = searchable(context, budget, "local search")
     starts = [start] if start is not None else [lpt(context)]
     # The incumbent, LPT and going back to the incumbent are three evaluations.
-    if (
-        start is None
-        and budget >= 3
-        and context.incumbent
-        and _is_legal(context.incumbent, context)
-    ):
+    if start is None and budget >= 3 and context.incumbent and context.allows(context.incumbent):
         starts.insert(0, context.incumbent)
-    search = Walk(backend, starts)
+    search = Walk(backend, starts, context)
+    if context.chooses_node:
+        search = settled(search, context, budget)
     # A measurement, one move and its undoing are three.
     while budget - search.used >= 3:
         if not _improve(search, context, budget):
             _climb(search, context, budget)
+            if context.chooses_node:
+                shift_data(search, context, budget)
     return search.result()
 
 
@@ -128,9 +129,3 @@ def _climb(search: Walk, context: Context, budget: int) -> None:
 def search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
     """Local search from LPT with a budget of 2000 model evaluations."""
     return local_search(context, budget).schedule
-
-
-def _is_legal(schedule: Schedule, context: Context) -> bool:
-    """Whether a schedule obeys the constraint, if there is one."""
-    most = context.max_slices_per_core
-    return most is None or int(np.bincount(schedule.cores).max()) <= most

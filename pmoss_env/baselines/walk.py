@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from pmoss_env.backends.base import IncrementalBackend, incremental
 from pmoss_env.baselines.context import Context
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -49,7 +51,9 @@ def searchable(context: Context, budget: int, what: str) -> IncrementalBackend:
 class Walk:
     """A search's current schedule, its throughput, and the evaluations used."""
 
-    def __init__(self, backend: IncrementalBackend, starts: list[Schedule]) -> None:
+    def __init__(
+        self, backend: IncrementalBackend, starts: list[Schedule], context: Context
+    ) -> None:
         """Begins at the best of the starts."""
         tried = [(backend.place(start), start) for start in starts]
         self.backend = backend
@@ -60,6 +64,9 @@ class Walk:
             self.used += 1
         self.cores = start.cores.copy()
         self.nodes = start.nodes.copy()
+        self._room, self._free = context.slices_of_node, context.chooses_node
+        #: (nodes,) where the data of a slice go that moves to a core of each node.
+        self.homes = np.arange(backend.machine.nodes, dtype=np.int32)
 
     def schedule(self) -> Schedule:
         """The current one."""
@@ -74,28 +81,69 @@ class Walk:
         self.used += 1
         return self.backend.measure(self.schedule(), seed=0)
 
+    def allows(self, steps: list[tuple[int, int]]) -> bool:
+        """Whether the nodes have room for the data after some moves."""
+        return self._allowed(self._after(steps).nodes)
+
     def attempt(
         self, steps: list[tuple[int, int]], accept: Callable[[float], bool] = lambda gain: gain > 0
     ) -> bool:
         """Makes moves (slice, core), and undoes them unless accepted; at most one call more.
 
+        The data go to the core's node, or to what stands for it in ``homes``. Where that is full
+        they stay if they may. What overfills a node is not tried.
+
         Args:
             steps: in this order.
             accept: gets the gain in Mq/s; by default only gains are kept.
         """
+        after = self._after(steps)
+        if not self._allowed(after.nodes):
+            return False
         throughput = self.throughput
-        for slice_, core in steps:
-            throughput = self.backend.move(slice_, core)
-        self.used += len(steps)
+        home = self.backend.machine.node_of_core
+        if all(after.nodes[slice_] == home[core] for slice_, core in steps):
+            for slice_, core in steps:
+                throughput = self.backend.move(slice_, core)
+            self.used += len(steps)
+        else:
+            throughput = self.backend.place(after)
+            self.used += 1
+        return self._settle(after, throughput, accept)
+
+    def try_schedule(
+        self, schedule: Schedule, accept: Callable[[float], bool] = lambda gain: gain > 0
+    ) -> bool:
+        """Places a schedule, and goes back unless accepted; see attempt()."""
+        if not self._allowed(schedule.nodes):
+            return False
+        throughput = self.backend.place(schedule)
+        self.used += 1
+        return self._settle(schedule, throughput, accept)
+
+    def _settle(self, after: Schedule, throughput: float, accept: Callable[[float], bool]) -> bool:
         if accept(throughput - self.throughput):
             self.throughput = throughput
-            for slice_, core in steps:
-                self.cores[slice_] = core
-                self.nodes[slice_] = self.backend.machine.node_of_core[core]
+            self.cores, self.nodes = after.cores.copy(), after.nodes.copy()
             return True
         self.backend.place(self.schedule())
         self.used += 1
         return False
+
+    def _after(self, steps: list[tuple[int, int]]) -> Schedule:
+        """The schedule after some moves."""
+        cores, nodes = self.cores.copy(), self.nodes.copy()
+        for slice_, core in steps:
+            cores[slice_] = core
+            nodes[slice_] = self.homes[self.backend.machine.node_of_core[core]]
+        if self._free and not self._allowed(nodes):
+            nodes = self.nodes
+        return Schedule(cores, nodes)
+
+    def _allowed(self, nodes: Int32Array) -> bool:
+        if self._room is None:
+            return True
+        return bool((np.bincount(nodes, minlength=self._room.size) <= self._room).all())
 
 
 def random_change(cores: Int32Array, context: Context) -> list[tuple[int, int]]:

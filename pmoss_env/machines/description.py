@@ -22,7 +22,10 @@ from pmoss_env.machines.distances import Distances
 from pmoss_env.machines.offload import read_offload
 from pmoss_env.machines.parameters import Parameter, read_parameters
 from pmoss_env.machines.topology import read_topology
-from pmoss_env.types import BoolArray, Int32Array, Schedule, whole_numbers
+from pmoss_env.types import BoolArray, Float64Array, Int32Array, Schedule, whole_numbers
+
+#: GiB of a memory channel of which nothing is known: one module of an ordinary size.
+CHANNEL_GIB = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,17 @@ class Machine:
             *(f"link{a}to{b}_gb_per_s" for a, b in pairs),
         )
 
+    @cached_property
+    def node_memory_gib(self) -> Float64Array:
+        """(N,) GiB of memory of each node; infinite where nothing tells.
+
+        The parameter of this name. Without it, CHANNEL_GIB per memory channel of the topology.
+        """
+        if "node_memory_gib" in self.parameters:
+            return self.distances.per_node("node_memory_gib")
+        known = self.memory_channels_per_node * CHANNEL_GIB
+        return np.full(self.nodes, known if known else np.inf)
+
     def roles(self) -> dict[str, int]:
         """Number of cores in each role; printed with every result."""
         return {role: self.role_of_core.count(role) for role in sorted(set(self.role_of_core))}
@@ -226,7 +240,8 @@ class Machine:
             offload=read_offload(_table(data, "offload")) if "offload" in data else {},
             **vars(topology),
         )
-        _ = machine.distances  # finds what is missing or does not fit
+        # Looking at them finds what is missing or does not fit.
+        _ = machine.distances, machine.node_memory_gib
         return machine
 
 

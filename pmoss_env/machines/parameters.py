@@ -89,6 +89,7 @@ PARAMETERS: Mapping[str, Kind] = {
     "dram_ns": Kind("ns", forms=("matrix",)),  # [core's node][memory's node], instead of classes
     "dram_gb_per_s": _NODE_BANDWIDTH,  # per node, reading
     "dram_write_gb_per_s": _NODE_BANDWIDTH,  # per node, writing
+    "node_memory_gib": Kind("GiB", least=0.0, forms=("number", "list")),  # that a node holds
     "curve_a": _COEFFICIENT,  # of memory: loaded / idle latency = 1 + a u + b u^c / (1.02 - u)
     "curve_b": _COEFFICIENT,
     "curve_c": _EXPONENT,

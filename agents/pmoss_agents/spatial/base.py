@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pmoss_agents.agent import Agent
 from pmoss_agents.spatial.inputs import check_era
-from pmoss_agents.spatial.padded import PaddedAgent
+from pmoss_agents.spatial.padded import PaddedAgent, refuse_nodes
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
 from pmoss_env.envs.spatial.observation import meta_names
@@ -41,9 +41,11 @@ class SpatialAgent(Agent):
         Raises:
             CheckpointError: it has another grid, number of slices, placement order, observation or
                 set of counters.
+            UnsupportedError: its actions name nodes, which this agent cannot choose.
         """
         env = getattr(env, "unwrapped", env)
         machine = getattr(env, "machine", None)
+        refuse_nodes(self.name, getattr(env, "actions_kind", "core"))
         self.check_task(
             {
                 "grid": None if machine is None else [machine.rows, machine.cols],
@@ -74,11 +76,16 @@ class SpatialAgent(Agent):
         return []
 
 
-def task_of(dataset: Dataset) -> dict[str, Any]:
+def task_of(dataset: Dataset, *, plans: bool = False) -> dict[str, Any]:
     """What an agent fitted to ``dataset`` can be used for, as plain JSON values.
+
+    Args:
+        dataset: to be learned from.
+        plans: whether it is a PlanningAgent, which acts where nodes are chosen, too.
 
     Raises:
         DatasetError: its episodes are of another domain.
+        UnsupportedError: its actions name nodes, which the agent cannot choose.
     """
     if dataset.domain.name != SpatialAgent.domain:
         raise DatasetError(
@@ -86,6 +93,8 @@ def task_of(dataset: Dataset) -> dict[str, Any]:
             "spatial scheduling cannot learn from them"
         )
     given = dataset.metadata.env_kwargs
+    if not plans:
+        refuse_nodes("an agent of tiles", str(given.get("actions", "core")))
     return {
         "grid": [dataset.machine.rows, dataset.machine.cols],
         "slices": dataset.steps,

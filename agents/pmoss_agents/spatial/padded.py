@@ -10,7 +10,7 @@ import numpy as np
 from pmoss_agents.agent import Array, Observation
 from pmoss_agents.spatial.inputs import places_of
 from pmoss_env.envs.spatial.observation import meta_names
-from pmoss_env.errors import CheckpointError
+from pmoss_env.errors import CheckpointError, UnsupportedError
 
 #: Observations with one value, or one row of counters, per tile.
 _OF_TILES = ("view_mask", "position_mask", "machine_view", "incumbent_view")
@@ -36,6 +36,20 @@ class OnTiles(Protocol):
 
     def encoders(self) -> list[Any]:
         """The state encoders that know the machine's topology."""
+
+
+def refuse_nodes(who: str, actions: str) -> None:
+    """Raises UnsupportedError where actions name the node of the data, too.
+
+    Args:
+        who: the agent, which chooses a tile.
+        actions: of the environment.
+    """
+    if actions != "core":
+        raise UnsupportedError(
+            f"{who}: chooses a core tile, and with actions={actions!r} an action names the data's "
+            "node, too: use actions='core', or an agent that plans, such as 'surrogate'"
+        )
 
 
 class PaddedAgent:
@@ -77,6 +91,7 @@ class PaddedAgent:
         """
         env = env.unwrapped
         machine = env.machine
+        refuse_nodes(self.agent.name, env.actions_kind)
         if machine.rows > self._grid[0] or machine.cols > self._grid[1]:
             raise CheckpointError(
                 f"{self.agent.name} was fitted for a grid of {list(self._grid)} core tiles: "

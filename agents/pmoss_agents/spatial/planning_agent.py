@@ -16,6 +16,7 @@ from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.machines import Machine
+from pmoss_env.memory import nearest_nodes
 from pmoss_env.types import Int32Array
 
 #: Runs a schedule, (slices,) the worker of each, and returns its (slices, H) counters; and how
@@ -38,6 +39,7 @@ class PlanningAgent(SpatialAgent):
         self._machine: Machine | None = None
         self._topology: Topology | None = None
         self._tiles: Array | None = None
+        self._nodes: Array | None = None
 
     @abstractmethod
     def _planned(
@@ -72,7 +74,7 @@ class PlanningAgent(SpatialAgent):
 
     def reset(self) -> None:
         """Begins an episode."""
-        self._tiles = None
+        self._tiles = self._nodes = None
 
     def plan(self, context: Context, order: Int32Array) -> None:
         """Plans an episode from its context, as a baseline does.
@@ -93,7 +95,7 @@ class PlanningAgent(SpatialAgent):
         if measurements is not None:
 
             def measure(columns: Array) -> Array:
-                schedule = machine.local_schedule(machine.workers[columns])
+                schedule = context.local_schedule(machine.workers[columns])
                 return self._counters(observed_counters(measurements.measure(schedule)))
 
             measured = measure, measurements.left
@@ -103,9 +105,12 @@ class PlanningAgent(SpatialAgent):
             context.max_slices_per_core,
             measured,
         )
+        # What nodes cannot hold goes elsewhere.
+        schedule = context.local_schedule(machine.core_of_tile[self._tiles])
+        self._tiles, self._nodes = machine.tile_of_core[schedule.cores], schedule.nodes
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """See Agent.act."""
+        """See Agent.act. Where actions name nodes, data are local as far as these have room."""
         if self._tiles is None:
             if "slice_counters" not in observation:
                 raise CheckpointError(
@@ -114,11 +119,32 @@ class PlanningAgent(SpatialAgent):
                 )
             tiles = np.asarray(observation["incumbent_tiles"])
             self._tiles = self._plan(np.asarray(observation["slice_counters"]), tiles)
-        mask = observation["position_mask"] if action_mask is None else action_mask
-        allowed = np.asarray(mask).reshape(-1) > 0
         slice_ = round(float(observation["slice"][0]) * self._tiles.size)
         tile = int(self._tiles[slice_])
+        if "node_mask" in observation:
+            return self._with_node(observation, slice_, tile, action_mask)
+        mask = observation["position_mask"] if action_mask is None else action_mask
+        allowed = np.asarray(mask).reshape(-1) > 0
         return tile if allowed[tile] else int(allowed.argmax())
+
+    def _with_node(
+        self, observation: Observation, slice_: int, tile: int, action_mask: Array | None
+    ) -> int:
+        """The action for a tile and the node nearest to it that has room."""
+        assert self._machine is not None
+        machine, nodes = self._machine, np.asarray(observation["node_mask"])
+        if action_mask is None:
+            action_mask = np.asarray(observation["position_mask"]).reshape(-1, 1) * nodes
+        allowed = np.asarray(action_mask).reshape(-1, nodes.size) > 0
+        if not allowed[tile].any():
+            tile = int(allowed.any(1).argmax())
+        node = int(machine.node_of_core[machine.core_of_tile[tile]])
+        if self._nodes is not None:
+            node = int(self._nodes[slice_])
+        if not allowed[tile, node]:
+            ways = nearest_nodes(machine)[node]
+            node = int(ways[allowed[tile][ways].argmax()])
+        return tile * nodes.size + node
 
     def _plan(
         self,

@@ -25,6 +25,7 @@ from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor, torch
 from pmoss_agents.spatial.episodes import spread
 from pmoss_agents.spatial.observations import full_shapes, in_full
+from pmoss_agents.spatial.padded import refuse_nodes
 from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
 from pmoss_agents.trainer import Course
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -119,6 +120,7 @@ class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
         from pmoss_agents.spatial.sb3_masked import FlatVecEnv
 
         config = self.config
+        refuse_nodes(self.name, str(env.get("actions", "core")))
         kwargs = {**env, "reward": config.reward}
         task, samples, machine = _look_around(kwargs, config.seed)
         self.check_task(task, "the environment")

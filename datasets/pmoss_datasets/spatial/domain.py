@@ -49,6 +49,7 @@ from pmoss_env.types import COUNTER_NAMES, Float64Array
 #: Arguments besides machine, workload, load, ... that change what a dataset holds.
 _STORED = (
     "observation",
+    "actions",
     "incumbent",
     "order",
     "workload_seed",
@@ -58,6 +59,15 @@ _STORED = (
     "backend_options",
     "measure_every",
 )
+
+
+def _in_a_name(value: Any) -> str:
+    """A value as a part of a task's name; of a list that repeats, once and how often."""
+    if not isinstance(value, list) or not value:
+        return str(value).removesuffix(".0")  # noise 1.0 is noise 1
+    size = next(n for n in range(1, len(value) + 1) if value[:n] * (len(value) // n) == value)
+    times = len(value) // size
+    return "-".join(map(_in_a_name, value[:size])) + (f"-x{times}" if times > 1 else "")
 
 
 class SpatialDomain(Domain):
@@ -120,7 +130,7 @@ class SpatialDomain(Domain):
             if value != defaults[key]:
                 parts = value if isinstance(value, Mapping) else {key: value}
                 for part in sorted(parts):
-                    text = f"-{part}-{parts[part]}".removesuffix(".0")  # noise 1.0 is noise 1
+                    text = f"-{part}-{_in_a_name(parts[part])}"
                     name += text.replace("_", "-").replace(".", "_")
         return name
 

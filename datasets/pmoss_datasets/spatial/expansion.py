@@ -19,7 +19,7 @@ from pmoss_env.envs.spatial.observation import (
     observed_counters,
     observed_meta,
 )
-from pmoss_env.envs.spatial.rules import REWARDS, make_rules
+from pmoss_env.envs.spatial.rules import REWARDS, make_rules, room_of_nodes
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.types import Float64Array, Int8Array, Int32Array
 
@@ -33,13 +33,24 @@ class Expander:
         self._dataset = dataset
         self._machine = dataset.machine
         self._slices = dataset.steps
-        self._space = observation_space(dataset.machine, dataset.steps, observation)
+        actions = str(kwargs.get("actions", "core"))
+        machine, constraints = dataset.machine, kwargs.get("constraints")
+        self._space = observation_space(machine, dataset.steps, observation, actions)
         self._rules = make_rules(
-            dataset.machine,
+            machine,
             dataset.steps,
             observation=observation,
-            constraints=kwargs.get("constraints"),
+            actions=actions,
+            room=room_of_nodes(
+                machine,
+                str(kwargs.get("workload")),
+                dataset.steps,
+                actions=actions,
+                constraints=constraints,
+            ),
+            constraints=constraints,
         )
+        self._actions = machine.tiles * (machine.nodes if actions == "core_node" else 1)
 
     @property
     def space(self) -> spaces.Dict:
@@ -47,7 +58,7 @@ class Expander:
         return self._space
 
     def masks(self, episode: Episode, *, last: bool = False) -> Int8Array:
-        """(T, r * c) int8, or (T + 1, r * c) with ``last``: 1 = a tile that may take the slice."""
+        """(T, actions) int8, or (T + 1, actions) with ``last``: 1 = legal for the slice."""
         return self._rules.expand_masks(_int32(episode.actions), self._slices + last)
 
     def observations(
@@ -67,11 +78,14 @@ class Expander:
         steps = self._slices + last
         snapshot = episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata))
         counters = observed_counters(snapshot)
-        fixed = {"meta": observed_meta(self._machine, snapshot)}
+        fixed: dict[str, Array] = {"meta": observed_meta(self._machine, snapshot)}
         incumbent = _int32(episode.incumbent.cores)
         if "slice_counters" in self._space.spaces:
             fixed["slice_counters"] = counters
             fixed["incumbent_tiles"] = self._machine.tile_of_core[incumbent].astype(np.int32)
+        nodes = _int32(episode.incumbent.nodes)
+        if "incumbent_nodes" in self._space.spaces:
+            fixed["incumbent_nodes"] = nodes
         if "incumbent_view" in self._space.spaces:
             view = self._rules.incumbent_view(counters, incumbent)
             fixed["incumbent_view"] = view.reshape(self._space["incumbent_view"].shape or ())
@@ -86,6 +100,7 @@ class Expander:
             counters,
             _int32(episode.order),
             incumbent,
+            nodes,
             _int32(episode.actions),
             steps,
             result,
@@ -96,8 +111,8 @@ class Expander:
 
     @property
     def actions(self) -> int:
-        """How many actions there are: one per tile, r * c."""
-        return self._machine.tiles
+        """How many actions there are: one per tile, or one per tile and node."""
+        return self._actions
 
 
 def rewards(episode: Episode, mode: str) -> Float64Array:

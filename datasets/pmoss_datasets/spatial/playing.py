@@ -10,14 +10,14 @@ import numpy as np
 
 from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
-from pmoss_datasets.policies import Policy
+from pmoss_datasets.policies import Policy, planned_actions
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.baselines import asks, make_baseline
 from pmoss_env.errors import DatasetError, UnsupportedError
-from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Schedule
+from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Int32Array, Schedule
 
 ENV_ID = "pmoss/SpatialScheduling-v0"
 #: Baselines that decide by what they see alone: the chance of what they choose is known.
@@ -46,6 +46,17 @@ class SpatialPlayer:
         self._what_if: IncrementalBackend | None = None
         self._policies: dict[Behaviour, Policy] = {}
         backend = self._env.unwrapped.backend  # type: ignore[attr-defined]
+        if recipe.counterfactuals and recipe.kwargs.get("actions", "core") != "core":
+            raise UnsupportedError(
+                "counterfactuals: they tell a throughput for each core, with the data on its node: "
+                "use actions='core'"
+            )
+        choices = int(self._env.action_space.n)  # type: ignore[attr-defined]
+        if choices > np.iinfo(np.int16).max:
+            raise UnsupportedError(
+                f"{choices} actions: a dataset stores them in 16 bits: take a smaller machine, or "
+                "actions='core'"
+            )
         if recipe.counterfactuals and not backend.incremental:
             raise UnsupportedError(
                 f"counterfactuals: the backend {backend.name!r} cannot be asked for each core at "
@@ -95,7 +106,7 @@ class SpatialPlayer:
                 see(t, observation)
             tile = int(actions[t])
             if not (0 <= tile < info["action_mask"].size and info["action_mask"][tile]):
-                raise DatasetError(f"actions: step {t}: the mask forbids tile {tile}")
+                raise DatasetError(f"actions: step {t}: the mask forbids action {tile}")
             return tile, np.nan
 
         return self._record(seed, choose, 0, number)
@@ -172,7 +183,8 @@ class SpatialPlayer:
         """How a behaviour plays the episode that has just begun."""
         env: Any = self._env.unwrapped
         epsilon, workers = behaviour.epsilon, env.machine.workers.size
-        bound = self._recipe.kwargs.get("constraints") is not None
+        # Chances are known where neither constraints nor full nodes bind.
+        bound = env.session.chooses_node or self._recipe.kwargs.get("constraints") is not None
         if behaviour.is_imported:
             if behaviour not in self._policies:
                 self._policies[behaviour] = imported_policy(behaviour)
@@ -194,9 +206,10 @@ class SpatialPlayer:
             return act
         planned = self._plan(env, behaviour, budget, rng)
         schedule = self._stray(env, planned, epsilon, rng)
-        tiles = env.machine.tile_of_core[schedule.cores[env.order]]
+        tiles = planned_actions(env.machine, schedule, env.order, env.session.chooses_node)
         followed = schedule.cores[env.order] == planned.cores[env.order]
-        if bound and (epsilon or behaviour.policy == "random"):
+        # Which data spill depends on all slices.
+        if env.session.chooses_node or (bound and (epsilon or behaviour.policy == "random")):
             chances = np.full(tiles.size, np.nan)
         elif behaviour.policy == "random" or epsilon == 1:
             chances = np.full(tiles.size, 1 / workers)
@@ -217,7 +230,7 @@ class SpatialPlayer:
     def _stray(
         self, env: Any, schedule: Schedule, epsilon: float, rng: np.random.Generator
     ) -> Schedule:
-        """A schedule with noise that respects the constraint."""
+        """A schedule with noise that respects the constraints."""
         cores = schedule.cores.copy()
         strays = np.flatnonzero(rng.random(cores.size) < epsilon)
         most = (self._recipe.kwargs.get("constraints") or {}).get("max_slices_per_core")
@@ -227,7 +240,30 @@ class SpatialPlayer:
             room[cores[slice_]] += 1
             cores[slice_] = rng.choice(env.machine.workers[room[env.machine.workers] > 0])
             room[cores[slice_]] -= 1
-        return env.machine.local_schedule(cores)  # type: ignore[no-any-return]
+        if not strays.size:
+            return schedule
+        if env.session.chooses_node:
+            return self._astray(env, schedule, cores, strays, rng)
+        return env.context(rng).local_schedule(cores)  # type: ignore[no-any-return]
+
+    def _astray(
+        self,
+        env: Any,
+        schedule: Schedule,
+        cores: Int32Array,
+        strays: Array,
+        rng: np.random.Generator,
+    ) -> Schedule:
+        """A schedule whose strays have their data on a node with room that chance picks."""
+        nodes = schedule.nodes.copy()
+        limit = env.session.slices_of_node
+        room = np.full(env.machine.nodes, env.slices) if limit is None else limit.copy()
+        np.subtract.at(room, nodes, 1)
+        for slice_ in strays:
+            room[nodes[slice_]] += 1
+            nodes[slice_] = rng.choice(np.flatnonzero(room > 0))
+            room[nodes[slice_]] -= 1
+        return Schedule(cores, nodes)
 
     def _counterfactual(self, env: Any) -> Float32Array:
         """(T, W) float32, Mq/s: the throughput after each step for each worker core."""

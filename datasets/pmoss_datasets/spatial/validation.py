@@ -12,6 +12,7 @@ from pmoss_datasets.spatial.schema import FAMILIES, SpatialMetadata
 from pmoss_datasets.validation import is_whole
 from pmoss_env.envs.spatial.arguments import check_name
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
+from pmoss_env.envs.spatial.rules import ACTIONS, CONSTRAINTS
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.indexes import DEFAULT, index_kind
 from pmoss_env.interference import INTERFERENCE, target_count
@@ -65,12 +66,25 @@ def spatial_metadata_problems(metadata: SpatialMetadata, *, stored: bool) -> Ite
     if slices != metadata.slices:
         yield f"env_kwargs: slices = {slices!r}: must be {metadata.slices}, as the data have"
     constraints = metadata.env_kwargs.get("constraints")
-    most = constraints.get("max_slices_per_core") if isinstance(constraints, dict) else None
-    if constraints is not None and not is_whole(most):
+    named = isinstance(constraints, dict) and set(constraints) <= set(CONSTRAINTS)
+    most = constraints.get("max_slices_per_core", 1) if isinstance(constraints, dict) else None
+    if constraints is not None and not (constraints and named and is_whole(most)):
         yield (
             f"env_kwargs: constraints = {constraints!r}: must be null or "
-            '{"max_slices_per_core": a whole number}'
+            '{"max_slices_per_core": a whole number, "node_memory_gib": numbers}'
         )
+    actions = metadata.env_kwargs.get("actions", "core")
+    if actions not in ACTIONS:
+        yield f"env_kwargs: actions = {actions!r}: must be one of {ACTIONS}"
+
+
+def _chooses_node(metadata: SpatialMetadata) -> bool:
+    return bool(metadata.env_kwargs.get("actions", "core") == "core_node")
+
+
+def tiles_of(actions: Array, metadata: SpatialMetadata, machine: Machine) -> Array:
+    """The tiles that actions name."""
+    return actions // machine.nodes if _chooses_node(metadata) else actions
 
 
 def _origin_problems(arrays: Mapping[str, Array], _: _M, __: Machine) -> Iterator[str]:
@@ -81,11 +95,12 @@ def _origin_problems(arrays: Mapping[str, Array], _: _M, __: Machine) -> Iterato
 def _action_problems(
     arrays: Mapping[str, Array], metadata: SpatialMetadata, machine: Machine
 ) -> Iterator[str]:
-    actions, propensity = arrays["actions"], arrays["propensity"]
+    propensity = arrays["propensity"]
+    actions = tiles_of(arrays["actions"], metadata, machine)
     outside = (actions < 0) | (actions >= machine.tiles)
     illegal = outside | ~machine.worker_tiles[np.where(outside, 0, actions)]
     rule = f"is no tile of a worker core of {machine.name}"
-    yield from first_wrong(illegal, "actions", actions, rule)
+    yield from first_wrong(illegal, "actions", arrays["actions"], rule)
     yield from first_wrong(
         propensity == 0, "propensity", propensity, "of an action that was chosen"
     )
@@ -124,7 +139,7 @@ def _place_problems(arrays: Mapping[str, Array], _: _M, machine: Machine) -> Ite
 def _end_problems(
     arrays: Mapping[str, Array], metadata: SpatialMetadata, machine: Machine
 ) -> Iterator[str]:
-    order, actions = arrays["order"], arrays["actions"]
+    order, actions = arrays["order"], tiles_of(arrays["actions"], metadata, machine)
     inside = (order >= 0) & (order < metadata.slices) & (actions >= 0) & (actions < machine.tiles)
     if inside.all():
         placed = np.take_along_axis(arrays["final_cores"], order.astype(np.int64), axis=1)
@@ -135,8 +150,16 @@ def _end_problems(
     final = arrays["final_throughput"]
     cores, nodes = arrays["final_cores"], arrays["final_nodes"]
     known = (cores >= 0) & (cores < machine.cores)
-    remote = known & (nodes != machine.node_of_core[np.where(known, cores, 0)])
-    yield from first_wrong(remote, "final_nodes", nodes, "is not the node of the slice's core")
+    if _chooses_node(metadata):
+        if inside.all():
+            data = np.take_along_axis(nodes, order.astype(np.int64), axis=1)
+            other = data != arrays["actions"] % machine.nodes
+            yield from first_wrong(
+                other, "final_nodes", data, "is not where the actions put the data"
+            )
+    else:
+        remote = known & (nodes != machine.node_of_core[np.where(known, cores, 0)])
+        yield from first_wrong(remote, "final_nodes", nodes, "is not the node of the slice's core")
     rule = "differs from the last step's throughput"
     yield from first_wrong(arrays["throughput"][:, -1] != final, "final_throughput", final, rule)
 

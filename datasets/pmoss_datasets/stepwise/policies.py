@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.stepwise.actions import Actions
 from pmoss_env.types import Int8Array
 
 #: (environment without wrappers, observation, (A,) action mask, generator) -> action.
-Rule = Callable[[Any, Any, Int8Array, np.random.Generator], Any]
+Rule = Callable[[Any, Any, Int8Array, np.random.Generator], int]
 
 
-def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> Any:
+def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> int:
     """Any legal action, all equally likely."""
-    actions = Actions.of(env.action_space, "random")
-    return actions.action(actions.draw(mask, rng))
+    return int(rng.choice(np.flatnonzero(mask)))
 
 
 class RulePolicy:
@@ -35,9 +33,9 @@ class RulePolicy:
     def reset(self) -> None:
         """Nothing is kept between episodes."""
 
-    def act(self, observation: Any, action_mask: Int8Array) -> Any:
+    def act(self, observation: Any, action_mask: Int8Array) -> int:
         """The rule's action."""
-        return self._rule(self._env, observation, action_mask, self._rng)
+        return int(self._rule(self._env, observation, action_mask, self._rng))
 
 
 def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:
@@ -48,5 +46,5 @@ def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:
     if mask is None and hasattr(env.unwrapped, "action_masks"):
         mask = env.unwrapped.action_masks()
     if mask is None:
-        mask = np.ones(Actions.of(env.action_space, "legal").columns)
+        mask = np.ones(int(env.action_space.n))
     return np.asarray(mask, dtype=np.int8).copy()

@@ -50,7 +50,7 @@ class Spelling : public Oracle {
 
 struct Arrays {
   explicit Arrays(std::size_t n) : masks(3 * n), positions(3 * n), rewards(n), throughput(n) {
-    for (auto* counts : {&illegal, &slice, &tile}) counts->assign(n, -7);
+    for (auto* counts : {&illegal, &slice, &tile, &node}) counts->assign(n, -7);
     machine.assign(6 * n, -1.0F);
     incumbent.assign(6 * n, -1.0F);
     view.assign(2 * n, -1.0F);
@@ -63,13 +63,13 @@ struct Arrays {
             share.data(), view.data(),      incumbent.data()};
   }
   Results results() {
-    return {rewards.data(), ended.get(),  throughput.data(),
-            illegal.data(), slice.data(), tile.data()};
+    return {rewards.data(), ended.get(), throughput.data(), illegal.data(),
+            slice.data(),   tile.data(), node.data()};
   }
   std::vector<std::int8_t> masks, positions;
   std::vector<float> machine, meta, share, view, incumbent;
   std::vector<double> rewards, throughput;
-  std::vector<std::int64_t> illegal, slice, tile;
+  std::vector<std::int64_t> illegal, slice, tile, node;
   std::unique_ptr<bool[]> ended;
 };
 

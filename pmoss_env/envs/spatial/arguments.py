@@ -10,7 +10,7 @@ from typing import Any
 from pmoss_env.backends import backend_class
 from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
-from pmoss_env.envs.spatial.rules import ON_ILLEGAL, REWARDS
+from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import INTERFERENCE
 from pmoss_env.noise import Noise
@@ -41,6 +41,7 @@ class Arguments:
             "open:<Mq/s>".
         interference: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
         observation: "full", "paper" or "complete".
+        actions: "core", or "core_node": an action also names the node of the slice's data.
         reward: how steps pay, see the environment; None: "improvement" or "terminal", by backend.
         incumbent: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
         order: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
@@ -49,7 +50,8 @@ class Arguments:
             unit, where only our runtime and the kernel count.
         noise: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
         on_illegal: "remap", "terminate" or "raise".
-        constraints: None or ``{"max_slices_per_core": n}``.
+        constraints: None, or a dict of ``max_slices_per_core``, a whole number, and
+            ``node_memory_gib``: GiB of each node that the index may fill, one number or a list.
         backend_options: further arguments of the backend.
         measure_every: steps between measurements; None means every step on a backend that can be
             asked after every move, and for the reward "improvement". Otherwise only the last step
@@ -72,6 +74,7 @@ class Arguments:
     observation: str
     reward: str | None
     incumbent: str
+    actions: str
     order: str
     workload_seed: int | None
     counters: str
@@ -89,6 +92,7 @@ class Arguments:
                 raise DescriptionError(f"{name} = {value!r}: must be a text")
         check_name("interference", self.interference, INTERFERENCE)
         check_name("observation", self.observation, OBSERVATION_MODES)
+        check_name("actions", self.actions, ACTIONS)
         check_name("order", self.order, PLACEMENT_ORDERS)
         check_name("counters", self.counters, READABLE)
         check_name("incumbent", self.incumbent, (*STATIC_BASELINES, MIXTURE))

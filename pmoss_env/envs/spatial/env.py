@@ -65,16 +65,40 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     | `incumbent_tiles` | (slices,) int32 | the tile of each slice under the incumbent |
     | `slice_tiles` | (slices,) int32 | the tile of each slice now |
 
+    ``actions="core_node"`` adds, for N nodes:
+
+    | key | shape, type | meaning |
+    |---|---|---|
+    | `node_mask` | (N,) int8 | 1 = the node has room for the next slice's data |
+    | `node_room` | (N,) float32 | free share of the slices that it may hold; 1 without limit |
+    | `node_view` | (N, H) float32 | counters of the placed slices, summed per node of their data |
+    | `incumbent_nodes` | (slices,) int32 | node of each slice's data at the start; if complete |
+    | `slice_nodes` | (slices,) int32 | node of each slice's data now; if complete |
+
     ``pmoss_env.envs.spatial.meta_names(machine)`` names the entries of ``meta``.
+
+    ## Memory
+
+    With ``actions="core_node"`` a node holds no more slices than its memory does, by the machine's
+    description. ``constraints={"node_memory_gib": ...}`` says what of it others leave, in both
+    modes. Every slice counts as the largest one. Incumbents fit, too: data that a full node cannot
+    hold lie on the next one with room.
 
     ## Action Space
 
     ``Discrete(r * c)``: tile row * c + column for the next slice. The legal tiles are the same in
-    ``observation["position_mask"]``, ``info["action_mask"]`` and ``action_masks()``. On a masked
-    tile, ``on_illegal`` decides. "remap" takes the nearest legal tile: same node first, then same
-    socket, then distance on the grid, then lowest number. "terminate" ends the episode with reward
-    0 and the slice where it was. "raise" raises IllegalActionError. Illegal actions are counted in
-    ``info["illegal_actions"]``.
+    ``observation["position_mask"]``, ``info["action_mask"]`` and ``action_masks()``.
+
+    ``actions="core_node"`` makes it ``Discrete(r * c * nodes)``: tile * nodes + node, so that the
+    data may lie elsewhere than on the core's node. It is flat for the algorithms that take nothing
+    else, such as DQN. ``divmod(action, nodes)`` gives tile and node. An action is legal where
+    ``position_mask`` allows its tile and ``node_mask`` its node.
+
+    On a masked action, ``on_illegal`` decides. "remap" takes the nearest legal tile: same node
+    first, then same socket, then distance on the grid, then lowest number. The data of a full node
+    go to the first node of its socket with room, else to the first one. "terminate" ends the
+    episode with reward 0 and the slice where it was. "raise" raises IllegalActionError. Illegal
+    actions are counted in ``info["illegal_actions"]``.
 
     ## Rewards
 
@@ -107,13 +131,14 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     The same keys at reset and at every step:
 
-    - ``action_mask``: (r * c,) int8, the legal tiles for the next slice.
+    - ``action_mask``: (actions,) int8, what is legal for the next slice.
     - ``illegal_actions``: int, in this episode so far.
     - ``throughput``: float, Mq/s of the present full schedule; of the latest measurement where
       not every step is measured. X(final) at the end, whatever the reward.
     - ``incumbent_throughput``: float, Mq/s.
     - ``slice``: int, the next slice; ``slices`` when none is left.
     - ``tile``: int, where the latest slice really went; -1 at reset.
+    - ``node``: int, where its data went; with ``actions="core_node"`` only.
     - ``slice_throughput``: (slices,) float64, Mq/s of the slice placed at each step under the
       final schedule; 0 until the end. Sums to X(final).
 
@@ -140,8 +165,6 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ## Version History
 
     - v0: first version.
-    - v1 of the tasks with ``rtree-ranges-inserts``: the throughput of a schedule no longer depends
-      on the schedules before it.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
@@ -160,6 +183,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         load: str = "closed",
         interference: str = "none",
         observation: str = "full",
+        actions: str = "core",
         reward: str | None = None,
         incumbent: str = MIXTURE,
         order: str = "index",
@@ -177,13 +201,15 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.session = Session(self.arguments)
         self.observation_space = cast(
             spaces.Space[Observation],
-            observation_space(self.session.machine, slices, observation),
+            observation_space(self.session.machine, slices, observation, actions),
         )
-        self.action_space = spaces.Discrete(self.session.machine.tiles)
+        where = self.session.machine
+        self._choices = where.tiles * (where.nodes if self.session.chooses_node else 1)
+        self.action_space = spaces.Discrete(self._choices)
         self.render_mode = render_mode
         self._raises = on_illegal == "raise"
-        self._tiles = self.session.machine.tiles
-        self._action_rule = f"{self.session.machine.name} has tiles"
+        what = "actions" if self.session.chooses_node else "tiles"
+        self._action_rule = f"{where.name} has {what}"
         self._row = 0
         self._episodes = Episodes([self.session], self.observation_space)
         # What this episode came from, for a copy to repeat it.
@@ -225,28 +251,28 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._episodes.start(self._row)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Places the next slice on the core of tile ``action``.
+        """Places the next slice where ``action`` says.
 
         Raises:
-            IllegalActionError: no such tile, or a masked one with ``on_illegal="raise"``.
+            IllegalActionError: no such action, or a masked one with ``on_illegal="raise"``.
             ResetNeeded: before reset, or after the end of the episode.
         """
         if not self.session.running:
             raise ResetNeeded("no episode is running: call reset() first")
-        tile = whole_action(action, self._tiles, self._action_rule)
+        choice = whole_action(action, self._choices, self._action_rule)
         episodes, row = self._episodes, self._row
-        if self._raises and not episodes.masks[row, tile]:
+        if self._raises and not episodes.masks[row, choice]:
             raise IllegalActionError(
-                f"action {tile}: the position mask forbids this tile for slice "
+                f"action {choice}: the mask forbids it for slice "
                 f"{episodes.results['slice'][row]}; see info['action_mask']"
             )
-        self._actions.append(tile)
-        terminated = episodes.step(row, tile)
+        self._actions.append(choice)
+        terminated = episodes.step(row, choice)
         observation, reward, info = episodes.shown(row)
         return observation, reward, terminated, False, info
 
     def action_masks(self) -> BoolArray:
-        """(r * c,) bool, the legal tiles for the next slice; works before reset too."""
+        """(actions,) bool, what is legal for the next slice; works before reset too."""
         return self._episodes.legal(self._row)
 
     @property
@@ -278,6 +304,11 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def observation_mode(self) -> str:
         """The ``observation`` argument: "full", "paper" or "complete"."""
         return self.arguments.observation
+
+    @property
+    def actions_kind(self) -> str:
+        """The ``actions`` argument: "core" or "core_node"."""
+        return self.arguments.actions
 
     @property
     def counters_kind(self) -> str:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from pmoss_env import _native
 from pmoss_env.envs.spatial.session import Session
-from pmoss_env.types import BoolArray, Schedule
+from pmoss_env.types import BoolArray, Int8Array, Schedule
 
 Observation = dict[str, npt.NDArray[Any]]
 #: What info holds, at reset and at every step.
@@ -52,8 +52,12 @@ class Episodes:
             key: np.zeros((rows, *cast(tuple[int, ...], one.shape)), one.dtype)
             for key, one in cast(spaces.Dict, space).items()
         }
-        self.masks = self.state["position_mask"].reshape(rows, -1)
-        self.masks[:] = sessions[0].machine.worker_tiles
+        self._tiles = self.state["position_mask"].reshape(rows, -1)
+        self._tiles[:] = sessions[0].machine.worker_tiles
+        self._nodes = self.state.get("node_mask")
+        if self._nodes is not None:
+            room = sessions[0].slices_of_node
+            self._nodes[:] = 1 if room is None else room > 0
         self.results: dict[str, npt.NDArray[Any]] = {
             "rewards": np.zeros(rows),
             "ended": np.zeros(rows, dtype=np.bool_),
@@ -61,6 +65,7 @@ class Episodes:
             "illegal_actions": np.zeros(rows, dtype=np.int64),
             "slice": np.zeros(rows, dtype=np.int64),
             "tile": np.zeros(rows, dtype=np.int64),
+            "node": np.zeros(rows, dtype=np.int64),
         }
         self.batch = _native.EpisodeBatch(
             sessions[0].rules,
@@ -84,10 +89,18 @@ class Episodes:
             throughput=session.incumbent_snapshot.throughput,
         )
 
-    def step(self, i: int, tile: int) -> bool:
+    @property
+    def masks(self) -> Int8Array:
+        """(rows, actions) int8, 1 = legal; only to look at."""
+        if self._nodes is None:
+            return self._tiles
+        both: Int8Array = self._tiles[:, :, None] * self._nodes[:, None, :]
+        return both.reshape(len(both), -1)
+
+    def step(self, i: int, action: int) -> bool:
         """One step of one episode, read and ended where it is due; whether it is over."""
         slice_ = self.results["slice"][i]
-        ended, due = self.batch.step_one(i, tile)
+        ended, due = self.batch.step_one(i, action)
         if ended:
             self.finish(i)
         elif due:
@@ -109,14 +122,15 @@ class Episodes:
         return Schedule(*self.batch.schedule(i))
 
     def legal(self, i: int) -> BoolArray:
-        """(r * c,) bool, the legal tiles for the next slice of episode ``i``."""
+        """(actions,) bool, what is legal for the next slice of episode ``i``."""
         legal: BoolArray = self.masks[i].astype(np.bool_)
         return legal
 
     def shown(self, i: int) -> tuple[Observation, float, dict[str, Any]]:
         """The observation of episode ``i`` in fresh arrays, the latest reward, and the info."""
         session = self.sessions[i]
-        observation, mask, reward, throughput, illegal, slice_, tile = self.batch.observe_one(i)
+        shown = self.batch.observe_one(i)
+        observation, mask, reward, throughput, illegal, slice_, tile, node = shown
         final = session.final_snapshot
         info = {
             "action_mask": mask,
@@ -129,4 +143,6 @@ class Episodes:
                 np.zeros(session.slices) if final is None else final.slice_throughput[session.order]
             ),
         }
+        if session.chooses_node:
+            info["node"] = node
         return observation, reward, info

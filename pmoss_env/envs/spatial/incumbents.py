@@ -8,29 +8,40 @@ from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline
 from pmoss_env.envs.spatial.arguments import MIXTURE
 from pmoss_env.errors import ScheduleError
 from pmoss_env.machines import Machine
-from pmoss_env.types import Schedule
+from pmoss_env.memory import check_memory, spilled
+from pmoss_env.types import Int32Array, Schedule
 
 
-def drawn_incumbent(name: str, machine: Machine, slices: int, rng: np.random.Generator) -> Schedule:
-    """Draws an incumbent.
+def drawn_incumbent(
+    name: str,
+    machine: Machine,
+    slices: int,
+    rng: np.random.Generator,
+    room: Int32Array | None = None,
+) -> Schedule:
+    """Draws an incumbent; the data of what its nodes cannot hold lie on the next ones with room.
 
     Args:
         name: one of STATIC_BASELINES, or "mixture": one of them.
         machine: what the slices go on.
         slices: how many there are.
         rng: the only source of chance.
+        room: (N,) how many slices' data each node may hold; None: no limit.
     """
     if name == MIXTURE:
         name = STATIC_BASELINES[int(rng.integers(len(STATIC_BASELINES)))]
     schedule = make_baseline(name)(Context(machine, slices, rng=rng))
-    return relabelled(schedule, machine, rng)
+    drawn = relabelled(schedule, machine, rng)
+    return drawn if room is None else spilled(machine, drawn.cores, room)
 
 
-def given_incumbent(given: object, machine: Machine, slices: int) -> Schedule:
+def given_incumbent(
+    given: object, machine: Machine, slices: int, room: Int32Array | None = None
+) -> Schedule:
     """The incumbent of ``options={"incumbent": given}``.
 
     Raises:
-        ScheduleError: it is no schedule from which this machine can start an episode.
+        ScheduleError: it overfills a node, or this machine cannot start an episode from it.
     """
     if isinstance(given, Schedule):
         incumbent = given
@@ -40,13 +51,14 @@ def given_incumbent(given: object, machine: Machine, slices: int) -> Schedule:
             raise ScheduleError(
                 "options['incumbent'] must be a Schedule or a list with the core of each slice"
             )
-        incumbent = machine.local_schedule(values)
+        incumbent = spilled(machine, values.astype(np.int32), room)
     if (incumbent.routing, incumbent.data) != ("core", "slice"):
         raise ScheduleError(
             f"options['incumbent'] has routing {incumbent.routing!r} and data "
             f"{incumbent.data!r}: an episode starts from one core and node per slice"
         )
     machine.check_schedule(incumbent, slices)
+    check_memory(machine, incumbent, room)
     return incumbent
 
 

@@ -56,7 +56,9 @@ def placement_order(kind: str, snapshot: HardwareSnapshot) -> Int32Array:
     raise UnknownNameError("order", kind, PLACEMENT_ORDERS)
 
 
-def observation_space(machine: Machine, slices: int, mode: str = "full") -> spaces.Dict:
+def observation_space(
+    machine: Machine, slices: int, mode: str = "full", actions: str = "core"
+) -> spaces.Dict:
     """The observation space, see ``SpatialSchedulingEnv``.
 
     Args:
@@ -64,6 +66,7 @@ def observation_space(machine: Machine, slices: int, mode: str = "full") -> spac
         slices: number of slices, T.
         mode: "full"; "paper" without ``slice_view`` and ``incumbent_view``; or "complete", with
             the counters and the tiles of every slice.
+        actions: "core_node" adds what is known of nodes.
 
     Raises:
         UnknownNameError: another mode.
@@ -90,6 +93,14 @@ def observation_space(machine: Machine, slices: int, mode: str = "full") -> spac
         keys["slice_counters"] = counters(slices, len(COUNTERS))
         keys["incumbent_tiles"] = tiles
         keys["slice_tiles"] = tiles
+    if actions == "core_node":
+        keys["node_mask"] = spaces.Box(0, 1, (machine.nodes,), np.int8)
+        keys["node_room"] = spaces.Box(0.0, 1.0, (machine.nodes,), np.float32)
+        keys["node_view"] = counters(machine.nodes, len(COUNTERS))
+        if mode == "complete":
+            nodes = spaces.Box(0, machine.nodes - 1, (slices,), np.int32)
+            keys["incumbent_nodes"] = nodes
+            keys["slice_nodes"] = nodes
     return spaces.Dict(keys)
 
 

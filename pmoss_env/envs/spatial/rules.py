@@ -11,11 +11,57 @@ from pmoss_env import _native
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, meta_names
 from pmoss_env.errors import ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTERS
+from pmoss_env.memory import CONSTRAINT, slices_of_node
+from pmoss_env.types import COUNTERS, Int32Array
+from pmoss_env.workloads import load_workload
 
 Reward = Literal["improvement", "slice", "terminal"]
 REWARDS = ("improvement", "slice", "terminal")
 ON_ILLEGAL = ("remap", "terminate", "raise")
+#: What an action names: a core, whose node gets the data too, or a core and the data's node.
+ACTIONS = ("core", "core_node")
+CONSTRAINTS = ("max_slices_per_core", CONSTRAINT)
+
+
+def room_of_nodes(
+    machine: Machine,
+    workload: str,
+    slices: int,
+    *,
+    actions: str = "core",
+    constraints: Mapping[str, Any] | None = None,
+) -> Int32Array | None:
+    """(N,) int32: how many slices' data each node may hold in an episode; None: no limit.
+
+    The machine's own memory counts where actions choose nodes. Otherwise only what a constraint
+    says does.
+
+    Args:
+        machine: gives the nodes.
+        workload: name or path.
+        slices: how many an episode places.
+        actions: one of ACTIONS.
+        constraints: None, or of CONSTRAINTS.
+
+    Raises:
+        ScheduleError: an impossible constraint, or one that leaves no legal schedule.
+        PmossError: what loading the workload raises.
+    """
+    limited = constraints is not None and constraints.get(CONSTRAINT) is not None
+    if actions == "core" and not limited:
+        return None
+    room = slices_of_node(machine, load_workload(workload), slices, constraints)
+    if room is None or actions != "core":
+        return room
+    workers = np.bincount(machine.node_of_core[machine.workers], minlength=machine.nodes)
+    most = slices_per_core(machine, slices, constraints)
+    holds = np.minimum(room, workers * (slices if most is None else most))
+    if holds.sum() < slices:
+        raise ScheduleError(
+            f"constraints: the nodes with workers hold {holds.sum()} of {slices} slices: give them "
+            "more memory, or use actions='core_node'"
+        )
+    return room
 
 
 def slices_per_core(
@@ -26,7 +72,7 @@ def slices_per_core(
     Args:
         machine: gives the workers.
         slices: how many slices an episode places.
-        constraints: None, or ``{"max_slices_per_core": n}``.
+        constraints: None, or of CONSTRAINTS; ``{"max_slices_per_core": n}`` is looked at.
 
     Raises:
         UnknownNameError: a constraint that does not exist.
@@ -34,8 +80,10 @@ def slices_per_core(
     """
     most: int | None = None
     for name, value in (constraints or {}).items():
+        if name not in CONSTRAINTS:
+            raise UnknownNameError("constraint", name, CONSTRAINTS)
         if name != "max_slices_per_core":
-            raise UnknownNameError("constraint", name, ("max_slices_per_core",))
+            continue
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ScheduleError(f"constraints: {name} = {value!r}: must be a whole number above 0")
         workers = machine.workers.size
@@ -53,6 +101,8 @@ def make_rules(
     slices: int,
     *,
     observation: str = "full",
+    actions: str = "core",
+    room: Int32Array | None = None,
     constraints: Mapping[str, Any] | None = None,
     on_illegal: str = "remap",
     reward: str = "terminal",
@@ -64,6 +114,8 @@ def make_rules(
         machine: gives the tiles, cores, nodes and sockets.
         slices: how many slices an episode places.
         observation: one of OBSERVATION_MODES.
+        actions: one of ACTIONS.
+        room: (N,) of room_of_nodes().
         constraints: see slices_per_core().
         on_illegal: "remap", "terminate" or "raise".
         reward: one of REWARDS.
@@ -86,6 +138,8 @@ def make_rules(
         worker_tiles=machine.worker_tiles.astype(np.uint8).tolist(),
         remaps=on_illegal == "remap",
         max_slices_per_core=slices_per_core(machine, slices, constraints) or 0,
+        max_slices_of_node=[] if room is None else room.tolist(),
+        chooses_node=actions == "core_node",
         # A number above that of the slices never comes: only the last step is read.
         measure_every=min(measure_every, slices + 1),
         reward=reward,

@@ -23,7 +23,7 @@ from pmoss_env.context import Context
 from pmoss_env.envs.spatial.arguments import Arguments, check_name
 from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
-from pmoss_env.envs.spatial.rules import make_rules, slices_per_core
+from pmoss_env.envs.spatial.rules import make_rules, room_of_nodes, slices_per_core
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.interference import draw_co_tenants, possible_draws
 from pmoss_env.machines import load_machine
@@ -56,6 +56,8 @@ class Session:
         backend: measures the schedules. Only to look at: see new_backend().
         reward: the reward mode: the argument, or what its default is on this backend.
         max_slices_per_core: the constraint; None without one.
+        chooses_node: whether actions name the nodes of data.
+        slices_of_node: (N,) how many slices' data each node may hold; None: no limit.
         rules: of every episode.
         running: whether an episode runs.
         instance: this episode's workload instance and co-tenants; not for a policy to see.
@@ -89,6 +91,14 @@ class Session:
         self.machine = load_machine(arguments.machine)
         self.slices = arguments.slices
         self.max_slices_per_core = slices_per_core(self.machine, self.slices, arguments.constraints)
+        self.chooses_node = arguments.actions == "core_node"
+        self.slices_of_node = room_of_nodes(
+            self.machine,
+            arguments.workload,
+            self.slices,
+            actions=arguments.actions,
+            constraints=arguments.constraints,
+        )
         self._backend_arguments: dict[str, Any] = {
             "name": arguments.backend,
             "machine": self.machine,
@@ -120,6 +130,8 @@ class Session:
             self.machine,
             self.slices,
             observation=arguments.observation,
+            actions=arguments.actions,
+            room=self.slices_of_node,
             constraints=arguments.constraints,
             on_illegal=arguments.on_illegal,
             reward=self.reward,
@@ -172,9 +184,10 @@ class Session:
         seed = int(rng.integers(SEEDS))
         given = (options or {}).get("incumbent")
         if given is None:
-            incumbent = drawn_incumbent(arguments.incumbent, self.machine, self.slices, rng)
+            name, room = arguments.incumbent, self.slices_of_node
+            incumbent = drawn_incumbent(name, self.machine, self.slices, rng, room)
         else:
-            incumbent = given_incumbent(given, self.machine, self.slices)
+            incumbent = given_incumbent(given, self.machine, self.slices, self.slices_of_node)
 
         self.running = False
         instance = Instance(workload_seed, co_tenants)
@@ -204,8 +217,9 @@ class Session:
         """
         if self._incremental is None:
             return self.backend.measure(schedule, seed=self._seed + steps).throughput
-        if self._measure_every == 1:
-            return self._incremental.move(slice_, int(schedule.cores[slice_]))
+        core, node = int(schedule.cores[slice_]), int(schedule.nodes[slice_])
+        if self._measure_every == 1 and node == self.machine.node_of_core[core]:
+            return self._incremental.move(slice_, core)
         return self._incremental.place(schedule)
 
     def measure_final(self, schedule: Schedule) -> HardwareSnapshot:
@@ -291,6 +305,8 @@ class Session:
             backend=backend,
             max_slices_per_core=self.max_slices_per_core,
             order=self.order.copy(),
+            slices_of_node=self.slices_of_node,
+            chooses_node=self.chooses_node,
         )
 
     def measurements(self, backend: Backend, budget: int) -> Measurements:

@@ -100,7 +100,9 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             gymnasium.Space[npt.NDArray[np.int64]], batch_space(first.action_space, num_envs)
         )
         self._copy = copy
-        self._tiles = first.machine.tiles
+        self._choices = int(cast(gymnasium.spaces.Discrete, first.action_space).n)
+        self._what = "actions" if first.session.chooses_node else "tiles"
+        info_keys = (*INFO_KEYS, "node") if first.session.chooses_node else INFO_KEYS
         self._raises = arguments.get("on_illegal") == "raise"
         self._episodes = Episodes(
             [env.session for env in self._envs], first.observation_space, threads
@@ -109,7 +111,6 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
             env.join(self._episodes, i)
         self._batch = self._episodes.batch
         self._state, self._results = self._episodes.state, self._episodes.results
-        self._masks = self._episodes.masks
         self._shown = {key: rows.view() for key, rows in self._state.items()}
         for rows in self._shown.values():
             rows.setflags(write=False)
@@ -119,7 +120,7 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         everybody = np.ones(num_envs, dtype=np.bool_)
         for values in (self._no_shares, everybody):
             values.setflags(write=False)
-        self._given = {f"_{key}": everybody for key in INFO_KEYS}
+        self._given = {f"_{key}": everybody for key in info_keys}
         self._running = False
         self._visit = Visit()
 
@@ -207,8 +208,8 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         )
 
     def action_masks(self) -> BoolArray:
-        """(num_envs, r * c) bool, the legal tiles for the next slices; works before reset too."""
-        return self._masks.astype(np.bool_)
+        """(num_envs, actions) bool, what is legal for the next slices; works before reset too."""
+        return self._episodes.masks.astype(np.bool_)
 
     def sub_environments(self) -> tuple[SpatialSchedulingEnv, ...]:
         """Every sub-environment, the face of its row of the batch: only to look at."""
@@ -243,18 +244,19 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         tiles: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
         # A negative number is a huge one here.
         unsigned = tiles.view(np.uint64)
-        if unsigned.max() >= self._tiles:
-            i = int(np.argmax(unsigned >= self._tiles))
+        if unsigned.max() >= self._choices:
+            i = int(np.argmax(unsigned >= self._choices))
             raise IllegalActionError(
-                f"action {given[i]} of sub-environment {i}: tiles are 0 to {self._tiles - 1}"
+                f"action {given[i]} of sub-environment {i}: {self._what} are 0 to "
+                f"{self._choices - 1}"
             )
         if self._raises:
-            masked = (self._masks[np.arange(self.num_envs), tiles] == 0) & ~resting
+            masked = (self._episodes.masks[np.arange(self.num_envs), tiles] == 0) & ~resting
             if masked.any():
                 i = int(np.argmax(masked))
                 raise IllegalActionError(
-                    f"action {tiles[i]} of sub-environment {i}: the position mask forbids this "
-                    "tile; see infos['action_mask']"
+                    f"action {tiles[i]} of sub-environment {i}: the mask forbids it; "
+                    "see infos['action_mask']"
                 )
         return tiles
 
@@ -288,13 +290,17 @@ class SpatialVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         }
 
     def _infos(self, shares: npt.NDArray[np.float64]) -> dict[str, Any]:
+        chosen = {}
+        if self._episodes.sessions[0].chooses_node:
+            chosen["node"] = self._results["node"].copy()
         return {
-            "action_mask": self._masks.copy(),
+            "action_mask": self._episodes.masks.copy(),
             "illegal_actions": self._results["illegal_actions"].copy(),
             "throughput": self._results["throughput"].copy(),
             "incumbent_throughput": self._incumbent_throughput.copy(),
             "slice": self._results["slice"].copy(),
             "tile": self._results["tile"].copy(),
             "slice_throughput": shares,
+            **chosen,
             **self._given,
         }

@@ -43,6 +43,7 @@ def expanded(snapshot, order, tiles, mode="full", **rules):
         observed_counters(snapshot),
         order,
         INCUMBENT.cores,
+        INCUMBENT.nodes,
         np.array(tiles, np.int32),
         steps,
         rows,
@@ -209,9 +210,9 @@ def test_bad_input_is_refused(snapshot):
     with pytest.raises(ValueError, match="exactly once"):
         expanded(snapshot, np.zeros(SLICES, dtype=np.int32), tiles)
     for tile in (-1, 8):
-        with pytest.raises(ValueError, match=f"tile {tile} does not exist"):
+        with pytest.raises(ValueError, match=f"action {tile} does not exist"):
             expanded(snapshot, FORWARD, [*tiles[1:], tile])
-    with pytest.raises(ValueError, match="tiles = 7: must be 8"):
+    with pytest.raises(ValueError, match="actions = 7: must be 8"):
         expanded(snapshot, FORWARD, tiles[1:])
     rules, counters = make_rules(TOY, SLICES), observed_counters(snapshot)
     for cores in (INCUMBENT.cores[1:], INCUMBENT.cores - 9):

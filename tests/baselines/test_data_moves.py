@@ -1,0 +1,75 @@
+"""Searches and rules where data need not lie on the nodes of their cores."""
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends import make_backend
+from pmoss_env.baselines import (
+    BASELINES,
+    Context,
+    anneal,
+    branch_and_bound,
+    greedy_marginal,
+    grouped,
+    local_search,
+    make_baseline,
+)
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.types import CoTenant, Instance
+
+SLICES = 128
+ROOM = np.array([4, 4, 20, 20, 20, 20, 20, 20], dtype=np.int32)
+
+
+@pytest.fixture(scope="module")
+def backend():
+    backend = make_backend("analytic", machine="skylake-x-8n", workload="ycsb-a", slices=SLICES)
+    streams = [CoTenant("memory_stream", node, 0.95) for node in (0, 2, 4, 6)]
+    backend.set_instance(Instance(3, tuple(streams)))
+    return backend
+
+
+def context_of(backend, **more):
+    incumbent = grouped(Context(backend.machine, SLICES))
+    snapshot = backend.measure(incumbent, seed=0)
+    rng = np.random.default_rng(0)
+    return Context(backend.machine, SLICES, incumbent, snapshot, rng, backend, **more)
+
+
+def test_data_leave_a_node_without_bandwidth(backend):
+    at_home = local_search(context_of(backend), 1000)
+    free = local_search(context_of(backend, chooses_node=True), 1000)
+    assert free.throughput > 1.05 * at_home.throughput
+    assert free.throughput == backend.place(free.schedule)
+    home = backend.machine.node_of_core[free.schedule.cores]
+    assert set(home[home != free.schedule.nodes]) & {0, 2, 4, 6}
+    assert free.evaluations <= 1000
+
+
+@pytest.mark.parametrize("chooses_node", [False, True])
+@pytest.mark.parametrize("search", [local_search, anneal, greedy_marginal])
+def test_searches_keep_within_the_memory(backend, search, chooses_node):
+    context = context_of(backend, slices_of_node=ROOM, chooses_node=chooses_node)
+    found = search(context, 500)
+    assert context.allows(found.schedule)
+    assert found.throughput == backend.place(found.schedule)
+    assert found.evaluations <= 500
+
+
+@pytest.mark.parametrize("chooses_node", [False, True])
+@pytest.mark.parametrize("name", sorted(set(BASELINES) - {"exact", "incumbent"}))
+def test_every_rule_keeps_within_the_memory(backend, name, chooses_node):
+    context = context_of(backend, slices_of_node=ROOM, chooses_node=chooses_node)
+    assert context.allows(make_baseline(name)(context))
+
+
+def test_random_schedules_have_their_data_anywhere(backend):
+    context = context_of(backend, chooses_node=True)
+    schedule = make_baseline("random")(context)
+    home = backend.machine.node_of_core[schedule.cores]
+    assert 0 < np.mean(schedule.nodes == home) < 0.5
+
+
+def test_the_exact_search_says_that_it_cannot(backend):
+    with pytest.raises(UnsupportedError, match="places data on their cores' nodes"):
+        branch_and_bound(context_of(backend, chooses_node=True))

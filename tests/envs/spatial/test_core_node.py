@@ -1,0 +1,168 @@
+"""Actions that choose the node of the data, and memory that is full."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import DescriptionError, IllegalActionError, ScheduleError, UnknownNameError
+from pmoss_env.types import Schedule
+
+TOY = {"machine": "toy", "slices": 8}
+#: One node holds the data of one slice, the other of seven.
+FULL = {"node_memory_gib": [0.1, 0.6]}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("observation", ["paper", "full", "complete"])
+@pytest.mark.parametrize("constraints", [None, FULL])
+def test_both_checkers_are_content(observation, constraints):
+    env = gymnasium.make(
+        "pmoss/toy-v0", actions="core_node", observation=observation, constraints=constraints
+    )
+    check_env(env.unwrapped, skip_render_check=True)
+    check_env_for_sb3(env.unwrapped, warn=False)
+
+
+def test_an_action_puts_core_and_data_apart():
+    env = SpatialSchedulingEnv(**TOY, actions="core_node", observation="complete")
+    observation, info = env.reset(seed=3)
+    nodes = env.machine.nodes
+    assert env.action_space.n == env.machine.tiles * nodes
+    assert observation["node_room"].tolist() == [1.0, 1.0]
+    tile = int(env.machine.tile_of_core[env.machine.workers[0]])
+    observation, _, _, _, info = env.step(tile * nodes + 1)
+    assert (info["tile"], info["node"]) == (tile, 1)
+    assert env.schedule.nodes[0] == 1 != env.machine.node_of_core[env.schedule.cores[0]]
+    assert observation["slice_nodes"][0] == 1
+    assert np.array_equal(observation["node_view"][1], observation["slice_counters"][0])
+    assert not observation["node_view"][0].any()
+    assert np.array_equal(observation["incumbent_nodes"], env.incumbent.nodes)
+
+
+def test_data_elsewhere_change_the_throughput_as_the_backend_says():
+    env = SpatialSchedulingEnv(**TOY, actions="core_node")
+    env.reset(seed=3)
+    rng = np.random.default_rng(0)
+    done = False
+    while not done:
+        _, _, done, _, info = env.step(int(rng.choice(np.flatnonzero(env.action_masks()))))
+    backend = env.session.new_backend()
+    assert info["throughput"] == backend.place(env.schedule)
+    assert (env.schedule.nodes != env.machine.node_of_core[env.schedule.cores]).any()
+
+
+def test_a_full_node_is_masked():
+    env = SpatialSchedulingEnv(**TOY, actions="core_node", constraints=FULL)
+    observation, info = env.reset(seed=3)
+    assert env.session.slices_of_node.tolist() == [1, 7]
+    tile = int(env.machine.tile_of_core[env.machine.workers[0]])
+    observation, _, _, _, info = env.step(tile * 2)
+    assert observation["node_mask"].tolist() == [0, 1]
+    assert observation["node_room"].tolist() == [0.0, 1.0]
+    mask = info["action_mask"].reshape(-1, 2)
+    assert not mask[:, 0].any() and mask[:, 1].any()
+    assert np.array_equal(env.action_masks(), info["action_mask"].astype(bool))
+    # Its cores still serve slices: their data lie elsewhere.
+    observation, _, _, _, info = env.step(tile * 2)
+    assert (info["tile"], info["node"], info["illegal_actions"]) == (tile, 1, 1)
+
+
+def test_without_a_choice_the_cores_of_a_full_node_are_masked():
+    env = SpatialSchedulingEnv(**TOY, constraints=FULL)
+    observation, info = env.reset(seed=3)
+    assert "node_mask" not in observation and "node" not in info
+    node = env.machine.node_of_core[np.maximum(env.machine.core_of_tile, 0)]
+    first = int(env.machine.tile_of_core[env.machine.workers[0]])
+    _, _, _, _, info = env.step(first)
+    mask = info["action_mask"] > 0
+    assert not mask[node == 0].any() and mask[node == 1].any()
+
+
+def test_no_illegal_action_overfills():
+    for actions in ("core", "core_node"):
+        env = SpatialSchedulingEnv(**TOY, actions=actions, constraints=FULL)
+        for seed in range(4):
+            env.reset(seed=seed)
+            assert (np.bincount(env.incumbent.nodes, minlength=2) <= [1, 7]).all()
+            rng, done = np.random.default_rng(seed), False
+            while not done:
+                _, _, done, _, _ = env.step(int(rng.integers(env.action_space.n)))
+            assert (np.bincount(env.schedule.nodes, minlength=2) <= [1, 7]).all()
+
+
+def test_raising_and_ending_at_full_nodes():
+    arguments = {**TOY, "actions": "core_node", "constraints": FULL}
+    env = SpatialSchedulingEnv(**arguments, on_illegal="raise")
+    env.reset(seed=1)
+    tile = int(env.machine.tile_of_core[env.machine.workers[0]])
+    env.step(tile * 2)
+    with pytest.raises(IllegalActionError, match="the mask forbids it"):
+        env.step(tile * 2)
+    with pytest.raises(IllegalActionError, match="has actions"):
+        env.step(env.action_space.n)
+    env = SpatialSchedulingEnv(**arguments, on_illegal="terminate")
+    env.reset(seed=1)
+    env.step(tile * 2)
+    assert env.step(tile * 2)[1:3] == (0.0, True)
+
+
+def test_schedules_that_overfill_are_refused():
+    env = SpatialSchedulingEnv(**TOY, actions="core_node", constraints=FULL)
+    cores = np.full(8, env.machine.workers[0])
+    with pytest.raises(ScheduleError, match="8 slices on node 0 of toy, whose memory holds 1"):
+        env.reset(seed=1, options={"incumbent": Schedule(cores, np.zeros(8, np.int32))})
+    # Only cores were given: what has no room spills.
+    env.reset(seed=1, options={"incumbent": cores})
+    assert np.bincount(env.incumbent.nodes).tolist() == [1, 7]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "text"),
+    [
+        ({"actions": "node"}, UnknownNameError, "actions"),
+        ({"constraints": {"node_memory_gib": 0.01}}, ScheduleError, "hold 0 of 8 slices"),
+        ({"constraints": {"node_memory_gib": [1.0]}}, ScheduleError, "one for each of the 2"),
+        ({"constraints": {"node_memory_gib": -1}}, ScheduleError, "a number of GiB"),
+        ({"constraints": {"node_memory_gib": "much"}}, ScheduleError, "a number of GiB"),
+        ({"constraints": {"memory": 1}}, UnknownNameError, "memory"),
+        ({"constraints": 3}, DescriptionError, "constraints"),
+    ],
+)
+def test_impossible_values(changed, error, text):
+    with pytest.raises(error, match=text):
+        SpatialSchedulingEnv(**{**TOY, "actions": "core_node", **changed})
+
+
+def test_cores_of_nodes_without_room_are_no_use_without_a_choice():
+    arguments = {"constraints": {"max_slices_per_core": 2, "node_memory_gib": [0.05, 1.0]}}
+    with pytest.raises(ScheduleError, match="use actions='core_node'"):
+        SpatialSchedulingEnv(**TOY, **arguments)
+    SpatialSchedulingEnv(**TOY, **arguments, actions="core_node")
+
+
+@pytest.mark.parametrize("autoreset", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("constraints", [None, FULL])
+def test_the_vector_form_gives_the_bits_of_the_plain_one(autoreset, constraints):
+    arguments = {"actions": "core_node", "constraints": constraints, "observation": "complete"}
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, autoreset_mode=autoreset, **arguments)
+    single = gymnasium.make("pmoss/toy-v0", **arguments)
+    observations, infos = envs.reset(seed=4)
+    expected, info = single.reset(seed=5)
+    rng = np.random.default_rng(2)
+    for t in range(8):
+        assert set(infos) == {*info, *(f"_{key}" for key in info)}
+        assert all(np.array_equal(observations[key][1], expected[key]) for key in expected)
+        assert np.array_equal(infos["action_mask"][1], info["action_mask"])
+        assert np.array_equal(envs.unwrapped.action_masks()[1], info["action_mask"] > 0)
+        actions = rng.integers(envs.single_action_space.n, size=3)
+        observations, rewards, done, _, infos = envs.step(actions)
+        expected, reward, over, _, info = single.step(int(actions[1]))
+        assert (rewards[1], done[1]) == (reward, over) and over == (t == 7)
+        last = infos["final_info"] if over and autoreset == "SameStep" else infos
+        assert last["throughput"][1] == info["throughput"]
+        assert last["node"][1] == info["node"]
+    with pytest.raises(IllegalActionError, match="actions are 0 to"):
+        envs.step(np.full(3, envs.single_action_space.n))

@@ -10,12 +10,16 @@ from pmoss_env.workloads import load_preset, preset_names
 
 NAMESPACE = "pmoss"
 ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
+CONTINUAL_SCHEDULING = f"{NAMESPACE}/ContinualScheduling-v0"
 THREAD_SCHEDULING = f"{NAMESPACE}/ThreadScheduling-v0"
 #: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
 #: Small enough to enumerate: 6 workers and 8 slices. One workload instance, so that the optimum
 #: is one number to teach with.
 TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "workload_seed": 1}
+
+#: Versions of the tasks by workload, where they are not 0: the bits of their episodes changed.
+_VERSIONS = {"rtree-ranges-inserts": 1}
 
 _SPATIAL: dict[str, Any] = {
     "entry_point": "pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
@@ -24,6 +28,7 @@ _SPATIAL: dict[str, Any] = {
 #: What is not spatial scheduling.
 _OTHERS: dict[str, dict[str, Any]] = {
     ACCESS_PATH: {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"},
+    CONTINUAL_SCHEDULING: {"entry_point": "pmoss_env.envs.continual.env:ContinualSchedulingEnv"},
     THREAD_SCHEDULING: {"entry_point": "pmoss_env.envs.threads.env:ThreadSchedulingEnv"},
 }
 
@@ -34,7 +39,7 @@ def spatial_environments() -> dict[str, dict[str, Any]]:
         f"{NAMESPACE}/SpatialScheduling-v0": {},
         f"{NAMESPACE}/toy-v0": TOY,
         **{
-            f"{NAMESPACE}/{machine}-{_task(workload)}-v0": {
+            f"{NAMESPACE}/{machine}-{_task(workload)}-v{_VERSIONS.get(workload, 0)}": {
                 "machine": machine,
                 "index": load_preset(workload).index,
                 "workload": workload,
@@ -61,5 +66,5 @@ def register_environments() -> None:
     for name, kwargs in environments().items():
         if name not in gymnasium.registry:
             entry_points = _OTHERS.get(name, _SPATIAL)
-            # Ours need no max_episode_steps: an episode ends by itself, and never by truncation.
+            # Ours need no max_episode_steps: an episode ends by itself.
             gymnasium.register(id=name, kwargs=dict(kwargs), **entry_points)

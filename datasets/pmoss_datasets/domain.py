@@ -46,6 +46,7 @@ _OWN = {
     "spatial": "pmoss_datasets.spatial.domain:SPATIAL",
     "threads": "pmoss_datasets.threads.domain:THREADS",
     "access-path": "pmoss_datasets.access_path.domain:ACCESS_PATH",
+    "continual": "pmoss_datasets.continual.domain:CONTINUAL",
 }
 
 

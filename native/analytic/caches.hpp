@@ -56,6 +56,9 @@ class Caches {
   virtual void set_instance() = 0;
   /// Makes room for the streams of a new schedule.
   virtual void start() = 0;
+  /// Marks the domains where a stream's waits change because owners of its lines moved elsewhere,
+  /// which its reach need not show. Called once the reach is measured, before anything is solved.
+  virtual void mark_new_owners(StreamSet&) {}
   /// Solves the private caches and the translation of one physical core that has streams.
   virtual void solve_core(Index physical) = 0;
   /// Solves one last-level domain that has streams, and fills their demands. `ns_per_unit`: of the

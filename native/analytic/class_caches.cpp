@@ -11,6 +11,13 @@ ClassCaches::ClassCaches(const CacheInputs& inputs)
 void ClassCaches::set_instance() {
   shared_past_l2_.assign(instance_.longest_row(), 0.0);
   shared_past_llc_.assign(instance_.longest_row(), 0.0);
+  written_.clear();
+  for (Index slice = 0; slice < instance_.slices(); ++slice) {
+    const auto row =
+        instance_.dirty_share.begin() + static_cast<std::ptrdiff_t>(instance_.row(slice));
+    const auto end = row + static_cast<std::ptrdiff_t>(instance_.classes(slice));
+    written_.push_back(std::any_of(row, end, [](double dirty) { return dirty > 0.0; }));
+  }
 }
 
 void ClassCaches::start() {
@@ -23,7 +30,18 @@ void ClassCaches::start() {
   first_state_.push_back(states);
   past_l2_.assign(states, 0.0);
   past_llc_.assign(states, 0.0);
+  modified_ns_.assign(streams_.size(), 0.0);
   demand_.assign(streams_.size(), Demand{});
+}
+
+void ClassCaches::mark_new_owners(StreamSet& streams) {
+  for (Index i = 0; i < streams.size(); ++i) {
+    if (written_[streams[i].touched] == 0) continue;
+    const double ns = coherence_.modified_ns(streams[i]);
+    if (ns == modified_ns_[i]) continue;
+    modified_ns_[i] = ns;
+    streams.mark_domain(streams.domain_of(streams[i]));
+  }
 }
 
 /// What the streams of a list hold together: padded classes, side by side.
@@ -196,14 +214,14 @@ void ClassCaches::refresh(Index i) {
   const std::size_t n = classes(i);
   Row row{&instance_.waits[first],    &instance_.touches[first],   &instance_.dirty_share[first],
           &past_l2_[first_state_[i]], &past_llc_[first_state_[i]], n};
-  // A stream that stops sharing its lines keeps its last `other_ns`: stored episodes depend on it.
+  demand_[i].other_ns = 0.0;  // where it shares no line any more, too
   if (reach.all > reach.own) {
     std::copy_n(row.past_l2, n, shared_past_l2_.data());
     std::copy_n(row.past_llc, n, shared_past_llc_.data());
     const CacheStay stay{private_time_[streams_.physical_of(stream)],
                          domain_time_[streams_.domain_of(stream)]};
-    const double waited_ns =
-        coherence_.share_lines(i, stay, {shared_past_l2_.data(), n}, {shared_past_llc_.data(), n});
+    const double waited_ns = coherence_.share_lines(
+        i, stay, modified_ns_[i], {shared_past_l2_.data(), n}, {shared_past_llc_.data(), n});
     demand_[i].other_ns = stream.share * stream.part * waited_ns;
     row.past_l2 = shared_past_l2_.data();
     row.past_llc = shared_past_llc_.data();

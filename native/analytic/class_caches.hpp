@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ class ClassCaches final : public Caches {
 
   void set_instance() override;
   void start() override;
+  void mark_new_owners(StreamSet& streams) override;
   void solve_core(Index physical) override;
   void solve_domain(Index domain, double ns_per_unit) override;
   void past_llc(Index stream, std::span<double> past) const override;
@@ -41,6 +43,8 @@ class ClassCaches final : public Caches {
   // Per stream and class: probability that a line was not touched for so long that it has left.
   std::vector<std::size_t> first_state_;  // per stream, then the number of all
   std::vector<double> past_l2_, past_llc_;
+  std::vector<double> modified_ns_;    // per stream: wait for a line modified in another domain
+  std::vector<std::uint8_t> written_;  // per slice: whether anything writes its lines
   // Scratch space, so that a step allocates nothing.
   Residents residents_;
   std::vector<double> shared_past_l2_, shared_past_llc_;  // of one row

@@ -14,8 +14,6 @@ double held(double theirs, double mine, double rate, double within) {
 
 }  // namespace
 
-/// The wait of a touch for a line that was modified in another domain. It is the mean over the
-/// owners, beyond the wait for the private cache.
 double Coherence::modified_ns(const Stream& stream) const {
   const Index here = streams_.domain_of(stream);
   const Index reader = map_.llc_of_core[stream.core];
@@ -37,7 +35,7 @@ double Coherence::modified_ns(const Stream& stream) const {
   return weights > 0.0 ? sum / weights : 0.0;
 }
 
-Coherence::Sharing Coherence::sharing_of(Index i, CacheStay stay) const {
+Coherence::Sharing Coherence::sharing_of(Index i, CacheStay stay, double modified_ns) const {
   const Stream& stream = streams_[i];
   const Reach& reach = streams_.reach(i);
   const Index domain = streams_.domain_of(stream);
@@ -53,15 +51,15 @@ Coherence::Sharing Coherence::sharing_of(Index i, CacheStay stay) const {
   s.memory_ns = machine_.dram_latency(static_cast<int>(map_.node_of_core[stream.core]),
                                       static_cast<int>(stream.node)) -
                 machine_.l2_ns;
-  s.other_ns = s.others > 0.0 ? modified_ns(stream) : 0.0;
+  s.other_ns = s.others > 0.0 ? modified_ns : 0.0;
   s.handed_over_ns = std::max(
       0.0, machine_.modified_ns[domain * map_.domains + domain] - machine_.l2_ns - s.llc_ns);
   return s;
 }
 
-double Coherence::share_lines(Index i, CacheStay stay, std::span<double> past_l2,
-                              std::span<double> past_llc) const {
-  const Sharing sharing = sharing_of(i, stay);
+double Coherence::share_lines(Index i, CacheStay stay, double modified_ns,
+                              std::span<double> past_l2, std::span<double> past_llc) const {
+  const Sharing sharing = sharing_of(i, stay, modified_ns);
   const Reach& reach = streams_.reach(i);
   const std::size_t first = instance_.row(streams_[i].touched);
   double waited_ns = 0.0;

@@ -26,9 +26,14 @@ class Coherence {
   /// Corrects one row of the probabilities that lines have left the caches by age. With writers on
   /// other cores, a line has left when it stayed too long or was invalidated. What another domain
   /// wrote last is fetched from there, and writers wait until other copies are gone. Returns what
-  /// the row's touches wait for lines that were modified elsewhere, in ns.
-  double share_lines(Index stream, CacheStay stay, std::span<double> past_l2,
+  /// the row's touches wait for lines that were modified elsewhere, in ns. `modified_ns`: what
+  /// modified_ns() gives for the stream.
+  double share_lines(Index stream, CacheStay stay, double modified_ns, std::span<double> past_l2,
                      std::span<double> past_llc) const;
+
+  /// The wait of a touch for a line that was modified in another domain. It is the mean over the
+  /// owners, beyond the wait for the private cache.
+  double modified_ns(const Stream& stream) const;
 
   /// The probability that no core of the domain has touched a line for `time`. `at`: position of
   /// the line's class in the rows of the instance.
@@ -51,12 +56,11 @@ class Coherence {
     double other_ns;        // for a line that was modified in another domain
     double handed_over_ns;  // more than llc_ns, from another private cache of the domain
   };
-  Sharing sharing_of(Index stream, CacheStay stay) const;
+  Sharing sharing_of(Index stream, CacheStay stay, double modified_ns) const;
   void share_class(const Sharing& sharing, const Reach& reach, std::size_t at, double& past_l2,
                    double& past_llc, double& waited_ns) const;
   void add_waits_of_writers(const Sharing& sharing, std::size_t at, double past_l2, double past_llc,
                             double modified, double& waited_ns) const;
-  double modified_ns(const Stream& stream) const;
 
   const Machine& machine_;
   const CoreMap& map_;

@@ -38,17 +38,44 @@ Model::Model(Machine machine, Load load, ModelOptions options)
 void Model::set_instance(SliceProfiles profiles, const Interference& interference) {
   validate(interference, machine_);
   instance_.set(std::move(profiles), machine_);
-  contention_.set_interference(interference);
-  passing_per_ns_ = interference.llc_lines_per_ns;
-  passing_per_ns_.resize(map_.domains, 0.0);
-  passing_ = std::any_of(passing_per_ns_.begin(), passing_per_ns_.end(),
-                         [](double lines) { return lines > 0.0; });
+  take_interference(interference);
   schedule_.core.assign(instance_.slices(), -1);
   schedule_.node.assign(instance_.slices(), -1);
   streams_.clear();
   throughput_ = 0.0;
   table_caches_.set_instance();
   class_caches_.set_instance();
+}
+
+/// Keeps what co-tenants take, and marks the domains that see other lines pass than before. Says
+/// whether there are any.
+bool Model::take_interference(const Interference& interference) {
+  contention_.set_interference(interference);
+  PassingLines passing = interference.llc_lines_per_ns;
+  passing.resize(map_.domains, 0.0);
+  bool changed = false;
+  for (Index domain = 0; domain < map_.domains; ++domain) {
+    if (domain < passing_per_ns_.size() && passing[domain] == passing_per_ns_[domain]) continue;
+    streams_.mark_domain(domain);
+    changed = true;
+  }
+  passing_per_ns_.swap(passing);
+  passing_ = std::any_of(passing_per_ns_.begin(), passing_per_ns_.end(),
+                         [](double lines) { return lines > 0.0; });
+  return changed;
+}
+
+double Model::set_interference(const Interference& interference) {
+  validate(interference, machine_);
+  streams_.forget_changes();
+  const bool passes = take_interference(interference);
+  if (streams_.empty()) return throughput_;
+  if (passes && streams_.shares_lines()) {
+    start_over();  // what is shared waits for the caches of other domains
+  } else {
+    refresh();
+  }
+  return throughput_;
 }
 
 void Model::check_slice(int slice) const {
@@ -211,6 +238,7 @@ double Model::active_cores() const {
 void Model::refresh() {
   const bool saturated = load_.kind == Load::Kind::saturated;
   streams_.measure_reach(saturated);
+  caches().mark_new_owners(streams_);
   solve_cores();
   for (Index domain = 0; domain < map_.domains; ++domain) {
     if (passing_per_ns_[domain] > 0.0) streams_.mark_domain(domain);

@@ -41,6 +41,11 @@ class Model {
   /// impossible co-tenants.
   void set_instance(SliceProfiles profiles, const Interference& interference);
 
+  /// Other co-tenants of the same instance under the same schedule, which may be none yet. Gives
+  /// the same bits as a model made anew with them. Throws std::invalid_argument for impossible
+  /// ones.
+  double set_interference(const Interference& interference);
+
   /// Places every slice. Throws std::invalid_argument on a wrong length, a core that is no worker,
   /// or a node that does not exist. Also where a node without workers is to serve a slice.
   double place(const Placement& placement);
@@ -62,6 +67,9 @@ class Model {
   static constexpr int contention_limit = Contention::step_limit;
   const Machine& machine() const { return machine_; }
   Snapshot snapshot() const;
+  /// The share of the queries that are answered within a time, above 0, of the present schedule.
+  /// Throws std::invalid_argument for another one, and without a schedule.
+  double share_within(double limit_us) const;
 
  private:
   const Caches& caches() const {
@@ -71,6 +79,7 @@ class Model {
 
   void check_slice(int slice) const;
   void check_position(Routing routing, int slice, int core, int node) const;
+  bool take_interference(const Interference& interference);
   void start_over();
   void refresh();
   void solve_cores();
@@ -79,6 +88,10 @@ class Model {
   void sum_core(Index physical);
   double active_cores() const;
   void count_stream(Index stream, std::vector<double>& past, Snapshot& result) const;
+  struct Responses {
+    std::vector<double> mean_us, deviation_us;  // per core; the latter of a saturated load alone
+  };
+  Responses responses() const;
   void add_latencies(Snapshot& result) const;
 
   const Machine machine_;

@@ -28,6 +28,38 @@ double normal_above(double z) {
   return z < 0.0 ? 1.0 - tail : tail;
 }
 
+double sum_of(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+/// The weight of a mixture of exponential times that lies above t.
+double exponential_above(const std::vector<double>& weight, const std::vector<double>& mean,
+                         double t) {
+  double above = 0.0;
+  for (std::size_t c = 0; c < weight.size(); ++c) {
+    if (weight[c] > 0.0) above += weight[c] * exp_of_negative(-t / mean[c]);
+  }
+  return above;
+}
+
+/// The same of normally distributed times.
+double normal_parts_above(const std::vector<double>& weight, const std::vector<double>& mean,
+                          const std::vector<double>& deviation, double t) {
+  double above = 0.0;
+  for (std::size_t c = 0; c < weight.size(); ++c) {
+    if (!(weight[c] > 0.0)) continue;
+    const double far = t - mean[c];
+    if (deviation[c] > 0.0) {
+      above += weight[c] * normal_above(far / deviation[c]);
+    } else {
+      above += far < 0.0 ? weight[c] : 0.0;
+    }
+  }
+  return above;
+}
+
 /// Where the falling above(t) passes `wanted`, between 0 and `high`.
 template <typename Above>
 double where_above(double wanted, double high, Above above) {
@@ -75,47 +107,45 @@ double closed_throughput(const std::vector<double>& demand, const std::vector<do
 double mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                         double quantile) {
   require_as_many(weight, mean);
-  double total = 0.0;
   double high = 0.0;
   for (std::size_t c = 0; c < weight.size(); ++c) {
-    total += weight[c];
     if (weight[c] > 0.0) high = std::max(high, mean[c]);
   }
+  const double total = sum_of(weight);
   if (!(total > 0.0) || !(high > 0.0)) return 0.0;
   high *= -portable::log(1.0 - quantile) + 1.0;
-  return where_above((1.0 - quantile) * total, high, [&](double t) {
-    double above = 0.0;
-    for (std::size_t c = 0; c < weight.size(); ++c) {
-      if (weight[c] > 0.0) above += weight[c] * exp_of_negative(-t / mean[c]);
-    }
-    return above;
-  });
+  return where_above((1.0 - quantile) * total, high,
+                     [&](double t) { return exponential_above(weight, mean, t); });
+}
+
+double mixture_share_within(const std::vector<double>& weight, const std::vector<double>& mean,
+                            double limit) {
+  require_as_many(weight, mean);
+  const double total = sum_of(weight);
+  return total > 0.0 ? 1.0 - exponential_above(weight, mean, limit) / total : 1.0;
+}
+
+double normal_mixture_share_within(const std::vector<double>& weight,
+                                   const std::vector<double>& mean,
+                                   const std::vector<double>& deviation, double limit) {
+  require_as_many(weight, mean);
+  require_as_many(weight, deviation);
+  const double total = sum_of(weight);
+  return total > 0.0 ? 1.0 - normal_parts_above(weight, mean, deviation, limit) / total : 1.0;
 }
 
 double normal_mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                                const std::vector<double>& deviation, double quantile) {
   require_as_many(weight, mean);
   require_as_many(weight, deviation);
-  double total = 0.0;
   double high = 0.0;
   for (std::size_t c = 0; c < weight.size(); ++c) {
-    total += weight[c];
     if (weight[c] > 0.0) high = std::max(high, mean[c] + 8.0 * deviation[c]);
   }
+  const double total = sum_of(weight);
   if (!(total > 0.0) || !(high > 0.0)) return 0.0;
-  return where_above((1.0 - quantile) * total, high, [&](double t) {
-    double above = 0.0;
-    for (std::size_t c = 0; c < weight.size(); ++c) {
-      if (!(weight[c] > 0.0)) continue;
-      const double far = t - mean[c];
-      if (deviation[c] > 0.0) {
-        above += weight[c] * normal_above(far / deviation[c]);
-      } else {
-        above += far < 0.0 ? weight[c] : 0.0;
-      }
-    }
-    return above;
-  });
+  return where_above((1.0 - quantile) * total, high,
+                     [&](double t) { return normal_parts_above(weight, mean, deviation, t); });
 }
 
 }  // namespace pmoss::analytic

@@ -24,7 +24,16 @@ inline double queue_length(double utilisation, double burst) {
 double mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                         double quantile);
 
+/// The share of such a mixture that lies at or below `limit`.
+double mixture_share_within(const std::vector<double>& weight, const std::vector<double>& mean,
+                            double limit);
+
 /// The same where each part is normally distributed.
+double normal_mixture_share_within(const std::vector<double>& weight,
+                                   const std::vector<double>& mean,
+                                   const std::vector<double>& deviation, double limit);
+
+/// The quantile where each part is normally distributed.
 double normal_mixture_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
                                const std::vector<double>& deviation, double quantile);
 

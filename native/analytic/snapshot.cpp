@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "analytic/model.hpp"
 #include "analytic/queueing.hpp"
@@ -98,28 +100,49 @@ void Model::count_stream(Index i, std::vector<double>& past, Snapshot& result) c
   }
 }
 
-void Model::add_latencies(Snapshot& result) const {
+/// How long queries of each core stay, waiting included.
+Model::Responses Model::responses() const {
   const bool saturated = load_.kind == Load::Kind::saturated;
   const std::vector<double>& core_rate = contention_.core_rate();
   const std::vector<double>& service_ns = contention_.service_ns();
-  std::vector<double> response(map_.cores(), 0.0), deviation(map_.cores(), 0.0);
+  Responses result{std::vector<double>(map_.cores(), 0.0), std::vector<double>(map_.cores(), 0.0)};
   for (Index c = 0; c < map_.cores(); ++c) {
     const double service_us = service_ns[c] * 1e-3;
     if (saturated) {
       // As many services one after the other.
-      response[c] = service_us * load_.outstanding_per_worker;
-      deviation[c] = service_us * std::sqrt(load_.outstanding_per_worker *
-                                            std::max(0.0, 2.0 * contention_.burst()[c] - 1.0));
+      result.mean_us[c] = service_us * load_.outstanding_per_worker;
+      result.deviation_us[c] =
+          service_us * std::sqrt(load_.outstanding_per_worker *
+                                 std::max(0.0, 2.0 * contention_.burst()[c] - 1.0));
     } else if (core_rate[c] > 0.0) {
       const double utilisation = std::min(core_rate[c] * service_ns[c], 1.0 - 1e-9);
-      response[c] =
+      result.mean_us[c] =
           std::min(queue_length(utilisation, contention_.burst()[c]) / core_rate[c] * 1e-3,
                    service_us * load_.outstanding_per_worker * machine_.workers());
     }
   }
+  return result;
+}
+
+double Model::share_within(double limit_us) const {
+  if (streams_.empty()) throw std::invalid_argument("no schedule: call place() first");
+  if (!(limit_us > 0.0)) {
+    throw std::invalid_argument("limit_us = " + std::to_string(limit_us) + ": must be above 0");
+  }
+  const Responses times = responses();
+  const std::vector<double>& rate = contention_.core_rate();
+  return load_.kind == Load::Kind::saturated
+             ? normal_mixture_share_within(rate, times.mean_us, times.deviation_us, limit_us)
+             : mixture_share_within(rate, times.mean_us, limit_us);
+}
+
+void Model::add_latencies(Snapshot& result) const {
+  const std::vector<double>& core_rate = contention_.core_rate();
+  const Responses times = responses();
   const auto quantile = [&](double q) {
-    return saturated ? normal_mixture_quantile(core_rate, response, deviation, q)
-                     : mixture_quantile(core_rate, response, q);
+    return load_.kind == Load::Kind::saturated
+               ? normal_mixture_quantile(core_rate, times.mean_us, times.deviation_us, q)
+               : mixture_quantile(core_rate, times.mean_us, q);
   };
   result.latency_p50_us = quantile(0.50);
   result.latency_p99_us = quantile(0.99);

@@ -72,9 +72,13 @@ void StreamSet::shift(Index number, Index slice, Index core, Index node) {
   list(number, true);
 }
 
-void StreamSet::move(Index slice, Index core, Index node) {
+void StreamSet::forget_changes() {
   std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{0});
   std::fill(domain_changed_.begin(), domain_changed_.end(), std::uint8_t{0});
+}
+
+void StreamSet::move(Index slice, Index core, Index node) {
+  forget_changes();
   for (const Index number : executing_[slice]) shift(number, slice, core, node);
   for (const Index number : touching_[slice]) {
     if (streams_[number].executing != slice) shift(number, slice, core, node);

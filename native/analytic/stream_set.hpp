@@ -95,6 +95,8 @@ class StreamSet {
   bool domain_changed(Index domain) const { return domain_changed_[domain] != 0; }
   void mark_core(Index physical) { core_changed_[physical] = 1; }
   void mark_domain(Index domain) { domain_changed_[domain] = 1; }
+  /// Takes every mark away.
+  void forget_changes();
 
  private:
   static constexpr Index none = ~Index{0};

@@ -211,14 +211,21 @@ void TableCaches::wait_for_domain(const std::vector<Index>& list) {
 
 void TableCaches::past_llc(Index i, std::span<double> past) const {
   const double* const rates = &instance_.rates[instance_.row(streams_[i].touched)];
-  for (std::size_t k = 0; k < past.size(); ++k) {
-    const auto left_at = [&](double point) {
-      return point == SliceTables::never ? 0.0
-                                         : exp_of_negative(-rates[k] * SliceTables::time_of(point));
-    };
-    const double sparse = left_at(left_llc_point_[i][1]);
-    past[k] = sparse + llc_sets_.crowded_share * (left_at(left_llc_point_[i][0]) - sparse);
-  }
+  double* const out = past.data();
+  const std::size_t n = past.size();
+  const auto fill_left = [&](double point, auto keep) {
+    if (point == SliceTables::never) {
+      for (std::size_t k = 0; k < n; ++k) keep(k, 0.0);
+      return;
+    }
+    const double time = SliceTables::time_of(point);
+    for (std::size_t k = 0; k < n; ++k) keep(k, exp_of_negative(-rates[k] * time));
+  };
+  const double crowded_share = llc_sets_.crowded_share;
+  fill_left(left_llc_point_[i][1], [out](std::size_t k, double sparse) { out[k] = sparse; });
+  fill_left(left_llc_point_[i][0], [out, crowded_share](std::size_t k, double crowded) {
+    out[k] += crowded_share * (crowded - out[k]);
+  });
 }
 
 }  // namespace pmoss::analytic

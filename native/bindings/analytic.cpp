@@ -49,6 +49,12 @@ void bind_analytic(py::module_& module) {
           },
           py::arg("profiles"), py::arg("interference"))
       .def(
+          "set_interference",
+          [](SharedModel& shared, const Interference& interference) {
+            return shared.with([&](Model& model) { return model.set_interference(interference); });
+          },
+          py::arg("interference"))
+      .def(
           "place",
           [](SharedModel& shared, const Places& cores, const Places& nodes,
              const std::string& routing, const std::string& data) {
@@ -78,6 +84,12 @@ void bind_analytic(py::module_& module) {
              return to_dict(shared.with([](Model& model) { return model.snapshot(); }),
                             &ComputedCounter::analytic);
            })
+      .def(
+          "share_within",
+          [](SharedModel& shared, double limit_us) {
+            return shared.with([&](Model& model) { return model.share_within(limit_us); });
+          },
+          py::arg("limit_us"))
       .def(
           "best_by_enumeration",
           [](SharedModel& shared, std::uint64_t limit) {

@@ -11,6 +11,8 @@
 #include <functional>
 #include <mutex>
 
+#include "runtime/clock.hpp"
+
 namespace pmoss::runtime {
 
 enum class Phase : std::uint8_t {
@@ -26,9 +28,13 @@ class Control {
  public:
   Phase phase() const noexcept { return phase_.load(std::memory_order_acquire); }
 
-  void enter(Phase phase) noexcept {
+  /// Returns when that was, in ticks of the clock: at once after the store, for what wakes others
+  /// may take as long as a time slice.
+  std::uint64_t enter(Phase phase) noexcept {
     phase_.store(phase, std::memory_order_release);
+    const std::uint64_t now = Clock::ticks();
     phase_.notify_all();
+    return now;
   }
 
   /// Sleeps until this phase, in which the measurement is, is over.

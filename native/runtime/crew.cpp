@@ -198,13 +198,13 @@ void Crew::measure(const Poll& poll) {
     return poll && poll();
   };
   threads_.wait_for(std::chrono::duration<double>(plan_.options.seconds), poll_and_report);
-  const std::uint64_t end = Clock::ticks();
+  // Workers count until they see the next phase: that, and not a moment before, is the end.
+  const std::uint64_t end = control_.enter(Phase::drain);
   offcore_end_ = offcore_.read();
   seconds_ = static_cast<double>(end - begin) * Clock::ns_per_tick() * 1e-9;
 }
 
 void Crew::drain(const Poll& poll) {
-  control_.enter(Phase::drain);
   threads_.join(poll);
   if (enforcement_) enforcement_->finish();
   stitcher_.stitch();

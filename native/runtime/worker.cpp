@@ -91,6 +91,7 @@ bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_run
 void Worker::run(const Control& control, std::atomic<std::size_t>& routers_running,
                  std::vector<Router*> hosted) {
   hosted_ = std::move(hosted);
+  control_ = &control;
   // Queries of one router before the next router's queue is looked at. Fewer where routing waits.
   const std::size_t burst = std::max<std::size_t>(hosted_.empty() ? 64 : 16, settings_.batch);
   // Routers on this CPU are hosted: no other thread needs the core.
@@ -192,12 +193,13 @@ void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_
 
 void Worker::charge_last_query() noexcept {
   const std::uint64_t now = Clock::ticks();
-  if (last_slice_ != nullptr) {
+  // A worker that lost its CPU may come back when the phase is over: that time belongs to neither.
+  if (last_slice_ != nullptr && control_->phase() == phase_) {
     last_slice_->service_ticks += now - last_;
     // Not empty: a query was completed since the window was opened.
     if (window_open_) window_.extend(now - last_);
-    last_slice_ = nullptr;
   }
+  last_slice_ = nullptr;
   last_ = now;
 }
 

@@ -113,6 +113,7 @@ class Worker {
   Totals totals_;
   StatsQueue stats_;
 
+  const Control* control_ = nullptr;  ///< that of run()
   Phase phase_ = Phase::warmup;
   std::vector<Router*> hosted_;          ///< those that have not finished
   std::uint64_t last_ = 0;               ///< ticks: all time before is charged, idle or left out

@@ -47,11 +47,7 @@ def _interrupted() -> NoReturn:
     """Ends with a line that says what goes on from here."""
     from pmoss_env.cli import signals
 
-    print(
-        "interrupted: a command that keeps finished work (OUT.partial, or rows of --out) goes "
-        "on when it is called again; train goes on from a checkpoint with --resume",
-        file=sys.stderr,
-    )
+    print(f"interrupted: {signals.way_on()}", file=sys.stderr)
     sys.exit(signals.status() or 130)
 
 

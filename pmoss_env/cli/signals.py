@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 #: The signals that came, in their order.
 _came: list[int] = []
+#: What goes on after a signal, in the order of telling; the last one counts.
+_ways_on = [
+    "a command that keeps finished work (OUT.partial, or rows of --out) goes on when it is called "
+    "again; train goes on from a checkpoint with --resume"
+]
 
 
 def end_like_ctrl_c() -> None:
@@ -50,6 +55,16 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
 def status() -> int | None:
     """The exit status by which shells know the first signal that came; None if none did."""
     return 128 + _came[0] if _came else None
+
+
+def go_on_by(words: str) -> None:
+    """Says how an interrupted command goes on; main() prints it at the end."""
+    _ways_on.append(words)
+
+
+def way_on() -> str:
+    """How the interrupted command goes on."""
+    return _ways_on[-1]
 
 
 def end_at_once() -> None:

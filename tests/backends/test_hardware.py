@@ -63,8 +63,9 @@ def test_snapshot_is_whole_and_invents_nothing(backend: HardwareBackend) -> None
     assert 0 < snapshot.latency_p50_us <= snapshot.latency_p99_us
     for name in ("queries", "elapsed_us"):
         assert snapshot.counters_available[COUNTER_INDEX[name]]
-    # No core is busy for more than all of the time.
-    assert snapshot.counter("elapsed_us").sum() <= 1.05 * len(backend.machine.workers)
+    # No core is busy for more than all of the time, except for the clocks' noise: a host that is
+    # busy with other things as well changes nothing about that.
+    assert snapshot.counter("elapsed_us").sum() <= 1.001 * len(backend.machine.workers)
 
 
 def test_provenance_says_where_and_why_not(backend: HardwareBackend) -> None:

@@ -12,6 +12,7 @@ ENVS = {
     "spatial": {"machine": "toy", "slices": 6, "interference": "busy_core", "noise": 1.0},
     "threads": {"requests": 50_000},
     "access-path": {"scans": 4, "noise": 1.0},
+    "continual": {"machine": "toy", "slices": 6, "epochs": 3, "noise": 1.0},
 }
 
 

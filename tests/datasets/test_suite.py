@@ -35,7 +35,7 @@ def test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom(name):
     )
 
 
-@pytest.mark.parametrize("domain", ["spatial", "threads", "access-path"])
+@pytest.mark.parametrize("domain", ["spatial", "threads", "access-path", "continual"])
 def test_tiers_are_played_apart(domain):
     seeds = [tier(name, domain)["seed"] for name in tier_names(domain)]
     assert len(set(seeds)) == len(seeds) >= 4

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pmoss_env.cli import signals
 from pmoss_env.cli.console import console
 from pmoss_env.processes import interrupts_later
 
@@ -42,7 +43,8 @@ def threads(
     """Migrate the threads of a live process towards its slow memory, by affinity only.
 
     Every thread gets its affinity back at the end: on Ctrl-C, on SIGTERM or SIGHUP, and when this
-    program is killed, too; a small guardian process sees to that.
+    program is killed, too; a small guardian process sees to that. A signal ends it with the status
+    that names it (130, 143, 129), after --log, --save and the report were written.
 
     Example: pmoss threads --slow-node 1 -- pmoss load fillrandom --node 1 --seconds 30
     Example: pmoss threads --pid 4711 --slow-node 2 --dry-run
@@ -75,13 +77,14 @@ def threads(
         )
         with contextlib.closing(server):
             lines: list[str] = []
+            interrupted = False
             try:
                 env = ThreadSchedulingEnv.on(
                     server, most_threads=64, epoch_seconds=epoch, reward="normalised"
                 )
                 _schedule(env, chosen, seconds, lines)
             except KeyboardInterrupt:
-                console.print("interrupted")
+                interrupted = True
             report, outcome = server.report, server.outcome()
     if log is not None:
         from pmoss_env.files import write_atomically
@@ -102,6 +105,10 @@ def threads(
     )
     for reason, times in sorted(report.refused.items()):
         console.print(f"not moved, {times} times: {reason}")
+    if interrupted:
+        way = f"{save_agent} holds what the agent has learned: go on with --load {save_agent}"
+        signals.go_on_by(way if save_agent else "to go on later, keep the agent with --save FILE")
+        raise KeyboardInterrupt
 
 
 def _schedule(env: Any, agent: Any, seconds: float | None, lines: list[str]) -> None:

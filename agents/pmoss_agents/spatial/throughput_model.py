@@ -177,11 +177,15 @@ class Member(Reader):
         self.scale = nn.Parameter(torch.tensor(0.0))
 
     def set_up(self, counters: Tensor) -> None:
-        """Takes the scales of the inputs and the mean time of a query from (n, H) counters."""
+        """Takes the scales of the inputs and the mean time of a query from (n, H) counters.
+
+        Untrained, every query takes that time everywhere: no core is favoured by chance.
+        """
         self.set_scales(counters)
         last = self.time[-1]
         assert isinstance(last, nn.Linear)
-        last.bias.data.fill_(usual_time(counters))
+        nn.init.zeros_(last.weight)
+        nn.init.constant_(last.bias, usual_time(counters))
 
     def forward(self, topology: Topology, known: Known, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Foretells other schedules of the same slices.

@@ -23,6 +23,8 @@ from pmoss_env.errors import DescriptionError, MissingExtraError, UnknownNameErr
 #: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
 #: neither a dataset nor the other of both has.
 EVALUATION_SEED, VALIDATION_SEED = 101, 1001
+#: Tier of the data where nothing else is said.
+USUAL_TIER = "mixed"
 #: The servers of P-MOSS section 7.1 that its policies are trained on.
 PAPER_MACHINES = ("skylake-x-8n", "milan-nps4", "milan-nps1", "sandy-bridge", "grace-hopper")
 
@@ -54,7 +56,7 @@ class Plan:
     tasks: tuple[str, ...]
     tracks: tuple[str, ...] = ("same-task",)
     seeds: int = 5
-    tier: str = "mixed"
+    tier: str = USUAL_TIER
     episodes: int = 4
     validation_episodes: int = 4
     checkpoints: int = 5
@@ -104,13 +106,15 @@ class Plan:
         tasks: Sequence[str] | None = None,
         tracks: Sequence[str] | None = None,
         seeds: int | None = None,
+        tier: str | None = None,
     ) -> Plan:
-        """The same with some of the tasks and tracks, or another number of seeds."""
+        """The same with some of the tasks and tracks, other data, or another number of seeds."""
         return replace(
             self,
             tasks=tuple(tasks or self.tasks),
             tracks=tuple(tracks or self.tracks),
             seeds=seeds or self.seeds,
+            tier=tier or self.tier,
         )
 
 

@@ -15,7 +15,7 @@ from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
 from pmoss_benchmarks.offline.curves import draw_curves, same_curves
 from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent
 from pmoss_benchmarks.offline.pairs import paired, paired_tables
-from pmoss_benchmarks.offline.plan import Plan
+from pmoss_benchmarks.offline.plan import USUAL_TIER, Plan
 from pmoss_benchmarks.offline.scores import (
     REPETITIONS,
     STATISTICS,
@@ -126,7 +126,7 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
     """The tables of a summary."""
     settings = summary["settings"]
     lines = [
-        f"{HEADING}, suite {summary['suite']}",
+        f"{HEADING}, suite {summary['suite']}{_of_tier(summary, ', data of the tier ')}",
         "",
         f"Made with pmoss-env {summary['version']} on {summary['machine']['cpu_model']}; the last "
         f"call was `{summary['command']}`.",
@@ -254,7 +254,14 @@ def _knows(
 
 
 def _command(summary: Mapping[str, Any], track: str, agent: str) -> str:
-    return f"pmoss benchmark offline --suite {summary['suite']} --track {track} --agent {agent}"
+    suite = f"{summary['suite']}{_of_tier(summary, ' --tier ')}"
+    return f"pmoss benchmark offline --suite {suite} --track {track} --agent {agent}"
+
+
+def _of_tier(summary: Mapping[str, Any], words: str) -> str:
+    """The tier of the data after some words; nothing where it is the usual one."""
+    tier = summary["settings"]["tier"]
+    return "" if tier == USUAL_TIER else f"{words}{tier}"
 
 
 def _interval(estimate: Mapping[str, Any] | None) -> str:

@@ -62,7 +62,7 @@ def calibration(stored: Stored) -> str:
             for cell in shown
         ]
         columns = ["rows that match", "background threads", "loads, GB/s", "copies, GB/s"]
-        lines += ["", f"Columns of {largest:g} MB, medians:", ""]
+        lines += ["", f"Columns of {largest:g} MB, medians.", ""]
         lines += [table([*columns, "wins"], cells)]
     return "\n".join(
         [*lines, "", made(report, "../benchmarks/results/access-path/calibration.json")]

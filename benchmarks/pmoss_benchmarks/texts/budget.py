@@ -25,7 +25,7 @@ def budgets(stored: Stored) -> str:
                     for b in places
                 ]
                 rows.append([name, *cells])
-            lines += [f"{task}, {words}, {found['episodes']} episodes:", ""]
+            lines += [f"{task}, {words}, {found['episodes']} episodes.", ""]
             lines += [table(["policy", *map(str, _SHOWN)], rows), ""]
         if of_task["gap"]:
             lines += [f"Its upper bound lies {of_task['gap']['mean']:.2f} % above score 100.", ""]

@@ -175,7 +175,7 @@ def servers(stored: Stored) -> str:
     summary = stored["offline/machines/summary.json"]
     lines = [
         "Throughput of the Decision Transformer, and its ratio over that of each schedule "
-        "(one training seed):"
+        "(one training seed)."
     ]
     for track, load in (("same-task", "Closed load"), ("saturated", "Unbounded backlog")):
         ratios, best = _ratios(summary, track)
@@ -185,7 +185,7 @@ def servers(stored: Stored) -> str:
         ]
         for row, machine in zip(rows, _MACHINES, strict=True):
             row[1] = f"{ratios[machine]['Mq/s']:.1f}"
-        lines += ["", f"{load}:", "", table(["server", *ratios[_MACHINES[0]]], rows), ""]
+        lines += ["", f"{load}.", "", table(["server", *ratios[_MACHINES[0]]], rows), ""]
         lines += [_random(ratios, load), *_paper(ratios), *best]
     lines += ["", made(summary, "../benchmarks/results/offline/machines/summary.json")]
     return "\n".join(lines)

@@ -177,11 +177,11 @@ def validation(stored: Stored) -> str:
     mine = ["search", "Random", "verdict of the search", "search, by the model"]
     return "\n".join(
         [
-            "Statements about P-MOSS, with a search in the policy's place:",
+            "Statements about P-MOSS, with a search in the policy's place.",
             "",
             table([*columns, *mine, "the same without overhead_cycles"], stood),
             "",
-            "All other statements:",
+            "All other statements.",
             "",
             table([*columns, "simulated", "by the model", "verdict"], others),
             "",
@@ -281,8 +281,8 @@ def performance(stored: Stored) -> str:
     kept = [line for line in lines if line.split(" | ")[1].strip() not in ("", "goal", "---")]
     head = [markdown_row(["figure", "goal", *names]), markdown_row(["---"] * (2 + len(names)))]
     told = [
-        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs, "
-        f"{version_of({**report, **_oldest(report['parts'])})}."
+        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs. "
+        f"{version_of({**report, **_oldest(report['parts'])})}"
         for name, report in reports.items()
     ]
     missed = sum(", missed" in line for line in kept)

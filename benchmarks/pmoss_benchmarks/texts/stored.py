@@ -80,7 +80,7 @@ def of_today(command: str) -> str:
 
 
 def made(report: Mapping[str, Any], link: str) -> str:
-    """A sentence that says where figures come from.
+    """A sentence that says where figures come from, and the command that made them.
 
     Args:
         report: with the command and the machine.
@@ -89,16 +89,16 @@ def made(report: Mapping[str, Any], link: str) -> str:
     machine = report["machine"]
     name = f"[`{Path(link).name}`]({link})" if link.startswith(".") else f"`{link}`"
     return (
-        f"Made by `{of_today(report['command'])}` {version_of(report)} on "
-        f"{machine['cpu_model']}, {machine['cpus']} CPUs: {name}."
+        f"Made on {machine['cpu_model']}, {machine['cpus']} CPUs, and stored in {name}. "
+        f"{version_of(report)}\n\n```console\n$ {of_today(report['command'])}\n```"
     )
 
 
 def version_of(report: Mapping[str, Any]) -> str:
-    """The version that made a result, and whether that can be held against today's code."""
-    told = f"with pmoss-env {report.get('version', 'of an unnamed version')}"
+    """A sentence on the version that made a result, and on digests of its code."""
     # Only what a text can say for ever: what has changed since is told by `pmoss report --stale`.
-    return told if report.get("code") else f"{told} (an old result, without digests of its code)"
+    kept = "" if report.get("code") else "without digests of its code, "
+    return f"The result is {kept}by pmoss-env {report.get('version', 'of an unnamed version')}."
 
 
 def interval(value: float, low: float | None, high: float | None) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from gymnasium import spaces
 
-from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.formats.episodes import check_one_part, worth
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
 from pmoss_env.errors import (
@@ -58,6 +58,7 @@ def to_d3rlpy(
         DescriptionError: no episodes.
         DatasetError: an episode is damaged, or does not know the rewards asked for.
     """
+    check_one_part(dataset, "d3rlpy's form")
     d3rlpy = import_d3rlpy()
     if observation not in ("tuple", "flat"):
         raise UnknownNameError("observation", observation, ("tuple", "flat"))

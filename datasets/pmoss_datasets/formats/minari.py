@@ -22,7 +22,7 @@ from pmoss_datasets.folder import (
     refuse_foreign_links,
     whole_folder,
 )
-from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.formats.episodes import check_one_part, worth
 from pmoss_datasets.replaying import replay_recipe
 from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
@@ -65,6 +65,7 @@ def to_minari(
             is left behind.
         MissingExtraError: Minari is not installed.
     """
+    check_one_part(dataset, "Minari's form")
     minari, storage_class = _minari()
     target = Path(root) / dataset.metadata.id
     check_target(target, overwrite, what="data/metadata.json")

@@ -14,6 +14,7 @@ from pmoss_datasets.policies import Policy
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played, first_wrong
+from pmoss_datasets.stepwise.actions import Actions
 from pmoss_datasets.stepwise.expansion import StepExpander
 from pmoss_datasets.stepwise.playing import StepPlayer, play, rerun
 from pmoss_datasets.stepwise.policies import Rule, RulePolicy, any_legal
@@ -161,6 +162,7 @@ class StepDomain(Domain):
         return {
             "steps": max(int(each.values["steps"]) for each in played),
             "actions": first["action_mask"].shape[1],
+            "parts": self._parts(recipe.kwargs),
             "observations": {
                 name.removeprefix(OBSERVATION): {
                     "dtype": str(value.dtype),
@@ -172,6 +174,15 @@ class StepDomain(Domain):
             "infos": tuple(n.removeprefix(INFO) for n in first if n.startswith(INFO)),
             "provenance": {"environment": self.env_id},
         }
+
+    def _parts(self, kwargs: Mapping[str, Any]) -> tuple[int, ...]:
+        """Choices of each part of an action; empty where there is one."""
+        env = self.make_env(kwargs)
+        try:
+            parts = Actions.of(env.action_space, self.name).parts
+        finally:
+            env.close()
+        return parts if len(parts) > 1 else ()
 
     def episode(self, values: Mapping[str, Any]) -> StepEpisode:
         """The record of one episode."""
@@ -207,11 +218,14 @@ class StepDomain(Domain):
         wrong = (steps < 1) | (steps > most)
         yield from first_wrong(wrong, "steps", steps, f"must lie between 1 and {most}")
         played = np.arange(most) < steps[:, None]
-        outside = (actions < 0) | (actions >= masks.shape[2])
-        inside = np.where(outside, 0, actions)
-        allowed = np.take_along_axis(masks[:, :-1], inside[..., None], axis=2)[..., 0]
+        numbered = Actions(cast(StepMetadata, metadata).parts or (masks.shape[2],))
+        if numbered.columns != masks.shape[2]:
+            yield f"parts: {numbered.parts} have {numbered.columns} choices: not {masks.shape[2]}"
+            return
+        legal = numbered.all_allowed(actions.ravel(), masks[:, :-1].reshape(actions.size, -1))
         rule = "is not allowed by the mask"
-        yield from first_wrong(played & (outside | (allowed == 0)), "actions", actions, rule)
+        forbidden = played & ~legal.reshape(actions.shape)
+        yield from first_wrong(forbidden, "actions", actions, rule)
         chances, rule = arrays["propensity"], "of an action that was chosen"
         yield from first_wrong(played & (chances == 0), "propensity", chances, rule)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.interfaces import Rollout, See
@@ -16,9 +15,9 @@ from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
+from pmoss_datasets.stepwise.actions import Actions
 from pmoss_datasets.stepwise.policies import legal
 from pmoss_datasets.stepwise.schema import StepEpisode
-from pmoss_env.envs.actions import whole_action
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
 from pmoss_env.types import Int8Array
 
@@ -47,7 +46,7 @@ class Rules(Protocol):
         """What scores 0 and 100."""
 
 
-#: (step, observation, (A,) mask) -> (action, probability of that choice).
+#: (step, observation, (A,) mask) -> (number of the action, probability of that choice).
 Choice = Callable[[int, Any, Int8Array], tuple[int, float]]
 
 
@@ -79,17 +78,12 @@ class StepPlayer:
         """Makes the environment; raises what it raises.
 
         Raises:
-            UnsupportedError: its actions are not numbered from 0.
+            UnsupportedError: its actions cannot be numbered.
         """
         self._domain = domain
         self._recipe = recipe
         self._env = domain.make_env(recipe.kwargs)
-        space = self._env.action_space
-        if not isinstance(space, spaces.Discrete) or space.start != 0:
-            raise UnsupportedError(
-                f"{domain.name}: action space {space}: episodes are recorded of Discrete "
-                "spaces that start at 0"
-            )
+        self._actions = Actions.of(self._env.action_space, domain.name)
         self._policies: dict[Behaviour, Policy] = {}
 
     def episode(self, number: int) -> Played:
@@ -122,7 +116,7 @@ class StepPlayer:
             if t >= actions.size:
                 raise DatasetError(f"actions: {actions.size}: do not end the episode")
             action = int(actions[t])
-            if not (0 <= action < mask.size and mask[action]):
+            if not self._actions.allowed(action, mask):
                 raise DatasetError(f"actions: step {t}: the mask forbids {action}")
             return action, np.nan
 
@@ -138,13 +132,13 @@ class StepPlayer:
         self._env.close()
 
     def _choice(self, behaviour: Behaviour, policy: Policy, rng: np.random.Generator) -> Choice:
-        epsilon = behaviour.epsilon
+        epsilon, actions = behaviour.epsilon, self._actions
 
         def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
-            wanted = action = whole_action(policy.act(observation, mask), mask.size, "actions are")
-            share = 1.0 / np.count_nonzero(mask)
+            wanted = action = actions.number(policy.act(observation, mask))
+            share = actions.chance(mask)
             if epsilon and rng.random() < epsilon:
-                action = int(rng.choice(np.flatnonzero(mask)))
+                action = actions.draw(mask, rng)
             if behaviour.policy == "random" or epsilon == 1:
                 return action, share
             if behaviour.policy in self._domain.deterministic:
@@ -172,9 +166,11 @@ class StepPlayer:
         while not ended:
             check_length(self._domain, len(record.actions))
             action, chance_of_it = choose(len(record.actions), observation, mask)
-            if not (0 <= action < mask.size and mask[action]):
+            if not self._actions.allowed(action, mask):
                 raise DatasetError(f"seed {seed}: the policy chose {action}, which is not allowed")
-            observation, reward, terminated, truncated, info = env.step(action)
+            observation, reward, terminated, truncated, info = env.step(
+                self._actions.action(action)
+            )
             mask = legal(env, observation, info)
             record.actions.append(action)
             record.propensity.append(chance_of_it)
@@ -244,16 +240,16 @@ def play(
     start(policy, env, np.random.default_rng((seed, stream)))
     seconds = time.perf_counter() - began
     observe = getattr(policy, "observe", None)
-    actions: list[int] = []
+    numbered, actions = Actions.of(env.action_space, domain.name), list[int]()
     total, illegal, ended = 0.0, 0, False
     while not ended:
         check_length(domain, len(actions))
         mask = legal(env, observation, info)
         began = time.perf_counter()
-        action = whole_action(policy.act(observation, mask), mask.size, "actions are")
+        action = numbered.number(policy.act(observation, mask))
         seconds += time.perf_counter() - began
-        illegal += not mask[action]
-        observation, reward, terminated, truncated, info = env.step(action)
+        illegal += not numbered.allowed(action, mask)
+        observation, reward, terminated, truncated, info = env.step(numbered.action(action))
         ended = bool(terminated or truncated)
         actions.append(action)
         total += float(reward)
@@ -268,11 +264,12 @@ def play(
 def rerun(domain: Rules, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
     """Plays recorded actions again; see Domain.rerun."""
     observation, info = env.reset(seed=seed)
+    numbered = Actions.of(env.action_space, domain.name)
     total, illegal, ended = 0.0, 0, False
     try:
         for action in actions:
-            illegal += not legal(env, observation, info)[action]
-            observation, reward, terminated, truncated, info = env.step(action)
+            illegal += not numbered.allowed(action, legal(env, observation, info))
+            observation, reward, terminated, truncated, info = env.step(numbered.action(action))
             total, ended = total + float(reward), bool(terminated or truncated)
     except (IllegalActionError, IndexError, ResetNeeded) as error:
         raise DatasetError(f"the actions cannot be run again: {error}") from error

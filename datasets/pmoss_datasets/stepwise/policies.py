@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.stepwise.actions import Actions
 from pmoss_env.types import Int8Array
 
 #: (environment without wrappers, observation, (A,) action mask, generator) -> action.
-Rule = Callable[[Any, Any, Int8Array, np.random.Generator], int]
+Rule = Callable[[Any, Any, Int8Array, np.random.Generator], Any]
 
 
-def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> int:
+def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> Any:
     """Any legal action, all equally likely."""
-    return int(rng.choice(np.flatnonzero(mask)))
+    actions = Actions.of(env.action_space, "random")
+    return actions.action(actions.draw(mask, rng))
 
 
 class RulePolicy:
@@ -33,9 +35,9 @@ class RulePolicy:
     def reset(self) -> None:
         """Nothing is kept between episodes."""
 
-    def act(self, observation: Any, action_mask: Int8Array) -> int:
+    def act(self, observation: Any, action_mask: Int8Array) -> Any:
         """The rule's action."""
-        return int(self._rule(self._env, observation, action_mask, self._rng))
+        return self._rule(self._env, observation, action_mask, self._rng)
 
 
 def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:
@@ -46,5 +48,5 @@ def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:
     if mask is None and hasattr(env.unwrapped, "action_masks"):
         mask = env.unwrapped.action_masks()
     if mask is None:
-        mask = np.ones(int(env.action_space.n))
+        mask = np.ones(Actions.of(env.action_space, "legal").columns)
     return np.asarray(mask, dtype=np.int8).copy()

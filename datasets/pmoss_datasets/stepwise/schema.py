@@ -97,7 +97,8 @@ class StepMetadata(Metadata):
 
     Attributes:
         steps: of the longest episode, T.
-        actions: how many actions there are, A.
+        actions: columns of a mask, A: how many actions there are, or choices of all their parts.
+        parts: choices of each part of an action; empty where actions have one part.
         observations: ``{key: {"dtype": ..., "shape": [...]}}`` of the observation.
         infos: entries of info that are kept.
     """
@@ -106,6 +107,7 @@ class StepMetadata(Metadata):
     actions: int
     observations: Mapping[str, Any]
     infos: tuple[str, ...]
+    parts: tuple[int, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -11,60 +11,12 @@
 
 #include "analytic/btree_profile.hpp"
 #include "analytic/exhaustive.hpp"
-#include "tests/analytic/small_workload.hpp"
+#include "tests/analytic/small_model.hpp"
 #include "tests/machine/small_machine.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::analytic {
 namespace {
-
-WorkloadSpec workload() { return lookups_and_inserts(5'000'000); }
-
-struct Placed {
-  std::vector<std::int32_t> cores, nodes;
-};
-
-Placed random_schedule(const Machine& machine, int slices, std::uint64_t seed, bool local) {
-  Random random(seed);
-  Placed p;
-  for (int s = 0; s < slices; ++s) {
-    const auto core = static_cast<std::int32_t>(random.below(8));
-    p.cores.push_back(core);
-    p.nodes.push_back(local ? machine.node_of_core[static_cast<std::size_t>(core)]
-                            : static_cast<std::int32_t>(random.below(4)));
-  }
-  return p;
-}
-
-/// A model with an instance.
-struct ReadyModel : Model {
-  ReadyModel(const Machine& machine, Load load, SliceProfiles profiles,
-             const Interference& interference, ModelOptions options = {})
-      : Model(machine, load, options) {
-    set_instance(std::move(profiles), interference);
-  }
-};
-
-ReadyModel model_of(const Machine& machine, Load load, int slices = 64,
-                    const Interference& interference = {}, ModelOptions options = {}) {
-  return {machine, load, BTreeProfiler(workload(), slices).profiles(1), interference, options};
-}
-
-/// Moves slices of a random schedule in one model, and places the whole in the other.
-void expect_that_moves_place(Model& moved, Model& placed, bool local, int moves) {
-  const Machine& machine = moved.machine();
-  Placed p = random_schedule(machine, 64, 3, local);
-  moved.place({p.cores, p.nodes});
-  Random random(9);
-  for (int i = 0; i < moves; ++i) {
-    const auto s = random.below(64);
-    p.cores[s] = static_cast<std::int32_t>(random.below(8));
-    p.nodes[s] = local ? machine.node_of_core[static_cast<std::size_t>(p.cores[s])]
-                       : static_cast<std::int32_t>(random.below(4));
-    const double by_move = moved.move(static_cast<int>(s), p.cores[s], p.nodes[s]);
-    ASSERT_EQ(by_move, placed.place({p.cores, p.nodes})) << "move " << i;
-  }
-}
 
 /// The slices go to the cores in turn, each with its lines at its core.
 Placed in_turn(const Machine& machine) {
@@ -74,24 +26,6 @@ Placed in_turn(const Machine& machine) {
     p.nodes.push_back(machine.node_of_core[s % 8]);
   }
   return p;
-}
-
-class EveryLoad : public ::testing::TestWithParam<Load::Kind> {
- protected:
-  Load load() const { return Load{GetParam(), 32, 5.0}; }
-};
-
-TEST_P(EveryLoad, AMoveGivesTheSameBitsAsPlacingTheWhole) {
-  const Machine machine = small_machine();
-  for (const bool home_cluster : {false, true}) {
-    Machine m = machine;
-    m.llc_at_home_cluster = home_cluster;
-    for (const bool local : {true, false}) {
-      auto moved = model_of(m, load());
-      auto placed = model_of(m, load());
-      expect_that_moves_place(moved, placed, local, 200);
-    }
-  }
 }
 
 TEST_P(EveryLoad, SliceThroughputsAndNodeTrafficAddUp) {
@@ -290,16 +224,6 @@ TEST(Model, DramLatencyIsThatOfTheMachineWhenNothingContends) {
   }
 }
 
-Interference quiet() {
-  Interference n;
-  n.busy_share.assign(8, 0.0);
-  n.sibling_busy_share.assign(8, 0.0);
-  n.llc_lines_per_ns.assign(4, 0.0);
-  n.dram_gb_per_s.assign(4, 0.0);
-  n.link_gb_per_s.assign(4, 0.0);
-  return n;
-}
-
 TEST_P(EveryLoad, ACoTenantNeverHelps) {
   Machine machine = small_machine();
   machine.smt_share = 0.6;
@@ -321,32 +245,6 @@ TEST_P(EveryLoad, ACoTenantNeverHelps) {
       EXPECT_LE(throughput(one, seed), disturbed * (1.0 + 1e-9));
     }
   }
-}
-
-TEST_P(EveryLoad, WithCoTenantsAMoveGivesTheSameBitsAsPlacingTheWhole) {
-  const Machine m = small_machine();
-  Interference interference = quiet();
-  interference.busy_share[3] = 0.4;
-  interference.llc_lines_per_ns[2] = 0.05;
-  auto moved = model_of(m, load(), 64, interference);
-  auto placed = model_of(m, load(), 64, interference);
-  expect_that_moves_place(moved, placed, true, 60);
-}
-
-/// Every query of a slice also touches lines of the next one.
-SliceProfiles overlapping(int slices) {
-  SliceProfiles profiles = BTreeProfiler(workload(), slices).profiles(1);
-  for (int s = 0; s < slices; ++s) {
-    profiles.shared.push_back({(s + slices - 1) % slices, s, 0.3});
-  }
-  return profiles;
-}
-
-TEST_P(EveryLoad, WithSharedLinesAMoveGivesTheSameBitsAsPlacingTheWhole) {
-  const Machine m = small_machine();
-  ReadyModel moved(m, load(), overlapping(64), {});
-  ReadyModel placed(m, load(), overlapping(64), {});
-  expect_that_moves_place(moved, placed, true, 60);
 }
 
 TEST_P(EveryLoad, SlicesThatShareLinesWantOneCore) {

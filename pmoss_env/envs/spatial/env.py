@@ -165,6 +165,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ## Version History
 
     - v0: first version.
+    - v1 of the tasks with ``rtree-ranges-inserts``: the throughput of a schedule no longer depends
+      on the schedules before it.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance

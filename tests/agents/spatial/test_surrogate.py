@@ -59,6 +59,15 @@ def test_it_learns_what_schedules_serve(data):
     assert after < 0.25 * before
 
 
+def test_untrained_a_query_takes_as_long_on_every_core(known):
+    member, topology, counters, columns = known
+    member.set_up(counters.flatten(0, 1))
+    with torch.inference_mode():
+        here = member.read(topology, counters[:1], columns[:1])
+        table = member.everywhere(topology, here, columns[:1])
+    assert (table == table[0, 0]).all()
+
+
 def test_everywhere_foretells_what_forward_does(known):
     member, topology, counters, columns = known
     with torch.inference_mode():

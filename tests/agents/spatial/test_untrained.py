@@ -21,10 +21,11 @@ SPATIAL = sorted(
     name for name, one in OWN.items() if one.domain == "spatial" and name != "reconstruct"
 )
 EPISODES, SEARCH, DRAWS = 10, 300, 40
-#: A planner's chance is large on the toy machine's few cores: it plays the same task on 96.
+#: A planner's chance is large on the toy machine's few cores: it plays the same task on 96. It
+#: differs from LPT in which of two equal cores a slice gets, and luck there weighs much: so it
+#: plays twice as many episodes, the first ones of the benchmarks.
 CORE = "skylake-x-8n-btree-ycsb-a-busy-core"
-#: What drawn weights may change, in points: they trust some cores more than others.
-CHANCE = 20
+PLANNED, BENCHMARK = 20, 101
 #: Two in every run; all five once in a while.
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (2, 3, 4))]
 
@@ -63,10 +64,10 @@ def untrained(name, seed, env, data):
     return agent
 
 
-def mean_scores(env, policies, references):
-    rows = evaluate(env, policies, [7], EPISODES, SEARCH, DRAWS, references=references).rows
+def mean_scores(env, policies, references, seed=7, episodes=EPISODES):
+    rows = evaluate(env, policies, [seed], episodes, SEARCH, DRAWS, references=references).rows
     of = {name: [row.score for row in rows if row.policy == name] for name in policies}
-    assert all(len(scores) == EPISODES for scores in of.values())
+    assert all(len(scores) == episodes for scores in of.values())
     return {name: float(np.mean(scores)) for name, scores in of.items()}
 
 
@@ -84,8 +85,8 @@ def test_an_untrained_planner_knows_no_more_than_lpt(name, seed, task):
     env, data, references = task(CORE)
     rules = {rule: SchedulePolicy(rule) for rule in ("lpt", "best-fit")}
     policies = {name: untrained(name, seed, env, data), **rules}
-    scores = mean_scores(env, policies, references)
-    assert scores[name] <= scores["lpt"] + CHANCE < scores["best-fit"] - CHANCE
+    scores = mean_scores(env, policies, references, BENCHMARK, PLANNED)
+    assert scores[name] <= scores["lpt"] < scores["best-fit"] - 40
 
 
 def test_the_yardstick_tells_chance_from_a_rule(task):

@@ -14,7 +14,8 @@ import pytest
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
 from pmoss_benchmarks.offline.opponents import OPPONENTS
-from pmoss_benchmarks.offline.plan import cells_of, is_current, usable_agents
+from pmoss_benchmarks.offline.plan import cells_of, is_current, recipe_of, usable_agents
+from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_benchmarks.spatial.references import read_references
@@ -82,6 +83,17 @@ def test_the_table_states_scores_budgets_and_commands(whole: Any) -> None:
     assert "the model, 100 evaluations per episode" in search
     assert "over shared-nothing-node | mean of these | over the best of them |" in text
     assert (out / "same-task.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_results_of_another_tier_say_so(whole: Any) -> None:
+    plain = as_markdown(whole[1])
+    assert plain == (whole[0] / "README.md").read_text()
+    assert plain.splitlines()[0].endswith("suite quick")
+    plan = PLAN.part(tier="heuristic")
+    assert recipe_of(plan, "same-task", TOY).id.endswith("/heuristic-v0")
+    text = as_markdown({**whole[1], "settings": plan.settings})
+    assert text.splitlines()[0].endswith("suite quick, data of the tier heuristic")
+    assert "--suite quick --tier heuristic --track same-task" in text
 
 
 def test_more_agents_and_tracks_are_added_to_what_is_there(

@@ -58,6 +58,14 @@ def test_the_suite_has_both_machines_and_every_workload():
         assert f"-{kwargs['index']}-" in name
 
 
+def test_tasks_whose_bits_changed_have_another_id():
+    for machine in ("skylake-x-8n", "milan-nps4"):
+        old = f"pmoss/{machine}-rtree-ranges-inserts-v0"
+        with pytest.raises(gymnasium.error.DeprecatedEnv, match=r"use `.*-inserts-v1` instead"):
+            gymnasium.make(old)
+    assert sum(not name.endswith("-v0") for name in IDS) == 2
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_gymnasium_vectorises_it(mode):
     envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=2, vectorization_mode=mode)

@@ -36,6 +36,9 @@ def offline(
     seeds: Annotated[
         int | None, typer.Option(help="Runs per agent and task; default: the suite's.", min=1)
     ] = None,
+    tier: Annotated[
+        str | None, typer.Option(help="Of the data, e.g. heuristic; default: the suite's.")
+    ] = None,
     processes: Annotated[
         int | None,
         typer.Option(
@@ -55,7 +58,7 @@ def offline(
         typer.Option(help="Folder of `pmoss benchmark references`; default: in the results."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; default: runs/offline/SUITE.")
+        Path | None, typer.Option(help="Folder of the results; default: runs/offline/SUITE[-TIER].")
     ] = None,
 ) -> None:
     """Train every agent on the same data and let it place what no dataset holds.
@@ -70,8 +73,8 @@ def offline(
     from pmoss_datasets.catalog import default_root
     from pmoss_datasets.executors import at_once
 
-    plan = load_suite(suite).part(task, track, seeds)
-    folder = out or Path("runs/offline") / suite
+    plan = load_suite(suite).part(task, track, seeds, tier)
+    folder = out or Path("runs/offline") / "-".join(filter(None, (suite, tier)))
     check_output(folder, folder=True)
     with Stages() as progress:
         summary = run_offline(

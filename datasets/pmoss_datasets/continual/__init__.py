@@ -1,0 +1,1 @@
+"""Datasets and opponents of continual scheduling."""

@@ -1,0 +1,118 @@
+"""Continual scheduling as a domain: an index that runs while its surroundings change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pmoss_datasets.continual.oracles import Delayed, Law, Now
+from pmoss_datasets.continual.planners import FittedPlanner
+from pmoss_datasets.continual.rounds import RoundPolicy
+from pmoss_datasets.continual.rules import BestFit, Interleave, Repair, Stay, Tries
+from pmoss_datasets.policies import Policy
+from pmoss_datasets.stepwise import Rule, StepDomain
+from pmoss_datasets.stepwise.policies import any_legal
+from pmoss_env.errors import UnsupportedError
+
+#: Every policy that decides rounds, by name.
+POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
+    "stay": Stay,
+    "interleave": Interleave,
+    "best-fit-once": lambda: BestFit(0),
+    "best-fit-10": lambda: BestFit(10),
+    "repair": Repair,
+    "tries": Tries,
+    "planner": FittedPlanner,
+    "seasonal-planner": lambda: FittedPlanner(seasonal=True),
+    "delayed-oracle": Delayed,
+    "law-oracle": Law,
+    "now-oracle": Now,
+}
+ORACLES = ("delayed-oracle", "law-oracle", "now-oracle")
+_PLANNERS = ("planner", "seasonal-planner")
+
+
+class ContinualDomain(StepDomain):
+    """Datasets, policies and scores of ``pmoss/ContinualScheduling-v0``.
+
+    An episode scores by the million queries that were served in it: 0 is what staying serves, 100
+    what the law oracle does.
+    """
+
+    name = "continual"
+    env_id = "pmoss/ContinualScheduling-v0"
+    rules: ClassVar[Mapping[str, Rule]] = dict.fromkeys(POLICIES, any_legal)
+    undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle")
+    zero = "stay"
+    good = ("law-oracle",)
+    known: ClassVar[Mapping[str, str]] = {
+        "stay": "nothing",
+        "interleave": "nothing",
+        **dict.fromkeys(_PLANNERS, "the counters, the workload and the described machine"),
+        "delayed-oracle": "the machine, and what the last epoch was like",
+        "law-oracle": "the machine, what the last epoch was like, and the law of the drift",
+        "now-oracle": "the machine, and what the next epoch will be like",
+    }
+    simple = ("random", "stay", "interleave", "best-fit-once")
+    infos = (
+        "epoch",
+        "moves",
+        "queries",
+        "paid",
+        "throughput",
+        "p99_us",
+        "moved_gb",
+        "pending_slices",
+    )
+    on_machine = True
+    kind = "policy"
+    choices = "moves"
+    outcome_name = "number of queries served"
+    unit = "million queries"
+    usual: ClassVar[Mapping[str, Any]] = {
+        "machine": "skylake-x-8n",
+        "drift": "jobs",
+        "moves_per_epoch": 8,
+    }
+
+    def task(self, kwargs: Mapping[str, Any]) -> str:
+        """``<machine>-continual-<drift>`` and the arguments that are not usual."""
+        machine, drift = Path(kwargs["machine"]).stem, str(kwargs["drift"])
+        others = self.unusual(kwargs, {"machine", "drift", "drift_options"})
+        return "-".join([machine, self.name, drift, *self._options(kwargs), *others])
+
+    def _options(self, kwargs: Mapping[str, Any]) -> Iterator[str]:
+        for key, value in sorted((kwargs.get("drift_options") or {}).items()):
+            text = "-to-".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield f"{key}-{text}".replace("_", "-").replace(".", "_")
+
+    def policy(self, name: str, *, budget: int | None = None) -> Policy:
+        """A policy by name; none of them takes a budget."""
+        if name in POLICIES:
+            if budget is not None:
+                raise UnsupportedError(f"{name!r} takes no budget: its moves are its measurements")
+            return POLICIES[name]()
+        return super().policy(name, budget=budget)
+
+    def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
+        """The sum of the rewards, added up in the order of the epochs."""
+        return float(info["paid"])
+
+    def opponents(self) -> tuple[str, ...]:
+        """All policies but the oracles."""
+        return tuple(name for name in self.policies() if name not in ORACLES)
+
+    def tiers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Mixtures of what a real system could run: no oracle among them."""
+        good = [{"policy": name} for name in _PLANNERS]
+        every = [{"policy": name} for name in self.opponents()]
+        return {
+            "random": {"behaviours": [{"policy": "random"}], "seed": 1},
+            "medium": {"behaviours": [{"policy": "repair", "epsilon": 0.3}], "seed": 3},
+            "expert": {"behaviours": good, "seed": 5},
+            "mixed": {"behaviours": every, "seed": 0},
+        }
+
+
+CONTINUAL = ContinualDomain()

@@ -1,0 +1,79 @@
+"""What all policies of continual scheduling have in common: a round of moves before each epoch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from pmoss_env.types import Int8Array, Int32Array
+
+#: A slice and the core that it goes to.
+Move = tuple[int, int]
+
+
+class RoundPolicy(ABC):
+    """Decides a whole round of moves at its beginning, and makes them one by one.
+
+    Attributes:
+        env: of the episode, without wrappers.
+        rng: its source of chance.
+    """
+
+    env: Any
+    rng: np.random.Generator
+
+    def __init__(self) -> None:
+        self._moves: list[Move] = []
+
+    def begin(self, env: Any, rng: np.random.Generator) -> None:
+        """Takes the environment and the chance of an episode that has just begun."""
+        self.env, self.rng = env.unwrapped, rng
+        self._moves = []
+        self.start()
+
+    def start(self) -> None:
+        """Forgets the episode before."""
+        return None
+
+    def reset(self) -> None:
+        """See begin()."""
+        return None
+
+    @property
+    def most(self) -> int:
+        """Moves of a round."""
+        return int(self.env.arguments.moves_per_epoch)
+
+    def act(self, observation: Any, action_mask: Int8Array) -> Any:
+        """The next move; "leave it for now" where the round has no more.
+
+        Two int32: slice and tile.
+
+        Args:
+            observation: of the environment.
+            action_mask: (S + 1 + tiles,) of both parts.
+        """
+        slices, machine = self.env.slices, self.env.machine
+        if observation["moves_left"][0] == 1.0:
+            self._moves = self.plan(machine.core_of_tile[observation["slice_tiles"]])[: self.most]
+        while self._moves:
+            slice_, core = self._moves.pop(0)
+            if action_mask[slice_]:
+                return np.array([slice_, machine.tile_of_core[core]], dtype=np.int32)
+        first = int(np.argmax(action_mask[slices + 1 :]))
+        return np.array([slices, first], dtype=np.int32)
+
+    @abstractmethod
+    def plan(self, cores: Int32Array) -> list[Move]:
+        """The moves of a round, the most urgent first; what is beyond ``most`` is left out.
+
+        Args:
+            cores: (slices,) that serve the slices now.
+        """
+
+
+def moves_between(before: Int32Array, after: Int32Array) -> list[Move]:
+    """The moves that lead from one schedule to another."""
+    return [(int(s), int(after[s])) for s in np.flatnonzero(before != after)]

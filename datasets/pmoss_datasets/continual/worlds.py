@@ -1,0 +1,182 @@
+"""A machine as somebody believes it to be, asked what schedules would serve in the next epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pmoss_datasets.continual.rounds import Move
+from pmoss_env import _native
+from pmoss_env.backends.native_forms import native_interference, native_machine
+from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.types import CoTenant, Float64Array, Int32Array
+
+#: Changes that are tried around one schedule.
+_TRIED = 12
+#: Full cores that are looked at where the fullest one cannot be relieved.
+_LEVELS = 3
+#: What a move within a node costs, of one between nodes.
+_NEAR = 0.25
+
+
+class World:
+    """The analytic model under believed co-tenants.
+
+    Args:
+        session: of the episode, for machine, load and workload instance.
+        native: the machine as it really is; as described if None.
+    """
+
+    def __init__(self, session: Any, native: _native.MachineModel | None = None) -> None:
+        self.machine = session.machine
+        self.native = native or native_machine(self.machine)
+        load = session.backend.load
+        self._model = _native.AnalyticModel(
+            self.native,
+            load=load.kind,
+            outstanding_per_worker=load.outstanding_per_worker,
+            offered_mq_per_s=load.offered_mq_per_s,
+        )
+        profiler = make_profiler(session.backend.workload, session.slices, None)
+        profiles = profiler.profiles(session.workload_seed)
+        self._model.set_instance(profiles, _native.Interference())
+        self._slices = session.slices
+        self._shift = 0
+        self._node_of_core = self.machine.node_of_core.tolist()
+
+    def believe(self, co_tenants: Iterable[CoTenant], shift: int = 0) -> None:
+        """Sets what the next epoch is taken to be like; place() comes next."""
+        self._model.set_interference(native_interference(co_tenants, self.machine, self.native))
+        self._shift = shift
+
+    def place(self, cores: Int32Array) -> float:
+        """Makes a schedule the current one, its data at its cores; Mq/s."""
+        slots = np.empty_like(cores)
+        slots[np.roll(np.arange(self._slices), self._shift)] = cores
+        return float(self._model.place(slots, self.machine.node_of_core[slots]))
+
+    def move(self, slice_: int, core: int) -> float:
+        """Moves one slice and its data; Mq/s."""
+        slot = (slice_ - self._shift) % self._slices
+        return self._model.move(slot, core, self._node_of_core[core])
+
+    def counters(self, *names: str) -> tuple[Float64Array, ...]:
+        """(slices,) of each counter under the current schedule."""
+        found = self._model.snapshot()["counters"]
+        return tuple(np.roll(np.asarray(found[name]), self._shift) for name in names)
+
+
+def improved(
+    worlds: Sequence[World],
+    cores: Int32Array,
+    most: int,
+    price: float,
+    evaluations: int = 120,
+) -> list[Move]:
+    """Moves that serve more in the mean of several worlds, by local search.
+
+    Args:
+        worlds: equally likely.
+        cores: (slices,) that serve the slices now.
+        most: how many moves.
+        price: of a move between nodes, as a share of the throughput; within a node a quarter.
+        evaluations: schedules that are asked for in each world.
+
+    Returns:
+        At most ``most`` moves, in the order in which they were found; a slice moves once.
+    """
+    search = _Search(worlds, cores, price)
+    while search.used < evaluations and search.moves < most:
+        if not any(search.relieve(level, most, evaluations) for level in range(_LEVELS)):
+            break
+    return [(int(s), int(search.now[s])) for s in search.order if search.now[s] != cores[s]]
+
+
+class _Search:
+    def __init__(self, worlds: Sequence[World], cores: Int32Array, price: float) -> None:
+        self._worlds, self._before, self._price = worlds, cores, price
+        self._machine = worlds[0].machine
+        self._node = self._machine.node_of_core
+        self.now = cores.copy()
+        self.order: list[int] = []
+        self._start = self._worth = float(np.mean([world.place(cores) for world in worlds]))
+        self.used = 1
+        self._turn = 0
+
+    @property
+    def moves(self) -> int:
+        """How many slices have moved."""
+        return int(np.count_nonzero(self.now != self._before))
+
+    def _cost(self) -> float:
+        moved = self.now != self._before
+        far = moved & (self._node[self.now] != self._node[self._before])
+        count = np.count_nonzero(far) + _NEAR * (np.count_nonzero(moved) - np.count_nonzero(far))
+        return float(self._price * count * self._start)
+
+    def relieve(self, level: int, most: int, evaluations: int) -> bool:
+        """Tries changes that take work off a full core; whether one was kept."""
+        world = self._worlds[self._turn % len(self._worlds)]
+        self._turn += 1
+        for steps in self._changes(world, level):
+            if self.used >= evaluations:
+                return False
+            old = [(slice_, int(self.now[slice_])) for slice_, _ in steps]
+            for slice_, core in steps:
+                self.now[slice_] = core
+            if self.moves <= most:
+                self.used += 1
+                worth = self._ask(steps) - self._cost()
+                if worth > self._worth * (1.0 + 1e-6):
+                    self._worth = worth
+                    self.order += [s for s, _ in steps if s not in self.order]
+                    return True
+                self._ask(old)
+            for slice_, core in old:
+                self.now[slice_] = core
+        return False
+
+    def _ask(self, steps: Sequence[Move]) -> float:
+        total = 0.0
+        for world in self._worlds:
+            throughput = 0.0
+            for slice_, core in steps:
+                throughput = world.move(slice_, core)
+            total += throughput
+        return total / len(self._worlds)
+
+    def _changes(self, world: World, level: int) -> list[list[Move]]:
+        """Moves and swaps off one of the fullest cores, the most promising first."""
+        elapsed, work = world.counters("elapsed_us", "task_clock_us")
+        workers = self._machine.workers
+        at = np.searchsorted(workers, self.now)
+        load = np.bincount(at, elapsed, workers.size)
+        own = np.bincount(at, work, workers.size)
+        slowness = np.divide(load, own, out=np.ones_like(load), where=own > 0)
+        full = int(np.argsort(-load, kind="stable")[min(level, workers.size - 1)])
+        mine, others = np.flatnonzero(at == full), np.flatnonzero(at != full)
+        targets = np.flatnonzero(np.arange(workers.size) != full)
+        if not mine.size:
+            return []
+        moved = np.maximum(
+            load[full] - work[mine, None] * slowness[full],
+            load[targets] + work[mine, None] * slowness[targets],
+        )
+        excess = work[mine, None] - work[others]
+        swapped = np.maximum(
+            load[full] - excess * slowness[full], load[at[others]] + excess * slowness[at[others]]
+        )
+        estimate = np.concatenate([moved.ravel(), swapped.ravel()])
+        best = np.argsort(estimate, kind="stable")[:_TRIED]
+        changes: list[list[Move]] = []
+        for choice in best[estimate[best] < load[full]]:
+            if choice < moved.size:
+                i, j = divmod(int(choice), targets.size)
+                changes.append([(int(mine[i]), int(workers[targets[j]]))])
+            else:
+                i, j = divmod(int(choice) - moved.size, others.size)
+                other = int(others[j])
+                changes.append([(int(mine[i]), int(self.now[other])), (other, int(workers[full]))])
+        return changes

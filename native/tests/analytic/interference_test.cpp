@@ -1,0 +1,147 @@
+// Co-tenants that come and go while instance and schedule stay.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "analytic/btree_profile.hpp"
+#include "analytic/model.hpp"
+#include "tests/analytic/small_workload.hpp"
+#include "tests/machine/small_machine.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss::analytic {
+namespace {
+
+constexpr std::size_t slices = 64;
+
+struct Placed {
+  std::vector<std::int32_t> cores, nodes;
+};
+
+Placed some_schedule(std::uint64_t seed) {
+  Random random(seed);
+  Placed p;
+  for (std::size_t s = 0; s < slices; ++s) {
+    p.cores.push_back(static_cast<std::int32_t>(random.below(8)));
+    p.nodes.push_back(static_cast<std::int32_t>(random.below(4)));
+  }
+  return p;
+}
+
+/// Co-tenants of every kind, or of fewer kinds: each is there by chance.
+Interference some_co_tenants(std::uint64_t seed) {
+  Random random(seed);
+  const auto share = [&] { return 0.1 * static_cast<double>(random.below(9)); };
+  Interference taken;
+  if (random.below(2) == 1) {
+    taken.busy_share.assign(8, 0.0);
+    taken.busy_share[random.below(8)] = share();
+  }
+  if (random.below(2) == 1) {
+    taken.llc_lines_per_ns.assign(4, 0.0);
+    taken.llc_lines_per_ns[random.below(4)] = 0.1 * share();
+  }
+  if (random.below(2) == 1) {
+    taken.dram_gb_per_s.assign(4, 0.0);
+    taken.dram_gb_per_s[random.below(4)] = 40.0 * share();
+  }
+  if (random.below(2) == 1) taken.link_gb_per_s = {0.0, 20.0 * share(), 20.0 * share(), 0.0};
+  return taken;
+}
+
+SliceProfiles profiles(bool sharing) {
+  auto made = BTreeProfiler(lookups_and_inserts(5'000'000), slices).profiles(1);
+  for (int s = 0; sharing && s < static_cast<int>(slices); ++s) {
+    made.shared.push_back({(s + 63) % 64, s, 0.3});
+  }
+  return made;
+}
+
+void expect_the_same(const Snapshot& a, const Snapshot& b) {
+  EXPECT_EQ(a.throughput, b.throughput);
+  EXPECT_EQ(a.latency_p99_us, b.latency_p99_us);
+  EXPECT_EQ(a.read_gb_per_s, b.read_gb_per_s);
+  EXPECT_EQ(a.write_gb_per_s, b.write_gb_per_s);
+  EXPECT_EQ(a.link_gb_per_s, b.link_gb_per_s);
+  for (std::size_t s = 0; s < slices; ++s) {
+    EXPECT_EQ(a.slices[s].queries, b.slices[s].queries);
+    EXPECT_EQ(a.slices[s].elapsed_us, b.slices[s].elapsed_us);
+    EXPECT_EQ(a.slices[s].llc_misses, b.slices[s].llc_misses);
+  }
+}
+
+class CoTenantsUnderLoad : public ::testing::TestWithParam<Load::Kind> {};
+
+TEST_P(CoTenantsUnderLoad, OtherCoTenantsGiveTheSameBitsAsAModelMadeWithThem) {
+  for (const bool sharing : {false, true}) {
+    Model model(small_machine(), {GetParam(), 32, 5.0});
+    model.set_instance(profiles(sharing), {});
+    Placed p = some_schedule(3);
+    model.place({p.cores, p.nodes});
+    Random random(5);
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      const Interference taken = some_co_tenants(step);
+      const double throughput = model.set_interference(taken);
+      Model fresh(small_machine(), {GetParam(), 32, 5.0});
+      fresh.set_instance(profiles(sharing), taken);
+      ASSERT_EQ(throughput, fresh.place({p.cores, p.nodes}))
+          << "sharing " << sharing << ", step " << step;
+      expect_the_same(model.snapshot(), fresh.snapshot());
+      if (sharing) continue;  // what a moved slice shared before is another test's
+      const std::size_t s = random.below(slices);
+      p.cores[s] = static_cast<std::int32_t>(random.below(8));
+      p.nodes[s] = static_cast<std::int32_t>(random.below(4));
+      const int slice = static_cast<int>(s);
+      ASSERT_EQ(model.move(slice, p.cores[s], p.nodes[s]),
+                fresh.move(slice, p.cores[s], p.nodes[s]));
+    }
+  }
+}
+
+TEST_P(CoTenantsUnderLoad, NinetyNineInAHundredAreAnsweredWithinTheQuantile) {
+  Model model(small_machine(), {GetParam(), 32, 5.0});
+  model.set_instance(profiles(false), some_co_tenants(2));
+  const Placed p = some_schedule(3);
+  EXPECT_THROW(model.share_within(1.0), std::invalid_argument);
+  model.place({p.cores, p.nodes});
+  const Snapshot snapshot = model.snapshot();
+  EXPECT_NEAR(model.share_within(snapshot.latency_p99_us), 0.99, 1e-6);
+  EXPECT_NEAR(model.share_within(snapshot.latency_p50_us), 0.5, 1e-6);
+  EXPECT_NEAR(model.share_within(1e12), 1.0, 1e-12);
+  EXPECT_THROW(model.share_within(0.0), std::invalid_argument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, CoTenantsUnderLoad,
+                         ::testing::Values(Load::Kind::closed, Load::Kind::saturated,
+                                           Load::Kind::open));
+
+TEST(OtherCoTenants, AreThereForTheNextScheduleToo) {
+  Interference taken;
+  taken.llc_lines_per_ns = {0.05, 0.0, 0.0, 0.0};
+  taken.dram_gb_per_s = {0.0, 20.0, 0.0, 0.0};
+  Model model(small_machine(), {});
+  model.set_instance(profiles(false), {});
+  EXPECT_EQ(model.set_interference(taken), 0.0);
+  Model fresh(small_machine(), {});
+  fresh.set_instance(profiles(false), taken);
+  const Placed p = some_schedule(4);
+  EXPECT_EQ(model.place({p.cores, p.nodes}), fresh.place({p.cores, p.nodes}));
+}
+
+TEST(OtherCoTenants, ThatAreImpossibleChangeNothing) {
+  Model model(small_machine(), {});
+  model.set_instance(profiles(false), {});
+  const Placed p = some_schedule(4);
+  const double before = model.place({p.cores, p.nodes});
+  Interference taken;
+  taken.busy_share.assign(8, 1.0);
+  EXPECT_THROW(model.set_interference(taken), std::invalid_argument);
+  EXPECT_EQ(model.throughput(), before);
+  EXPECT_EQ(model.set_interference({}), before);
+}
+
+}  // namespace
+}  // namespace pmoss::analytic

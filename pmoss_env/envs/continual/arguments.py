@@ -1,0 +1,129 @@
+"""The arguments of the continual environment, checked before anything is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pmoss_env.baselines import STATIC_BASELINES
+from pmoss_env.envs.continual.deviation import MOST_DEVIATION
+from pmoss_env.envs.continual.drift import DriftFamily, check_whole, make_family
+from pmoss_env.envs.continual.families import FAMILIES
+from pmoss_env.envs.continual.migration import Migration
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.noise import Noise
+
+BACKENDS = ("analytic",)
+ON_ILLEGAL = ("leave", "raise")
+RENDER_MODES = ("ansi", "rgb_array")
+#: The schedule that an episode starts from: best-fit by the counters of another one, or that.
+INCUMBENTS = ("best-fit", *STATIC_BASELINES)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The keyword arguments of ``ContinualSchedulingEnv``, all plain JSON.
+
+    Attributes:
+        machine: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
+        index: "btree", or another kind with a workload that is for it.
+        workload: a name of the workload catalogue or a path to a workload file.
+        slices: number of key ranges.
+        backend: "analytic".
+        load: as of the spatial environment.
+        drift: a family of ``pmoss_env.envs.continual.FAMILIES``.
+        drift_options: parameters of the family, where they are not its own.
+        epochs: after so many an episode is truncated.
+        epoch_seconds: length of an epoch.
+        moves_per_epoch: moves before each epoch, at most.
+        record_bytes: of one record with all that moves with it; 1,000 as in YCSB.
+        copy_gb_per_s: a limit that the copying thread keeps; 0: none.
+        p99_limit_us: queries whose response takes longer do not count; None: all count.
+        price_per_gb: what a copied gigabyte costs, in million queries.
+        deviation: by what share latencies, bandwidths and core speeds differ from the description.
+        incumbent: the schedule that episodes start from; one of INCUMBENTS.
+        workload_seed: None for a new workload instance per episode, or a whole number.
+        counters: "all", or "software": without a performance monitoring unit.
+        noise: strength of the measurement noise; 1 is as on hardware.
+        on_illegal: "leave" (the move is left out and counted) or "raise".
+        render_mode: "ansi" or "rgb_array".
+
+    Raises:
+        UnknownNameError: a name in no catalogue.
+        UnsupportedError: another backend.
+        DescriptionError: any other impossible value.
+    """
+
+    machine: str
+    index: str
+    workload: str
+    slices: int
+    backend: str
+    load: str
+    drift: str
+    drift_options: Mapping[str, Any] | None
+    epochs: int
+    epoch_seconds: float
+    moves_per_epoch: int
+    record_bytes: float
+    copy_gb_per_s: float
+    p99_limit_us: float | None
+    price_per_gb: float
+    deviation: float
+    incumbent: str
+    workload_seed: int | None
+    counters: str
+    noise: float
+    on_illegal: str
+    render_mode: str | None
+
+    def __post_init__(self) -> None:
+        for name in ("machine", "index", "workload", "backend", "load"):
+            if not isinstance(getattr(self, name), str):
+                raise DescriptionError(f"{name} = {getattr(self, name)!r}: must be a text")
+        if self.backend not in BACKENDS:
+            raise UnsupportedError(
+                f"backend = {self.backend!r}: time goes in epochs on {', '.join(BACKENDS)} only"
+            )
+        named: dict[str, tuple[str, ...]] = {
+            "incumbent": INCUMBENTS,
+            "counters": ("all", "software"),
+            "on_illegal": ON_ILLEGAL,
+            "render_mode": RENDER_MODES,
+        }
+        for kind, known in named.items():
+            value = getattr(self, kind)
+            if value not in known and not (kind == "render_mode" and value is None):
+                raise UnknownNameError(kind, value, known)
+        for name in ("slices", "epochs", "moves_per_epoch"):
+            check_whole(name, getattr(self, name), 1)
+        if self.workload_seed is not None:
+            check_whole("workload_seed", self.workload_seed, 0)
+        _check_number("epoch_seconds", self.epoch_seconds, 1e-3, 3600.0)
+        _check_number("price_per_gb", self.price_per_gb, 0.0, 1e9)
+        _check_number("deviation", self.deviation, 0.0, MOST_DEVIATION)
+        if self.p99_limit_us is not None:
+            _check_number("p99_limit_us", self.p99_limit_us, 1e-3, 1e9)
+        _check_number("noise", self.noise, 0.0, 1e3)
+        Noise(self.noise, (0,))
+        _check_number("record_bytes", self.record_bytes, 1.0, 2.0**30)
+        _check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
+        _ = self.family, self.migration
+
+    @cached_property
+    def family(self) -> DriftFamily:
+        """The family of drift with its parameters."""
+        return make_family(FAMILIES, self.drift, self.drift_options)
+
+    @cached_property
+    def migration(self) -> Migration:
+        """What moves with a slice."""
+        return Migration(float(self.record_bytes), float(self.copy_gb_per_s))
+
+
+def _check_number(name: str, value: object, least: float, most: float) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not least <= value <= most:  # type: ignore[operator]
+        raise DescriptionError(f"{name} = {value!r}: must be a number from {least:g} to {most:g}")

@@ -1,0 +1,325 @@
+"""Continual scheduling: keep an index fast that runs while everything around it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from pmoss_env.context import Context
+from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
+from pmoss_env.envs.continual.observation import Observation, observation_space
+from pmoss_env.envs.continual.session import Session
+from pmoss_env.errors import IllegalActionError, UnknownNameError
+from pmoss_env.machines import Machine
+from pmoss_env.types import BoolArray, Int8Array
+
+#: What info holds, at reset and at every step.
+INFO_KEYS = (
+    "action_mask",
+    "illegal_actions",
+    "epoch",
+    "moves",
+    "queries",
+    "paid",
+    "throughput",
+    "p99_us",
+    "moved_gb",
+    "pending_slices",
+)
+
+
+class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
+    """Keep an index fast that runs on a NUMA server, while everything around it changes.
+
+    ## Description
+
+    An index is cut into ``slices`` key ranges, each served by a worker core. It runs all the time,
+    and time goes in epochs. Before each epoch a policy may move slices to other cores. A moved
+    slice changes its core at once; its data follow while queries run, one copy after the other.
+    Until they have arrived the slice is served from afar. Copies take memory and link bandwidth,
+    and a slice finds none of its lines in the caches where it goes.
+
+    Meanwhile the surroundings drift: batch jobs start, compute and shuffle, memory gets busy, hot
+    ranges move. Nothing tells of it but the counters of the last epoch.
+
+    This is the loop of P-MOSS (sections 3 to 5): probe, learn, move, and again.
+
+    ## Observation Space
+
+    A ``Dict`` over the machine's grid of r x c core tiles, with H counters
+    (``pmoss_env.types.COUNTERS``) and S slices:
+
+    | key | shape, type | meaning |
+    |---|---|---|
+    | `slice_counters` | (S, H) float32 | of the last epoch, million counts/s; 0 if unavailable |
+    | `core_counters` | (r, c, H) float32 | the same, summed over the slices that each core served |
+    | `meta` | (M,) float32 | GB/s per node and link, logical cores, nodes, sockets |
+    | `last` | (4,) float32 | of the last epoch: Mq/s, p50 and p99 in us, GB copied |
+    | `slice_tiles` | (S,) int32 | the tile of each slice, with the moves made so far |
+    | `slice_nodes` | (S,) int32 | the node that holds its data |
+    | `pending` | (S,) float32 | share of its data that is still to be copied |
+    | `moved` | (S,) int8 | 1 = moved before the last epoch |
+    | `slice_mask` | (S + 1,) int8 | 1 = may be moved; the last entry is "leave it for now" |
+    | `tile_mask` | (r * c,) int8 | 1 = a worker core |
+    | `epoch` | (1,) float32 | epochs so far / ``epochs`` |
+    | `moves_left` | (1,) float32 | moves left before the next epoch / ``moves_per_epoch`` |
+
+    ``pmoss_env.envs.spatial.meta_names(machine)`` names the entries of ``meta``.
+
+    ## Action Space
+
+    ``MultiDiscrete([S + 1, r * c])``: a slice, and the tile that it goes to. The last slice index
+    means "leave it for now": the epoch begins; so it does after ``moves_per_epoch`` moves. A slice
+    moves once before an epoch. A move to its own tile is no move, but counts as one.
+
+    Both parts have masks of their own. The same legal values are in the observation's
+    ``slice_mask`` and ``tile_mask``, and one behind the other in ``info["action_mask"]`` and
+    ``action_masks()``. Where the slice is "leave it for now", the tile does not matter. On a masked
+    action ``on_illegal`` decides: "leave" moves nothing, but counts as a move; "raise" raises
+    IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
+
+    ## Rewards
+
+    A step that begins an epoch pays the million queries served in it; all others pay 0. With
+    ``p99_limit_us``, queries that were answered later do not count. ``price_per_gb`` is taken off
+    for each gigabyte that was copied in the epoch.
+
+    ## Starting State
+
+    ``reset`` draws from its seed the workload instance, the machine as it really is, the course of
+    the drift and the noise. It runs epoch 0 under the ``incumbent``, and shows it.
+
+    ## Episode End
+
+    Never ``terminated``. ``truncated`` after ``epochs`` epochs, epoch 0 not counted.
+
+    ## Information
+
+    The same keys at reset and at every step:
+
+    - ``action_mask``: (S + 1 + r * c,) int8.
+    - ``illegal_actions``: int, in this episode so far.
+    - ``epoch``: int, epochs so far.
+    - ``moves``: int, moves made for the next epoch so far.
+    - ``queries``: float, million served in all epochs so far, epoch 0 not counted.
+    - ``paid``: float, the sum of all rewards so far.
+    - ``throughput``: float, Mq/s of the last epoch, without noise.
+    - ``p99_us``: float, of the last epoch.
+    - ``moved_gb``: float, copied in the last epoch.
+    - ``pending_slices``: int, slices whose data are not there yet.
+
+    ## Arguments
+
+    All are plain JSON, so that ``env.spec.to_json()`` works.
+    ``pmoss_env.envs.continual.arguments.Arguments`` describes them.
+
+    Raises ``UnknownNameError`` for a name in no catalogue and ``UnsupportedError`` for what machine
+    or backend cannot do. Raises ``DescriptionError`` for any other impossible value.
+
+    ## References
+
+    Rayhan and Aref, P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level
+    Hardware Statistics.
+
+    ## Version History
+
+    - v0: first version.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
+        "render_modes": list(RENDER_MODES),
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        *,
+        machine: str = "skylake-x-8n",
+        index: str = "btree",
+        workload: str = "ycsb-a",
+        slices: int = 256,
+        backend: str = "analytic",
+        load: str = "closed",
+        drift: str = "jobs",
+        drift_options: Mapping[str, Any] | None = None,
+        epochs: int = 100,
+        epoch_seconds: float = 1.0,
+        moves_per_epoch: int = 8,
+        record_bytes: float = 1000.0,
+        copy_gb_per_s: float = 0.0,
+        p99_limit_us: float | None = None,
+        price_per_gb: float = 0.0,
+        deviation: float = 0.0,
+        incumbent: str = "best-fit",
+        workload_seed: int | None = None,
+        counters: str = "all",
+        noise: float = 0.0,
+        on_illegal: str = "leave",
+        render_mode: str | None = None,
+    ) -> None:
+        given = locals()
+        self.arguments = Arguments(**{one.name: given[one.name] for one in fields(Arguments)})
+        self.session = Session(self.arguments)
+        self.observation_space = cast(
+            spaces.Space[Observation], observation_space(self.session.machine, slices)
+        )
+        tiles = self.session.machine.tiles
+        self.action_space = cast(
+            spaces.Space[npt.NDArray[np.int64]], spaces.MultiDiscrete([slices + 1, tiles])
+        )
+        self.render_mode = render_mode
+        self._mask = np.ones(slices + 1 + tiles, dtype=np.int8)
+        self._mask[slices + 1 :] = self.session.machine.worker_tiles
+        self._moves = 0
+        self._illegal_actions = 0
+
+    @property
+    def machine(self) -> Machine:
+        """The machine as it is described."""
+        return self.session.machine
+
+    @property
+    def slices(self) -> int:
+        """How many slices the index has."""
+        return self.session.slices
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode; see the class's section on the starting state.
+
+        Raises:
+            UnknownNameError: an option; there are none.
+        """
+        super().reset(seed=seed)
+        for name in options or {}:
+            raise UnknownNameError("option", name, ())
+        self.session.begin(self.np_random)
+        self._illegal_actions = 0
+        self._begin_round()
+        return self._observe(), self._info()
+
+    def step(self, action: npt.ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Moves a slice, or lets the next epoch begin.
+
+        Raises:
+            IllegalActionError: no such action, or a masked one with ``on_illegal="raise"``.
+            ResetNeeded: before reset, or after the end of the episode.
+        """
+        if not self.session.running:
+            raise ResetNeeded("no episode is running: call reset() first")
+        slice_, tile = self._checked(action)
+        if slice_ < self.slices:
+            self._move(slice_, tile)
+            if self._moves < self.arguments.moves_per_epoch:
+                return self._observe(), 0.0, False, False, self._info()
+        reward = self.session.run_epoch()
+        self._begin_round()
+        return self._observe(), reward, False, not self.session.running, self._info()
+
+    def action_masks(self) -> BoolArray:
+        """(S + 1 + r * c,) bool, the masks of both parts; works before reset too."""
+        return self._mask.astype(np.bool_)
+
+    def context(self, rng: np.random.Generator) -> Context:
+        """What a baseline may know: schedule and snapshot of the last epoch.
+
+        Args:
+            rng: its source of chance.
+        """
+        self.session.need_episode()
+        return Context(
+            machine=self.machine,
+            slices=self.slices,
+            incumbent=self.machine.local_schedule(self.session.cores_seen),
+            snapshot=self.session.snapshot,
+            rng=rng,
+        )
+
+    def render(self) -> Any:
+        """The last epoch and the time before it, as text ("ansi") or as an image (uint8)."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
+            return None
+        from pmoss_env.envs.continual import viewer
+
+        self.session.need_episode()
+        return viewer.show(self.session, self.render_mode)
+
+    def close(self) -> None:
+        """Ends the episode. Safe to repeat."""
+        self.session.running = False
+
+    def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
+        """The two parts of an action."""
+        parts = np.asarray(action)
+        sizes = (self.slices + 1, self.machine.tiles)
+        if parts.shape != (2,) or not np.issubdtype(parts.dtype, np.integer):
+            raise IllegalActionError(f"action {action!r}: must be whole numbers [slice, tile]")
+        slice_, tile = (int(part) for part in parts)
+        for name, value, count in (("slice", slice_, sizes[0]), ("tile", tile, sizes[1])):
+            if not 0 <= value < count:
+                raise IllegalActionError(f"{name} {value}: must be from 0 to {count - 1}")
+        return slice_, tile
+
+    def _move(self, slice_: int, tile: int) -> None:
+        fresh, works = self._mask[slice_], self._mask[self.slices + 1 + tile]
+        if not (fresh and works) and self.arguments.on_illegal == "raise":
+            reason = (
+                f"the tile is no worker of {self.machine.name}"
+                if fresh
+                else "the slice has moved before this epoch"
+            )
+            raise IllegalActionError(
+                f"slice {slice_} to tile {tile}: {reason}; see info['action_mask']"
+            )
+        self._moves += 1
+        if fresh and works:
+            self.session.move(slice_, tile)
+            self._mask[slice_] = 0
+        else:
+            self._illegal_actions += 1
+
+    def _begin_round(self) -> None:
+        self._moves = 0
+        self._mask[: self.slices + 1] = 1
+
+    def _observe(self) -> Observation:
+        session, most = self.session, self.arguments.moves_per_epoch
+        slice_mask: Int8Array = self._mask[: self.slices + 1].copy()
+        return {
+            **{key: array.copy() for key, array in vars(session.seen).items()},
+            "slice_tiles": session.tiles.copy(),
+            "slice_nodes": session.index.nodes.copy(),
+            "pending": session.pending.astype(np.float32),
+            "moved": session.moved.copy(),
+            "slice_mask": slice_mask,
+            "tile_mask": self._mask[self.slices + 1 :].copy(),
+            "epoch": np.array([session.epoch / self.arguments.epochs], dtype=np.float32),
+            "moves_left": np.array([(most - self._moves) / most], dtype=np.float32),
+        }
+
+    def _info(self) -> dict[str, Any]:
+        session = self.session
+        return {
+            "action_mask": self._mask.copy(),
+            "illegal_actions": self._illegal_actions,
+            "epoch": session.epoch,
+            "moves": self._moves,
+            "queries": session.queries,
+            "paid": session.paid,
+            "throughput": session.throughput,
+            "p99_us": session.p99_us,
+            "moved_gb": session.moved_gb,
+            "pending_slices": int(np.count_nonzero(session.pending)),
+        }
+
+
+__all__ = ["INFO_KEYS", "ContinualSchedulingEnv"]

@@ -1,0 +1,148 @@
+"""Batch jobs with phases: the drift whose next step can be learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pmoss_env.envs.continual.drift import (
+    MOST,
+    Conditions,
+    DriftFamily,
+    check_enough,
+    check_range,
+    check_share,
+    check_whole,
+    worker_nodes,
+)
+from pmoss_env.machines import Machine
+from pmoss_env.types import CoTenant
+
+IDLE, PRECURSOR, COMPUTE, SHUFFLE = range(4)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch job in one epoch.
+
+    Attributes:
+        node: where it runs.
+        cores: worker cores of the node.
+        compute: share of these cores that it takes when it computes.
+        shuffle: share of the node's memory bandwidth that it takes when it shuffles.
+        lengths: epochs of precursor, compute and shuffle, before jitter.
+        phase: IDLE, PRECURSOR, COMPUTE or SHUFFLE.
+        age: epochs that the phase has lasted, this one included.
+    """
+
+    node: int
+    cores: tuple[int, ...]
+    compute: float
+    shuffle: float
+    lengths: tuple[int, int, int]
+    phase: int
+    age: int
+
+
+@dataclass(frozen=True)
+class Jobs(DriftFamily):
+    """Batch jobs with phases: a weak precursor, compute, shuffle, idle, and again.
+
+    A job has a node and some of its worker cores for the whole episode.
+
+    Attributes:
+        count: jobs, each on a node of its own: no more than there are nodes.
+        cores: worker cores of each.
+        precursor: share of the node's memory bandwidth that the precursor takes.
+        compute: range of the share of its cores that a job takes.
+        shuffle: range of the share of the node's memory bandwidth.
+        precursor_epochs, compute_epochs, shuffle_epochs: ranges from which a job's lengths come.
+        idle_epochs: mean time between two runs.
+        jitter: each phase may be shorter or longer by so many epochs.
+    """
+
+    count: int = 6
+    cores: int = 2
+    precursor: float = 0.3
+    compute: tuple[float, float] = (0.5, 0.7)
+    shuffle: tuple[float, float] = (0.6, 0.9)
+    precursor_epochs: tuple[int, int] = (2, 3)
+    compute_epochs: tuple[int, int] = (5, 6)
+    shuffle_epochs: tuple[int, int] = (3, 4)
+    idle_epochs: float = 8.0
+    jitter: int = 1
+
+    name: ClassVar[str] = "jobs"
+    meaning: ClassVar[str] = "batch jobs on a node and two cores: precursor, compute, shuffle, idle"
+
+    def check(self, machine: Machine, slices: int) -> None:
+        """See DriftFamily."""
+        check_whole("count", self.count, 1)
+        check_whole("cores", self.cores, 1)
+        check_whole("jitter", self.jitter, 0)
+        check_share("precursor", self.precursor)
+        for name in ("compute", "shuffle"):
+            check_range(name, getattr(self, name), MOST)
+        for name in ("precursor_epochs", "compute_epochs", "shuffle_epochs"):
+            check_range(name, getattr(self, name))
+            check_whole(
+                f"{name}: the shortest less jitter", getattr(self, name)[0] - self.jitter, 1
+            )
+        check_range("idle_epochs", (1.0, self.idle_epochs))
+        nodes = worker_nodes(machine)
+        per_node = np.bincount(machine.node_of_core[machine.workers])[nodes]
+        check_enough("worker cores on one node", self.cores, int(per_node.min()), machine)
+
+    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> tuple[Job, ...]:
+        """Every job is somewhere in its circle."""
+        workers, nodes = machine.workers, worker_nodes(machine)
+        return tuple(
+            self._drawn(int(node), workers[machine.node_of_core[workers] == node], rng)
+            for node in rng.choice(nodes, min(self.count, nodes.size), replace=False)
+        )
+
+    def _drawn(self, node: int, workers: Any, rng: np.random.Generator) -> Job:
+        ranges = (self.precursor_epochs, self.compute_epochs, self.shuffle_epochs)
+        lengths = tuple(int(rng.integers(least, most, endpoint=True)) for least, most in ranges)
+        job = Job(
+            node,
+            tuple(int(core) for core in rng.choice(workers, self.cores, replace=False)),
+            float(rng.uniform(*self.compute)),
+            float(rng.uniform(*self.shuffle)),
+            (lengths[0], lengths[1], lengths[2]),
+            IDLE,
+            1,
+        )
+        around = int(rng.integers(sum(lengths) + round(self.idle_epochs)))
+        for _ in range(around):
+            job = self._next(job, rng)
+        return job
+
+    def _next(self, job: Job, rng: np.random.Generator) -> Job:
+        # A phase that has lasted so long may still end at several ages, all equally likely.
+        if job.phase == IDLE:
+            ends = 1.0 / self.idle_epochs
+        else:
+            left = job.lengths[job.phase - 1] + self.jitter - job.age
+            ends = 0.0 if left > 2 * self.jitter else 1.0 / (left + 1)
+        if rng.random() < ends:
+            return replace(job, phase=(job.phase + 1) % 4, age=1)
+        return replace(job, age=job.age + 1)
+
+    def advance(self, state: tuple[Job, ...], rng: np.random.Generator) -> tuple[Job, ...]:
+        """Each job goes on by itself."""
+        return tuple(self._next(job, rng) for job in state)
+
+    def conditions(self, state: tuple[Job, ...]) -> Conditions:
+        """What the jobs take in their phases."""
+        taken: list[CoTenant] = []
+        for job in state:
+            if job.phase == PRECURSOR:
+                taken.append(CoTenant("memory_stream", job.node, self.precursor))
+            elif job.phase == COMPUTE:
+                taken += [CoTenant("busy_core", core, job.compute) for core in job.cores]
+            elif job.phase == SHUFFLE:
+                taken.append(CoTenant("memory_stream", job.node, job.shuffle))
+        return Conditions(tuple(taken))

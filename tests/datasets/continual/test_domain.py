@@ -1,0 +1,152 @@
+"""Datasets and opponents of continual scheduling."""
+
+import numpy as np
+import pytest
+
+from pmoss_datasets import Recipe, collect, find_domain
+from pmoss_datasets.card import card
+from pmoss_datasets.continual.domain import ORACLES, POLICIES
+from pmoss_datasets.continual.worlds import World, improved
+from pmoss_datasets.formats import D4RLView
+from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.types import CoTenant
+
+CONTINUAL = find_domain("continual")
+ENV = {"machine": "toy", "slices": 8, "epochs": 5, "moves_per_epoch": 2, "noise": 1.0}
+SERVER = {"slices": 64, "epochs": 12, "record_bytes": 250.0}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    recipe = Recipe(domain="continual", env=ENV, episodes=10, reference_episodes=2)
+    return collect(recipe, tmp_path_factory.mktemp("continual") / "data")
+
+
+def test_every_step_is_the_live_one(dataset):
+    assert dataset.metadata.id == (
+        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v0"
+    )
+    dataset.verify()
+    env = CONTINUAL.make_env(dataset.metadata.env_kwargs)
+    expander = dataset.expander()
+    assert expander.space == env.observation_space
+    assert dataset.metadata.parts == (9, env.machine.tiles)
+    for episode in dataset:
+        rollout = CONTINUAL.rerun(env, episode.seed, episode.actions.tolist())
+        assert rollout.outcome == episode.outcome and rollout.illegal_actions == 0
+        observation, info = env.reset(seed=episode.seed)
+        seen, masks = expander.observations(episode, last=True), expander.masks(episode, last=True)
+        for t in range(episode.steps + 1):
+            for key, value in observation.items():
+                np.testing.assert_array_equal(seen[key][t], value)
+            np.testing.assert_array_equal(masks[t], info["action_mask"])
+            assert episode.infos["queries"][t] == info["queries"]
+            if t < episode.steps:
+                action = divmod(int(episode.actions[t]), env.machine.tiles)
+                observation, reward, _, ended, info = env.step(action)
+                assert reward == episode.rewards[t]
+        assert ended
+    env.close()
+
+
+def test_the_bits_do_not_depend_on_processes(dataset, tmp_path):
+    recipe = Recipe.from_dict(dataset.metadata.recipe)
+    assert collect(recipe, tmp_path / "two", processes=2).checksum == dataset.checksum
+
+
+def test_no_oracle_is_among_the_data_and_the_opponents(dataset):
+    assert not set(ORACLES) & {*dataset.metadata.policy_names, *CONTINUAL.opponents()}
+    assert set(POLICIES) - set(ORACLES) <= set(CONTINUAL.opponents())
+
+
+def test_a_card_and_flat_arrays(dataset):
+    assert "million queries" in card(dataset)
+    flat = D4RLView(dataset).dictionary()
+    assert flat["infos/action_mask"].shape[1] == sum(dataset.metadata.parts)
+    assert len(flat["actions"]) == dataset.lengths().sum()
+
+
+def test_views_of_single_actions_say_so(dataset):
+    from pmoss_datasets.formats.d3rlpy import to_d3rlpy
+    from pmoss_datasets.formats.minari import to_minari
+
+    for view in (to_d3rlpy, lambda d: to_minari(d, "unused")):
+        with pytest.raises(UnsupportedError, match="actions of 2 parts"):
+            view(dataset)
+
+
+def test_actions_of_other_parts_are_refused(dataset, tmp_path):
+    from dataclasses import replace
+
+    from pmoss_datasets import write_dataset
+
+    wrong = replace(dataset.metadata, parts=(9, 9))
+    with pytest.raises(DatasetError, match="parts"):
+        write_dataset(tmp_path / "wrong", list(dataset), wrong)
+
+
+@pytest.mark.parametrize("name", ["random", *POLICIES])
+def test_every_policy_plays_a_server_and_repeats(name):
+    env = CONTINUAL.make_env({**SERVER, "epochs": 4, "noise": 1.0})
+    first = CONTINUAL.play(env, CONTINUAL.policy(name), 3)
+    assert first.illegal_actions == 0 and first.outcome > 0
+    again = CONTINUAL.play(env, CONTINUAL.policy(name), 3)
+    assert again.actions == first.actions and again.outcome == first.outcome
+    with pytest.raises(UnsupportedError, match="budget"):
+        CONTINUAL.policy(name, budget=3)
+
+
+def test_who_knows_more_serves_more():
+    env = CONTINUAL.make_env({**SERVER, "slices": 256})
+    served = {
+        name: np.mean([CONTINUAL.play(env, CONTINUAL.policy(name), s).outcome for s in range(3)])
+        for name in ("stay", "planner", "law-oracle")
+    }
+    assert served["planner"] > 1.05 * served["stay"]
+    assert served["law-oracle"] > 1.02 * served["planner"]
+
+
+def test_the_fit_finds_the_co_tenants():
+    env = CONTINUAL.make_env({"slices": 128, "epochs": 3, "drift": "none"})
+    planner = CONTINUAL.policy("planner")
+    env.reset(seed=1)
+    planner.begin(env, np.random.default_rng(0))
+    core = int(env.machine.workers[9])
+    there = (CoTenant("busy_core", core, 0.6), CoTenant("memory_stream", 5, 0.8))
+    world = World(env.session)
+    world.believe(there)
+    snapshot = env.session.index.run(env.session.conditions(0), 1.0).snapshot
+    env.session.index.model.set_interference(_taken(env, there))
+    snapshot = env.session.index._snapshot()
+    for _ in range(3):
+        planner._fit(env.session.cores_seen, snapshot, 0)
+    assert planner._busy[core] == pytest.approx(0.6, abs=0.01)
+    assert np.flatnonzero(planner._busy).tolist() == [core]
+    assert planner._streams[5] == pytest.approx(0.8, abs=0.05)
+    assert planner._streams.sum() - planner._streams[5] < 0.3
+
+
+def _taken(env, co_tenants):
+    from pmoss_env.backends.native_forms import native_interference
+
+    return native_interference(co_tenants, env.machine, env.session.index.native)
+
+
+def test_search_keeps_to_its_moves_and_gets_better():
+    env = CONTINUAL.make_env({"slices": 64, "epochs": 2, "drift": "none", "incumbent": "grouped"})
+    env.reset(seed=0)
+    world = World(env.session)
+    cores = env.session.index.cores
+    before = world.place(cores)
+    moves = improved([world], cores, 4, 0.0)
+    assert 0 < len(moves) <= 4 and len({s for s, _ in moves}) == len(moves)
+    after = cores.copy()
+    for slice_, core in moves:
+        after[slice_] = core
+    assert world.place(after) > before
+    assert improved([world], cores, 4, 10.0) == []  # no move is worth that
+
+
+def test_impossible_tasks_are_refused():
+    with pytest.raises(DescriptionError, match="machine = 3: must be a text"):
+        Recipe(domain="continual", env={"machine": 3})

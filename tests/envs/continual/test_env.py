@@ -1,0 +1,224 @@
+"""Continual scheduling: spaces, masks, rewards and bits of an index that runs."""
+
+import itertools
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+
+from pmoss_env.envs.continual import FAMILIES, INFO_KEYS, ContinualSchedulingEnv
+from pmoss_env.errors import (
+    DescriptionError,
+    IllegalActionError,
+    UnknownNameError,
+    UnsupportedError,
+)
+
+ID = "pmoss/ContinualScheduling-v0"
+SMALL = {"machine": "toy", "slices": 8, "epochs": 6, "moves_per_epoch": 2}
+
+
+def make(**options):
+    return ContinualSchedulingEnv(**{**SMALL, **options})
+
+
+def leave(env):
+    return [env.slices, 0]
+
+
+def play(env, seed):
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    steps = [(observation, 0.0, info)]
+    truncated = False
+    while not truncated:
+        parts = np.split(info["action_mask"], [env.slices + 1])
+        action = [rng.choice(np.flatnonzero(part)) for part in parts]
+        observation, reward, terminated, truncated, info = env.step(action)
+        assert not terminated
+        steps.append((observation, reward, info))
+    return steps
+
+
+def bits(steps):
+    return [
+        (*(o[key].tobytes() for key in sorted(o)), reward, i["queries"]) for o, reward, i in steps
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_checkers_are_content():
+    check_env(gymnasium.make(ID, **SMALL).unwrapped, skip_render_check=True)
+    check_env_for_sb3(make(), warn=False)
+
+
+@pytest.mark.parametrize("drift", FAMILIES)
+def test_same_seed_same_bits_in_every_drift(drift):
+    options = {"drift": drift, "noise": 1.0, "deviation": 0.2}
+    env = make(**options)
+    first = bits(play(env, 3))
+    play(env, 4)
+    assert bits(play(env, 3)) == first
+    assert bits(play(make(**options), 3)) == first
+    assert bits(play(env, 4)) != first
+
+
+def test_a_step_is_a_move_and_the_last_index_leaves_it():
+    env = make()
+    _, info = env.reset(seed=0)
+    assert info["epoch"] == info["moves"] == 0 and info["queries"] == 0.0
+    tile = int(env.machine.tile_of_core[env.machine.workers[0]])
+    observation, reward, _, _, info = env.step([0, tile])
+    assert (reward, info["epoch"], info["moves"]) == (0.0, 0, 1)
+    assert observation["slice_tiles"][0] == tile and observation["moves_left"][0] == 0.5
+    assert observation["slice_mask"].tolist() == [0] + [1] * 8
+    assert (env.action_masks() == info["action_mask"].astype(bool)).all()
+    observation, reward, _, _, info = env.step(leave(env))
+    assert reward > 0.0 and (info["epoch"], info["moves"]) == (1, 0)
+    assert info["queries"] == reward == pytest.approx(info["throughput"])
+    assert observation["moved"].tolist()[1:] == [0] * 7
+    env.step([1, tile])
+    _, reward, _, _, info = env.step([2, tile])  # the second of two moves begins the epoch
+    assert reward > 0.0 and info["epoch"] == 2
+
+
+def test_an_episode_is_truncated_after_its_epochs():
+    env = make(epochs=3)
+    with pytest.raises(ResetNeeded):
+        env.step([8, 0])
+    env.reset(seed=1)
+    ends = [env.step(leave(env))[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (False, True)]
+    with pytest.raises(ResetNeeded):
+        env.step(leave(env))
+
+
+def test_observations_and_infos_hold_what_they_should():
+    env = make(noise=1.0)
+    for observation, _, info in play(env, 5):
+        assert env.observation_space.contains(observation)
+        assert set(info) == set(INFO_KEYS)
+        summed = observation["core_counters"].sum(axis=(0, 1))
+        np.testing.assert_allclose(summed, observation["slice_counters"].sum(axis=0), rtol=1e-4)
+        masks = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
+        assert (masks == info["action_mask"]).all()
+
+
+def test_masked_moves_are_left_out_or_refused():
+    env = make()
+    env.reset(seed=0)
+    free = int(np.flatnonzero(~env.machine.worker_tiles)[0])
+    observation, _, _, _, info = env.step([0, free])
+    assert info["illegal_actions"] == info["moves"] == 1
+    assert env.machine.worker_tiles[observation["slice_tiles"]].all()
+    env = make(on_illegal="raise")
+    env.reset(seed=0)
+    with pytest.raises(IllegalActionError, match=f"slice 0 to tile {free}: the tile is no worker"):
+        env.step([0, free])
+    tiles = env.machine.tile_of_core[env.machine.workers]
+    env.step([3, tiles[0]])
+    with pytest.raises(IllegalActionError, match=r"slice 3 to tile .*: the slice has moved"):
+        env.step([3, tiles[1]])
+    for action, named in (
+        ([9, 0], "slice 9"),
+        ([0, -1], "tile -1"),
+        (3, "action 3"),
+        ([0.5, 1], "0.5"),
+    ):
+        with pytest.raises(IllegalActionError, match=named):
+            env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"drift": "job"}, UnknownNameError, "jobs"),
+        ({"drift_options": {"counts": 2}}, UnknownNameError, "count"),
+        ({"drift_options": {"count": 1.5}}, DescriptionError, "count.* = 1.5"),
+        ({"drift_options": {"compute": 0.5}}, DescriptionError, "least, most"),
+        ({"drift_options": {"compute": [0.7, 0.5]}}, DescriptionError, "compute"),
+        ({"drift_options": {"jitter": 2}}, DescriptionError, "precursor_epochs"),
+        ({"drift_options": {"cores": 99}}, UnsupportedError, "99 worker cores"),
+        ({"epochs": 0}, DescriptionError, "epochs = 0: must be a whole number from 1"),
+        ({"epochs": 2.0}, DescriptionError, "epochs = 2.0"),
+        ({"moves_per_epoch": 0}, DescriptionError, "moves_per_epoch = 0"),
+        ({"slices": 0}, DescriptionError, "slices = 0"),
+        ({"epoch_seconds": 0}, DescriptionError, "epoch_seconds = 0"),
+        ({"record_bytes": 0.0}, DescriptionError, "record_bytes = 0.0"),
+        ({"deviation": 0.6}, DescriptionError, "deviation = 0.6"),
+        ({"p99_limit_us": 0.0}, DescriptionError, "p99_limit_us = 0.0"),
+        ({"price_per_gb": -1.0}, DescriptionError, "price_per_gb = -1.0"),
+        ({"noise": -1.0}, DescriptionError, "noise = -1.0"),
+        ({"machine": 3}, DescriptionError, "machine = 3"),
+        ({"machine": "tyo"}, UnknownNameError, "toy"),
+        ({"backend": "hardware"}, UnsupportedError, "analytic"),
+        ({"incumbent": "best"}, UnknownNameError, "best-fit"),
+        ({"on_illegal": "terminate"}, UnknownNameError, "leave"),
+        ({"render_mode": "human"}, UnknownNameError, "ansi"),
+    ],
+)
+def test_impossible_arguments_are_named(options, error, named):
+    with pytest.raises(error, match=named):
+        make(**options)
+    with pytest.raises(UnknownNameError, match="option"):
+        make().reset(seed=0, options={"incumbent": "stay"})
+
+
+def test_without_drift_the_best_schedule_at_once_is_the_best_that_can_be_served():
+    """By enumeration: no sequence of moves serves more than the best schedule all the time."""
+    env = make(drift="none", slices=4, epochs=2, incumbent="grouped", workload_seed=1)
+    env.reset(seed=0)
+    model, workers = env.session.index.model, env.machine.workers
+    nodes = env.machine.node_of_core
+    schedules = (np.array(s, np.int32) for s in itertools.product(workers, repeat=4))
+    best = max(model.place(s, nodes[s].astype(np.int32)) for s in schedules)
+    served = []
+    for first in range(5):
+        env.reset(seed=0)
+        for epoch in range(2):
+            if epoch == 0 and first < 4:
+                env.step([first, int(env.machine.tile_of_core[workers[-1]])])
+            _, reward, *_ = env.step(leave(env))
+            served.append(reward)
+    assert max(served) <= best * (1 + 1e-9)
+    env.reset(seed=0)
+    rewards = [env.step(leave(env))[1] for _ in range(2)]
+    assert rewards[0] == rewards[1]  # who stays serves the same in every epoch
+
+
+def test_a_limit_on_the_response_time_and_a_price_are_paid():
+    served = make(drift="none")
+    limited = make(drift="none", p99_limit_us=50.0)
+    priced = make(drift="none", price_per_gb=0.5, incumbent="grouped")
+    for env in (served, limited, priced):
+        env.reset(seed=0)
+    whole, part = served.step(leave(served))[1], limited.step(leave(limited))[1]
+    assert 0.0 < part < whole
+    far = priced.machine.workers[-1]
+    start = priced.session.index.nodes[0]
+    assert priced.machine.node_of_core[far] != start
+    priced.step([0, int(priced.machine.tile_of_core[far])])
+    _, reward, _, _, info = priced.step(leave(priced))
+    assert info["moved_gb"] > 0.0
+    assert reward == pytest.approx(info["throughput"] - 0.5 * info["moved_gb"])
+
+
+def test_a_machine_that_deviates_serves_otherwise_with_the_same_description():
+    plain, true = make(drift="none"), make(drift="none", deviation=0.3)
+    (_, a), (_, b) = plain.reset(seed=2), true.reset(seed=2)
+    assert a["throughput"] != b["throughput"]
+    assert true.machine.distances.dram_ns.tolist() == plain.machine.distances.dram_ns.tolist()
+
+
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+def test_pictures_show_chip_and_time(mode):
+    env = make(render_mode=mode)
+    play(env, 1)
+    shown = env.render()
+    if mode == "ansi":
+        assert "epoch 6 of 6" in shown and "one bar per epoch" in shown
+    else:
+        assert shown.dtype == np.uint8 and shown.ndim == 3

@@ -1,0 +1,103 @@
+"""Families of drift: data with a seed, and a law."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pmoss_env.envs.continual import FAMILIES, draw_drift
+from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Ramps
+from pmoss_env.envs.continual.jobs import IDLE, Jobs
+from pmoss_env.errors import DescriptionError
+from pmoss_env.interference import check_co_tenants
+from pmoss_env.machines import load_machine
+from pmoss_env.types import CO_TENANT_FAMILIES
+
+SERVER = load_machine("skylake-x-8n")
+
+
+def courses(family, machine=SERVER, epochs=60, seed=1, slices=16):
+    drift = draw_drift(family, machine, slices, epochs, seed)
+    return [drift.conditions(epoch) for epoch in range(epochs)]
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.5, True])
+def test_a_drift_without_a_seed_is_refused(seed):
+    with pytest.raises(DescriptionError, match=f"seed = {seed}"):
+        draw_drift(Jobs(), SERVER, 16, 10, seed)
+
+
+@pytest.mark.parametrize("epochs", [0, -1, 2.0])
+def test_a_horizon_of_nothing_is_refused(epochs):
+    with pytest.raises(DescriptionError, match=f"epochs = {epochs}"):
+        draw_drift(Jobs(), SERVER, 16, epochs, 1)
+
+
+@pytest.mark.parametrize("machine", ["skylake-x-8n", "milan-nps4", "toy"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_runs_on_every_machine_and_repeats(name, machine):
+    described, family = load_machine(machine), FAMILIES[name]()
+    first = courses(family, described)
+    assert first == courses(family, described)
+    assert name == "none" or len(set(courses(family, described, epochs=300))) > 1
+    for conditions in first:
+        check_co_tenants(conditions.co_tenants, described, tuple(CO_TENANT_FAMILIES), "analytic")
+        assert 0 <= conditions.shift < 16
+    drift = draw_drift(family, described, 16, 5, 2)
+    rng = np.random.default_rng(0)
+    before = drift.states
+    foretold = [drift.foretold(epoch, rng) for epoch in range(1, 5)]
+    assert drift.states == before and len(foretold) == 4
+
+
+def test_jobs_go_through_their_phases_as_long_as_they_should():
+    family = Jobs(jitter=1)
+    drift = draw_drift(family, SERVER, 16, 2000, 3)
+    longest = {1: 0, 2: 0, 3: 0}
+    for before, after in pairwise(drift.states):
+        for job, then in zip(before, after, strict=True):
+            assert (then.node, then.cores, then.lengths) == (job.node, job.cores, job.lengths)
+            if then.phase == job.phase:
+                assert then.age == job.age + 1
+                continue
+            assert then.phase == (job.phase + 1) % 4 and then.age == 1
+            if job.phase != IDLE:
+                assert abs(job.age - job.lengths[job.phase - 1]) <= 1
+                longest[job.phase] = max(longest[job.phase], job.age)
+    assert all(longest.values())
+    ages = [job.age for state in drift.states for job in state if job.phase == IDLE]
+    assert 6 < np.mean(ages) < 10  # without memory: what has passed is as long as what comes
+    assert len({job.node for job in drift.states[0]}) == 6
+
+
+def test_without_jitter_the_law_of_a_running_job_leaves_nothing_to_chance():
+    drift = draw_drift(Jobs(jitter=0), SERVER, 16, 80, 5)
+    rng = np.random.default_rng(1)
+    for epoch in range(1, 80):
+        for job, then in zip(drift.states[epoch - 1], drift.states[epoch], strict=True):
+            if job.phase != IDLE:
+                assert drift.family.advance((job,), rng) == (then,)
+
+
+def test_visitors_are_as_many_and_stay_as_long_as_they_should():
+    family = MemoryContention(count=3, lifetime=20)
+    there = [len(each.co_tenants) for each in courses(family, epochs=6000)]
+    assert 2.5 < np.mean(there) < 3.5
+    states = draw_drift(family, SERVER, 16, 3000, 2).states
+    left = sum(len(a[1].keys() - b[1].keys()) for a, b in pairwise(states))
+    assert 14 < sum(len(state[1]) for state in states) / left < 28
+    assert all(len(each.co_tenants) <= 2 for each in courses(family, load_machine("toy")))
+
+
+def test_ramps_rise_and_fall():
+    shares = [sum(t.strength for t in each.co_tenants) for each in courses(Ramps(count=1))]
+    steps = np.diff(shares)
+    assert 0 < max(steps) <= 0.9 / 5 + 1e-12 and min(steps) >= -0.9 / 5 - 1e-12
+    assert 0.6 <= max(shares) <= 0.9
+
+
+def test_the_load_moves_at_its_speed_and_jumps():
+    shifts = [each.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
+    assert shifts == [2 * epoch % 16 for epoch in range(20)]
+    jumping = [each.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)]
+    assert 25 < np.count_nonzero(np.diff(jumping)) < 75

@@ -1,0 +1,155 @@
+"""The migration model: closed forms, and what moves leave behind."""
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.envs.continual.drift import Conditions
+from pmoss_env.envs.continual.migration import Migration
+from pmoss_env.envs.continual.running import RunningIndex
+from pmoss_env.machines import load_machine
+from pmoss_env.types import CoTenant, LoadRegime
+from pmoss_env.workloads import load_workload
+
+SLICES = 8
+QUIET = Conditions()
+
+
+def running(record_bytes=1000.0, change=lambda native: None, load="closed", **limits):
+    machine = load_machine("toy")
+    native = native_machine(machine)
+    change(native)
+    index = RunningIndex(
+        machine,
+        native,
+        load_workload("ycsb-a"),
+        SLICES,
+        LoadRegime.parse(load),
+        Migration(record_bytes, **limits),
+    )
+    cores = machine.workers[np.arange(SLICES) % 3]  # all on the first node
+    assert len(set(machine.node_of_core[cores])) == 1
+    index.begin(1, QUIET, cores)
+    return index
+
+
+def other_core(index):
+    machine = index.machine
+    here = machine.node_of_core[index.cores[0]]
+    return int(next(c for c in machine.workers if machine.node_of_core[c] != here))
+
+
+def slow_link(native):
+    native.link_gb_per_s = [0.25 * (value > 0) for value in native.link_gb_per_s]
+
+
+def test_a_move_over_an_idle_link_takes_its_bytes_over_the_bandwidth():
+    index = running(change=slow_link)
+    size = index.slice_bytes[0]
+    index.move(0, other_core(index))
+    epoch = index.run(QUIET, 100.0)
+    assert size == pytest.approx(1000.0 * load_workload("ycsb-a").records / SLICES)
+    (copying, during), (rest, after) = epoch.pieces
+    assert copying == pytest.approx(size / 0.25e9, rel=1e-12)
+    assert copying + rest == 100.0 and epoch.moved_bytes == pytest.approx(size)
+    assert during < after
+    assert epoch.queries == copying * during + rest * after
+    assert epoch.snapshot.throughput * 100.0 == pytest.approx(epoch.queries)
+    assert epoch.snapshot.slice_throughput.sum() * 100.0 == pytest.approx(epoch.queries)
+
+
+def test_a_move_within_a_socket_is_bound_by_lines_in_flight_over_latency():
+    index = running()
+    target, source = index.machine.node_of_core[other_core(index)], index.nodes[0]
+    index.move(0, other_core(index))
+    epoch = index.run(QUIET, 100.0)
+    native = index.native
+    latency = native.dram_ns[target * index.machine.nodes + source]
+    bandwidths = [native.dram_gb_per_s[source], native.dram_write_gb_per_s[target]]
+    bandwidths += [value for value in native.link_gb_per_s if value > 0]
+    rate = min(64 * native.mlp_streaming / latency, *bandwidths)
+    assert epoch.pieces[0][0] == pytest.approx(index.slice_bytes[0] / (rate * 1e9), rel=1e-12)
+
+
+def test_a_copying_thread_keeps_its_limit_and_co_tenants_slow_it():
+    index = running(most_gb_per_s=0.1)
+    index.move(0, other_core(index))
+    epoch = index.run(QUIET, 1.0)
+    assert epoch.moved_bytes == pytest.approx(0.1e9)
+    assert index.pending[0] == pytest.approx(1 - 0.1e9 / index.slice_bytes[0])
+    source = int(index.nodes[0])
+    busy = Conditions((CoTenant("memory_stream", source, 0.5),))
+    free, taken = running(), running()
+    for one in (free, taken):
+        one.move(0, other_core(one))
+    fast, slow = free.run(QUIET, 100.0).pieces[0][0], taken.run(busy, 100.0).pieces[0][0]
+    assert slow > 1.3 * fast
+
+
+def test_a_moved_slice_is_served_from_afar_until_its_data_arrive():
+    index = running(change=slow_link)
+    core = other_core(index)
+    home = int(index.nodes[0])
+    index.move(0, core)
+    assert index.cores[0] == core and index.nodes[0] == home and index.pending[0] == 1.0
+    need = index.slice_bytes[0] / 0.25e9
+    for part in range(1, 4):
+        epoch = index.run(QUIET, need / 4)
+        assert len(epoch.pieces) == 1 and index.nodes[0] == home
+        assert index.pending[0] == pytest.approx(1 - part / 4)
+    index.run(QUIET, need / 2)
+    assert index.nodes[0] == index.machine.node_of_core[core] and not index.pending.any()
+
+
+def test_who_returns_before_the_data_left_copies_nothing():
+    index = running()
+    before = int(index.cores[0])
+    index.move(0, other_core(index))
+    index.move(0, before)
+    epoch = index.run(QUIET, 1.0)
+    assert epoch.moved_bytes == 0.0 and len(epoch.pieces) == 1
+
+
+def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
+    index = running(change=slow_link)
+    core = other_core(index)
+    for slice_ in (5, 2):
+        index.move(slice_, core)
+    epoch = index.run(QUIET, 1.5 * index.slice_bytes[0] / 0.25e9)
+    assert len(epoch.pieces) == 2
+    assert index.pending[5] == 0.0 and 0.0 < index.pending[2] < 1.0
+
+
+def test_an_epoch_without_moves_is_what_the_model_says():
+    index = running()
+    epoch = index.run(QUIET, 2.0)
+    nodes = index.machine.node_of_core[index.cores]
+    assert epoch.queries == 2.0 * index.model.place(index.cores, nodes)
+    assert epoch.within == epoch.queries and epoch.moved_bytes == 0.0
+
+
+def test_cold_caches_cost_time_but_little():
+    index = running(record_bytes=1000.0)
+    stays = index.run(QUIET, 1.0).queries
+    near = next(c for c in index.machine.workers[:3] if c != index.cores[0])
+    index.move(0, int(near))
+    moved = index.run(QUIET, 1.0).queries
+    settled = index.run(QUIET, 1.0).queries
+    assert 0.99 * settled < moved < settled
+    assert stays != settled
+
+
+def test_a_load_that_moves_is_that_of_other_slices():
+    index = running()
+    seen = index.run(QUIET, 1.0).snapshot.slice_throughput
+    shifted = index.run(Conditions(shift=3), 1.0).snapshot.slice_throughput
+    share, other = seen / seen.sum(), shifted / shifted.sum()
+    np.testing.assert_allclose(np.roll(share, 3), other, rtol=1e-9)
+    back = index.run(QUIET, 1.0).snapshot.slice_throughput
+    np.testing.assert_array_equal(back, seen)
+
+
+def test_under_an_open_load_the_offered_queries_are_served():
+    index = running(load="open:0.5")
+    index.move(0, other_core(index))
+    assert index.run(QUIET, 1.0).queries == pytest.approx(0.5)

@@ -8,6 +8,7 @@ from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
+from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
@@ -28,3 +29,4 @@ app.command()(references)
 app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)
+app.command()(continual)

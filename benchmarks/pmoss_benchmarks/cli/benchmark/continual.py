@@ -1,0 +1,84 @@
+"""`pmoss benchmark continual`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from pmoss_benchmarks.cli.benchmark import options as shared
+from pmoss_benchmarks.cli.benchmark.running import verdict
+from pmoss_env.cli.console import console, progress_bar, table
+from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
+
+
+def continual(
+    drift: Annotated[
+        list[str] | None, typer.Option(help="Family of drift; repeatable; default: jobs.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="Of the comparison; repeatable; default: all.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes that all policies meet.")] = 30,
+    tuning: Annotated[int, typer.Option(min=1, help="Episodes for each choice of a grid.")] = 4,
+    tuning_epochs: Annotated[int, typer.Option(min=1, help="Epochs of these.")] = 40,
+    processes: shared.Processes = 1,
+    out: shared.Out = None,
+) -> None:
+    """What the best opponent leaves to the law oracle where a running index drifts.
+
+    Example: pmoss benchmark continual --drift jobs --episodes 30
+    Example: pmoss benchmark continual --drift memory -e machine=milan-nps4 --out runs/memory.json
+    """
+    from pmoss_benchmarks.continual.headroom import THRESHOLD, HeadroomOptions, compare
+
+    if out:
+        check_output(out)
+    arguments: dict[str, Any] = {"noise": 1.0, **pairs(env)}
+    options = HeadroomOptions(arguments, episodes, tuning, tuning_epochs)
+    with progress_bar("playing") as bar:
+        found = compare(
+            drift or ["jobs"],
+            options,
+            policies=policy,
+            out=out,
+            processes=processes,
+            progress=bar,
+        )
+    for task in found:
+        console.print(
+            table(
+                f"{task['drift']}: {episodes} paired episodes",
+                ["policy", ">million queries", ">% of law oracle", "95 %"],
+                [
+                    (
+                        name,
+                        f"{row['mean']:.0f}",
+                        f"{100 * row['share_of_law']['value']:.1f}",
+                        _interval(row["share_of_law"]),
+                    )
+                    for name, row in sorted(
+                        task["policies"].items(), key=lambda pair: pair[1]["mean"]
+                    )
+                ],
+            )
+        )
+        console.print(
+            f"{task['best']} leaves {task['headroom']['value']:.1%} to the law oracle; at least "
+            f"{THRESHOLD:.0%}:",
+            verdict(task["standard"]),
+        )
+    if out:
+        console.print(f"written to {out}; settings: {asdict(options)}")
+
+
+def _interval(share: dict[str, Any]) -> str:
+    if share["low"] is None:
+        return ""
+    return f"[{100 * share['low']:.1f}, {100 * share['high']:.1f}]"

@@ -1,0 +1,274 @@
+"""How much is left to learn where a running index drifts: opponents against oracles.
+
+Every policy is tuned on episodes of its own first. All then meet the same episodes. What the best
+opponent leaves to the law oracle is the headroom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.cells import Progress, Result, finish_cells
+from pmoss_benchmarks.evaluation.statistics import paired_difference
+from pmoss_benchmarks.report import write_report
+from pmoss_datasets.continual.domain import CONTINUAL, ORACLES
+from pmoss_datasets.continual.oracles import Delayed, Law, Now
+from pmoss_datasets.continual.planners import FittedPlanner
+from pmoss_datasets.continual.rounds import RoundPolicy
+from pmoss_datasets.continual.rules import BestFit, Interleave, Repair, Stay, Tries
+from pmoss_env.envs.continual import FAMILIES
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+#: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
+TUNING_SEED = 1_000_000
+#: A task is a standard one where the best opponent leaves at least this to the law oracle.
+THRESHOLD = 0.10
+_PRICES = ({"price": 0.0005}, {"price": 0.002}, {"price": 0.006})
+_MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
+    "stay": Stay,
+    "interleave": Interleave,
+    "best-fit-once": partial(BestFit, 0),
+    "best-fit-often": BestFit,
+    "repair": Repair,
+    "tries": Tries,
+    "planner": FittedPlanner,
+    "seasonal-planner": partial(FittedPlanner, seasonal=True),
+    "delayed-oracle": Delayed,
+    "law-oracle": Law,
+    "now-oracle": Now,
+}
+#: What is tried of each policy.
+GRIDS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "stay": ({},),
+    "interleave": ({},),
+    "best-fit-once": ({},),
+    "best-fit-often": ({"every": 4}, {"every": 10}, {"every": 25}),
+    "repair": tuple(
+        {"gain": gain, "act": act, "memory": memory}
+        for gain, act, memory in product((0.003, 0.01, 0.03), (0.02, 0.1), (0.4, 1.0))
+    ),
+    "tries": ({"margin": 0.0}, {"margin": 0.02}),
+    "planner": _PRICES,
+    "seasonal-planner": _PRICES,
+    "delayed-oracle": _PRICES,
+    "law-oracle": _PRICES,
+    "now-oracle": _PRICES,
+}
+
+
+@dataclass(frozen=True)
+class Game:
+    """One policy in one episode of one task.
+
+    Attributes:
+        drift: family of the task.
+        policy: a key of GRIDS.
+        choice: position in the policy's grid.
+        seed: of the episode.
+    """
+
+    drift: str
+    policy: str
+    choice: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Decides the game."""
+        return "/".join(str(value) for value in asdict(self).values())
+
+
+@dataclass(frozen=True)
+class HeadroomOptions:
+    """How the comparison is made.
+
+    Attributes:
+        env: arguments of the environment, without the drift.
+        episodes: that all policies meet.
+        tuning: episodes for each choice of a grid.
+        tuning_epochs: their length.
+    """
+
+    env: Mapping[str, Any]
+    episodes: int = 30
+    tuning: int = 4
+    tuning_epochs: int = 40
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "tuning", "tuning_epochs"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+
+    def kwargs(self, game: Game) -> dict[str, Any]:
+        """Arguments of the environment of a game."""
+        kwargs = {**self.env, "drift": game.drift}
+        if game.seed >= TUNING_SEED:
+            kwargs["epochs"] = self.tuning_epochs
+        return kwargs
+
+
+class Games:
+    """Plays games; environments are kept."""
+
+    def __init__(self, options: HeadroomOptions) -> None:
+        self._options = options
+        self._envs: dict[tuple[str, bool], Any] = {}
+
+    def __call__(self, game: Game) -> Result:
+        """Million queries served."""
+        key = (game.drift, game.seed >= TUNING_SEED)
+        if key not in self._envs:
+            self._envs[key] = CONTINUAL.make_env(self._options.kwargs(game))
+        policy = _MAKERS[game.policy](**GRIDS[game.policy][game.choice])
+        played = CONTINUAL.play(self._envs[key], policy, game.seed)
+        return {"outcome": played.outcome, "steps": len(played.actions)}
+
+    def close(self) -> None:
+        """Releases the environments."""
+        for env in self._envs.values():
+            env.close()
+
+
+def compare(
+    drifts: Sequence[str],
+    options: HeadroomOptions,
+    *,
+    policies: Sequence[str] | None = None,
+    out: Path | None = None,
+    processes: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> list[dict[str, Any]]:
+    """Tunes and compares the policies in every drift.
+
+    Args:
+        drifts: families.
+        options: how.
+        policies: keys of GRIDS; None: all. "law-oracle" and an opponent must be among them.
+        out: JSON file of the report; games go to a file beside it, and the same call goes on.
+        processes: worker processes; the results do not depend on them.
+        progress: called with (done, total) games.
+
+    Returns:
+        One entry per drift, see summary().
+
+    Raises:
+        UnknownNameError: no such drift or policy.
+        DescriptionError: options or policies that allow no comparison.
+    """
+    names = list(policies or GRIDS)
+    for kind, asked, known in (("drift", drifts, FAMILIES), ("policy", names, GRIDS)):
+        for name in asked:
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
+    if "law-oracle" not in names or not set(names) - set(ORACLES):
+        raise DescriptionError(f"policies {names}: must hold law-oracle and an opponent")
+    kept = None if out is None else out.with_suffix(".partial")
+    settings = asdict(options)
+    play = partial(
+        finish_cells,
+        partial(Games, options),
+        settings=settings,
+        kept=kept,
+        processes=processes,
+    )
+    tuning = [
+        Game(drift, name, choice, TUNING_SEED + number)
+        for drift, name in product(drifts, names)
+        for choice in range(len(GRIDS[name]))
+        for number in range(options.tuning)
+        if len(GRIDS[name]) > 1
+    ]
+    compared = len(drifts) * len(names) * options.episodes
+    total = len(tuning) + compared
+    tuned = play(tuning, progress=lambda done, _: progress(done, total)) if tuning else {}
+    chosen = {
+        (drift, name): _best(drift, name, options.tuning, tuned)
+        for drift, name in product(drifts, names)
+    }
+    games = [
+        Game(drift, name, chosen[drift, name], seed)
+        for drift, name in product(drifts, names)
+        for seed in range(options.episodes)
+    ]
+    results = play(games, progress=lambda done, _: progress(len(tuning) + done, total))
+    found = [
+        summary(
+            drift,
+            {name: GRIDS[name][chosen[drift, name]] for name in names},
+            {
+                name: [
+                    results[Game(drift, name, chosen[drift, name], seed).name]["outcome"]
+                    for seed in range(options.episodes)
+                ]
+                for name in names
+            },
+        )
+        for drift in drifts
+    ]
+    if out is not None and kept is not None:
+        write_report(out, [__name__], settings=settings, tasks=found)
+        kept.unlink(missing_ok=True)
+    return found
+
+
+def _best(drift: str, name: str, episodes: int, tuned: Mapping[str, Result]) -> int:
+    """The choice that served most in the tuning episodes; the first of equals."""
+    count = len(GRIDS[name])
+    if count == 1:
+        return 0
+    served = [
+        sum(
+            tuned[Game(drift, name, choice, TUNING_SEED + number).name]["outcome"]
+            for number in range(episodes)
+        )
+        for choice in range(count)
+    ]
+    return int(np.argmax(served))
+
+
+def summary(
+    drift: str, chosen: Mapping[str, Mapping[str, Any]], outcomes: Mapping[str, Sequence[float]]
+) -> dict[str, Any]:
+    """What a drift's games have come to, as plain JSON.
+
+    Args:
+        drift: the family.
+        chosen: the tuned parameters of each policy.
+        outcomes: million queries of each policy in each episode.
+
+    Returns:
+        ``policies`` with their means, their shares of the law oracle and paired differences to the
+        best opponent. ``best``: that opponent. ``headroom``: what the law oracle serves beyond it,
+        as a share, with its 95 % interval. ``standard``: whether that is THRESHOLD or more.
+    """
+    values = {name: np.array(found) for name, found in outcomes.items()}
+    law = values["law-oracle"]
+    opponents = [name for name in values if name not in ORACLES]
+    best = max(opponents, key=lambda name: float(values[name].mean()))
+    ahead = paired_difference((law / values[best] - 1.0)[None])
+    policies = {}
+    for name, served in values.items():
+        share = paired_difference((served / law)[None])
+        difference = paired_difference((served - values[best])[None])
+        policies[name] = {
+            "parameters": dict(chosen[name]),
+            "outcomes": served.tolist(),
+            "mean": float(served.mean()),
+            "share_of_law": asdict(share),
+            "beyond_best": asdict(difference),
+        }
+    return {
+        "drift": drift,
+        "best": best,
+        "headroom": asdict(ahead),
+        "standard": ahead.value >= THRESHOLD,
+        "policies": policies,
+    }

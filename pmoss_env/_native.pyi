@@ -369,6 +369,13 @@ class AnalyticModel:
     ) -> None: ...
     def set_instance(self, profiles: SliceProfiles, interference: Interference) -> None: ...
     def set_interference(self, interference: Interference) -> float: ...
+    def change(
+        self,
+        interference: Interference,
+        slices: npt.NDArray[np.int32],
+        cores: npt.NDArray[np.int32],
+        nodes: npt.NDArray[np.int32],
+    ) -> float: ...
     def place(
         self,
         cores: npt.NDArray[np.int32],

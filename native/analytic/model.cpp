@@ -78,6 +78,36 @@ double Model::set_interference(const Interference& interference) {
   return throughput_;
 }
 
+double Model::change(const Interference& interference, const SlicePlaces& places) {
+  validate(interference, machine_);
+  if (streams_.empty() || !schedule_.by_slice()) {
+    refuse("no schedule of slices with a core and a node each: call place() first");
+  }
+  const std::size_t count = places.slices.size();
+  if (places.cores.size() != count || places.nodes.size() != count) {
+    refuse(std::to_string(count) + " slices, " + std::to_string(places.cores.size()) +
+           " cores and " + std::to_string(places.nodes.size()) + " nodes: must be as many");
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    check_slice(places.slices[i]);
+    check_position(schedule_.routing, places.slices[i], places.cores[i], places.nodes[i]);
+  }
+  streams_.forget_changes();
+  const bool passes = take_interference(interference);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto s = static_cast<Index>(places.slices[i]);
+    schedule_.core[s] = places.cores[i];
+    schedule_.node[s] = places.nodes[i];
+    streams_.shift(s, static_cast<Index>(places.cores[i]), static_cast<Index>(places.nodes[i]));
+  }
+  if (passes && streams_.shares_lines()) {
+    start_over();
+  } else {
+    refresh();
+  }
+  return throughput_;
+}
+
 void Model::check_slice(int slice) const {
   if (slice >= 0 && slice < slices()) return;
   refuse("slice " + std::to_string(slice) + ": must lie between 0 and " +

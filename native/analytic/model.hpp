@@ -2,6 +2,8 @@
 // It combines demand profiles, cache sharing (Che's approximation) and a contention fixed point.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,11 @@ struct ModelOptions {
   bool numa_balancing = false;
 };
 
+/// Some slices with their cores and nodes; as many of each.
+struct SlicePlaces {
+  std::span<const std::int32_t> slices, cores, nodes;
+};
+
 /// A schedule makes streams of touches (StreamSet); a solver says how long their lines stay in the
 /// caches (TableCaches, ClassCaches); their demands meet in memory (Contention). After a move only
 /// what it changes is solved again.
@@ -45,6 +52,11 @@ class Model {
   /// the same bits as a model made anew with them. Throws std::invalid_argument for impossible
   /// ones.
   double set_interference(const Interference& interference);
+
+  /// Both at once: other co-tenants, and places of some slices, each slice once. Nothing is solved
+  /// in between. Throws std::invalid_argument as the two do, and without a schedule of slices that
+  /// are placed each by itself; then nothing has changed.
+  double change(const Interference& interference, const SlicePlaces& places);
 
   /// Places every slice. Throws std::invalid_argument on a wrong length, a core that is no worker,
   /// or a node that does not exist. Also where a node without workers is to serve a slice.

@@ -64,7 +64,7 @@ void StreamSet::list(Index number, bool there) {
   }
 }
 
-void StreamSet::shift(Index number, Index slice, Index core, Index node) {
+void StreamSet::shift_stream(Index number, Index slice, Index core, Index node) {
   Stream& stream = streams_[number];
   list(number, false);
   if (stream.executing == slice) stream.core = core;
@@ -79,9 +79,13 @@ void StreamSet::forget_changes() {
 
 void StreamSet::move(Index slice, Index core, Index node) {
   forget_changes();
-  for (const Index number : executing_[slice]) shift(number, slice, core, node);
+  shift(slice, core, node);
+}
+
+void StreamSet::shift(Index slice, Index core, Index node) {
+  for (const Index number : executing_[slice]) shift_stream(number, slice, core, node);
   for (const Index number : touching_[slice]) {
-    if (streams_[number].executing != slice) shift(number, slice, core, node);
+    if (streams_[number].executing != slice) shift_stream(number, slice, core, node);
   }
 }
 

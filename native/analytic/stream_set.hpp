@@ -58,8 +58,11 @@ class StreamSet {
   /// Makes the streams of a schedule and marks everything as changed. Returns false where the
   /// streams are those of before on other cores and nodes.
   bool place(const Schedule& schedule);
-  /// Moves one slice of a schedule that places each by itself; marks what that changes.
+  /// Moves one slice of a schedule that places each by itself; marks what that changes, and nothing
+  /// else.
   void move(Index slice, Index core, Index node);
+  /// The same beside what is marked already.
+  void shift(Index slice, Index core, Index node);
   /// Computes the reach of the streams on changed cores, and marks what changes with it. With
   /// `own_pace` each core works as fast as it can; else all follow the workload.
   void measure_reach(bool own_pace);
@@ -106,7 +109,7 @@ class StreamSet {
   void add_queries(const Schedule& schedule, Index slice);
   void add_stream(Stream stream);
   std::vector<double> homes_of(const Schedule& schedule, Index slice) const;
-  void shift(Index stream, Index slice, Index core, Index node);
+  void shift_stream(Index stream, Index slice, Index core, Index node);
   void list(Index stream, bool there);
   void share_cores();
   Reach reach_of(const Stream& stream, bool own_pace) const;

@@ -55,6 +55,15 @@ void bind_analytic(py::module_& module) {
           },
           py::arg("interference"))
       .def(
+          "change",
+          [](SharedModel& shared, const Interference& interference, const Places& slices,
+             const Places& cores, const Places& nodes) {
+            const analytic::SlicePlaces places{view(slices), view(cores), view(nodes)};
+            return shared.with([&](Model& model) { return model.change(interference, places); });
+          },
+          py::arg("interference"), py::arg("slices").noconvert(), py::arg("cores").noconvert(),
+          py::arg("nodes").noconvert())
+      .def(
           "place",
           [](SharedModel& shared, const Places& cores, const Places& nodes,
              const std::string& routing, const std::string& data) {

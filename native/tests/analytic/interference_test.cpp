@@ -90,13 +90,45 @@ TEST_P(CoTenantsUnderLoad, OtherCoTenantsGiveTheSameBitsAsAModelMadeWithThem) {
       ASSERT_EQ(throughput, fresh.place({p.cores, p.nodes}))
           << "sharing " << sharing << ", step " << step;
       expect_the_same(model.snapshot(), fresh.snapshot());
-      if (sharing) continue;  // what a moved slice shared before is another test's
       const std::size_t s = random.below(slices);
       p.cores[s] = static_cast<std::int32_t>(random.below(8));
       p.nodes[s] = static_cast<std::int32_t>(random.below(4));
       const int slice = static_cast<int>(s);
       ASSERT_EQ(model.move(slice, p.cores[s], p.nodes[s]),
                 fresh.move(slice, p.cores[s], p.nodes[s]));
+    }
+  }
+}
+
+TEST_P(CoTenantsUnderLoad, ChangingAllAtOnceGivesTheSameBitsAsOneAfterTheOther) {
+  for (const bool sharing : {false, true}) {
+    Model together(small_machine(), {GetParam(), 32, 5.0});
+    Model apart(small_machine(), {GetParam(), 32, 5.0});
+    const Placed p = some_schedule(3);
+    for (Model* model : {&together, &apart}) {
+      model->set_instance(profiles(sharing), {});
+      model->place({p.cores, p.nodes});
+    }
+    Random random(7);
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      const Interference taken = some_co_tenants(step);
+      std::vector<std::int32_t> moved, cores, nodes;
+      for (std::int32_t s = 0; s < 64; s += 9) {
+        moved.push_back(s);
+        cores.push_back(static_cast<std::int32_t>(random.below(8)));
+        nodes.push_back(static_cast<std::int32_t>(random.below(4)));
+      }
+      const double throughput = together.change(taken, {moved, cores, nodes});
+      apart.set_interference(taken);
+      for (std::size_t i = 0; i < moved.size(); ++i) apart.move(moved[i], cores[i], nodes[i]);
+      ASSERT_EQ(throughput, apart.throughput()) << "sharing " << sharing << ", step " << step;
+      expect_the_same(together.snapshot(), apart.snapshot());
+      const double before = together.throughput();
+      cores[1] = 99;
+      EXPECT_THROW(together.change({}, {moved, cores, nodes}), std::invalid_argument);
+      cores.pop_back();
+      EXPECT_THROW(together.change({}, {moved, cores, nodes}), std::invalid_argument);
+      EXPECT_EQ(together.throughput(), before);
     }
   }
 }

@@ -132,28 +132,33 @@ class ColdLines:
         self._latency = np.asarray(native.dram_ns).reshape(machine.nodes, machine.nodes)
 
     def seconds(
-        self, slice_: int, shares: Float64Array, cores: Int32Array, node: int, lines: float
-    ) -> float:
-        """Time in which a core fetches the lines of a slice again that its caches will hold.
+        self,
+        slices: Int32Array,
+        shares: Float64Array,
+        cores: Int32Array,
+        nodes: Int32Array,
+        lines: Float64Array,
+    ) -> Float64Array:
+        """(n,) time in which cores fetch the lines of slices again that their caches will hold.
 
         A slice holds of a cache what it has of the queries that go through it.
 
         Args:
-            slice_: that has moved.
-            shares: (slices,) of the queries that go to each.
-            cores: (slices,) that serve them, this one's among them.
-            node: that the lines come from.
-            lines: that the slice has.
+            slices: (n,) that have moved.
+            shares: (all slices,) of the queries that go to each.
+            cores: (all slices,) that serve them now.
+            nodes: (n,) that the lines come from.
+            lines: (n,) that the slices have.
         """
-        core = cores[slice_]
-        here = cores == core
-        domain = self._machine.llc_of_core[cores] == self._machine.llc_of_core[core]
-        mine = shares[slice_]
-        held = self._l2 * _part(mine, shares[here]) + self._llc * _part(mine, shares[domain])
-        wait = self._latency[self._machine.node_of_core[core], node] / self._overlap
-        return float(min(held, lines) * wait * 1e-9)
+        domain, core = self._machine.llc_of_core[cores], cores[slices]
+        through_core = np.bincount(cores, shares)[core]
+        through_domain = np.bincount(domain, shares)[domain[slices]]
+        mine = shares[slices]
+        held = self._l2 * _part(mine, through_core) + self._llc * _part(mine, through_domain)
+        wait = self._latency[self._machine.node_of_core[core], nodes] / self._overlap
+        seconds: Float64Array = np.minimum(held, lines) * wait * 1e-9
+        return seconds
 
 
-def _part(mine: float, all_: Float64Array) -> float:
-    total = float(all_.sum())
-    return mine / total if total > 0 else 0.0
+def _part(mine: Float64Array, of: Float64Array) -> Float64Array:
+    return np.divide(mine, of, out=np.zeros_like(mine), where=of > 0)

@@ -77,12 +77,13 @@ class Seen:
             moved_gb: copied in it.
         """
         counters = observed_counters(snapshot)
-        per_tile = np.zeros((machine.tiles, counters.shape[1]), dtype=np.float32)
-        np.add.at(per_tile, machine.tile_of_core[cores], counters)
+        count = counters.shape[1]
+        places = machine.tile_of_core[cores][:, None] * count + np.arange(count)
+        per_tile = np.bincount(places.ravel(), counters.ravel(), machine.tiles * count)
         last = [snapshot.throughput, snapshot.latency_p50_us, snapshot.latency_p99_us, moved_gb]
         return cls(
             counters,
-            per_tile.reshape(machine.rows, machine.cols, -1),
+            per_tile.astype(np.float32).reshape(machine.rows, machine.cols, count),
             observed_meta(machine, snapshot),
             np.minimum(np.nan_to_num(last), HIGHEST).astype(np.float32),
         )

@@ -91,6 +91,7 @@ class RunningIndex:
         self.nodes: Int32Array = np.zeros(slices, np.int32)
         self._copies: list[_Copy] = []
         self._moved: list[int] = []
+        self._unsettled: list[int] = []
         self._conditions: Conditions | None = None
         self._taken = _native.Interference()
         self._shares: Float64Array = np.zeros(slices)
@@ -108,28 +109,32 @@ class RunningIndex:
         self._take(conditions)
         self._model.set_instance(profiles, self._taken)
         self.cores = np.array(cores, np.int32)
-        self.nodes = self.machine.node_of_core[self.cores]
-        self._copies, self._moved = [], []
+        self.nodes = self.machine.node_of_core[self.cores].copy()
+        self._copies, self._moved, self._unsettled = [], [], []
         self._place()
 
     @property
     def model(self) -> _native.AnalyticModel:
-        """The C++ model, with the schedule as it is now; see slot()."""
+        """The C++ model, with the schedule of the last epoch's end; see slots()."""
         return self._model
 
     @property
     def pending(self) -> Float64Array:
         """(slices,) float64, the share of each slice's data that is still to be copied."""
         left = np.zeros(self.slices)
-        for copy in self._copies:
-            whole = self.slice_bytes[copy.slice]
-            left[copy.slice] = copy.bytes / whole if whole > 0 else 1.0
+        if self._copies:
+            slices = [copy.slice for copy in self._copies]
+            whole = np.maximum(self.slice_bytes[slices], 1.0)
+            left[slices] = np.array([copy.bytes for copy in self._copies]) / whole
         return left
 
-    def slot(self, slice_: int) -> int:
-        """The slice of the workload instance whose load a slice has at present."""
-        shift = self._conditions.shift if self._conditions else 0
-        return (slice_ - shift) % self.slices
+    def slots(self, slices: Int32Array) -> Int32Array:
+        """The slices of the workload instance whose load some slices have at present."""
+        return (slices - self._shift) % np.int32(self.slices)
+
+    @property
+    def _shift(self) -> int:
+        return self._conditions.shift if self._conditions else 0
 
     def move(self, slice_: int, core: int) -> None:
         """Lets a slice be served by another core from now on; its data follow in the next epochs.
@@ -141,7 +146,6 @@ class RunningIndex:
         node = int(self.machine.node_of_core[core])
         before = int(self.machine.node_of_core[self.cores[slice_]])
         self.cores[slice_] = core
-        self._model.move(self.slot(slice_), core, int(self.nodes[slice_]))
         self._moved.append(slice_)
         if node != before:
             self._copies = [copy for copy in self._copies if copy.slice != slice_]
@@ -161,27 +165,29 @@ class RunningIndex:
         if shifted:
             self._place()
         self._add_cold_lines(seconds)
+        changed = [*self._unsettled, *self._moved]
         copying, arrived = self._plan_copies(seconds)
         pieces: list[tuple[float, float]] = []
         within = 0.0
         middle: HardwareSnapshot | None = None
         for number, (span, traffic, copy) in enumerate(copying):
-            throughput = self._disturb(traffic)
+            throughput = self._change(traffic, changed)
             pieces.append((span, throughput))
             within += span * throughput * self._share_within(limit_us)
             if number == len(copying) // 2:
                 middle = self._snapshot()
-            if number < arrived:
-                self._arrive(copy)
+            changed = [copy.slice] if number < arrived else []
+            self.nodes[changed] = self.machine.node_of_core[self.cores[changed]]
         rest = seconds - sum(span for span, _ in pieces)
         settled: HardwareSnapshot | None = None
         if rest > 0:
-            throughput = self._disturb(None)
+            throughput = self._change(None, changed)
             pieces.append((rest, throughput))
             within += rest * throughput * self._share_within(limit_us)
             settled = self._snapshot()
         del self._copies[:arrived]
-        self._moved = []
+        # What arrived at the very end is in place from the next epoch on.
+        self._moved, self._unsettled = [], [] if rest > 0 else changed
         return Epoch(
             sum(span * throughput for span, throughput in pieces),
             within,
@@ -195,7 +201,7 @@ class RunningIndex:
         self._taken = native_interference(conditions.co_tenants, self.machine, self.native)
 
     def _place(self) -> None:
-        slots = np.roll(np.arange(self.slices), self._conditions.shift if self._conditions else 0)
+        slots = self.slots(np.arange(self.slices, dtype=np.int32))
         cores, nodes = np.empty_like(self.cores), np.empty_like(self.nodes)
         cores[slots], nodes[slots] = self.cores, self.nodes
         self._model.place(cores, nodes)
@@ -204,15 +210,14 @@ class RunningIndex:
         """Lets the cores of slices that have moved lose the time for their cold lines."""
         if not self._moved:
             return
-        shares = np.roll(self._shares, self._conditions.shift if self._conditions else 0)
+        shares = np.roll(self._shares, self._shift)
         busy = np.asarray(self._taken.busy_share)
         if busy.size == 0:
             busy = np.zeros(self.machine.cores)
-        lost = np.zeros(self.machine.cores)
-        for slice_ in self._moved:
-            lines = self.slice_bytes[slice_] / _LINE_BYTES
-            node = int(self.nodes[slice_])
-            lost[self.cores[slice_]] += self._cold.seconds(slice_, shares, self.cores, node, lines)
+        moved = np.array(sorted(set(self._moved)), dtype=np.int32)
+        lines = self.slice_bytes[moved] / _LINE_BYTES
+        times = self._cold.seconds(moved, shares, self.cores, self.nodes[moved], lines)
+        lost = np.bincount(self.cores[moved], times, self.machine.cores)
         cold = np.minimum(lost / seconds, _MOST_COLD)
         self._taken.busy_share = (1.0 - (1.0 - busy) * (1.0 - cold)).tolist()
 
@@ -231,35 +236,40 @@ class RunningIndex:
             left -= need
         return pieces, len(self._copies)
 
-    def _arrive(self, copy: _Copy) -> None:
-        slice_ = copy.slice
-        core = int(self.cores[slice_])
-        node = int(self.machine.node_of_core[core])
-        self.nodes[slice_] = node
-        self._model.move(self.slot(slice_), core, node)
+    def _change(self, traffic: Traffic | None, changed: list[int]) -> float:
+        """Sets what co-tenants and a copy take, and where some slices now are; returns Mq/s.
 
-    def _disturb(self, traffic: Traffic | None) -> float:
-        """Sets what co-tenants and a copy take; returns the throughput in Mq/s."""
+        Args:
+            traffic: of the copy, if there is one.
+            changed: slices with other cores or nodes than before.
+        """
+        slices = np.array(sorted(set(changed)), dtype=np.int32)
+        return self._model.change(
+            self._with(traffic), self.slots(slices), self.cores[slices], self.nodes[slices]
+        )
+
+    def _with(self, traffic: Traffic | None) -> _native.Interference:
+        """What co-tenants and a copy take."""
         taken = self._taken
-        if traffic is not None:
-            nodes, links = list(taken.dram_gb_per_s), list(taken.link_gb_per_s)
-            nodes = nodes or [0.0] * self.machine.nodes
-            links = links or [0.0] * self.machine.sockets**2
-            _add(nodes, traffic.nodes.items())
-            _add(links, traffic.links.items())
-            taken = _native.Interference()
-            taken.busy_share = self._taken.busy_share
-            taken.sibling_busy_share = self._taken.sibling_busy_share
-            taken.llc_lines_per_ns = self._taken.llc_lines_per_ns
-            taken.dram_gb_per_s, taken.link_gb_per_s = nodes, links
-        return self._model.set_interference(taken)
+        if traffic is None:
+            return taken
+        nodes = list(taken.dram_gb_per_s) or [0.0] * self.machine.nodes
+        links = list(taken.link_gb_per_s) or [0.0] * self.machine.sockets**2
+        _add(nodes, traffic.nodes.items())
+        _add(links, traffic.links.items())
+        more = _native.Interference()
+        more.busy_share = taken.busy_share
+        more.sibling_busy_share = taken.sibling_busy_share
+        more.llc_lines_per_ns = taken.llc_lines_per_ns
+        more.dram_gb_per_s, more.link_gb_per_s = nodes, links
+        return more
 
     def _share_within(self, limit_us: float) -> float:
         return self._model.share_within(limit_us) if limit_us else 1.0
 
     def _snapshot(self) -> HardwareSnapshot:
         seen = model_snapshot(self._model.snapshot(), self.machine, self.load, {})
-        shift = self._conditions.shift if self._conditions else 0
+        shift = self._shift
         if shift == 0:
             return seen
         return replace(

@@ -120,6 +120,16 @@ def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
     assert index.pending[5] == 0.0 and 0.0 < index.pending[2] < 1.0
 
 
+def test_data_that_arrive_at_the_very_end_are_there_in_the_next_epoch():
+    index, exact = running(), running()
+    for one in (index, exact):
+        one.move(0, other_core(one))
+    need = index.run(QUIET, 100.0).pieces[0][0]
+    last = exact.run(QUIET, need)
+    assert len(last.pieces) == 1 and not exact.pending.any()
+    assert exact.run(QUIET, 1.0).queries == index.run(QUIET, 1.0).queries
+
+
 def test_an_epoch_without_moves_is_what_the_model_says():
     index = running()
     epoch = index.run(QUIET, 2.0)

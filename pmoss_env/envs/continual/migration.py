@@ -151,8 +151,8 @@ class ColdLines:
             lines: (n,) that the slices have.
         """
         domain, core = self._machine.llc_of_core[cores], cores[slices]
-        through_core = np.bincount(cores, shares)[core]
-        through_domain = np.bincount(domain, shares)[domain[slices]]
+        through_core = np.bincount(cores, shares).astype(np.float64)[core]
+        through_domain = np.bincount(domain, shares).astype(np.float64)[domain[slices]]
         mine = shares[slices]
         held = self._l2 * _part(mine, through_core) + self._llc * _part(mine, through_domain)
         wait = self._latency[self._machine.node_of_core[core], nodes] / self._overlap

@@ -74,6 +74,11 @@ INTERFERENCE: Mapping[str, Interference] = {
         Interference(
             "mixed", "one of the families above that the machine allows, drawn", _DRAWS, one_of=True
         ),
+        Interference(
+            "starved_nodes",
+            "up to 1 in 2 nodes lose 90 to 97 % of their read bandwidth: their cores stay free",
+            (Draw("memory_stream", (0.9, 0.97), 2),),
+        ),
         Interference("all", "all of the families above that the machine allows, at once", _DRAWS),
     )
 }

@@ -18,6 +18,28 @@ SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
 #: is one number to teach with.
 TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "workload_seed": 1}
 
+#: Tasks in which data away from their cores are better, or cannot be avoided.
+CORE_NODE: dict[str, dict[str, Any]] = {
+    # Nodes whose bandwidth others took.
+    f"{NAMESPACE}/starved-node-v0": {
+        "machine": "skylake-x-8n",
+        "interference": "starved_nodes",
+        "actions": "core_node",
+    },
+    # On every socket, one of two nodes holds 7 of 256 slices.
+    f"{NAMESPACE}/full-node-v0": {
+        "machine": "skylake-x-8n",
+        "constraints": {"node_memory_gib": [0.02, 0.15] * 4},
+        "actions": "core_node",
+    },
+    # Memory without cores beside starved DDR5.
+    f"{NAMESPACE}/high-bandwidth-memory-v0": {
+        "machine": "xeon-max-9480",
+        "interference": "starved_nodes",
+        "actions": "core_node",
+    },
+}
+
 #: Versions of the tasks by workload, where they are not 0: the bits of their episodes changed.
 _VERSIONS = {"rtree-ranges-inserts": 1}
 
@@ -38,6 +60,7 @@ def spatial_environments() -> dict[str, dict[str, Any]]:
     return {
         f"{NAMESPACE}/SpatialScheduling-v0": {},
         f"{NAMESPACE}/toy-v0": TOY,
+        **CORE_NODE,
         **{
             f"{NAMESPACE}/{machine}-{_task(workload)}-v{_VERSIONS.get(workload, 0)}": {
                 "machine": machine,

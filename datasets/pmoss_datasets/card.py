@@ -6,6 +6,11 @@ import json
 
 import numpy as np
 
+from pmoss_datasets.quality import (
+    relative_outcomes,
+    state_action_coverage,
+    trajectory_quality,
+)
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
 
@@ -32,6 +37,7 @@ def card(dataset: Dataset) -> str:
         _policies(dataset),
         "```\n" + _histogram(dataset.column(domain.outcome), domain.unit) + "\n```",
     ]
+    sections += ["## Quality and coverage", _quality(dataset)]
     if metadata.reference_scores:
         sections += ["## Reference scores", _references(dataset)]
     if metadata.headroom:
@@ -51,6 +57,28 @@ def _policies(dataset: Dataset) -> str:
         if mine.size:
             least, most = mine.min(), mine.max()
             lines.append(f"| {name} | {mine.size} | {mine.mean():.1f} | {least:.1f} | {most:.1f} |")
+    return "\n".join(lines)
+
+
+def _quality(dataset: Dataset) -> str:
+    quality, relative = trajectory_quality(dataset), relative_outcomes(dataset)
+    lines = []
+    if quality is not None:
+        of = "each episode's own instance" if relative is not None else "the reference episodes"
+        lines.append(
+            f"- Trajectory quality (TQ): {quality:.2f}. 0 is the mean of random actions, 1 what "
+            f"search reaches, on {of}."
+        )
+    lines.append(
+        f"- State-action coverage (SACo): {state_action_coverage(dataset):.2f} of the pairs that "
+        "random actions show in the same states."
+    )
+    if relative is not None:
+        policy = dataset.column("policy")
+        for i, name in enumerate(dataset.metadata.policy_names):
+            if (mine := relative[policy == i]).size:
+                lines.append(f"- {name}: {np.nanmean(mine):.2f} relative to the instance.")
+    lines.append("- Both measures are those of Schweighofer et al. (2022); see `quality.py`.")
     return "\n".join(lines)
 
 

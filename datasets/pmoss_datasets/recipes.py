@@ -17,7 +17,12 @@ import numpy as np
 
 from pmoss_datasets.checked import check
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.schema import FIRST_DOMAIN, ID_PATTERN, without_first_domain
+from pmoss_datasets.schema import (
+    FIRST_DOMAIN,
+    ID_PATTERN,
+    INSTANCE_FIELDS,
+    without_first_domain,
+)
 from pmoss_env.baselines import DEFAULT_BUDGET
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
@@ -116,6 +121,8 @@ class Recipe:
         counterfactuals: also ask, at every step, what every other action would have given. Only
             domains and backends that can be asked so can tell.
         domain: name of the domain.
+        relative: also keep what random actions and a search with ``reference_budget`` reach on the
+            instance of each episode. Only domains that can be searched can tell.
     """
 
     env: Mapping[str, Any] = field(default_factory=dict)
@@ -128,6 +135,7 @@ class Recipe:
     reference_budget: int = DEFAULT_BUDGET
     counterfactuals: bool = False
     domain: str = FIRST_DOMAIN
+    relative: bool = False
 
     def __post_init__(self) -> None:
         check(Recipe, vars(self))
@@ -153,6 +161,10 @@ class Recipe:
                 raise DescriptionError(f"{name} = {value}: must be a whole number from {least}")
         if self.reference_episodes == 1:
             raise DescriptionError("reference_episodes = 1: must be 0, or 2 and more for a spread")
+        if self.relative and not set(INSTANCE_FIELDS) <= set(domain.optional):
+            raise DescriptionError(
+                f"relative = true: the domain {self.domain!r} has no search to compare with"
+            )
         if not ID_PATTERN.fullmatch(self.id):
             raise DescriptionError(
                 f"id {self.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
@@ -199,8 +211,9 @@ class Recipe:
         return mine[len(mine) - 1 - visit], visit
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON that from_dict() takes; the first domain is left out."""
-        return without_first_domain(asdict(self))
+        """Plain JSON that from_dict() takes; the first domain is left out, and what is false."""
+        plain = without_first_domain(asdict(self))
+        return plain if self.relative else {k: v for k, v in plain.items() if k != "relative"}
 
     @classmethod
     def from_toml(cls, path: str | Path, trusted: Collection[str] = ()) -> Recipe:

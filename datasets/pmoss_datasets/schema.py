@@ -31,6 +31,8 @@ FORMAT = "pmoss-dataset"
 ID_PATTERN = re.compile(r"pmoss/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v[0-9]+")
 #: The domain of metadata and recipes that name none: those of before there were others.
 FIRST_DOMAIN = "spatial"
+#: Optional fields: what random actions reach on an episode's instance on average, and a search.
+INSTANCE_FIELDS = ("instance_random", "instance_search")
 
 
 @dataclass(frozen=True)

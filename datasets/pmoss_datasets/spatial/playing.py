@@ -12,10 +12,10 @@ from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.policies import Policy, planned_actions
 from pmoss_datasets.recipes import Behaviour, Recipe
-from pmoss_datasets.schema import Array, Played
+from pmoss_datasets.schema import INSTANCE_FIELDS, Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
-from pmoss_env.baselines import asks, make_baseline
+from pmoss_env.baselines import asks, local_search, make_baseline, random
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Int32Array, Schedule
 
@@ -24,6 +24,8 @@ ENV_ID = "pmoss/SpatialScheduling-v0"
 DETERMINISTIC = frozenset({"grouped", "spread", "mixed", "incumbent", "lpt", "lpt-capacity"})
 #: The search whose way can be stopped at, and that defines a score of 100.
 SEARCH = "local-search"
+#: Random schedules whose mean an instance's other throughputs are compared with.
+_DRAWS = 20
 # How a behaviour chooses: (step, observation, info) -> (tile, probability of that choice).
 _Choice = Callable[[int, Any, Any], tuple[int, float]]
 
@@ -45,7 +47,13 @@ class SpatialPlayer:
         self._search_backend: Backend | None = None
         self._what_if: IncrementalBackend | None = None
         self._policies: dict[Behaviour, Policy] = {}
+        # Episodes on the way of one search have one instance: its seed, and what it lets reach.
+        self._known: tuple[int, tuple[float, float]] | None = None
         backend = self._env.unwrapped.backend  # type: ignore[attr-defined]
+        if recipe.relative and not backend.incremental:
+            raise UnsupportedError(
+                f"relative: the backend {backend.name!r} cannot be searched; 'analytic' can"
+            )
         if recipe.counterfactuals and recipe.kwargs.get("actions", "core") != "core":
             raise UnsupportedError(
                 "counterfactuals: they tell a throughput for each core, with the data on its node: "
@@ -171,6 +179,8 @@ class SpatialPlayer:
         )
         if self._recipe.counterfactuals:
             values["counterfactual"] = self._counterfactual(env)
+        if self._recipe.relative:
+            values |= dict(zip(INSTANCE_FIELDS, self._instance(env, seed), strict=True))
         about = {
             "offcore_names": list(snapshot.offcore_names),
             "provenance": dict(snapshot.provenance),
@@ -264,6 +274,16 @@ class SpatialPlayer:
             nodes[slice_] = rng.choice(np.flatnonzero(room > 0))
             room[nodes[slice_]] -= 1
         return Schedule(cores, nodes)
+
+    def _instance(self, env: Any, seed: int) -> tuple[float, float]:
+        """Throughputs on the episode's instance, Mq/s: random schedules, and what search finds."""
+        if self._known is None or self._known[0] != seed:
+            backend = self._backend(env)
+            context = env.context(np.random.default_rng((seed, 3)), backend)
+            drawn = [backend.place(random(context)) for _ in range(_DRAWS)]  # type: ignore[attr-defined]
+            found = local_search(context, self._recipe.reference_budget)
+            self._known = seed, (float(np.mean(drawn)), found.throughput)
+        return self._known[1]
 
     def _counterfactual(self, env: Any) -> Float32Array:
         """(T, W) float32, Mq/s: the throughput after each step for each worker core."""

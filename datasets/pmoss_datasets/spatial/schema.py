@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_datasets.schema import COMMON_FIELDS, Field, Metadata
+from pmoss_datasets.schema import COMMON_FIELDS, INSTANCE_FIELDS, Field, Metadata
 from pmoss_env.errors import DatasetError, PmossError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import (
@@ -84,6 +84,14 @@ FIELDS: tuple[Field, ...] = (
         "throughput after each step had its slice gone to each worker core, without noise",
         optional=True,
     ),
+    *(
+        Field(name, "", "float64", "Mq/s", f"throughput of {what}, without noise", optional=True)
+        for name, what in zip(
+            INSTANCE_FIELDS,
+            ("random schedules on this instance, a mean", "what search finds on this instance"),
+            strict=True,
+        )
+    ),
 )
 FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
 FAMILIES = tuple(CO_TENANT_FAMILIES)
@@ -123,6 +131,8 @@ class Episode:
     final_offcore: Float32Array
     final_latency: Float32Array
     counterfactual: Float32Array | None = None
+    instance_random: float | None = None
+    instance_search: float | None = None
 
     @property
     def slices(self) -> int:

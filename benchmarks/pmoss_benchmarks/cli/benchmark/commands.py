@@ -9,6 +9,7 @@ from pmoss_benchmarks.cli.benchmark.access_path import access_path
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.continual import continual
+from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
@@ -23,6 +24,7 @@ for command in (performance, fidelity, headroom, validation):
     app.command()(command)
 app.command()(ablation)
 app.command("co-tenants")(co_tenants)
+app.command("core-node")(core_node)
 app.command("off-policy")(off_policy)
 app.command()(offline)
 app.command()(references)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_output
 
-if TYPE_CHECKING:
-    from pmoss_benchmarks.cells import Cell
-
 #: Colours of the verdicts of reproductions.
 COLOURS = {"inside": "green", "outside": "red", "fitted": "", "not modelled": ""}
 
 
 def finish(
-    work: Callable[[Cell], dict[str, Any]],
-    cells: Sequence[Cell],
+    work: Callable[[Any], dict[str, Any]],
+    cells: Sequence[Any],
     settings: dict[str, Any],
     out: Path | None,
     processes: int,

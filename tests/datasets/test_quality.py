@@ -1,0 +1,87 @@
+"""Trajectory quality, state-action coverage, and outcomes relative to the instance."""
+
+import numpy as np
+import pytest
+
+from pmoss_datasets.card import card
+from pmoss_datasets.catalog import load
+from pmoss_datasets.collection import collect
+from pmoss_datasets.quality import (
+    relative_outcomes,
+    state_action_coverage,
+    trajectory_quality,
+)
+from pmoss_datasets.recipes import Recipe
+from pmoss_datasets.suite import SHIPPED
+from pmoss_env.errors import DescriptionError, UnsupportedError
+
+TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
+
+
+def collected(folder, *policies, **more):
+    behaviours = tuple({"policy": policy} for policy in policies)
+    recipe = Recipe(env=TOY, episodes=24, tier="x", behaviours=behaviours, **more)
+    return collect(recipe, folder / "-".join(policies))
+
+
+def test_random_actions_are_of_quality_0_and_cover_all(tmp_path):
+    random = collected(tmp_path, "random")
+    assert abs(trajectory_quality(random)) < 0.25
+    assert 0.9 < state_action_coverage(random) < 1.1
+    assert relative_outcomes(random) is None
+
+
+def test_search_is_of_quality_1_and_covers_less(tmp_path):
+    search = collected(tmp_path, "local-search", reference_budget=300, relative=True)
+    rule = collected(tmp_path, "grouped")
+    assert trajectory_quality(search) == pytest.approx(1.0, abs=0.05)
+    assert trajectory_quality(rule) < 0.9
+    assert state_action_coverage(rule) <= 1.0
+
+
+def test_an_instance_is_its_own_scale(tmp_path):
+    dataset = collected(tmp_path, "random", "lpt", reference_budget=300, relative=True)
+    assert list(dataset.problems()) == []
+    low, high = dataset.column("instance_random"), dataset.column("instance_search")
+    assert (low < high).all() and len(set(high.tolist())) == len(dataset)
+    relative = relative_outcomes(dataset)
+    final = dataset.column("final_throughput")
+    assert np.array_equal(relative, (final - low) / (high - low))
+    assert relative.max() <= 1.0 + 1e-9
+    policy = dataset.column("policy")
+    assert relative[policy == 1].mean() > relative[policy == 0].mean()
+    text = card(dataset)
+    assert "relative to the instance" in text and "each episode's own instance" in text
+
+
+def test_visits_of_one_search_share_their_instance(tmp_path):
+    behaviours = ({"policy": "local-search", "budget": 40, "visits": 4},)
+    recipe = Recipe(
+        env=TOY, episodes=8, tier="x", behaviours=behaviours, reference_budget=100, relative=True
+    )
+    dataset = collect(recipe, tmp_path / "way")
+    assert len(set(dataset.column("instance_search").tolist())) == 2
+    # Any number of processes gives the same bits.
+    again = collect(recipe, tmp_path / "again", processes=2)
+    assert again.checksum == dataset.checksum
+
+
+@pytest.mark.parametrize("id_", SHIPPED)
+def test_every_shipped_card_tells_both(id_):
+    text = card(load(id_))
+    assert "Trajectory quality (TQ)" in text and "State-action coverage (SACo)" in text
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(DescriptionError, match="has no search to compare with"):
+        Recipe(domain="threads", relative=True)
+    env = {**TOY, "backend": "simulated"}
+    from pmoss_datasets.domain import find_domain
+
+    with pytest.raises(UnsupportedError, match="cannot be searched"):
+        find_domain("spatial").player(Recipe(env=env, relative=True))
+
+
+def test_old_recipes_are_told_as_ever():
+    assert "relative" not in Recipe(env=TOY).as_dict()
+    assert Recipe.from_dict(Recipe(env=TOY, relative=True).as_dict()).relative

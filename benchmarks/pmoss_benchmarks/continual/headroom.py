@@ -22,7 +22,7 @@ from pmoss_datasets.continual.domain import CONTINUAL, ORACLES
 from pmoss_datasets.continual.oracles import Delayed, Law, Now
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
-from pmoss_datasets.continual.rules import BestFit, Interleave, Repair, Stay, Tries
+from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_env.envs.continual import FAMILIES
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
@@ -36,6 +36,7 @@ _MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
     "interleave": Interleave,
     "best-fit-once": partial(BestFit, 0),
     "best-fit-often": BestFit,
+    "kernel-like": KernelLike,
     "repair": Repair,
     "tries": Tries,
     "planner": FittedPlanner,
@@ -50,6 +51,7 @@ GRIDS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "interleave": ({},),
     "best-fit-once": ({},),
     "best-fit-often": ({"every": 4}, {"every": 10}, {"every": 25}),
+    "kernel-like": ({},),
     "repair": tuple(
         {"gain": gain, "act": act, "memory": memory}
         for gain, act, memory in product((0.003, 0.01, 0.03), (0.02, 0.1), (0.4, 1.0))

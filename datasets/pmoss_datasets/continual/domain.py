@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pmoss_datasets.continual.oracles import Delayed, Law, Now
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
-from pmoss_datasets.continual.rules import BestFit, Interleave, Repair, Stay, Tries
+from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_datasets.stepwise.policies import any_legal
@@ -21,6 +21,7 @@ POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
     "interleave": Interleave,
     "best-fit-once": lambda: BestFit(0),
     "best-fit-10": lambda: BestFit(10),
+    "kernel-like": KernelLike,
     "repair": Repair,
     "tries": Tries,
     "planner": FittedPlanner,

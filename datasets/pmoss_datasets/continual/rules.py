@@ -9,6 +9,7 @@ import numpy as np
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_env.baselines import slice_load
 from pmoss_env.baselines.best_fit import best_fit, foretold_times
+from pmoss_env.baselines.kernel_like import balance_two_levels
 from pmoss_env.baselines.search import promising_changes
 from pmoss_env.types import Float64Array, Int32Array
 
@@ -53,6 +54,19 @@ class BestFit(RoundPolicy):
             self._wanted = best_fit(self.env.context(self.rng)).cores
         load = slice_load(self.env.session.snapshot)
         return sorted(moves_between(cores, self._wanted), key=lambda move: -load[move[0]])
+
+
+class KernelLike(RoundPolicy):
+    """Balances in every epoch in the manner of an operating system: by thresholds, without a model.
+
+    Between nodes first, then within them; see ``pmoss_env.baselines.kernel_like``.
+    """
+
+    def plan(self, cores: Int32Array) -> list[Move]:
+        """What the rule would move; the heaviest slices first."""
+        wanted = balance_two_levels(self.env.context(self.rng)).cores
+        load = slice_load(self.env.session.snapshot)
+        return sorted(moves_between(cores, wanted), key=lambda move: -load[move[0]])
 
 
 class Repair(RoundPolicy):

@@ -92,14 +92,12 @@ class Planner:
         Returns:
             (S,) the worker of each slice.
         """
-        chosen = start
         times = self.times(self._columns[-1] if start is None else start)
-        plans: list[Array] = []
-        for _ in range(rounds or self._rounds):
-            first = longest_first(times, self._most) if chosen is None else chosen
-            chosen = balance(times, first, most=self._most)
-            plans.append(chosen)
-            times = 0.5 * (times + self.times(chosen))
+        first = longest_first(times, self._most) if start is None else start
+        plans = [balance(times, first, most=self._most)]
+        for _ in range((rounds or self._rounds) - 1):
+            times = 0.5 * (times + self.times(plans[-1]))
+            plans.append(balance(times, plans[-1], most=self._most))
         return max(plans, key=self.worth)
 
     def measured(self, measure: Callable[[Array], Array], budget: int) -> Array:

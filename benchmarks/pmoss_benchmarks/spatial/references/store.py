@@ -191,6 +191,9 @@ def make_references(
         for t in tasks
         for part in ("search", "bound")
     ]
+    if all(cell.name in known for cell in cells):
+        # Nothing is written: another command may be adding other references meanwhile.
+        return {task: _of_task(task, known) for task in tasks}
     kept = folder / "references.partial"
     results = finish_cells(
         partial(ReferenceWork, budget),

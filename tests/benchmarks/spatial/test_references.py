@@ -17,6 +17,7 @@ from pmoss_benchmarks.spatial.references import (
 )
 from pmoss_benchmarks.spatial.references.bound import LeastTimes, upper_bound
 from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.suite import TOY, load_task
 from pmoss_env.backends import make_backend
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
@@ -61,6 +62,18 @@ def test_the_same_call_adds_to_what_is_there(made, tmp_path):
     assert more[:2] == found
     assert read_references(references_path(tmp_path, TOY)) == more
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_whole_references_are_read_while_others_are_made(made, tmp_path):
+    folder, found = made
+    path = references_path(folder, TOY)
+    references_path(tmp_path, TOY).write_bytes(path.read_bytes())
+    other = ResultFile(tmp_path / "references.partial", {"kind": "cells"}, key=("cell",))
+    with other:
+        other.append({"cell": "another", "result": {}})
+        assert make_references(tmp_path, [TOY], 101, 2, budget=BUDGET)[TOY] == found
+        with pytest.raises(DatasetError, match="references.partial"):
+            make_references(tmp_path, [TOY], 101, 3, budget=BUDGET)
 
 
 def test_a_sample_is_searched_again(made, tmp_path):

@@ -13,53 +13,104 @@ from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
 
 #: Policies of the table of tracks, and learned ones of the table of tasks.
-_BESIDE = ("decision-transformer", "percentile-bc", "best-fit", "lpt", "random")
+_BESIDE = ("surrogate", "decision-transformer", "percentile-bc", "best-fit", "lpt", "random")
+#: The agent whose losses on other tracks are told.
+_OURS = "surrogate"
 _LEARNED = ("decision-transformer", "percentile-bc")
 _MACHINES = ("sandy-bridge", "skylake-x-8n", "milan-nps4", "milan-nps1", "grace-hopper")
 
 
 def scores(stored: Stored) -> str:
-    """The interquartile means of the core."""
-    summary = stored["offline/core/summary.json"]
-    overall = summary["tracks"]["same-task"]["overall"]
-    iqms = {name: found["iqm"] for name, found in overall.items() if not name.endswith("(best)")}
-    ordered = sorted(iqms, key=lambda name: -float(iqms[name]["value"]))
+    """Mean scores on each task of the core, over the episodes that all policies met."""
+    return _means(stored, "core")
+
+
+def heuristic(stored: Stored) -> str:
+    """The same where the data hold no rule that reads how fast a core is."""
+    return _means(stored, "core-heuristic")
+
+
+def _means(stored: Stored, folder: str) -> str:
+    """Means over the common episodes of each task, then over the tasks."""
+    name = f"offline/{folder}/summary.json"
+    summary = stored[name]
+    tasks = summary["tracks"]["same-task"]["paired"]
+    found: dict[str, dict[str, Any]] = {}
+    for task, told in tasks.items():
+        for policy, of in told["policies"].items():
+            if not policy.endswith("(best)"):
+                found.setdefault(policy, {})[task] = of["score"]
+    means = {
+        policy: float(np.mean([of["value"] for of in of_tasks.values()]))
+        for policy, of_tasks in found.items()
+    }
+    # Those that lack a task stand below: their means are of other tasks.
+    ordered = sorted(found, key=lambda policy: (-len(found[policy]), -means[policy]))
     rows = [
-        (name, interval(*(iqms[name][key] for key in ("value", "low", "high")))) for name in ordered
+        [policy, *(_score(found[policy].get(task)) for task in tasks)]
+        + [f"{means[policy]:.1f}" if len(found[policy]) == len(tasks) else ""]
+        for policy in ordered
     ]
+    counts = {told["episodes"] for told in tasks.values()}
     return "\n".join(
         [
-            table(["policy", "score, IQM [95 %]"], rows),
+            table(["policy", *tasks, "mean"], rows),
             "",
-            f"{len(summary['tracks']['same-task']['tasks'])} tasks and "
-            f"{_seeds(summary, 'same-task')} training seeds, collected over several calls; the "
-            "command is the last of them.",
-            made(summary, "../benchmarks/results/offline/core/summary.json"),
+            f"Means over {' or '.join(map(str, sorted(counts)))} common episodes of each task, of "
+            f"data of the tier {summary['settings']['tier']}; training seeds of an agent: "
+            f"{_seeds_of_agents(summary)}.",
+            "Collected over several calls; the command is the last of them.",
+            made(summary, f"../benchmarks/results/{name}"),
         ]
     )
+
+
+def _score(told: Mapping[str, Any] | None) -> str:
+    return interval(*(told[key] for key in ("value", "low", "high"))) if told else ""
 
 
 def verdicts(stored: Stored) -> str:
     """Each task of the core: the best learned agent beside simple schedules, rule and search."""
     summary = stored["offline/core/summary.json"]
-    tasks = summary["tracks"]["same-task"]["tasks"]
+    found = summary["tracks"]["same-task"]
     agents = _agents(summary)
     rows = []
-    for task, found in tasks.items():
-        best = _best(found, agents)
-        simple = _best(found, SPATIAL.simple)
+    for task, told in found["paired"].items():
+        policies = told["policies"]
+        best = max(
+            (name for name in agents if name in policies),
+            key=lambda name: float(policies[name]["score"]["value"]),
+        )
+        mine, simple = policies[best], _best(found["tasks"][task], SPATIAL.simple)
         rows.append(
             (
                 task,
-                f"{best['policy']} {best['score']:.1f}",
-                f"{found['best-fit']['score']:.1f}",
+                f"{best} {mine['score']['value']:.1f}",
+                f"{told['rule']} {policies[told['rule']]['score']['value']:.1f}",
+                _score(mine["over_rule"]),
+                _score(mine.get("over_search")),
                 f"{simple['policy']} {simple['score']:.1f}",
-                f"{best['throughput'] / simple['throughput']:.2f}",
-                f"{found['local-search']['score']:.1f}",
+                f"{mine['throughput'] / simple['throughput']:.2f}",
             )
         )
-    columns = ["task", "best learned", "best-fit", "best simple", "throughput over it", "search"]
+    columns = ["task", "best learned", "best rule", "points ahead of it", "ahead of search"]
+    columns += ["best simple", "throughput over it"]
     return "\n".join([table(columns, rows), "", made(summary, "offline/core/summary.json")])
+
+
+def _seeds_of_agents(summary: Mapping[str, Any]) -> str:
+    """How many trainings the agents had, e.g. "3 (surrogate), 1 (bc, cql)"."""
+    seeds: dict[str, set[int]] = {}
+    for cell in summary["cells"].values():
+        if "training" in cell:
+            seeds.setdefault(cell["agent"], set()).add(cell["seed"])
+    counts = sorted({len(of_agent) for of_agent in seeds.values()}, reverse=True)
+    if len(counts) == 1:
+        return str(counts[0])
+    return ", ".join(
+        f"{n} ({', '.join(sorted(a for a, of_agent in seeds.items() if len(of_agent) == n))})"
+        for n in counts
+    )
 
 
 def _seeds(summary: Mapping[str, Any], track: str) -> int:
@@ -120,26 +171,24 @@ def tracks(stored: Stored) -> str:
     """What agents keep on other workloads and machines."""
     summary = stored["offline/core/summary.json"]
     found = summary["tracks"]
-    rows = []
-    for track, told in found.items():
-        iqms = [told["overall"][name]["iqm"] for name in _BESIDE]
-        rows.append([track, *(interval(*(i[k] for k in ("value", "low", "high"))) for i in iqms)])
+    names = [name for name in _BESIDE if any(name in told["overall"] for told in found.values())]
+    rows = [[track, *(_iqm(told, name) for name in names)] for track, told in found.items()]
     kept = [
-        f"{track} {told['overall'][_LEARNED[0]]['iqm']['value'] / _same(found):.0%}"
+        f"{track} {told['overall'][_OURS]['iqm']['value'] / _same(found):.0%}"
         for track, told in found.items()
-        if track != "same-task"
+        if track != "same-task" and _OURS in told["overall"]
     ]
-    return "\n".join(
-        [
-            table(["track", *_BESIDE], rows),
-            "",
-            "Training seeds: "
-            + ", ".join(f"{track} {_seeds(summary, track)}" for track in found)
-            + ".",
-            f"Share of its score that the Decision Transformer keeps: {'; '.join(kept)}.",
-            made(summary, "offline/core/summary.json"),
-        ]
+    lines = [table(["track", *names], rows), ""]
+    lines.append(
+        "Training seeds: " + ", ".join(f"{track} {_seeds(summary, track)}" for track in found) + "."
     )
+    if kept:
+        lines.append(f"Share of its score that `{_OURS}` keeps: {'; '.join(kept)}.")
+    return "\n".join([*lines, made(summary, "offline/core/summary.json")])
+
+
+def _iqm(told: Mapping[str, Any], name: str) -> str:
+    return _score(told["overall"][name]["iqm"]) if name in told["overall"] else ""
 
 
 def sisters(stored: Stored) -> str:
@@ -167,7 +216,7 @@ def sisters(stored: Stored) -> str:
 
 
 def _same(found: Mapping[str, Any]) -> float:
-    return float(found["same-task"]["overall"][_LEARNED[0]]["iqm"]["value"])
+    return float(found["same-task"]["overall"][_OURS]["iqm"]["value"])
 
 
 def servers(stored: Stored) -> str:
@@ -236,6 +285,7 @@ def _paper(ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 BLOCKS = {
     "core-scores": scores,
+    "core-heuristic": heuristic,
     "core-verdicts": verdicts,
     "standard-tasks": standard,
     "tracks": tracks,

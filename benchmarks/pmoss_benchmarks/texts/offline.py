@@ -46,11 +46,11 @@ def _means(stored: Stored, folder: str) -> str:
     }
     # Those that lack a task stand below: their means are of other tasks.
     ordered = sorted(found, key=lambda policy: (-len(found[policy]), -means[policy]))
-    rows = [
-        [policy, *(_score(found[policy].get(task)) for task in tasks)]
-        + [f"{means[policy]:.1f}" if len(found[policy]) == len(tasks) else ""]
-        for policy in ordered
-    ]
+    rows = []
+    for policy in ordered:
+        whole = len(found[policy]) == len(tasks)
+        cells = [_score(found[policy].get(task)) for task in tasks]
+        rows.append([policy, *cells, f"{means[policy]:.1f}" if whole else ""])
     counts = {told["episodes"] for told in tasks.values()}
     return "\n".join(
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, cast
@@ -259,14 +260,16 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
 
     def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
         """The two parts of an action."""
-        parts = np.asarray(action)
-        sizes = (self.slices + 1, self.machine.tiles)
-        if parts.shape != (2,) or not np.issubdtype(parts.dtype, np.integer):
-            raise IllegalActionError(f"action {action!r}: must be whole numbers [slice, tile]")
-        slice_, tile = (int(part) for part in parts)
-        for name, value, count in (("slice", slice_, sizes[0]), ("tile", tile, sizes[1])):
-            if not 0 <= value < count:
-                raise IllegalActionError(f"{name} {value}: must be from 0 to {count - 1}")
+        try:
+            slice_, tile = map(operator.index, action)  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            raise IllegalActionError(
+                f"action {action!r}: must be whole numbers [slice, tile]"
+            ) from error
+        slices, tiles = self.slices, self.machine.tiles
+        for name, value, most in (("slice", slice_, slices), ("tile", tile, tiles - 1)):
+            if not 0 <= value <= most:
+                raise IllegalActionError(f"{name} {value}: must be from 0 to {most}")
         return slice_, tile
 
     def _move(self, slice_: int, tile: int) -> None:
@@ -298,7 +301,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
             **{key: array.copy() for key, array in vars(session.seen).items()},
             "slice_tiles": session.tiles.copy(),
             "slice_nodes": session.index.nodes.copy(),
-            "pending": session.pending.astype(np.float32),
+            "pending": session.index.pending.astype(np.float32),
             "moved": session.moved.copy(),
             "slice_mask": slice_mask,
             "tile_mask": self._mask[self.slices + 1 :].copy(),
@@ -318,7 +321,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
             "throughput": session.throughput,
             "p99_us": session.p99_us,
             "moved_gb": session.moved_gb,
-            "pending_slices": int(np.count_nonzero(session.pending)),
+            "pending_slices": session.index.copies,
         }
 
 

@@ -7,7 +7,7 @@ memory and the links between. Where a slice goes, none of its lines are cached a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,13 +51,26 @@ class Migration:
 
 
 @dataclass(frozen=True)
+class Busy:
+    """What co-tenants take of memories and links, in GB/s.
+
+    Attributes:
+        nodes: of each node.
+        links: of each link, numbered from-socket * sockets + to-socket.
+    """
+
+    nodes: Sequence[float]
+    links: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Traffic:
     """What a copy takes, in GB/s.
 
     Attributes:
         rate: bytes copied.
         nodes: of the memory bandwidth of each node, counted as reading.
-        links: of each link, numbered from-socket * sockets + to-socket.
+        links: of the links that it passes.
     """
 
     rate: float
@@ -98,28 +111,28 @@ class Copier:
             at = after
         return links
 
-    def traffic(self, source: int, target: int, taken: _native.Interference) -> Traffic:
+    def traffic(self, source: int, target: int, busy: Busy) -> Traffic:
         """How fast a copy is beside co-tenants, and what it takes.
 
         One thread has as many lines in flight as the processor fetches ahead. Each takes the
         latency from the source, longer where co-tenants use its memory. Memories and links give no
         more than co-tenants leave. The queries themselves are not looked at.
         """
-        memory = _left(taken.dram_gb_per_s, self._read, source)
+        memory = _left(busy.nodes, self._read, source)
         rate = self._in_flight / self._latency[target * self._nodes + source] * memory
         rate = min(rate, self._read[source] * memory)
-        rate = min(rate, self._write[target] * _left(taken.dram_gb_per_s, self._read, target))
+        rate = min(rate, self._write[target] * _left(busy.nodes, self._read, target))
         links = self.route(source, target)
         for link in links:
-            rate = min(rate, self._link[link] * _left(taken.link_gb_per_s, self._link, link))
+            rate = min(rate, self._link[link] * _left(busy.links, self._link, link))
         rate = min(rate, self._limit)
         writing = rate * self._read[target] / self._write[target]
         return Traffic(rate, {source: rate, target: writing}, dict.fromkeys(links, rate))
 
 
-def _left(taken: list[float], whole: list[float], which: int) -> float:
+def _left(taken: Sequence[float], whole: Sequence[float], which: int) -> float:
     """The share of a memory or link that co-tenants leave."""
-    return max(_LEAST_SHARE, 1.0 - taken[which] / whole[which]) if taken else 1.0
+    return max(_LEAST_SHARE, 1.0 - taken[which] / whole[which])
 
 
 class ColdLines:

@@ -6,7 +6,7 @@ served are the sum of throughput times time over the pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_interference
 from pmoss_env.backends.profilers import make_profiler
 from pmoss_env.envs.continual.drift import Conditions
-from pmoss_env.envs.continual.migration import ColdLines, Copier, Migration, Traffic
+from pmoss_env.envs.continual.migration import Busy, ColdLines, Copier, Migration, Traffic
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array, LoadRegime
 from pmoss_env.workloads import Workload
@@ -89,11 +89,14 @@ class RunningIndex:
         self._cold = ColdLines(machine, native)
         self.cores: Int32Array = np.zeros(slices, np.int32)
         self.nodes: Int32Array = np.zeros(slices, np.int32)
+        #: (slices,) share of each slice's data that is still to be copied.
+        self.pending: Float64Array = np.zeros(slices)
         self._copies: list[_Copy] = []
         self._moved: list[int] = []
         self._unsettled: list[int] = []
         self._conditions: Conditions | None = None
         self._taken = _native.Interference()
+        self._busy = Busy([], [])
         self._shares: Float64Array = np.zeros(slices)
 
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
@@ -111,6 +114,7 @@ class RunningIndex:
         self.cores = np.array(cores, np.int32)
         self.nodes = self.machine.node_of_core[self.cores].copy()
         self._copies, self._moved, self._unsettled = [], [], []
+        self.pending = np.zeros(self.slices)
         self._place()
 
     @property
@@ -119,14 +123,9 @@ class RunningIndex:
         return self._model
 
     @property
-    def pending(self) -> Float64Array:
-        """(slices,) float64, the share of each slice's data that is still to be copied."""
-        left = np.zeros(self.slices)
-        if self._copies:
-            slices = [copy.slice for copy in self._copies]
-            whole = np.maximum(self.slice_bytes[slices], 1.0)
-            left[slices] = np.array([copy.bytes for copy in self._copies]) / whole
-        return left
+    def copies(self) -> int:
+        """How many slices' data are still to be copied."""
+        return len(self._copies)
 
     def slots(self, slices: Int32Array) -> Int32Array:
         """The slices of the workload instance whose load some slices have at present."""
@@ -147,10 +146,13 @@ class RunningIndex:
         before = int(self.machine.node_of_core[self.cores[slice_]])
         self.cores[slice_] = core
         self._moved.append(slice_)
-        if node != before:
-            self._copies = [copy for copy in self._copies if copy.slice != slice_]
-            if node != self.nodes[slice_]:
-                self._copies.append(_Copy(slice_, float(self.slice_bytes[slice_])))
+        if node == before:
+            return
+        self._copies = [copy for copy in self._copies if copy.slice != slice_]
+        self.pending[slice_] = 0.0
+        if node != self.nodes[slice_]:
+            self._copies.append(_Copy(slice_, float(self.slice_bytes[slice_])))
+            self.pending[slice_] = 1.0
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
         """One epoch.
@@ -178,6 +180,7 @@ class RunningIndex:
                 middle = self._snapshot()
             changed = [copy.slice] if number < arrived else []
             self.nodes[changed] = self.machine.node_of_core[self.cores[changed]]
+            self.pending[copy.slice] = self._left(copy) if number >= arrived else 0.0
         rest = seconds - sum(span for span, _ in pieces)
         settled: HardwareSnapshot | None = None
         if rest > 0:
@@ -199,6 +202,10 @@ class RunningIndex:
     def _take(self, conditions: Conditions) -> None:
         self._conditions = conditions
         self._taken = native_interference(conditions.co_tenants, self.machine, self.native)
+        self._busy = Busy(
+            list(self._taken.dram_gb_per_s) or [0.0] * self.machine.nodes,
+            list(self._taken.link_gb_per_s) or [0.0] * self.machine.sockets**2,
+        )
 
     def _place(self) -> None:
         slots = self.slots(np.arange(self.slices, dtype=np.int32))
@@ -227,7 +234,7 @@ class RunningIndex:
         left = seconds
         for number, copy in enumerate(self._copies):
             target = int(self.machine.node_of_core[self.cores[copy.slice]])
-            traffic = self._copier.traffic(int(self.nodes[copy.slice]), target, self._taken)
+            traffic = self._copier.traffic(int(self.nodes[copy.slice]), target, self._busy)
             need = copy.bytes / (traffic.rate * 1e9)
             if need > left:
                 copy.bytes -= left * traffic.rate * 1e9
@@ -250,19 +257,16 @@ class RunningIndex:
 
     def _with(self, traffic: Traffic | None) -> _native.Interference:
         """What co-tenants and a copy take."""
-        taken = self._taken
-        if traffic is None:
-            return taken
-        nodes = list(taken.dram_gb_per_s) or [0.0] * self.machine.nodes
-        links = list(taken.link_gb_per_s) or [0.0] * self.machine.sockets**2
-        _add(nodes, traffic.nodes.items())
-        _add(links, traffic.links.items())
-        more = _native.Interference()
-        more.busy_share = taken.busy_share
-        more.sibling_busy_share = taken.sibling_busy_share
-        more.llc_lines_per_ns = taken.llc_lines_per_ns
-        more.dram_gb_per_s, more.link_gb_per_s = nodes, links
-        return more
+        nodes, links = list(self._busy.nodes), list(self._busy.links)
+        if traffic is not None:
+            _add(nodes, traffic.nodes)
+            _add(links, traffic.links)
+        self._taken.dram_gb_per_s, self._taken.link_gb_per_s = nodes, links
+        return self._taken
+
+    def _left(self, copy: _Copy) -> float:
+        whole = float(self.slice_bytes[copy.slice])
+        return copy.bytes / whole if whole > 0 else 0.0
 
     def _share_within(self, limit_us: float) -> float:
         return self._model.share_within(limit_us) if limit_us else 1.0
@@ -279,8 +283,8 @@ class RunningIndex:
         )
 
 
-def _add(taken: list[float], more: Iterable[tuple[int, float]]) -> None:
-    for which, amount in more:
+def _add(taken: list[float], more: Mapping[int, float]) -> None:
+    for which, amount in more.items():
         taken[which] += amount
 
 

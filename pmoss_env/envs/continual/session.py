@@ -17,7 +17,7 @@ from pmoss_env.envs.continual.running import Epoch, RunningIndex
 from pmoss_env.envs.spatial.incumbents import relabelled
 from pmoss_env.machines import load_machine
 from pmoss_env.noise import Noise
-from pmoss_env.types import CoTenant, Float64Array, HardwareSnapshot, Int8Array, Int32Array
+from pmoss_env.types import CoTenant, HardwareSnapshot, Int8Array, Int32Array
 
 _SEEDS = 2**53
 
@@ -36,7 +36,6 @@ class Session:
         cores_seen: (slices,) int32, the cores that served in the last epoch.
         tiles: (slices,) int32, with the moves made since.
         moved: (slices,) int8, 1 = moved before the last epoch.
-        pending: (slices,) float64, share of the data still to be copied.
         epoch: epochs so far; epoch 0, under the incumbent, is not counted.
         queries: million served in them.
         paid: the sum of their rewards.
@@ -54,7 +53,6 @@ class Session:
     cores_seen: Int32Array
     tiles: Int32Array
     moved: Int8Array
-    pending: Float64Array
 
     def __init__(self, arguments: Arguments) -> None:
         """Reads the descriptions; raises what is wrong with them."""
@@ -142,7 +140,6 @@ class Session:
         """Moves a slice before the next epoch."""
         self.index.move(slice_, int(self.machine.core_of_tile[tile]))
         self.tiles[slice_] = tile
-        self.pending = self.index.pending
 
     def run_epoch(self) -> float:
         """Runs the next epoch; returns what it pays, in million queries."""
@@ -178,7 +175,6 @@ class Session:
         self.cores_seen = index.cores.copy()
         self.tiles = self.machine.tile_of_core[index.cores]
         self.moved = moved
-        self.pending = index.pending
         self.seen = Seen.of(self.machine, self.snapshot, index.cores, self.moved_gb)
         self.timeline.append(self.throughput)
         self.moves.append(int(np.count_nonzero(moved)))

@@ -28,11 +28,10 @@ def show(session: Session, mode: str) -> Any:
 
 
 def _title(session: Session) -> str:
-    pending = int(np.count_nonzero(session.pending))
     return (
         f"epoch {session.epoch} of {session.arguments.epochs}: {session.throughput:.1f} Mq/s, "
-        f"p99 {session.p99_us:.0f} us, {session.moves[-1]} slices moved, {pending} under way, "
-        f"{session.moved_gb:.2f} GB copied"
+        f"p99 {session.p99_us:.0f} us, {session.moves[-1]} slices moved, "
+        f"{session.index.copies} under way, {session.moved_gb:.2f} GB copied"
     )
 
 

@@ -62,7 +62,7 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
         (["measure", "--load", "open:fast"], "unknown load 'open:fast'"),
         (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
-        (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are backend,"),
+        (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are actions, backend,"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
         (["train", "{tmp}/none", "{tmp}/a.st"], "none"),
         (["train", "{tmp}/a.st"], "give DATASET OUT; OUT alone"),

@@ -58,8 +58,8 @@ def to_d3rlpy(
         DescriptionError: no episodes.
         DatasetError: an episode is damaged, or does not know the rewards asked for.
     """
-    check_one_part(dataset, "d3rlpy's form")
     d3rlpy = import_d3rlpy()
+    check_one_part(dataset, "d3rlpy's form")
     if observation not in ("tuple", "flat"):
         raise UnknownNameError("observation", observation, ("tuple", "flat"))
     expander = dataset.expander()

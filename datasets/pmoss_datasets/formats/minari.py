@@ -65,8 +65,8 @@ def to_minari(
             is left behind.
         MissingExtraError: Minari is not installed.
     """
-    check_one_part(dataset, "Minari's form")
     minari, storage_class = _minari()
+    check_one_part(dataset, "Minari's form")
     target = Path(root) / dataset.metadata.id
     check_target(target, overwrite, what="data/metadata.json")
     mode = dataset.reward(reward)

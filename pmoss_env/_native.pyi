@@ -428,6 +428,13 @@ class IndexKind:
 
 def index_kinds() -> list[IndexKind]: ...
 
+class IndexPluginError(RuntimeError): ...
+
+def register_plugin(path: str) -> str: ...
+def check_plugin(
+    path: str, *, operations: int = 200_000, threads: int = 4, seed: int = 0
+) -> list[str]: ...
+
 # native/environment
 class SpatialRules:
     def __init__(

@@ -2,15 +2,26 @@
 
 A kind says how it is served, recorded and profiled, and what its records are. Everything else asks
 here: no other module knows kinds by name.
+
+An index of a user's own is a shared library (native/include/pmoss/index.h). Its name is
+"plugin:PATH". Its code runs in the process that measures, so it must be registered first. The
+command line does that for the path that it names. A file, such as a dataset's metadata, cannot.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pmoss_env import _native
 from pmoss_env._native import IndexKind, index_kinds
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import PluginError, UnknownNameError
+from pmoss_env.files import check_regular
 
 #: What workloads and environments are for unless they say otherwise.
 DEFAULT = "btree"
+#: Before the path of a library in the name of its index.
+PLUGIN = "plugin:"
+_ELF = b"\x7fELF"
 
 
 def index_names() -> list[str]:
@@ -23,11 +34,52 @@ def index_kind(name: str) -> IndexKind:
 
     Raises:
         UnknownNameError: no such kind.
+        PluginError: a library that nobody has registered.
     """
     for kind in index_kinds():
         if kind.name == name:
             return kind
+    if name.startswith(PLUGIN):
+        raise PluginError(
+            f"index {name!r} is a library that this process has not registered. Its code would "
+            f"run: if you trust it, call pmoss_env.indexes.register_plugin({name[len(PLUGIN) :]!r})"
+        )
     raise UnknownNameError("index", name, index_names())
+
+
+def is_plugin(name: str) -> bool:
+    """Whether an index is a user's library."""
+    return name.startswith(PLUGIN)
+
+
+def register_plugin(path: str | Path) -> str:
+    """Makes an index of a shared library that includes pmoss/index.h; twice does no harm.
+
+    Nothing of the library runs yet. It runs when the hardware backend measures it, in the
+    measuring process.
+
+    Args:
+        path: of the library; "plugin:" may stand before it.
+
+    Returns:
+        The name of the index: "plugin:" and the absolute path.
+
+    Raises:
+        PluginError: no such file, or no shared library.
+    """
+    library = Path(str(path).removeprefix(PLUGIN)).expanduser().resolve()
+    try:
+        check_regular(library)
+        with library.open("rb") as file:
+            found = file.read(len(_ELF))
+    except OSError as error:
+        raise PluginError(f"the index {str(library)!r} cannot be read: {error.strerror}") from error
+    if found != _ELF:
+        raise PluginError(
+            f"{str(library)!r} is no shared library: build one with `cc -shared -fPIC` that "
+            "includes pmoss/index.h"
+        )
+    return _native.register_plugin(str(library))
 
 
 def holds_points(name: str) -> bool:

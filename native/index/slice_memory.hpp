@@ -9,11 +9,12 @@
 
 #include "index/arena.hpp"
 #include "index/epoch.hpp"
+#include "numa/placed_memory.hpp"
 
 namespace pmoss {
 
 /// While a slice moves, its nodes lie in several arenas, and new nodes are made in the current one.
-class alignas(64) SliceMemory {
+class alignas(64) SliceMemory final : public numa::PlacedMemory {
  public:
   SliceMemory(std::shared_ptr<ChunkPool> pool, const numa::Placement& placement)
       : pool_(std::move(pool)) {
@@ -43,14 +44,12 @@ class alignas(64) SliceMemory {
 
   // --- where the memory lies ---
 
-  numa::ResidentPages resident_pages() const;
-  numa::PageMove move_pages(int node);
-  /// 0 or the errno.
-  int place_from_now_on(const numa::Placement& placement);
+  numa::ResidentPages resident_pages() const override;
+  numa::PageMove move_pages(int node) override;
+  int place_from_now_on(const numa::Placement& placement) override;
+  int placement_error() const override;
   /// Frees what the slice's pool keeps for slices to come.
   void free_spare() { pool_->trim(); }
-  /// Why the kernel last refused to place some of the memory; 0 if it did not.
-  int placement_error() const;
 
   std::atomic<std::uint64_t> size{0};  ///< records
 

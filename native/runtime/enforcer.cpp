@@ -46,6 +46,7 @@ void Enforcer::want(const Schedule& schedule) {
   passes_ = 0;
   count_failures();
   if (schedule.data == DataPlacement::keep) return;
+  require_possible(schedule);
   for (std::uint32_t slice = 0; slice < index_.slices(); ++slice) {
     goals_.push_back(goal_of(slice, schedule));
   }
@@ -55,6 +56,17 @@ void Enforcer::want(const Schedule& schedule) {
     } else {
       wanted_.push_back(*goal);
     }
+  }
+}
+
+void Enforcer::require_possible(const Schedule& schedule) const {
+  if (const std::string hidden = index_.hidden_memory(); !hidden.empty()) {
+    throw PlacementRefused("the data cannot be placed: " + hidden);
+  }
+  if (schedule.data == DataPlacement::interleaved && !index_.copies()) {
+    throw PlacementRefused(
+        "the data cannot be interleaved: this index does not copy its nodes, and the kernel "
+        "moves pages to one node alone; choose a schedule whose slices have a node each");
   }
 }
 
@@ -88,7 +100,7 @@ bool Enforcer::by_kernel(const Goal& goal) const {
   // The kernel moves pages to one node; there is no call that interleaves what is there. A copy
   // that came to lie elsewhere need not be copied once more.
   return goal.to.kind == numa::Placement::Kind::node && !migration_ &&
-         (settings_.strategy == MigrationStrategy::move_pages || goal.again);
+         (settings_.strategy == MigrationStrategy::move_pages || goal.again || !index_.copies());
 }
 
 void Enforcer::move_pages(const Goal& goal) {
@@ -114,7 +126,7 @@ bool Enforcer::copy_part(const Goal& goal, std::size_t part) {
 }
 
 void Enforcer::arrive(const Goal& goal) {
-  SliceMemory& memory = index_.memory(goal.slice);
+  numa::PlacedMemory& memory = index_.memory(goal.slice);
   SlicePlacement found = find_placement(memory, goal.to);
   if (found.error_number != 0 && goal.to.kind == numa::Placement::Kind::node) {
     // Spare memory of the pool may be what fills the node. A copy takes pages of other nodes where
@@ -141,7 +153,7 @@ void Enforcer::arrive(const Goal& goal) {
 }
 
 void Enforcer::place_later_pages(const Goal& goal) {
-  SliceMemory& memory = index_.memory(goal.slice);
+  numa::PlacedMemory& memory = index_.memory(goal.slice);
   require_allowed(goal.slice,
                   memory.place_from_now_on(goal.then_first_touch ? numa::Placement{} : goal.to));
   homes_[goal.slice]->then_first_touch |= goal.then_first_touch;

@@ -68,7 +68,7 @@ class Enforcer {
   Enforcer(ServedIndex& index, Homes& homes, const Settings& settings);
 
   /// From now on the data are to lie there. A slice that is being copied to somewhere else arrives
-  /// there first.
+  /// there first. Throws PlacementRefused if this index cannot have its data placed so.
   void want(const Schedule& schedule);
 
   /// Moves one part: a slice, or less of it if lazy. False if there is nothing to move. Throws
@@ -98,6 +98,8 @@ class Enforcer {
     SlicePlacement found;
   };
 
+  /// Throws PlacementRefused for what this index cannot do.
+  void require_possible(const Schedule& schedule) const;
   Goal goal_of(std::uint32_t slice, const Schedule& schedule) const;
   bool is_home(const Goal& goal) const;
   void take_next();

@@ -8,10 +8,11 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <string>
 
 #include "index/epoch.hpp"
-#include "index/slice_memory.hpp"
 #include "index/slice_migration.hpp"
+#include "numa/placed_memory.hpp"
 #include "runtime/item.hpp"
 #include "runtime/node_memory.hpp"
 #include "runtime/spsc_ring.hpp"
@@ -106,10 +107,14 @@ class ServedIndex {
   virtual InNodeMemory<QueryExecutor> executor(std::pmr::memory_resource& memory) = 0;
 
   /// Where the data of a slice lie.
-  virtual SliceMemory& memory(std::uint32_t slice) = 0;
-  virtual const SliceMemory& memory(std::uint32_t slice) const = 0;
+  virtual numa::PlacedMemory& memory(std::uint32_t slice) = 0;
+  virtual const numa::PlacedMemory& memory(std::uint32_t slice) const = 0;
+  /// Why that cannot be told; empty if it can.
+  virtual std::string hidden_memory() const { return ""; }
   /// Frees memory that slices have left and that is kept for the next one that moves.
   virtual void free_spare_memory() = 0;
+  /// Whether there is migrate(). Without it the kernel moves the pages.
+  virtual bool copies() const noexcept { return true; }
   /// Copies a slice's nodes to another place.
   virtual std::unique_ptr<SliceMigration> migrate(std::uint32_t slice,
                                                   const numa::Placement& to) = 0;

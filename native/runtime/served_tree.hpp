@@ -19,7 +19,7 @@ class ServedTree : public ServedIndex {
   SliceMemory& memory(std::uint32_t slice) final { return tree_.memory(slice); }
   const SliceMemory& memory(std::uint32_t slice) const final { return tree_.memory(slice); }
   void free_spare_memory() final {
-    for (std::uint32_t slice = 0; slice < slices(); ++slice) memory(slice).free_spare();
+    for (std::uint32_t slice = 0; slice < slices(); ++slice) tree_.memory(slice).free_spare();
   }
   std::unique_ptr<SliceMigration> migrate(std::uint32_t slice, const numa::Placement& to) final {
     return std::make_unique<Migration>(tree_, slice, to);

@@ -31,7 +31,7 @@ std::string SlicePlacement::cause() const {
          " pages lie elsewhere: " + numa::explain_memory_error(error_number);
 }
 
-SlicePlacement find_placement(const SliceMemory& memory, const numa::Placement& wanted) {
+SlicePlacement find_placement(const numa::PlacedMemory& memory, const numa::Placement& wanted) {
   SlicePlacement found;
   found.where = memory.resident_pages();
   found.error_number = found.where.error_number;

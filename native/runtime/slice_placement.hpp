@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "index/slice_memory.hpp"
-#include "numa/memory.hpp"
+#include "numa/placed_memory.hpp"
 
 namespace pmoss::runtime {
 
@@ -24,6 +23,6 @@ struct SlicePlacement {
 
 /// Asks the kernel where a slice lies. The error is that of the kernel; of a full node, if it has
 /// no room for the pages that lie elsewhere; or EBUSY.
-SlicePlacement find_placement(const SliceMemory& memory, const numa::Placement& wanted);
+SlicePlacement find_placement(const numa::PlacedMemory& memory, const numa::Placement& wanted);
 
 }  // namespace pmoss::runtime

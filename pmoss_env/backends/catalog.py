@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint
 from typing import Any, cast
@@ -13,7 +14,7 @@ from pmoss_env.backends.native_forms import record_shares
 from pmoss_env.doors import entries
 from pmoss_env.doors import load as load_entry
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
-from pmoss_env.indexes import DEFAULT, holds_points
+from pmoss_env.indexes import DEFAULT, holds_points, is_plugin
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import LoadRegime
 from pmoss_env.workloads import Workload, load_workload
@@ -99,6 +100,14 @@ def make_backend(
         machine = load_machine(machine)
     if isinstance(workload, str):
         workload = load_workload(workload)
+    if is_plugin(index):
+        if not backend_class(name).measures_host:
+            raise UnsupportedError(
+                f"index = {index!r}: the memory accesses of a library were not recorded, which "
+                f"the {name} backend needs; measure it with the backend hardware"
+            )
+        if not holds_points(workload.index):
+            workload = replace(workload, index=index)  # keys are what every library holds
     if workload.index != index:
         raise UnsupportedError(
             f"index = {index!r}: the workload {workload.name!r} is for index={workload.index!r}"

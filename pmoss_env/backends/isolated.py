@@ -32,6 +32,7 @@ from pmoss_env.backends.frames import (
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.errors import BackendError
+from pmoss_env.indexes import is_plugin
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 _LOG_LINES = 20
@@ -76,6 +77,7 @@ class IsolatedBackend(SubjectBackend):
         self._child: _Child | None = None
         self._start = {
             "workload": dataclasses.asdict(self.workload),
+            "plugin": self.workload.index if is_plugin(self.workload.index) else None,
             "slices": self.slices,
             "load": dataclasses.asdict(self.load),
             "options": options,

@@ -23,6 +23,7 @@ from pmoss_env.backends.frames import (
 )
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.errors import PmossError
+from pmoss_env.indexes import register_plugin
 from pmoss_env.machines import load_machine
 from pmoss_env.processes import die_with_parent
 from pmoss_env.types import LoadRegime
@@ -42,6 +43,8 @@ def main(parent: int, ties: str) -> None:
     start = read_frame(requests)
     if start is None:
         return
+    if start["plugin"] is not None:
+        register_plugin(start["plugin"])
     backend = HardwareBackend(
         Subject(
             load_machine("host"),

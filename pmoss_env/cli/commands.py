@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_env.cli import catalogs
+from pmoss_env.cli import catalogs, indexes
 
 commands = typer.Typer()
 commands.add_typer(catalogs.machines, name="machines", rich_help_panel="Environments")
 commands.command(rich_help_panel="Environments")(catalogs.workloads)
 commands.command(rich_help_panel="Environments")(catalogs.envs)
+commands.command("check-index", rich_help_panel="Environments")(indexes.check_index)

@@ -12,8 +12,11 @@ import typer
 def pairs(words: Sequence[str] | None) -> dict[str, Any]:
     """What key=value options say; a value that is no JSON is a text.
 
+    An index of a user's library is registered: who names it on the command line trusts it.
+
     Raises:
         BadParameter: a word without an equals sign or key.
+        PluginError: an index that is no shared library.
     """
     result: dict[str, Any] = {}
     for word in words or []:
@@ -24,4 +27,17 @@ def pairs(words: Sequence[str] | None) -> dict[str, Any]:
             result[key] = json.loads(text)
         except json.JSONDecodeError:
             result[key] = text
+    if "index" in result:
+        result["index"] = named_index(result["index"])
     return result
+
+
+def named_index(name: Any) -> Any:
+    """An index that the command line names; "plugin:PATH" is registered.
+
+    Raises:
+        PluginError: the library cannot be read, or is none.
+    """
+    from pmoss_env.indexes import is_plugin, register_plugin
+
+    return register_plugin(name) if isinstance(name, str) and is_plugin(name) else name

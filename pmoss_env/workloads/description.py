@@ -107,7 +107,10 @@ class Workload:
                     f"{name} = {getattr(self, name)}: must lie between 1 and {most}"
                 )
         if self.index not in index_names():
-            raise DescriptionError(f"index = {self.index!r}: must be one of {index_names()}")
+            raise DescriptionError(
+                f"index = {self.index!r}: must be one of {index_names()}; a library of yours must "
+                "be registered (pmoss_env.indexes.register_plugin)"
+            )
         if holds_points(self.index):
             self._check_points()
 

@@ -22,7 +22,7 @@ FILTERS = {
     "plain": "*",
     "thread": "*Concurrent*:*Epochs*:BTree.*:SliceArena*:Batch*:Team*:BlockPool*:*Runner*:"
     "SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:Numa*:"
-    "ScanPaths.TheSameSeed*",
+    "ScanPaths.TheSameSeed*:Plugin.AGood*:Plugin.Threads*",
     "address-undefined": "*-RTreeProfile*:*FormulaAgainstTrace*",
 }
 

@@ -38,7 +38,8 @@ def measure(
         str | None,
         typer.Option(
             help="A kind of index, such as btree (slices are key ranges) or rtree (cells of a grid "
-            "over points in the plane). Default: what the workload is for."
+            "over points in the plane), or plugin:LIBRARY of your own. Default: what the workload "
+            "is for."
         ),
     ] = None,
     workload: Annotated[
@@ -75,6 +76,7 @@ def measure(
     Example: pmoss measure -s grouped -s lpt --records 2000000
     Example: pmoss measure -s os-default -s lpt --rounds 5 --out runs/host.jsonl
     Example: pmoss measure --index rtree -s grouped -s lpt
+    Example: pmoss measure --index plugin:./libmine.so -s grouped -s lpt
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """

@@ -1,0 +1,263 @@
+// The conformance test of a user's library.
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kinds/plugin.hpp"
+#include "kinds/plugin_index.hpp"
+#include "numa/memory.hpp"
+#include "workload/random.hpp"
+
+namespace pmoss::kinds {
+namespace {
+
+constexpr std::uint32_t slices = 16;
+constexpr std::size_t longest_scan = 100;
+
+/// Random operations of one thread on keys of its own, beside a model that knows the answers.
+///
+/// The own keys are those with `number` in their lowest four bits, so that the keys of all threads
+/// lie side by side everywhere.
+class Client {
+ public:
+  Client(PluginIndex& index, unsigned number, const PluginCheck& check)
+      : index_(index),
+        number_(number),
+        random_(mix64(check.seed) + number),
+        // A key is met again some ten times.
+        keys_(std::max<std::uint64_t>(check.operations / 10, 1)) {}
+
+  void load(std::size_t count) {
+    std::vector<std::uint64_t> keys;
+    for (std::size_t i = 0; i < count; ++i) keys.push_back(own_key());
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random_.below(i)]);
+    index_.load(keys);
+    for (const std::uint64_t key : keys) model_[key] = key;
+  }
+
+  /// `alone`: nobody else writes, so that scans and sizes are known exactly.
+  void run(std::uint64_t operations, bool alone) {
+    for (std::uint64_t i = 0; i < operations; ++i) {
+      switch (random_.below(8)) {
+        case 0:
+        case 1:
+          insert();
+          break;
+        case 2:
+          update();
+          break;
+        case 3:
+          if (index_.has_scan()) scan(alone);
+          break;
+        case 4:
+          lookup_batch();
+          break;
+        default:
+          lookup();
+          break;
+      }
+    }
+    if (alone) require_size(model_.size());
+  }
+
+  std::size_t records() const noexcept { return model_.size(); }
+  void require_size(std::size_t wanted) const {
+    if (index_.size() == wanted) return;
+    throw index_.library().error("size() gives " + std::to_string(index_.size()) +
+                                 " and there are " + std::to_string(wanted) + " records");
+  }
+  /// Each own key still has its value.
+  void look_through() {
+    for (const auto& [key, value] : model_) require_found(key, value);
+  }
+
+ private:
+  std::uint64_t own_key() {
+    return (mix64(random_.below(keys_) + 1) & ~std::uint64_t{15}) | std::uint64_t{number_};
+  }
+
+  void insert() {
+    const std::uint64_t key = own_key();
+    const std::uint64_t value = key + random_.below(1000);
+    const bool fresh = !model_.contains(key);
+    if (index_.insert(key, value) != fresh) {
+      say("insert", key, fresh ? "0 for a new key" : "1 for a key that was there");
+    }
+    model_[key] = value;
+  }
+
+  void update() {
+    const std::uint64_t key = own_key();
+    const std::uint64_t value = key + 1000 + random_.below(1000);
+    const auto at = model_.find(key);
+    if (index_.update(key, value) != (at != model_.end())) {
+      say("update", key, at == model_.end() ? "1 for no key" : "0 for a key that is there");
+    }
+    if (at != model_.end()) at->second = value;
+  }
+
+  void lookup() {
+    const std::uint64_t key = own_key();
+    const auto at = model_.find(key);
+    if (at != model_.end()) {
+      require_found(key, at->second);
+    } else {
+      std::uint64_t value = 0;
+      if (index_.lookup(key, value)) say("lookup", key, "1 for no key");
+    }
+  }
+
+  void lookup_batch() {
+    constexpr std::size_t count = 17;
+    std::uint64_t keys[count];
+    std::uint64_t values[count] = {};
+    bool found[count] = {};
+    for (std::uint64_t& key : keys) key = own_key();
+    index_.lookup_batch(keys, count, values, found);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto at = model_.find(keys[i]);
+      if (found[i] != (at != model_.end())) say("lookup_batch", keys[i], "a wrong `found`");
+      if (found[i] && values[i] != at->second) say("lookup_batch", keys[i], "a wrong value");
+    }
+  }
+
+  void require_found(std::uint64_t key, std::uint64_t wanted) {
+    std::uint64_t value = 0;
+    if (!index_.lookup(key, value)) say("lookup", key, "0 for a key that is there");
+    if (value != wanted) {
+      say("lookup", key, "the value " + std::to_string(value) + " for " + std::to_string(wanted));
+    }
+  }
+
+  /// Own keys in the range must all be there; keys of others come and go.
+  void scan(bool alone) {
+    const std::uint64_t first = random_.below(4) == 0 ? own_key() : random_.next();
+    const std::size_t limit = 1 + random_.below(longest_scan);
+    const std::size_t found = index_.scan(first, limit, scanned_keys_, scanned_values_);
+    auto at = model_.lower_bound(first);
+    for (std::size_t i = 0; i < found; ++i) {
+      const std::uint64_t key = scanned_keys_[i];
+      if ((key & 15) != number_) {
+        if (alone) say("scan", key, "a key that nobody has written");
+        continue;
+      }
+      if (at == model_.end() || at->first != key) {
+        say("scan", at == model_.end() ? key : at->first, "other keys than there are");
+      }
+      if (scanned_values_[i] != at->second) say("scan", key, "a wrong value");
+      ++at;
+    }
+    if (found < limit && at != model_.end()) say("scan", at->first, "an end before this key");
+  }
+
+  [[noreturn]] void say(const char* operation, std::uint64_t key, const std::string& what) const {
+    throw index_.library().error(std::string(operation) + "() at the key " + std::to_string(key) +
+                                 " gives " + what);
+  }
+
+  PluginIndex& index_;
+  unsigned number_;
+  Random random_;
+  std::uint64_t keys_;
+  std::map<std::uint64_t, std::uint64_t> model_;
+  std::uint64_t scanned_keys_[longest_scan];
+  std::uint64_t scanned_values_[longest_scan];
+};
+
+/// Runs a function for each client, in a thread of its own; throws the first of what they throw.
+void at_once(PluginIndex& index, std::vector<Client>& clients,
+             const std::function<void(Client&)>& function) {
+  std::vector<std::exception_ptr> failures(clients.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          const PluginIndex::Thread thread(index);
+          function(clients[i]);
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+std::string look_at_memory(const PluginIndex& index) {
+  if (!index.tells_memory()) {
+    return "visit_memory is missing: pages cannot follow their slices to other nodes";
+  }
+  std::uint64_t pages = 0;
+  for (std::uint32_t slice = 0; slice < index.slices(); ++slice) {
+    const numa::ResidentPages found = PluginSliceMemory(index, slice).resident_pages();
+    if (found.error_number != 0) {
+      return "visit_memory: the kernel does not say where the pages lie: " +
+             numa::explain_memory_error(found.error_number);
+    }
+    if (found.total() == 0) {
+      throw index.library().error("visit_memory() of slice " + std::to_string(slice) + " of " +
+                                  std::to_string(slices) +
+                                  ", which holds records, tells of no page that is there");
+    }
+    pages += found.total();
+  }
+  return "visit_memory: " + std::to_string(pages) + " pages in " + std::to_string(slices) +
+         " slices, some of them in several";
+}
+
+}  // namespace
+
+std::vector<std::string> check_plugin(const std::string& path, const PluginCheck& check) {
+  if (check.threads < 1 || check.threads > 15) {
+    throw std::invalid_argument("threads is " + std::to_string(check.threads) +
+                                "; it must be 1 to 15");
+  }
+  if (check.operations < 1000) {
+    throw std::invalid_argument("operations is " + std::to_string(check.operations) +
+                                "; it must be at least 1000");
+  }
+  const auto library = std::make_shared<const PluginLibrary>(path);
+  std::vector<std::string> told{library->api().name};
+  PluginIndex index(library, {slices, check.operations});
+  const auto each = std::to_string(check.operations);
+  {
+    const PluginIndex::Thread thread(index);
+    Client alone(index, 15, check);
+    alone.require_size(0);
+    alone.load(1000);
+    alone.run(check.operations, true);
+    alone.look_through();
+    told.push_back("one thread: " + each + " operations, " + std::to_string(alone.records()) +
+                   " records, every answer as in the model");
+  }
+  const std::uint64_t before = index.size();
+  std::vector<Client> clients;
+  for (unsigned number = 0; number < check.threads; ++number) {
+    clients.emplace_back(index, number, check);
+  }
+  at_once(index, clients, [&](Client& client) {
+    client.load(1000);
+    client.run(check.operations, false);
+  });
+  at_once(index, clients, [](Client& client) { client.look_through(); });
+  std::uint64_t records = before;
+  for (const Client& client : clients) records += client.records();
+  clients.front().require_size(records);
+  told.push_back(std::to_string(check.threads) + " threads at once: " + each +
+                 " operations each, every answer as in the models");
+  told.push_back(index.has_scan() ? "scan: in order, nothing missed"
+                                  : "scan is missing: workloads with scans are refused");
+  told.push_back(look_at_memory(index));
+  return told;
+}
+
+}  // namespace pmoss::kinds

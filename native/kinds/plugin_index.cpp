@@ -1,0 +1,179 @@
+#include "kinds/plugin_index.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace pmoss::kinds {
+namespace {
+
+constexpr std::uintptr_t page_bytes = 4096;
+
+/// Sorts pieces and joins those that touch.
+std::vector<MemoryPiece> joined(std::vector<MemoryPiece> pieces) {
+  std::sort(pieces.begin(), pieces.end(),
+            [](const MemoryPiece& a, const MemoryPiece& b) { return a.first < b.first; });
+  std::vector<MemoryPiece> result;
+  for (const MemoryPiece& piece : pieces) {
+    if (!result.empty() && piece.first <= result.back().first + result.back().bytes) {
+      MemoryPiece& last = result.back();
+      last.bytes = std::max(last.bytes, piece.first + piece.bytes - last.first);
+    } else {
+      result.push_back(piece);
+    }
+  }
+  return result;
+}
+
+/// What visit_memory() tells; an exception must not pass through the library.
+struct Visited {
+  std::vector<MemoryPiece> pieces;
+  bool no_memory = false;
+
+  void add(const void* address, std::size_t bytes) noexcept {
+    if (bytes == 0) return;
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    const std::uintptr_t first = begin / page_bytes * page_bytes;
+    const std::uintptr_t end = (begin + bytes + page_bytes - 1) / page_bytes * page_bytes;
+    if (!pieces.empty()) {
+      // Neighbouring nodes often lie on one page.
+      MemoryPiece& last = pieces.back();
+      if (first >= last.first && first <= last.first + last.bytes) {
+        last.bytes = std::max(last.bytes, end - last.first);
+        return;
+      }
+    }
+    try {
+      // A few pages hold many nodes: they are joined before they become too many.
+      if (pieces.size() == most_pieces) pieces = joined(std::move(pieces));
+      pieces.push_back({first, end - first});
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
+    }
+  }
+
+  static constexpr std::size_t most_pieces = std::size_t{1} << 20;
+};
+
+}  // namespace
+
+PluginIndex::PluginIndex(std::shared_ptr<const PluginLibrary> library, const Options& options)
+    : library_(std::move(library)), slices_(options.slices) {
+  const pmoss_index_options told{options.slices, options.expected_records};
+  pmoss_index* const opened = api().open(&told);
+  if (opened == nullptr) throw library_->error("open() gives NULL");
+  index_ = {opened, [library = library_](pmoss_index* index) { library->api().close(index); }};
+}
+
+PluginIndex::Thread::Thread(const PluginIndex& index)
+    : library_(index.library_), index_(index.index_) {
+  if (library_->api().attach_thread == nullptr) return;
+  const int told = library_->api().attach_thread(index_.get());
+  if (told != 1) index.fail(told, "attach_thread");
+}
+
+PluginIndex::Thread::~Thread() {
+  if (library_->api().detach_thread != nullptr) library_->api().detach_thread(index_.get());
+}
+
+double PluginIndex::bytes_per_record() const {
+  const double told = api().bytes_per_record != nullptr ? api().bytes_per_record(index_.get()) : 64;
+  if (!(told >= 0.0 && told < 1e9)) {
+    throw library_->error("bytes_per_record() gives " + std::to_string(told));
+  }
+  return told;
+}
+
+void PluginIndex::load(const std::vector<std::uint64_t>& keys) {
+  if (!answer(api().load(index_.get(), keys.data(), keys.data(), keys.size()), "load")) {
+    fail(0, "load");
+  }
+}
+
+bool PluginIndex::lookup(std::uint64_t key, std::uint64_t& value) const {
+  const bool found = answer(api().lookup(index_.get(), key, &value), "lookup");
+  if (found) check(key, value, "lookup");
+  return found;
+}
+
+bool PluginIndex::insert(std::uint64_t key, std::uint64_t value) {
+  return answer(api().insert(index_.get(), key, value), "insert");
+}
+
+bool PluginIndex::update(std::uint64_t key, std::uint64_t value) {
+  return answer(api().update(index_.get(), key, value), "update");
+}
+
+std::size_t PluginIndex::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                              std::uint64_t* values) const {
+  const std::int64_t found = api().scan(index_.get(), first, limit, keys, values);
+  if (found < 0 || static_cast<std::uint64_t>(found) > limit) fail(found, "scan");
+  const auto count = static_cast<std::size_t>(found);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (keys[i] < first || (i > 0 && keys[i] <= keys[i - 1])) {
+      throw library_->error("scan() from " + std::to_string(first) + " gives the key " +
+                            std::to_string(keys[i]) + " as number " + std::to_string(i) +
+                            ": keys must ascend and not lie below the first");
+    }
+    check(keys[i], values[i], "scan");
+  }
+  return count;
+}
+
+void PluginIndex::lookup_batch(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
+                               bool* found) const {
+  if (api().lookup_batch == nullptr) {
+    for (std::size_t i = 0; i < count; ++i) found[i] = lookup(keys[i], values[i]);
+    return;
+  }
+  static_assert(sizeof(bool) == 1);
+  auto* const told = reinterpret_cast<std::uint8_t*>(found);
+  if (!answer(api().lookup_batch(index_.get(), keys, count, values, told), "lookup_batch")) {
+    fail(0, "lookup_batch");
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (told[i] > 1) fail(told[i], "lookup_batch");
+    if (told[i] == 1) check(keys[i], values[i], "lookup_batch");
+  }
+}
+
+std::vector<MemoryPiece> PluginIndex::memory_of(std::uint32_t slice) const {
+  if (!tells_memory()) return {};
+  const std::uint64_t first = first_key_of_slice(slice, slices_);
+  const std::uint64_t last =
+      slice + 1 < slices_ ? first_key_of_slice(slice + 1, slices_) - 1 : ~std::uint64_t{0};
+  Visited visited;
+  const auto visit = [](void* context, const void* address, std::size_t bytes) {
+    static_cast<Visited*>(context)->add(address, bytes);
+  };
+  const Thread thread(*this);
+  if (!answer(api().visit_memory(index_.get(), first, last, visit, &visited), "visit_memory")) {
+    fail(0, "visit_memory");
+  }
+  if (visited.no_memory) throw std::bad_alloc();
+  return joined(std::move(visited.pieces));
+}
+
+void PluginIndex::wrong(std::uint64_t key, std::uint64_t value, const char* operation) const {
+  throw library_->error(std::string(operation) + "() of the key " + std::to_string(key) +
+                        " gives the value " + std::to_string(value) +
+                        ", which nobody has written: pmoss check-index finds out more");
+}
+
+numa::ResidentPages PluginSliceMemory::resident_pages() const {
+  numa::ResidentPages result;
+  for (const MemoryPiece& piece : index_.memory_of(slice_)) {
+    result += numa::resident_pages(reinterpret_cast<const void*>(piece.first), piece.bytes);
+  }
+  return result;
+}
+
+numa::PageMove PluginSliceMemory::move_pages(int node) {
+  numa::PageMove result;
+  for (const MemoryPiece& piece : index_.memory_of(slice_)) {
+    result += numa::move_pages(reinterpret_cast<void*>(piece.first), piece.bytes, node);
+  }
+  return result;
+}
+
+}  // namespace pmoss::kinds

@@ -1,0 +1,106 @@
+// One index of a user's library, with the operations of our own ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kinds/plugin_library.hpp"
+#include "numa/placed_memory.hpp"
+#include "workload/keyspace.hpp"
+
+namespace pmoss::kinds {
+
+/// A piece of memory.
+struct MemoryPiece {
+  std::uintptr_t first;
+  std::size_t bytes;
+};
+
+/// Any thread may use it. Each has a Thread meanwhile. All operations throw PluginError if the
+/// library says that it failed, or if an answer cannot be right.
+///
+/// Values are written by this project: a record's is its key, and an update adds less than
+/// `most_added`. So a lookup that finds anything else is wrong.
+class PluginIndex {
+ public:
+  static constexpr std::uint64_t most_added = std::uint64_t{1} << 48;
+
+  struct Options {
+    std::uint32_t slices = 256;
+    std::uint64_t expected_records = 0;
+  };
+
+  PluginIndex(std::shared_ptr<const PluginLibrary> library, const Options& options);
+
+  /// A thread that uses the index, from its first operation to its last one.
+  class Thread {
+   public:
+    explicit Thread(const PluginIndex& index);
+    ~Thread();
+    Thread(const Thread&) = delete;
+    Thread& operator=(const Thread&) = delete;
+
+   private:
+    std::shared_ptr<const PluginLibrary> library_;
+    std::shared_ptr<pmoss_index> index_;  // stays open for detach_thread
+  };
+
+  const PluginLibrary& library() const noexcept { return *library_; }
+  std::uint32_t slices() const noexcept { return slices_; }
+  std::uint64_t size() const { return api().size(index_.get()); }
+  double bytes_per_record() const;
+  bool has_scan() const noexcept { return api().scan != nullptr; }
+  bool tells_memory() const noexcept { return api().visit_memory != nullptr; }
+
+  /// Adds records whose values are their keys.
+  void load(const std::vector<std::uint64_t>& keys);
+  bool lookup(std::uint64_t key, std::uint64_t& value) const;
+  bool insert(std::uint64_t key, std::uint64_t value);
+  bool update(std::uint64_t key, std::uint64_t value);
+  std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                   std::uint64_t* values) const;
+  void lookup_batch(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
+                    bool* found) const;
+
+  /// The memory of a slice in whole pages, ascending, without overlaps. Empty if nobody can tell.
+  std::vector<MemoryPiece> memory_of(std::uint32_t slice) const;
+
+ private:
+  const pmoss_index_api& api() const noexcept { return library_->api(); }
+  bool answer(int told, const char* operation) const {
+    if (told == 1 || told == 0) return told == 1;
+    fail(told, operation);
+  }
+  [[noreturn]] void fail(std::int64_t told, const char* operation) const {
+    throw library_->error(std::string(operation) + "() gives " + std::to_string(told));
+  }
+  void check(std::uint64_t key, std::uint64_t value, const char* operation) const {
+    if (value - key >= most_added) wrong(key, value, operation);
+  }
+  [[noreturn]] void wrong(std::uint64_t key, std::uint64_t value, const char* operation) const;
+
+  std::shared_ptr<const PluginLibrary> library_;  // outlives the index
+  std::uint32_t slices_;
+  std::shared_ptr<pmoss_index> index_;
+};
+
+/// The memory of one slice, as the library tells it at every call.
+class PluginSliceMemory final : public numa::PlacedMemory {
+ public:
+  PluginSliceMemory(const PluginIndex& index, std::uint32_t slice) : index_(index), slice_(slice) {}
+
+  numa::ResidentPages resident_pages() const override;
+  numa::PageMove move_pages(int node) override;
+  /// Nothing: the library allocates, so pages to come lie where they are touched first.
+  int place_from_now_on(const numa::Placement&) override { return 0; }
+  int placement_error() const override { return 0; }
+
+ private:
+  const PluginIndex& index_;
+  std::uint32_t slice_;
+};
+
+}  // namespace pmoss::kinds

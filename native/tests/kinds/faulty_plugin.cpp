@@ -1,0 +1,101 @@
+// The example with one fault, which the name of its file chooses; "good" has none.
+#define pmoss_index_get_api good_api
+#include "../../examples/plugins/std_map.cpp"
+#undef pmoss_index_get_api
+
+#include <dlfcn.h>
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace {
+
+thread_local int attached = 0;
+
+int lookup_one_off(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  const int found = lookup(index, key, value);
+  if (key % 7 == 0) *value = 17;
+  return found;
+}
+
+int lookup_forgetful(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  return key % 256 < 16 ? 0 : lookup(index, key, value);
+}
+
+std::int64_t scan_backwards(pmoss_index* index, std::uint64_t first, std::size_t limit,
+                            std::uint64_t* keys, std::uint64_t* values) {
+  const std::int64_t count = scan(index, first, limit, keys, values);
+  if (count > 1) {
+    std::swap(keys[0], keys[1]);
+    std::swap(values[0], values[1]);
+  }
+  return count;
+}
+
+int attach(pmoss_index*) {
+  ++attached;
+  return 1;
+}
+void detach(pmoss_index*) { --attached; }
+int lookup_of_attached(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  return attached == 1 ? lookup(index, key, value) : -1;
+}
+
+int insert_nothing(pmoss_index*, std::uint64_t, std::uint64_t) { return -5; }
+int insert_into_nowhere(pmoss_index*, std::uint64_t key, std::uint64_t) {
+  *reinterpret_cast<volatile int*>(key & 8) = 1;
+  return 1;
+}
+
+/// The file that this code was loaded from.
+std::string own_path() {
+  Dl_info info{};
+  return ::dladdr(reinterpret_cast<void*>(&own_path), &info) != 0 ? info.dli_fname : "";
+}
+
+std::string own_name() {
+  const std::string path = own_path();
+  const std::size_t begin = path.rfind('/') + 1;
+  return path.substr(begin, path.rfind('.') - begin);
+}
+
+/// Whoever loads "leaves_a_trace" runs this.
+[[gnu::constructor]] void leave_a_trace() {
+  if (own_name() == "leaves_a_trace") std::ofstream(own_path() + ".loaded");
+}
+
+struct pmoss_index_api faulty(const std::string& fault) {
+  struct pmoss_index_api api = *good_api();
+  if (fault == "other_abi") api.abi = 99;
+  if (fault == "too_small") api.struct_size = 16;
+  if (fault == "no_lookup") api.lookup = nullptr;
+  if (fault == "no_index")
+    api.open = [](const pmoss_index_options*) -> pmoss_index* { return nullptr; };
+  if (fault == "forgets") api.lookup = lookup_forgetful;
+  if (fault == "wrong_value") api.lookup = lookup_one_off;
+  if (fault == "unsorted") api.scan = scan_backwards;
+  if (fault == "miscounts") api.size = [](pmoss_index* index) { return size(index) / 2; };
+  if (fault == "fails") api.insert = insert_nothing;
+  if (fault == "crashes") api.insert = insert_into_nowhere;
+  if (fault == "hides_pages") {
+    api.visit_memory = [](pmoss_index*, std::uint64_t, std::uint64_t, pmoss_visit, void*) {
+      return 1;
+    };
+  }
+  if (fault == "hidden") api.visit_memory = nullptr;
+  if (fault == "no_scan") api.scan = nullptr;
+  if (fault == "attached") {
+    api.attach_thread = attach;
+    api.detach_thread = detach;
+    api.lookup = lookup_of_attached;
+  }
+  return api;
+}
+
+}  // namespace
+
+extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
+  static const struct pmoss_index_api api = faulty(own_name());
+  return &api;
+}

@@ -1,0 +1,135 @@
+// Libraries of users behind the runtime; the CMake file here builds some that are wrong on purpose.
+#include "kinds/plugin.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "kinds/index_kind.hpp"
+#include "kinds/plugin_index.hpp"
+#include "runtime/errors.hpp"
+
+namespace pmoss::kinds {
+namespace {
+
+std::string library(const std::string& name) { return PMOSS_PLUGINS "/" + name + ".so"; }
+
+std::string refusal(const std::string& name) {
+  try {
+    check_plugin(library(name), {.operations = 5'000, .threads = 2, .seed = 1});
+  } catch (const PluginError& error) {
+    EXPECT_NE(std::string(error.what()).find(library(name)), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << name << " passed";
+  return "";
+}
+
+TEST(Plugin, AGoodOnePasses) {
+  const auto told = check_plugin(library("good"), {.operations = 20'000, .threads = 4, .seed = 3});
+  ASSERT_EQ(told.size(), 5u);
+  EXPECT_EQ(told[0], "std::map behind one lock");
+  EXPECT_NE(told[4].find("visit_memory"), std::string::npos);
+}
+
+TEST(Plugin, WrongOnesAreRefusedByName) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"other_abi", "version 99"},        {"too_small", "struct_size"},
+      {"no_lookup", "lookup is missing"}, {"no_index", "open() gives NULL"},
+      {"forgets", "at the key"},          {"wrong_value", "which nobody has written"},
+      {"unsorted", "keys must ascend"},   {"miscounts", "size() gives"},
+      {"fails", "insert() gives -5"},     {"hides_pages", "tells of no page"},
+  };
+  for (const auto& [name, words] : wrong) {
+    const std::string told = refusal(name);
+    EXPECT_NE(told.find(words), std::string::npos) << name << ": " << told;
+  }
+}
+
+TEST(Plugin, AFileThatIsNoPluginIsRefused) {
+  EXPECT_THROW(check_plugin("/nowhere/index.so", {}), PluginError);
+  EXPECT_THROW(check_plugin("/proc/self/maps", {}), PluginError);
+  EXPECT_THROW(register_plugin("index.so"), std::invalid_argument);
+  EXPECT_THROW(register_plugin(""), std::invalid_argument);
+}
+
+WorkloadSpec small() {
+  WorkloadSpec spec;
+  spec.records = 20'000;
+  spec.lookup = 0.5;
+  spec.insert = 0.2;
+  spec.scan = 0.1;
+  spec.update = 0.2;
+  return spec;
+}
+
+runtime::MeasureOptions options(DataPlacement data) {
+  runtime::MeasureOptions options;
+  options.schedule.cores.assign(16, 0);
+  options.schedule.nodes.assign(16, 0);
+  options.schedule.data = data;
+  options.worker_cpus = {0};
+  options.router_cpus = {0};
+  options.seconds = 0.1;
+  options.warmup_seconds = 0.02;
+  return options;
+}
+
+TEST(Plugin, IsServedAndItsPagesAreFound) {
+  const IndexKind& kind = kind_named(register_plugin(library("good")));
+  EXPECT_EQ(kind_named(register_plugin(library("good"))).name, kind.name);
+  const auto runner = make_runner(kind, small(), {.slices = 16});
+  runner->load({});
+  EXPECT_EQ(runner->index().size(), 20'000u);
+  const auto keep = runner->measure(options(DataPlacement::keep), {});
+  EXPECT_GT(keep.executed, 0u);
+  EXPECT_EQ(keep.not_found, 0u);
+  EXPECT_GT(keep.inserted, 0u);
+  if (numa::refused_placement() != 0) GTEST_SKIP() << "this process may not place memory";
+  const auto placed = runner->measure(options(DataPlacement::slice), {});
+  EXPECT_EQ(placed.in_place, true);
+  EXPECT_GT(placed.pages.total(), 100u);
+  // The kernel moves pages to one node; nobody can interleave what a library has allocated.
+  EXPECT_THROW(runner->measure(options(DataPlacement::interleaved), {}), runtime::PlacementRefused);
+}
+
+TEST(Plugin, WithoutPagesItsDataStayWhereTheyAre) {
+  const auto runner =
+      make_runner(kind_named(register_plugin(library("hidden"))), small(), {.slices = 16});
+  runner->load({});
+  EXPECT_GT(runner->measure(options(DataPlacement::keep), {}).executed, 0u);
+  EXPECT_THROW(runner->measure(options(DataPlacement::slice), {}), runtime::PlacementRefused);
+}
+
+TEST(Plugin, AWrongAnswerEndsTheMeasurement) {
+  const auto runner =
+      make_runner(kind_named(register_plugin(library("wrong_value"))), small(), {.slices = 16});
+  runner->load({});
+  try {
+    runner->measure(options(DataPlacement::keep), {});
+    ADD_FAILURE();
+  } catch (const runtime::RunnerError& error) {
+    EXPECT_NE(std::string(error.what()).find("which nobody has written"), std::string::npos);
+  }
+}
+
+TEST(Plugin, ScansNeedAScan) {
+  const IndexKind& kind = kind_named(register_plugin(library("no_scan")));
+  EXPECT_THROW(make_runner(kind, small(), {.slices = 16}), std::invalid_argument);
+  const auto told = check_plugin(library("no_scan"), {.operations = 5'000, .threads = 2});
+  EXPECT_NE(told[3].find("scan is missing"), std::string::npos);
+}
+
+TEST(Plugin, ThreadsOfTheRuntimeAttachAndDetachThemselves) {
+  // The library counts, and fails an operation of a thread that has not attached.
+  const auto runner =
+      make_runner(kind_named(register_plugin(library("attached"))), small(), {.slices = 16});
+  runner->load({});
+  EXPECT_GT(runner->measure(options(DataPlacement::keep), {}).executed, 0u);
+  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 5u);
+}
+
+}  // namespace
+}  // namespace pmoss::kinds

@@ -1,0 +1,146 @@
+"""Indexes of users: shared libraries that include pmoss/index.h."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import pmoss_env  # noqa: F401  # registers the environments
+from pmoss_env.backends import make_backend
+from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.errors import BackendError, PluginError, UnsupportedError
+from pmoss_env.index_check import check_index
+from pmoss_env.indexes import index_kind, register_plugin
+from tests.native.builds import REPOSITORY, REQUIRED
+
+TOY_DATA = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
+EXAMPLES = REPOSITORY / "native" / "examples" / "plugins"
+#: What each example links, and the header that tells whether it can be built here.
+LINKS = {
+    "absl_btree": ("absl_throw_delegate", "absl/container/btree_map.h", "libabsl-dev"),
+    "lmdb": ("lmdb", "lmdb.h", "liblmdb-dev"),
+    "rocksdb": ("rocksdb", "rocksdb/db.h", "librocksdb-dev"),
+    "tbb_hash": ("tbb", "tbb/concurrent_hash_map.h", "libtbb-dev"),
+}
+PMOSS = Path(sys.executable).with_name("pmoss")
+SMALL = {"slices": 16, "records": 20_000, "seconds": 0.1, "warmup_seconds": 0.02}
+
+
+def build(source: Path, library: Path, *links: str) -> Path:
+    words = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    linked = [f"-l{name}" for name in links]
+    include = f"-I{REPOSITORY / 'native' / 'include'}"
+    subprocess.run(["c++", *words, include, source, "-o", library, *linked], check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """Libraries by their fault, which the name of the file chooses."""
+    folder = tmp_path_factory.mktemp("plugins")
+    source = REPOSITORY / "native" / "tests" / "kinds" / "faulty_plugin.cpp"
+    good = build(source, folder / "good.so")
+
+    def of(fault: str) -> Path:
+        library = folder / f"{fault}.so"
+        if not library.exists():
+            shutil.copy(good, library)
+        return library
+
+    return of
+
+
+def measure(library: Path, **options):
+    backend = make_backend(
+        "hardware",
+        machine="host",
+        workload="ycsb-a",
+        index=register_plugin(library),
+        **SMALL,
+        **options,
+    )
+    try:
+        context = Context(backend.machine, backend.slices)
+        return backend.measure(make_baseline("grouped")(context), seed=0)
+    finally:
+        backend.close()
+
+
+def test_a_library_is_checked_and_measured(faulty) -> None:
+    told = check_index(faulty("good"), operations=5_000, threads=2)
+    assert told[0] == "std::map behind one lock"
+    snapshot = measure(faulty("good"))
+    assert snapshot.throughput > 0
+    assert snapshot.provenance["index"] == f"plugin:{faulty('good')}"
+
+
+def test_wrong_answers_are_named(faulty) -> None:
+    with pytest.raises(PluginError, match="which nobody has written"):
+        check_index(faulty("wrong_value"), operations=2_000)
+    with pytest.raises(BackendError, match="which nobody has written"):
+        measure(faulty("wrong_value"))
+
+
+def test_a_crash_ends_neither_the_check_nor_the_training_run(faulty) -> None:
+    with pytest.raises(PluginError, match="signal 11"):
+        check_index(faulty("crashes"), operations=2_000)
+    with pytest.raises(BackendError, match="died of signal 11"):
+        measure(faulty("crashes"))
+
+
+def test_only_libraries_are_registered(tmp_path) -> None:
+    text = tmp_path / "index.so"
+    text.write_text("no library")
+    with pytest.raises(PluginError, match="no shared library"):
+        register_plugin(text)
+    with pytest.raises(PluginError, match="No such file"):
+        register_plugin(tmp_path / "none.so")
+    os.mkfifo(tmp_path / "pipe.so")
+    with pytest.raises(PluginError, match="cannot be read"):
+        register_plugin(tmp_path / "pipe.so")
+
+
+def test_models_have_no_recording_of_it(faulty) -> None:
+    name = register_plugin(faulty("good"))
+    assert index_kind(name).records == "keys"
+    with pytest.raises(UnsupportedError, match="hardware"):
+        make_backend("analytic", machine="toy", workload="ycsb-a", index=name)
+
+
+def test_what_a_file_names_is_not_loaded(faulty, tmp_path) -> None:
+    """Naming a library in code or on the command line is what lets its code run."""
+    library = faulty("leaves_a_trace")
+    trace = library.with_name(f"{library.name}.loaded")
+    with pytest.raises(PluginError, match="not registered"):
+        gymnasium.make("pmoss/toy-v0", index=f"plugin:{library}", backend="hardware")
+    folder = shutil.copytree(TOY_DATA, tmp_path / "data")
+    metadata = folder / "metadata.json"
+    told = json.loads(metadata.read_text())
+    told["env_kwargs"].update(index=f"plugin:{library}", backend="hardware", machine="host")
+    metadata.write_text(json.dumps(told))
+    for command in (["verify", "--rebuild"], ["show"]):
+        words = [PMOSS, "datasets", command[0], folder, *command[1:]]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert "Traceback" not in done.stderr
+    assert not trace.exists()
+    check_index(library, operations=1_000, threads=1)
+    assert trace.exists()
+
+
+@pytest.mark.parametrize("example", LINKS)
+def test_the_examples_pass(example: str, tmp_path: Path) -> None:
+    linked, header, package = LINKS[example]
+    if not (Path("/usr/include") / header).exists():
+        reason = f"{header} is missing: apt-get install {package}"
+        if os.environ.get(REQUIRED, "") not in ("", "0"):
+            pytest.fail(reason)
+        pytest.skip(f"NOT RUN: {reason}")
+    source = EXAMPLES / f"{example}.cpp"
+    assert len(source.read_text().splitlines()) <= 150
+    library = build(source, tmp_path / f"{example}.so", linked)
+    assert check_index(library, operations=3_000, threads=2)

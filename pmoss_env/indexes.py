@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pmoss_env import _native
 from pmoss_env._native import IndexKind, index_kinds
+from pmoss_env._native import register_plugin as register_native
 from pmoss_env.errors import PluginError, UnknownNameError
 from pmoss_env.files import check_regular
 
@@ -79,7 +79,7 @@ def register_plugin(path: str | Path) -> str:
             f"{str(library)!r} is no shared library: build one with `cc -shared -fPIC` that "
             "includes pmoss/index.h"
         )
-    return _native.register_plugin(str(library))
+    return register_native(str(library))
 
 
 def holds_points(name: str) -> bool:

@@ -14,6 +14,7 @@ FLOORS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
 # Each folder of native/, and the others that its sources may include. A folder stands below all
 # that may include it. The bindings stand on top and may include everything.
 NATIVE_FLOORS = {
+    "include": set(),  # what indexes of users include
     "counters": set(),
     "workload": set(),
     "numa": set(),

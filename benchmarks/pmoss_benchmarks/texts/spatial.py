@@ -238,6 +238,35 @@ def headroom(stored: Stored) -> str:
     )
 
 
+def core_node(stored: Stored) -> str:
+    """What choosing the node of the data is worth."""
+    report = stored["core-node.json"]
+    settings = report["settings"]
+    rows = [
+        (
+            f"`pmoss/{cell['task']}`",
+            *(f"{cell[key]:.1f}" for key in ("rule_core", "search_core")),
+            *(f"{cell[key]:.1f}" for key in ("rule_core_node", "search_core_node")),
+            f"{cell['away']:.0%}",
+            *(f"{cell[key]:+.0%}" for key in ("gain", "simulated_gain")),
+        )
+        for cell in report["cells"]
+    ]
+    columns = ["task", "rule, core", "search, core", "rule, node", "search, node", "data away"]
+    return "\n".join(
+        [
+            table([*columns, "gain", "simulated"], rows),
+            "",
+            f"Throughputs in Mq/s, means over {counted(settings['instances'], 'episode')}; each "
+            f"search has {settings['budget']:,} evaluations. Core: the data lie on the core's "
+            "node. Node: they may lie anywhere. Rule is the best of LPT, LPT that reads speeds, "
+            "and best-fit.",
+            f"The simulated server measured {counted(settings['confirmed'], 'episode')} of each.",
+            made(report, "../benchmarks/results/core-node.json"),
+        ]
+    )
+
+
 def co_tenants(stored: Stored) -> str:
     """What reading core speeds gains beside real threads on a host."""
     report = stored["co-tenants.json"]
@@ -319,6 +348,7 @@ BLOCKS = {
     "validation-counts": validation_counts,
     "validation": validation,
     "headroom": headroom,
+    "core-node": core_node,
     "co-tenants": co_tenants,
     "off-policy": off_policy,
     "performance": performance,

@@ -201,7 +201,7 @@ def test_what_is_no_action_is_refused_by_name(name, env, action):
 
 def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):
     wrong = {**KWARGS, "foo": 1}
-    with pytest.raises(DescriptionError, match=r"'foo': unknown; known are backend, .*workload"):
+    with pytest.raises(DescriptionError, match=r"'foo': unknown; known are actions, .*workload"):
         evaluate(wrong, {"first": FirstTile()}, [0], 1, 10, 2)
     with pytest.raises(UnknownNameError, match=r"environment 'pmoss/toy'\. Did you mean"):
         evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="pmoss/toy")

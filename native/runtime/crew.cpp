@@ -181,10 +181,9 @@ void Crew::warm_up(const Poll& poll) {
   control_.enter(Phase::warmup);
   threads_.wait_for(std::chrono::duration<double>(plan_.options.warmup_seconds), poll);
   // Aggressively moved data arrive before anything counts; lazily moved ones while it does.
+  if (!enforcement_ || plan_.options.migration.pace != MigrationPace::aggressive) return;
   const auto warm = std::chrono::steady_clock::now();
-  if (enforcement_ && plan_.options.migration.pace == MigrationPace::aggressive) {
-    while (!enforcement_->settled()) threads_.wait_for(std::chrono::milliseconds(1), poll);
-  }
+  while (!enforcement_->settled()) threads_.wait_for(std::chrono::milliseconds(1), poll);
   placing_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
 }
 

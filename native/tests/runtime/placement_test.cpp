@@ -126,7 +126,7 @@ TEST_F(RunnerPlacement, LazyMovesGoOnWhileQueriesAreCounted) {
   options.seconds = 0.6;
   const Measurement result = runner.measure(options);
   expect_consistent(result, options);
-  EXPECT_LT(result.placing_seconds, 0.3);
+  EXPECT_EQ(result.placing_seconds, 0.0);  // nobody waits for them
   EXPECT_GT(result.migration.nodes, 0U);
   EXPECT_EQ(result.migration.bytes, result.migration.nodes * sizeof(index_detail::Node));
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.spatial.budget import report as budget
-from pmoss_benchmarks.texts import access_path, offline, spatial, threads
+from pmoss_benchmarks.texts import access_path, continual, offline, spatial, threads
 from pmoss_benchmarks.texts import budget as budget_text
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
@@ -29,6 +29,7 @@ BLOCKS: Mapping[str, Block] = {
     **budget_text.BLOCKS,
     **access_path.BLOCKS,
     **threads.BLOCKS,
+    **continual.BLOCKS,
 }
 _END = "<!-- end of results -->"
 _MARKED = re.compile(

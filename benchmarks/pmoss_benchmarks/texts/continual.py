@@ -30,13 +30,13 @@ def headroom(stored: Stored) -> str:
             "tuned",
         ]
         left = _with_interval(task["headroom"], 100.0)
-        verdict = "it is a standard task" if task["standard"] else "it is no standard task"
+        verdict = "10 % or more" if task["standard"] else "less than 10 %"
         lines += [
             f"`{task['drift']}`, {counted(report['settings']['episodes'], 'paired episode')}:",
             "",
             table(columns, rows),
             "",
-            f"`{task['best']}` leaves {left} % to the law oracle: {verdict}.",
+            f"`{task['best']}` leaves {left} % to the law oracle on this model: {verdict}.",
             "",
         ]
     lines.append(made(report, "../benchmarks/results/continual/headroom.json"))

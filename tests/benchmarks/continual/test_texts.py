@@ -24,5 +24,5 @@ def test_every_policy_has_its_row(stored):
     text = BLOCKS["continual-headroom"](stored)
     assert "`jobs`, 2 paired episodes:" in text
     assert "| stay |" in text and "| law-oracle |" in text and "100.0 [100.0, 100.0]" in text
-    assert "`stay` leaves " in text and "standard task" in text
+    assert "`stay` leaves " in text and "on this model: " in text
     assert "headroom.json" in text

@@ -165,7 +165,7 @@ def test_their_episodes_can_be_evaluated(collected, tmp_path):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"actions": 0}, r"episode 1: actions: step 2: the mask forbids tile 0"),
+        ({"actions": 0}, r"episode 1: actions: step 2: the mask forbids action 0"),
         ({"rewards": 5.0}, r"episode 1: rewards: step 2 is 5\.0: the environment pays"),
         ({"observations/slice_view": 7.0}, r"episode 1: observations/slice_view: step 2"),
         ({"terminations": None}, r"episode 1: terminations: the episode was not played"),

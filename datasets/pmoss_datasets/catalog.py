@@ -16,7 +16,7 @@ from pmoss_datasets.formats.minari import MAIN
 from pmoss_datasets.interfaces import OtherData
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
-from pmoss_env.errors import DatasetError, PmossError, UnknownNameError
+from pmoss_env.errors import DatasetError, PluginError, PmossError, UnknownNameError
 
 #: Environment variable that names the folder of datasets.
 VARIABLE = "PMOSS_DATASETS_PATH"
@@ -139,6 +139,9 @@ def listings(root: Path) -> list[Listing]:
                 else:
                     size += f" {data.pieces}"
                 found.append(Listing(data.id, size, outcome, megabytes, place))
+            except PluginError:  # whole, but of a library that only its user can trust
+                name = str(folder.relative_to(top))
+                found.append(Listing(name, "foreign index", "", megabytes, place))
             except PmossError:
                 name = str(folder.relative_to(top))
                 found.append(Listing(name, "damaged", "", megabytes, place))
@@ -161,6 +164,9 @@ def verify(folders: Sequence[Path]) -> Iterator[str]:
                 _, data = open_data(path)
             except DatasetError as error:
                 yield str(error)
+                continue
+            except PluginError as error:
+                yield f"{path}: {error}"
                 continue
             by_id[data.id].append(path)
             yield from _problems(data)

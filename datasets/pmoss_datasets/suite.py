@@ -226,10 +226,15 @@ def rebuild(
         trusted: the "module:function" policies that the recipe may name, which are imported.
 
     Raises:
-        DatasetError: it has no recipe.
+        DatasetError: it has no recipe, or one of more or fewer episodes.
         DescriptionError: its recipe is wrong, or names a function that nobody trusts.
     """
     if not dataset.metadata.recipe:
         raise DatasetError(f"{dataset.path}: recipe: is empty: it was imported or merged")
     recipe = Recipe.from_dict(dataset.metadata.recipe, trusted)
+    if recipe.episodes != len(dataset):
+        raise DatasetError(
+            f"{dataset.path}: recipe: asks for {recipe.episodes} episodes, and the file holds "
+            f"{len(dataset)}"
+        )
     return collect(recipe, path, processes=processes, headroom=dataset.metadata.headroom)

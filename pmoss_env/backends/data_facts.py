@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -32,3 +33,12 @@ def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) ->
         "waited_seconds": raw["placing_seconds"],
         "moved": dict(raw["migration"]),
     }
+
+
+def misplaced(provenance: Mapping[str, Any]) -> int:
+    """Slices whose data were not where the schedule wanted them; 0 where nothing moves data.
+
+    Args:
+        provenance: of a snapshot, of any backend.
+    """
+    return len(provenance.get("data", {}).get("not_in_place", ()))

@@ -9,7 +9,7 @@ import pytest
 
 import pmoss_agents
 from pmoss_benchmarks.evaluation import read_results
-from pmoss_datasets import open_dataset
+from pmoss_datasets import open_dataset, suite
 from pmoss_datasets.access_path.scans import AccessPathRecipe
 from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
@@ -161,3 +161,11 @@ def test_no_config_asks_for_more_memory_than_there_is(config, told):
     pytest.importorskip("torch")
     with pytest.raises(DescriptionError, match=told):
         pmoss_agents.make("decision-transformer", **config)
+
+
+@pytest.mark.parametrize("episodes", [2, 10**12])
+def test_a_rebuild_makes_no_more_episodes_than_the_file_holds(whole, tampered, tmp_path, episodes):
+    folder = tampered(recipe={**whole.metadata.recipe, "episodes": episodes})
+    with pytest.raises(DatasetError, match=f"asks for {episodes} episodes, and the file holds 3"):
+        suite.rebuild(open_dataset(folder), tmp_path / "again")
+    assert not (tmp_path / "again.partial").exists()

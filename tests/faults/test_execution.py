@@ -69,3 +69,15 @@ def test_a_minari_folder_runs_nothing_of_its_specification(whole, canary, tmp_pa
     again = from_minari(path.parent, tmp_path / "again")
     assert len(again) == len(whole)
     assert not trace.exists()
+
+
+def test_a_library_that_the_metadata_names_is_told_and_the_others_are_checked(
+    whole, tampered, tmp_path, run
+):
+    library = tmp_path / "index.so"
+    library.write_bytes(b"\x7fELF")
+    name = f"plugin:{library}"
+    folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "index": name})
+    told = run("datasets", "verify", folder, whole.path, code=1)
+    assert told.count("\n") == 1 and told.startswith(str(folder)) and "not registered" in told
+    assert "foreign index" in run("datasets", "list", "--root", folder.parent)

@@ -12,10 +12,9 @@ from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
 
-#: Policies of the table of tracks, and learned ones of the table of tasks.
-_BESIDE = ("surrogate", "decision-transformer", "percentile-bc", "best-fit", "lpt", "random")
 #: The agent whose losses on other tracks are told.
 _OURS = "surrogate"
+#: Learned ones of the table of tasks.
 _LEARNED = ("decision-transformer", "percentile-bc")
 _MACHINES = ("sandy-bridge", "skylake-x-8n", "milan-nps4", "milan-nps1", "grace-hopper")
 
@@ -171,7 +170,13 @@ def tracks(stored: Stored) -> str:
     """What agents keep on other workloads and machines."""
     summary = stored["offline/core/summary.json"]
     found = summary["tracks"]
-    names = [name for name in _BESIDE if any(name in told["overall"] for told in found.values())]
+    means = {
+        name: told["iqm"]["value"]
+        for of_track in reversed(found.values())
+        for name, told in of_track["overall"].items()
+        if not name.endswith("(best)")
+    }
+    names = sorted(means, key=lambda name: -means[name])
     rows = [[track, *(_iqm(told, name) for name in names)] for track, told in found.items()]
     kept = [
         f"{track} {told['overall'][_OURS]['iqm']['value'] / _same(found):.0%}"

@@ -59,6 +59,12 @@ def _limits(dataset: Dataset, metadata: SpatialMetadata) -> str:
     ]
     if np.isnan(dataset.column("throughput")[:, :-1]).any():
         limits.append("Not every step was measured: there is no `improvement` reward.")
+    if found := metadata.provenance.get("slices_not_in_place", {}):
+        limits.append(
+            f"In {len(found)} of {metadata.episodes} episodes the kernel had not put the data of "
+            "all slices where the schedule wanted them: what was measured is of another placement "
+            "(`slices_not_in_place`: slices under the incumbent, and at the end)."
+        )
     absent = [
         name
         for name, ratio in zip(

@@ -184,6 +184,10 @@ class SpatialDomain(Domain):
         """Slices, names of counters and off-core values, machine, provenance."""
         provenance = dict(played[-1].about["provenance"])
         provenance.pop("seed", None)  # differs between the episodes; each has its own field
+        # The rest is the last episode's: what went wrong in any other would be lost.
+        counts = {str(number): one.about.get("misplaced", []) for number, one in enumerate(played)}
+        if found := {number: count for number, count in counts.items() if any(count)}:
+            provenance["slices_not_in_place"] = found
         return {
             "slices": played[0].values["actions"].size,
             "counter_names": COUNTER_NAMES,

@@ -15,6 +15,7 @@ from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import INSTANCE_FIELDS, Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
+from pmoss_env.backends.data_facts import misplaced
 from pmoss_env.baselines import asks, local_search, make_baseline, random
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Int32Array, Schedule
@@ -184,6 +185,7 @@ class SpatialPlayer:
         about = {
             "offcore_names": list(snapshot.offcore_names),
             "provenance": dict(snapshot.provenance),
+            "misplaced": [misplaced(one.provenance) for one in (snapshot, final)],
         }
         return Played(values, about)
 

@@ -10,6 +10,7 @@ import numpy as np
 from pmoss_datasets.interfaces import Restored, Rollout
 from pmoss_datasets.spatial.scoring import check_repeatable, rerun
 from pmoss_env.backends import backend_options
+from pmoss_env.backends.data_facts import misplaced
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.types import HardwareSnapshot
 
@@ -68,6 +69,8 @@ def in_words(row: Mapping[str, Any]) -> str:
         f"   p99 {row['incumbent_p99_us']:.0f} -> {row['p99_us']:.0f} us"
         f"   {row['moved_slices']} of {len(row['cores'])} slices moved"
     )
+    if count := misplaced(row["provenance"]):
+        text += f"\n           data of {count} slices are not where the schedule wants them"
     if restored := row["restored"]:
         text += f"\n           undone: {restored['mq_per_s']:.3f} Mq/s again, "
         differs = ", ".join(restored["differs"])

@@ -37,7 +37,10 @@ def headline(comparison: Comparison) -> str:
     a, b = comparison.before, comparison.after
     first, second = a.snapshot.throughput, b.snapshot.throughput
     if a.schedule == b.schedule:
-        return f"{b.name} and {a.name} are the same schedule, at {second:.4g} Mq/s."
+        same = f"{b.name} and {a.name} are the same schedule"
+        if first == second:
+            return f"{same}, at {second:.4g} Mq/s."
+        return f"{same}; two runs of it served {first:.4g} and {second:.4g} Mq/s."
     found = reasons(comparison)
     numbers = f"{second:.4g} instead of {first:.4g} Mq/s"
     if abs(second - first) <= SAME * max(first, second, 1e-12):

@@ -36,7 +36,7 @@ def headroom(stored: Stored) -> str:
             "",
             table(columns, rows),
             "",
-            f"`{task['best']}` leaves {left} % to the law oracle on this model: {verdict}.",
+            f"On this model the law oracle serves {left} % more than `{task['best']}`: {verdict}.",
             "",
         ]
     lines.append(made(report, "../benchmarks/results/continual/headroom.json"))

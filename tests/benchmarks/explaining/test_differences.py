@@ -124,7 +124,10 @@ def test_the_sentence_names_the_cause(runs):
     assert "% of the queries of grouped" in worse
     assert "remote accesses are up" in worse
     assert "the memory of node 0 is saturated" in worse
-    assert "the same schedule" in told("lpt", "lpt")
+    assert "the same schedule, at" in told("lpt", "lpt")
+    lpt = runs["lpt"]
+    slower = replace(lpt, snapshot=replace(lpt.snapshot, throughput=1.5))
+    assert "the same schedule; two runs of it served" in headline(compare(machine, lpt, slower))
 
 
 def test_cores_that_co_tenants_slow_down_are_told():

@@ -34,8 +34,8 @@ def test_half_of_the_queries_must_have_been_counted() -> None:
     assert reason == "counted for 25% of the queries only"
 
 
-def test_without_windows_no_slice_was_counted_and_none_says_otherwise() -> None:
-    backend = make_backend(
+def made() -> Any:
+    return make_backend(
         "hardware",
         machine="host",
         workload="ycsb-a",
@@ -46,6 +46,33 @@ def test_without_windows_no_slice_was_counted_and_none_says_otherwise() -> None:
         own_process=False,
         window=0,
     )
+
+
+def test_the_part_of_the_time_that_an_event_ran_reaches_the_snapshot() -> None:
+    """Where events take turns; this host may have too few of them for that."""
+    backend = made()
+    backend.window = 100
+    schedule = make_baseline("spread")(Context(backend.machine, SLICES))
+    runner = backend._loaded_runner()
+
+    class Multiplexed:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(runner, name)
+
+        def measure(self, **options: Any) -> dict[str, Any]:
+            raw: dict[str, Any] = runner.measure(**options)
+            return {**raw, "running_ratio": np.full_like(raw["running_ratio"], 0.625)}
+
+    backend._runner = Multiplexed()
+    snapshot = backend.measure(schedule, seed=1)
+    backend.close()
+    counted = snapshot.counters_available & [counter.source != "runtime" for counter in COUNTERS]
+    assert counted.any()
+    assert (snapshot.running_ratio[counted] == 0.625).all()
+
+
+def test_without_windows_no_slice_was_counted_and_none_says_otherwise() -> None:
+    backend = made()
     schedule = make_baseline("spread")(Context(backend.machine, SLICES))
     snapshot = backend.measure(schedule, seed=1)
     backend.close()

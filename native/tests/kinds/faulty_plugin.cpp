@@ -95,7 +95,7 @@ struct pmoss_index_api faulty(const std::string& fault) {
 
 }  // namespace
 
-extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
+extern "C" [[gnu::visibility("default")]] const struct pmoss_index_api* pmoss_index_get_api(void) {
   static const struct pmoss_index_api api = faulty(own_name());
   return &api;
 }

@@ -32,7 +32,7 @@ def headroom(stored: Stored) -> str:
         left = _with_interval(task["headroom"], 100.0)
         verdict = "10 % or more" if task["standard"] else "less than 10 %"
         lines += [
-            f"`{task['drift']}`, {counted(report['settings']['episodes'], 'paired episode')}:",
+            f"`{task['drift']}`, {counted(report['settings']['episodes'], 'paired episode')}.",
             "",
             table(columns, rows),
             "",

@@ -22,7 +22,7 @@ def stored(tmp_path):
 
 def test_every_policy_has_its_row(stored):
     text = BLOCKS["continual-headroom"](stored)
-    assert "`jobs`, 2 paired episodes:" in text
+    assert "`jobs`, 2 paired episodes." in text
     assert "| stay |" in text and "| law-oracle |" in text and "100.0 [100.0, 100.0]" in text
-    assert "`stay` leaves " in text and "on this model: " in text
+    assert "On this model the law oracle serves " in text and "more than `stay`: " in text
     assert "headroom.json" in text

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 
 #: What ends a command: Ctrl-C, `kill`, and a terminal that closes.
@@ -51,6 +52,8 @@ def interrupts_later(for_children: bool = False) -> Iterator[None]:
         for number in handlers:
             signal.signal(number, hold)
         if for_children:
+            # Started with the first child it would unblock two of the signals, for that child too.
+            resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         yield
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PICTURE = Path(__file__).with_name("house.svg")
+PICTURE = Path(__file__).parent / "development" / "house.svg"
 #: From the ground up: the name of a floor and its folder.
 FLOORS = {
     "native": REPOSITORY / "native",

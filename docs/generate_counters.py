@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pmoss_env.counter_table import MODELS, TABLE, Counter, CounterTable, Encoding, read_table
 
-PAGE = Path(__file__).with_name("counters.md")
+PAGE = Path(__file__).parent / "concepts" / "counters.md"
 _SOURCES = {
     "runtime": "the runtime, in its workers",
     "software": "the kernel",

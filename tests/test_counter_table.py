@@ -69,7 +69,7 @@ def test_no_counter_has_moved() -> None:
 def test_the_reference_page_is_up_to_date() -> None:
     docs = REPOSITORY / "docs"
     generator = module(docs / "generate_counters.py")
-    assert (docs / "counters.md").read_text() == generator.page(read_table()), (
+    assert (docs / "concepts" / "counters.md").read_text() == generator.page(read_table()), (
         "run: python docs/generate_counters.py"
     )
 

@@ -76,7 +76,7 @@ def test_before_the_native_module_is_built_again(
     copy: Copy, before: tuple[Path, list[Path]]
 ) -> None:
     assert not use(copy, before)
-    page = (copy.folder / "docs" / "counters.md").read_text()
+    page = (copy.folder / "docs" / "concepts" / "counters.md").read_text()
     assert "[`itlb_misses`](#itlb_misses)" in page
 
 

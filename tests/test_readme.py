@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 TEXTS = {path: path.read_text() for path in PAGES}
 ALL = "\n".join(TEXTS.values())
 CONSOLES = re.findall(r"^```console\n(.*?)^```", ALL, re.M | re.S)

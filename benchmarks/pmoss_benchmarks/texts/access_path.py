@@ -21,7 +21,7 @@ def rows(stored: Stored) -> str:
             f"{inside} of {len(judged)} judged rows lie inside their range.",
             f"{counted(len(report['rows']) - len(judged), 'more row')} set a parameter of the "
             "machine file (fitted), and are no evidence.",
-            made(report, "../benchmarks/results/access-path/results.json"),
+            made(report, "benchmarks/results/access-path/results.json"),
         ]
     )
 
@@ -64,9 +64,7 @@ def calibration(stored: Stored) -> str:
         columns = ["rows that match", "background threads", "loads, GB/s", "copies, GB/s"]
         lines += ["", f"Columns of {largest:g} MB, medians.", ""]
         lines += [table([*columns, "wins"], cells)]
-    return "\n".join(
-        [*lines, "", made(report, "../benchmarks/results/access-path/calibration.json")]
-    )
+    return "\n".join([*lines, "", made(report, "benchmarks/results/access-path/calibration.json")])
 
 
 _PATHS = ("us_by_loads", "us_by_engine")
@@ -86,7 +84,7 @@ def scan(stored: Stored) -> str:
         if cells:
             lines += [table(["one core", "median, GB/s", "best round, GB/s"], cells), ""]
             made_so = {**report, "command": report["parts"]["scan"]["command"]}
-            lines += [made(made_so, f"../benchmarks/results/performance/{path.name}"), ""]
+            lines += [made(made_so, f"benchmarks/results/performance/{path.name}"), ""]
     return "\n".join(lines)
 
 

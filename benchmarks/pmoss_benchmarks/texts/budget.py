@@ -29,7 +29,7 @@ def budgets(stored: Stored) -> str:
             lines += [table(["policy", *map(str, _SHOWN)], rows), ""]
         if of_task["gap"]:
             lines += [f"Its upper bound lies {of_task['gap']['mean']:.2f} % above score 100.", ""]
-    lines.append(made(summary, "../benchmarks/results/budget/summary.json"))
+    lines.append(made(summary, "benchmarks/results/budget/summary.json"))
     return "\n".join(lines)
 
 

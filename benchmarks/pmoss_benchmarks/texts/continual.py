@@ -39,7 +39,7 @@ def headroom(stored: Stored) -> str:
             f"On this model the law oracle serves {left} % more than `{task['best']}`: {verdict}.",
             "",
         ]
-    lines.append(made(report, "../benchmarks/results/continual/headroom.json"))
+    lines.append(made(report, "benchmarks/results/continual/headroom.json"))
     return "\n".join(lines)
 
 

@@ -59,7 +59,7 @@ def _means(stored: Stored, folder: str) -> str:
             f"data of the tier {summary['settings']['tier']}; training seeds of an agent: "
             f"{_seeds_of_agents(summary)}.",
             "Collected over several calls; the command is the last of them.",
-            made(summary, f"../benchmarks/results/{name}"),
+            made(summary, f"benchmarks/results/{name}"),
         ]
     )
 
@@ -161,7 +161,7 @@ def standard(stored: Stored) -> str:
             f"Beside co-tenants that agent is above it on {above[0]} of {above[1]} tasks, with "
             f"{min(gains):.2f} to {max(gains):.2f} times its throughput.",
             f"Without co-tenants it is above it on {alone[0]} of {alone[1]} tasks.",
-            made(summary, "../benchmarks/results/offline/standard/summary.json"),
+            made(summary, "benchmarks/results/offline/standard/summary.json"),
         ]
     )
 
@@ -215,7 +215,7 @@ def sisters(stored: Stored) -> str:
             table(["task", "policy", "score [95 %]", "outcome"], rows),
             "",
             f"Means over training seeds, {settings['episodes']} episodes of each.",
-            made(summary, "../benchmarks/results/offline/sisters/summary.json"),
+            made(summary, "benchmarks/results/offline/sisters/summary.json"),
         ]
     )
 
@@ -241,7 +241,7 @@ def servers(stored: Stored) -> str:
             row[1] = f"{ratios[machine]['Mq/s']:.1f}"
         lines += ["", f"{load}.", "", table(["server", *ratios[_MACHINES[0]]], rows), ""]
         lines += [_random(ratios, load), *_paper(ratios), *best]
-    lines += ["", made(summary, "../benchmarks/results/offline/machines/summary.json")]
+    lines += ["", made(summary, "benchmarks/results/offline/machines/summary.json")]
     return "\n".join(lines)
 
 

@@ -87,31 +87,34 @@ def make_pages(root: Path) -> list[Page]:
     """
     stored = Stored(root)
     pages = []
-    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         before = path.read_text(encoding="utf-8")
-        after, blocks = fill(before, stored, path.name)
+        up = "../" * (len(path.relative_to(root).parts) - 1)
+        after, blocks = fill(before, stored, path.name, up)
         if blocks:
             pages.append(Page(path, before, after, blocks))
     return pages + [_whole(path, text) for path, text in _generated(stored)]
 
 
-def fill(text: str, stored: Stored, name: str) -> tuple[str, int]:
+def fill(text: str, stored: Stored, name: str, up: str = "") -> tuple[str, int]:
     """A text with its blocks made anew, and their number.
 
     Args:
         text: of a page.
         stored: the results.
         name: of the page, for errors.
+        up: the way from the page's folder to the checkout; blocks link from there.
     """
 
-    def made(match: re.Match[str]) -> str:
+    def anew(match: re.Match[str]) -> str:
         block = match["name"]
         if block not in BLOCKS:
             raise UnknownNameError("block of results", block, BLOCKS)
-        return f"<!-- results: {block} -->\n{BLOCKS[block](stored).strip()}\n{_END}"
+        made = BLOCKS[block](stored).strip().replace("](benchmarks/", f"]({up}benchmarks/")
+        return f"<!-- results: {block} -->\n{made}\n{_END}"
 
     starts = text.count("<!-- results: ")
-    filled, found = _MARKED.subn(made, text)
+    filled, found = _MARKED.subn(anew, text)
     if found != starts or text.count(_END) != starts:
         raise DescriptionError(f"{name}: a block of results has no end: close it with {_END}")
     return filled, found

@@ -103,8 +103,8 @@ def fidelity(stored: Stored) -> str:
             f"Wanted are also a tau of {WANTED['tau']:.2f} and {percent(WANTED['signs'])} of the "
             "signs.",
             f"Missed: {'; '.join(missed) or 'nothing'}.",
-            made(reports[0], "../benchmarks/results/fidelity.json"),
-            made(reports[1], "../benchmarks/results/fidelity-workloads.json"),
+            made(reports[0], "benchmarks/results/fidelity.json"),
+            made(reports[1], "benchmarks/results/fidelity-workloads.json"),
         ]
     )
 
@@ -185,7 +185,7 @@ def validation(stored: Stored) -> str:
             "",
             table([*columns, "simulated", "by the model", "verdict"], others),
             "",
-            made(stored["validation.json"], "../benchmarks/results/validation.json"),
+            made(stored["validation.json"], "benchmarks/results/validation.json"),
         ]
     )
 
@@ -233,7 +233,7 @@ def headroom(stored: Stored) -> str:
             "On the R-tree over clustered points nothing is to be gained by placing slices.",
             "Workers that share all slices serve a multiple of what search finds there: "
             f"{'; '.join(rtree)}.",
-            made(report, "../benchmarks/results/headroom.json"),
+            made(report, "benchmarks/results/headroom.json"),
         ]
     )
 
@@ -262,7 +262,7 @@ def core_node(stored: Stored) -> str:
             "node. Node: they may lie anywhere. Rule is the best of LPT, LPT that reads speeds, "
             "and best-fit.",
             f"The simulated server measured {counted(settings['confirmed'], 'episode')} of each.",
-            made(report, "../benchmarks/results/core-node.json"),
+            made(report, "benchmarks/results/core-node.json"),
         ]
     )
 
@@ -277,7 +277,7 @@ def co_tenants(stored: Stored) -> str:
             f"Beside {gain['family'].replace('_', ' ')} on core {gain['target']}, load "
             f"`{gain['load']}`: {gain['ratio']:.2f} [{low:.2f}, {high:.2f}] times plain LPT."
         )
-    return "\n".join([*lines, made(report, "../benchmarks/results/co-tenants.json")])
+    return "\n".join([*lines, made(report, "benchmarks/results/co-tenants.json")])
 
 
 def off_policy(stored: Stored) -> str:
@@ -296,7 +296,7 @@ def off_policy(stored: Stored) -> str:
             f"Uniformly random data, {settings['episodes']} episodes, "
             f"{len(settings['seeds'])} data sets, {policies} policies.",
             "An error of 100 % is as good as to answer the mean of the data.",
-            made(report, "../benchmarks/results/off_policy.json"),
+            made(report, "benchmarks/results/off_policy.json"),
         ]
     )
 

@@ -84,10 +84,10 @@ def made(report: Mapping[str, Any], link: str) -> str:
 
     Args:
         report: with the command and the machine.
-        link: of the file, relative to the page; a plain name is shown without a link.
+        link: of the file from the checkout; a name below the results is shown without a link.
     """
     machine = report["machine"]
-    name = f"[`{Path(link).name}`]({link})" if link.startswith(".") else f"`{link}`"
+    name = f"[`{Path(link).name}`]({link})" if link.startswith("benchmarks/") else f"`{link}`"
     return (
         f"Made on {machine['cpu_model']}, {machine['cpus']} CPUs, and stored in {name}. "
         f"{version_of(report)}\n\n```console\n$ {of_today(report['command'])}\n```"

@@ -23,7 +23,7 @@ def times(stored: Stored) -> str:
             table(["minutes", *methods], cells),
             "",
             f"Simulated minutes, means over {counted(report['seeds'], 'seed')}.",
-            made(report, "../benchmarks/results/threads/threads.json"),
+            made(report, "benchmarks/results/threads/threads.json"),
         ]
     )
 

@@ -41,6 +41,8 @@ void bind_analytic(py::module_& module) {
            py::arg("machine"), py::kw_only(), py::arg("load") = "closed",
            py::arg("outstanding_per_worker") = 32, py::arg("offered_mq_per_s") = 0.0,
            py::arg("dispatched") = false, py::arg("numa_balancing") = false)
+      .def("set_machine", &SharedModel::set_machine, py::arg("machine"),
+           "Another machine under the same load; the instance has to be set anew.")
       .def(
           "set_instance",
           [](SharedModel& shared, const analytic::SliceProfiles& profiles,

@@ -40,11 +40,11 @@ class ModelOracle : public Oracle {
   explicit ModelOracle(std::shared_ptr<SharedModel> shared) : shared_(std::move(shared)) {}
   double place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) override {
     const std::scoped_lock lock(shared_->mutex);
-    return shared_->model.place({cores, nodes});
+    return shared_->model->place({cores, nodes});
   }
   double move(int slice, int core, int node) override {
     const std::scoped_lock lock(shared_->mutex);
-    return shared_->model.move(slice, core, node);
+    return shared_->model->move(slice, core, node);
   }
 
  private:

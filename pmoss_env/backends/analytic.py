@@ -12,6 +12,7 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
+from pmoss_env.backends.deviation import check_deviation, of_instance, true_machine
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import (
     native_interference,
@@ -42,6 +43,8 @@ class AnalyticBackend(SubjectBackend):
         dispatch: one of DISPATCH.
         overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
         numa_balancing: whether the operating system has moved pages that it placed itself.
+        deviation: by what share latencies, bandwidths and core speeds differ from the description;
+            see ``true_machine``. The seed of the workload instance draws them.
         progress: called about twice a second with (what is done, seconds so far) while an R-tree
             is profiled for longer than two seconds.
 
@@ -65,11 +68,13 @@ class AnalyticBackend(SubjectBackend):
         dispatch: str = "ideal",
         overhead_cycles: float = 0.0,
         numa_balancing: bool = False,
+        deviation: float = 0.0,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
         super().__init__(subject, records)
         machine, load = self.machine, self.load
         check_dispatch(dispatch)
+        self._deviation, self._overhead_cycles = check_deviation(deviation), overhead_cycles
         self._native_machine = native_machine(machine, overhead_cycles)
         self._model = _native.AnalyticModel(
             self._native_machine,
@@ -95,9 +100,19 @@ class AnalyticBackend(SubjectBackend):
         if instance == self._instance:
             return
         check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
-        taken = native_interference(instance.co_tenants, self.machine, self._native_machine)
         if self._profiler is None:
             self._profiler = make_profiler(self.workload, self.slices, self._progress)
+        native, co_tenants = self._native_machine, instance.co_tenants
+        if self._deviation:
+            native, lost = true_machine(
+                self.machine,
+                self._deviation,
+                of_instance(instance.workload_seed),
+                self._overhead_cycles,
+            )
+            self._model.set_machine(native)
+            co_tenants = (*lost, *co_tenants)
+        taken = native_interference(co_tenants, self.machine, native)
         self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
         self._instance = instance
 

@@ -119,6 +119,12 @@ TRACKS: Mapping[str, Track] = {
             machines=OTHER_MACHINES,
         ),
         Track(
+            "deviating-machine",
+            "Evaluated on machines that are not as described: every episode draws latencies, "
+            "bandwidths and core speeds anew, up to 20 % off.",
+            evaluation={"deviation": 0.2},
+        ),
+        Track(
             "counters-missing",
             "Data and evaluation as in a virtual machine: only software counters can be read.",
             training={"counters": "software"},

@@ -55,6 +55,7 @@ _STORED = (
     "workload_seed",
     "counters",
     "noise",
+    "deviation",
     "constraints",
     "backend_options",
     "measure_every",

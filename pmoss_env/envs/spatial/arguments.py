@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pmoss_env.backends import backend_class
+from pmoss_env.backends import backend_class, backend_options
+from pmoss_env.backends.deviation import check_deviation
 from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
 from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
@@ -20,7 +21,7 @@ READABLE = ("all", "software")
 RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
 #: What backend_options cannot name, because the environment has arguments for it.
-_OWN = ("name", "machine", "workload", "index", "slices", "load")
+_OWN = ("name", "machine", "workload", "index", "slices", "load", "deviation")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class Arguments:
         counters: "all", or "software": as in a virtual machine without a performance monitoring
             unit, where only our runtime and the kernel count.
         noise: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
+        deviation: by what share the true machine's latencies, bandwidths and core speeds differ from
+            its description, 0 to 0.5, on the analytic backend. They are drawn anew for every
+            workload instance; only counters and throughput tell.
         on_illegal: "remap", "terminate" or "raise".
         constraints: None, or a dict of ``max_slices_per_core``, a whole number, and
             ``node_memory_gib``: GiB of each node that the index may fill, one number or a list.
@@ -79,6 +83,7 @@ class Arguments:
     workload_seed: int | None
     counters: str
     noise: float
+    deviation: float
     on_illegal: str
     constraints: Mapping[str, Any] | None
     backend_options: Mapping[str, Any] | None
@@ -109,6 +114,11 @@ class Arguments:
         if isinstance(self.noise, bool) or not isinstance(self.noise, (int, float)):
             raise DescriptionError(f"noise = {self.noise!r}: must be a number")
         Noise(self.noise, (0,))
+        if check_deviation(self.deviation) and "deviation" not in backend_options(self.backend):
+            raise UnsupportedError(
+                f"deviation = {self.deviation}: the backend {self.backend!r} has the machine that "
+                "it has: use backend='analytic'"
+            )
         _check_object("constraints", self.constraints)
         _check_object("backend_options", self.backend_options)
         for name in sorted(self.backend_options or {}):

@@ -192,6 +192,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         workload_seed: int | None = None,
         counters: str = "all",
         noise: float = 0.0,
+        deviation: float = 0.0,
         on_illegal: str = "remap",
         constraints: Mapping[str, Any] | None = None,
         backend_options: Mapping[str, Any] | None = None,

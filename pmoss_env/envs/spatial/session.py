@@ -106,6 +106,7 @@ class Session:
             "index": arguments.index,
             "slices": self.slices,
             "load": arguments.load,
+            **({"deviation": arguments.deviation} if arguments.deviation else {}),
             **(arguments.backend_options or {}),
         }
         if (

@@ -9,17 +9,39 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
 
 #: Beyond this a machine would be another one.
 MOST_DEVIATION = 0.5
+#: Second word of the seed of an instance's true machine; the first one is the workload's.
+_STREAM = 0x74727565
 _PER_NODE = ("dram_gb_per_s", "dram_write_gb_per_s")
 _PER_LINK = ("link_gb_per_s",)
 
 
+def check_deviation(value: object) -> float:
+    """A deviation as a number.
+
+    Raises:
+        DescriptionError: it is none from 0 to MOST_DEVIATION.
+    """
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not plain or not 0 <= value <= MOST_DEVIATION:  # type: ignore[operator]
+        raise DescriptionError(
+            f"deviation = {value!r}: must be a number from 0 to {MOST_DEVIATION}"
+        )
+    return float(value)  # type: ignore[arg-type]
+
+
+def of_instance(workload_seed: int) -> np.random.Generator:
+    """What draws the true machine of a workload instance: the same one whenever it is met."""
+    return np.random.default_rng([workload_seed, _STREAM])
+
+
 def true_machine(
-    machine: Machine, deviation: float, rng: np.random.Generator
+    machine: Machine, deviation: float, rng: np.random.Generator, overhead_cycles: float = 0.0
 ) -> tuple[_native.MachineModel, tuple[CoTenant, ...]]:
     """A machine as it really is, and what its slower cores lose.
 
@@ -31,8 +53,9 @@ def true_machine(
         machine: as described.
         deviation: 0 for the described machine, at most MOST_DEVIATION.
         rng: the only source of chance.
+        overhead_cycles: what a worker takes per query beyond the index's own code.
     """
-    native = native_machine(machine)
+    native = native_machine(machine, overhead_cycles)
     if deviation == 0:
         return native, ()
 

@@ -72,6 +72,36 @@ def load_task(name: str) -> Task:
     raise UnknownNameError("task", name, sorted(known))
 
 
+def splits(domain: str = FIRST_DOMAIN) -> dict[str, tuple[str, ...]]:
+    """Tasks by the split that they are in: "development" or "held-out".
+
+    Settings are chosen on development tasks alone. Every task is in one split, but the toy.
+
+    Args:
+        domain: whose tasks; one without a file of splits has none.
+    """
+    folder = find_domain(domain).presets
+    path = folder / "splits.toml" if folder else None
+    if path is None or not path.exists():
+        return {}
+    return {name: tuple(tasks) for name, tasks in read_toml(path, dict).items()}
+
+
+def of_split(tasks: Sequence[str], name: str) -> tuple[str, ...]:
+    """Those of some tasks that are in a split.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        DescriptionError: none of the tasks is in it.
+    """
+    known = splits()
+    if name not in known:
+        raise UnknownNameError("split", name, known)
+    if not (found := tuple(task for task in tasks if task in known[name])):
+        raise DescriptionError(f"split {name}: none of {', '.join(tasks)} is in it")
+    return found
+
+
 def task_file(name: str) -> Path:
     """The file of a committed task; UnknownNameError if there is none of that name."""
     folder = find_domain(load_task(name).domain).presets

@@ -190,3 +190,27 @@ def test_a_dataset_that_comes_out_otherwise_says_what_to_do(tmp_path, few):
     [told] = suite.check_rebuild(built, other)
     assert "other bits in" in told and "--overwrite" in told
     assert Path(built.path).exists()
+
+
+def test_every_task_is_in_one_split_and_machines_and_workloads_are_held_out():
+    splits = suite.splits()
+    assert set(splits) == {"development", "held-out"}
+    tasks = [name for name in suite.task_names() if name != suite.TOY]
+    assert sorted(name for names in splits.values() for name in names) == sorted(tasks)
+    met, unmet = (
+        [suite.load_task(name).env for name in splits[split]]
+        for split in ("development", "held-out")
+    )
+    assert len(unmet) >= 5
+    for what in ("machine", "workload"):
+        assert {env[what] for env in unmet} - {env[what] for env in met}, what
+    assert suite.splits("threads") == {}
+
+
+def test_a_split_narrows_tasks():
+    name = "grace-hopper-btree-ycsb-a"
+    assert suite.of_split([name, suite.TOY], "held-out") == (name,)
+    with pytest.raises(UnknownNameError, match="split 'test'"):
+        suite.of_split([name], "test")
+    with pytest.raises(DescriptionError, match="development: none of"):
+        suite.of_split([name], "development")

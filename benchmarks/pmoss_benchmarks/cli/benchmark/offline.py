@@ -22,6 +22,10 @@ def offline(
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task of the suite's; repeatable.")
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Only the suite's tasks of this split: development or held-out."),
+    ] = None,
     track: Annotated[
         list[str] | None,
         typer.Option(help="same-task, interference, noise, ...; repeatable; default: the suite's."),
@@ -67,13 +71,17 @@ def offline(
     a command with other agents, tasks or tracks adds to it. README.md there has the tables.
 
     Example: pmoss benchmark offline --suite quick --agent opponents --agent decision-transformer
+    Example: pmoss benchmark offline --suite standard --split held-out
     Example: pmoss benchmark offline --suite threads --agent opponents --agent my_agent:Mine
     """
     from pmoss_benchmarks.offline import load_suite, run_offline
     from pmoss_datasets.catalog import default_root
     from pmoss_datasets.executors import at_once
+    from pmoss_datasets.suite import of_split
 
     plan = load_suite(suite).part(task, track, seeds, tier)
+    if split is not None:
+        plan = plan.part(of_split(plan.tasks, split))
     folder = out or Path("runs/offline") / "-".join(filter(None, (suite, tier)))
     check_output(folder, folder=True)
     with Stages() as progress:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.backends.deviation import MOST_DEVIATION
+from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.envs.continual.drift import DriftFamily, check_whole, make_family
 from pmoss_env.envs.continual.families import FAMILIES
 from pmoss_env.envs.continual.migration import Migration

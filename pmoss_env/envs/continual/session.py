@@ -8,9 +8,9 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.backends.catalog import make_backend
+from pmoss_env.backends.deviation import true_machine
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.envs.continual.arguments import Arguments
-from pmoss_env.backends.deviation import true_machine
 from pmoss_env.envs.continual.drift import Conditions, Drift, draw_drift
 from pmoss_env.envs.continual.observation import Seen
 from pmoss_env.envs.continual.running import Epoch, RunningIndex

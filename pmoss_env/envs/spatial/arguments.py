@@ -50,8 +50,8 @@ class Arguments:
         counters: "all", or "software": as in a virtual machine without a performance monitoring
             unit, where only our runtime and the kernel count.
         noise: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
-        deviation: by what share the true machine's latencies, bandwidths and core speeds differ from
-            its description, 0 to 0.5, on the analytic backend. They are drawn anew for every
+        deviation: by what share the true machine's latencies, bandwidths and core speeds differ
+            from its description, 0 to 0.5, on the analytic backend. They are drawn anew for every
             workload instance; only counters and throughput tell.
         on_illegal: "remap", "terminate" or "raise".
         constraints: None, or a dict of ``max_slices_per_core``, a whole number, and

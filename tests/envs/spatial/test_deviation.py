@@ -63,7 +63,7 @@ def test_impossible_deviations_are_refused(value):
 
 
 def test_a_host_does_not_deviate():
-    with pytest.raises(UnsupportedError, match="deviation = 0.2: the backend 'hardware'"):
+    with pytest.raises(UnsupportedError, match=r"deviation = 0\.2: the backend 'hardware'"):
         SpatialSchedulingEnv(machine="host", backend="hardware", deviation=0.2)
     with pytest.raises(DescriptionError, match="argument of the environment"):
         SpatialSchedulingEnv(**TOY, backend_options={"deviation": 0.2})

@@ -84,12 +84,16 @@ def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable
         return load(known[name])
     module, colon, attribute = name.partition(":")
     if colon and module and attribute:
-        # The `pmoss` program does not look there by itself, unlike `python -m`. At the end, so
-        # that no file there hides an installed module.
-        if not {"", os.getcwd()} & set(sys.path):
-            sys.path.append(os.getcwd())
+        look_in_working_folder()
         return load(EntryPoint(name=name, value=name, group=kind))
     raise UnknownNameError(kind, name, (*known, *others, "<module>:<name>"))
+
+
+def look_in_working_folder() -> None:
+    """Lets modules of the working folder be imported; no file there hides an installed module."""
+    # The `pmoss` program does not look there by itself, unlike `python -m`.
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.append(os.getcwd())
 
 
 def _source(entry: EntryPoint) -> str:

@@ -42,7 +42,22 @@ class IllegalActionError(PmossError, ValueError):
 
 
 class BackendError(PmossError, RuntimeError):
-    """A backend that could not measure."""
+    """A backend that could not measure.
+
+    Attributes:
+        log: the last lines that a measuring process said before it ended.
+    """
+
+    def __init__(self, message: str = "", log: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.log = tuple(log)
+
+    def lines(self) -> list[str]:
+        """The message, and what the process said, if any."""
+        return [str(self.args[0]), *(["Its log ends:", *self.log] if self.log else [])]
+
+    def __str__(self) -> str:
+        return "\n  ".join(self.lines())
 
 
 class ProcessError(BackendError):

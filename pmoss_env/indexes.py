@@ -43,6 +43,7 @@ def index_kind(name: str) -> IndexKind:
         raise PluginError(
             f"index {name!r} is a library that this process has not registered. Its code would "
             f"run: if you trust it, call pmoss_env.indexes.register_plugin({name[len(PLUGIN) :]!r})"
+            ", or name it on the command line, as `pmoss datasets verify --plugin PATH` does"
         )
     raise UnknownNameError("index", name, index_names())
 

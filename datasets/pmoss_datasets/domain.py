@@ -236,6 +236,14 @@ class Domain(Contest):
         """
         yield from ()
 
+    def unchecked(self, metadata: Metadata) -> Iterator[str]:
+        """What of a dataset cannot be checked here, a line each with the reason.
+
+        Args:
+            metadata: of a dataset.
+        """
+        yield from ()
+
     def current_metadata(self, stored: Metadata) -> Metadata:
         """The metadata of a dataset of another version as this version has it."""
         return stored

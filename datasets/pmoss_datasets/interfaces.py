@@ -27,6 +27,8 @@ class Rollout:
         illegal_actions: actions on masked places.
         seconds: wall time of the policy.
         total: sum of the rewards that the environment paid.
+        misplaced: slices whose data the kernel left elsewhere than the schedule wants them, at the
+            start or at the end, whichever has more.
     """
 
     actions: tuple[int, ...]
@@ -35,6 +37,7 @@ class Rollout:
     illegal_actions: int
     seconds: float
     total: float
+    misplaced: int = 0
 
 
 #: What only some domains offer: putting back what ran before a rollout; schedules of slices, which

@@ -27,6 +27,9 @@ from pmoss_env.baselines import DEFAULT_BUDGET
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
 
+#: More than any search takes: a file that asks for more would keep its reader busy for ever.
+MOST_EVALUATIONS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Behaviour:
@@ -57,8 +60,10 @@ class Behaviour:
             raise DescriptionError(f"{self.policy}: weight = {self.weight}: must be above 0")
         if not 0 <= self.epsilon <= 1:
             raise DescriptionError(f"{self.policy}: epsilon = {self.epsilon}: must lie in [0, 1]")
-        if self.budget is not None and self.budget < 1:
-            raise DescriptionError(f"{self.policy}: budget = {self.budget}: must be at least 1")
+        if self.budget is not None and not 1 <= self.budget <= MOST_EVALUATIONS:
+            raise DescriptionError(
+                f"{self.policy}: budget = {self.budget}: must be from 1 to {MOST_EVALUATIONS}"
+            )
         if self.visits < 1:
             raise DescriptionError(f"{self.policy}: visits = {self.visits}: must be at least 1")
         if self.arguments and not self.is_imported:
@@ -159,6 +164,10 @@ class Recipe:
         ):
             if (value := getattr(self, name)) < least:
                 raise DescriptionError(f"{name} = {value}: must be a whole number from {least}")
+        if self.reference_budget > MOST_EVALUATIONS:
+            raise DescriptionError(
+                f"reference_budget = {self.reference_budget}: must be at most {MOST_EVALUATIONS}"
+            )
         if self.reference_episodes == 1:
             raise DescriptionError("reference_episodes = 1: must be 0, or 2 and more for a spread")
         if self.relative and not set(INSTANCE_FIELDS) <= set(domain.optional):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+#: Slices out of place that are named one by one; the snapshot's provenance has all.
+_MOST_CAUSES = 8
+
 
 def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) -> dict[str, Any]:
     """Facts about the data, as the kernel answered at the end of a measurement.
@@ -42,3 +45,21 @@ def misplaced(provenance: Mapping[str, Any]) -> int:
         provenance: of a snapshot, of any backend.
     """
     return len(provenance.get("data", {}).get("not_in_place", ()))
+
+
+def misplaced_in_words(provenance: Mapping[str, Any], name: str) -> list[str]:
+    """Lines that say which slices were not where a schedule wants them, and why; [] if none.
+
+    Args:
+        provenance: of a snapshot, of any backend.
+        name: of the schedule.
+    """
+    if not misplaced(provenance):
+        return []
+    causes = provenance["data"]["not_in_place"]
+    told = list(causes.items())[:_MOST_CAUSES]
+    lines = [f"Data of {len(causes)} slices are not where {name} wants them:"]
+    lines += [f"  slice {slice_}: {cause}" for slice_, cause in told]
+    if more := len(causes) - len(told):
+        lines.append(f"  and {more} more (the snapshot's provenance)")
+    return lines

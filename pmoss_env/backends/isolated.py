@@ -203,7 +203,8 @@ class _Child:
                 self._process.wait()
                 raise BackendError(
                     "the measuring process fell silent and was killed; the next measurement "
-                    f"starts another.{self._log_tail()}"
+                    "starts another.",
+                    self._log_tail(),
                 )
             part = os.read(pipe, 1 << 16)
             if not part:
@@ -224,12 +225,11 @@ class _Child:
             text = f"the measuring process died {how}{hint}"
         else:
             text = f"the measuring process ended with status {status}"
-        return BackendError(f"{text}; the next measurement starts another.{self._log_tail()}")
+        return BackendError(f"{text}; the next measurement starts another.", self._log_tail())
 
-    def _log_tail(self) -> str:
+    def _log_tail(self) -> list[str]:
         self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
-        return "".join(f"\n  {line}" for line in ["Its log ends:", *lines]) if lines else ""
+        return self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):

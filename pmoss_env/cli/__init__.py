@@ -9,7 +9,7 @@ from typing import NoReturn
 def main() -> None:
     """Runs the command line; a typed error or too little memory ends it with one line."""
     from pmoss_env.cli import signals
-    from pmoss_env.errors import MissingExtraError, PmossError
+    from pmoss_env.errors import BackendError, MissingExtraError, PmossError
 
     try:
         try:
@@ -21,7 +21,7 @@ def main() -> None:
         signals.end_like_ctrl_c()
         make_app()(standalone_mode=True)
     except PmossError as error:
-        _tell(str(error))
+        _tell(*(error.lines() if isinstance(error, BackendError) else [str(error)]))
     except OSError as error:
         reason = error.strerror or str(error)
         _tell(f"{error.filename}: {reason}" if error.filename else reason)
@@ -51,9 +51,10 @@ def _interrupted() -> NoReturn:
     sys.exit(signals.status() or 130)
 
 
-def _tell(error: str) -> NoReturn:
-    """Ends with an error in one line."""
+def _tell(error: str, *log: str) -> NoReturn:
+    """Ends with an error in one line, and below it what a process said that ended."""
     from pmoss_env.cli.output import printable
 
-    print(f"error: {printable(error, lines=False)}", file=sys.stderr)
+    told = [printable(line, lines=False) for line in (f"error: {error}", *log)]
+    print("\n  ".join(told), file=sys.stderr)
     sys.exit(2)

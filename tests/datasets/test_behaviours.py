@@ -147,6 +147,19 @@ def test_imported_policies_play(tmp_path, monkeypatch):
             collect(recipe, tmp_path / "other")
 
 
+def test_a_policy_of_the_working_folder_plays(tmp_path, monkeypatch):
+    lines = ["from pmoss_datasets.policies import SchedulePolicy", "def make():"]
+    lines += ["    return SchedulePolicy('lpt')", ""]
+    (tmp_path / "lies_here.py").write_text("\n".join(lines))
+    # As the `pmoss` program finds it: without the working folder.
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", ".")])
+    monkeypatch.chdir(tmp_path)
+    recipe = Recipe(
+        env=TOY, episodes=1, behaviours=(Behaviour("lies_here:make"),), reference_episodes=0
+    )
+    assert len(collect(recipe, tmp_path / "dataset")) == 1
+
+
 def test_propensities_are_the_chances_of_what_was_chosen(tmp_path):
     behaviours = (Behaviour("lpt", epsilon=0.25), Behaviour("random"), Behaviour("lpt"))
     recipe = Recipe(

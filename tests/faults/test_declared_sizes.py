@@ -169,3 +169,22 @@ def test_a_rebuild_makes_no_more_episodes_than_the_file_holds(whole, tampered, t
     with pytest.raises(DatasetError, match=f"asks for {episodes} episodes, and the file holds 3"):
         suite.rebuild(open_dataset(folder), tmp_path / "again")
     assert not (tmp_path / "again.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"reference_budget": 10**12}, "reference_budget = 1000000000000: must be at most 1000000"),
+        (
+            {"behaviours": [{"policy": "local-search", "budget": 10**12}]},
+            "local-search: budget = 1000000000000: must be from 1 to 1000000",
+        ),
+    ],
+)
+def test_a_rebuild_searches_no_longer_than_a_search_may_take(
+    whole, tampered, tmp_path, changes, told
+):
+    folder = tampered(recipe={**whole.metadata.recipe, **changes})
+    with pytest.raises(DescriptionError, match=told):
+        suite.rebuild(open_dataset(folder), tmp_path / "again")
+    assert not (tmp_path / "again.partial").exists()

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from pmoss_datasets import Recipe, collect, open_dataset, suite
 from pmoss_datasets.formats.minari import from_minari, to_minari
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.cli.app import make_app
+from pmoss_env.errors import DatasetError, DescriptionError, PluginError
 
 
 def test_a_rebuild_imports_nothing_that_the_metadata_names(tampered, canary, run):
@@ -81,3 +83,14 @@ def test_a_library_that_the_metadata_names_is_told_and_the_others_are_checked(
     told = run("datasets", "verify", folder, whole.path, code=1)
     assert told.count("\n") == 1 and told.startswith(str(folder)) and "not registered" in told
     assert "foreign index" in run("datasets", "list", "--root", folder.parent)
+    told = run("datasets", "verify", folder, "--plugin", library)
+    assert "1 datasets, nothing wrong" in told and "not checked" not in told
+    refused = CliRunner().invoke(make_app(), ["datasets", "verify", str(folder), "--plugin", "no"])
+    assert isinstance(refused.exception, PluginError)
+
+
+def test_what_needs_a_workload_that_is_gone_is_not_called_checked(whole, tampered, run):
+    folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "workload": "/gone/mine.toml"})
+    told = run("datasets", "verify", folder)
+    assert "not checked: " in told and "workload = '/gone/mine.toml': cannot be loaded" in told
+    assert "1 datasets, nothing wrong in what can be checked here" in told

@@ -9,6 +9,7 @@ import pytest
 from pmoss_env.cli import main
 from pmoss_env.cli.console import PlainConsole, Stages, table
 from pmoss_env.cli.output import printable
+from pmoss_env.errors import BackendError
 from pmoss_env.processes import ENDING
 
 #: Markup, an emoji, a link, an escape sequence, one of 8 bits, a change of direction, a surrogate.
@@ -81,3 +82,16 @@ def test_an_interrupt_of_an_import_is_an_interrupt(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130 and capsys.readouterr().err.startswith("interrupted")
+
+
+@pytest.mark.usefixtures("same_signals")
+def test_what_a_process_said_before_it_died_stands_below_the_error(monkeypatch, capsys):
+    def make_app():
+        raise BackendError("it died", ["Fatal\x1b[2J", "  in a\u202eb"])
+
+    monkeypatch.setattr("pmoss_env.cli.app.make_app", make_app)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    told = "error: it died\n  Its log ends:\n  Fatal\\x1b[2J\n    in a\\u202eb\n"
+    assert capsys.readouterr().err == told

@@ -12,7 +12,7 @@ from pmoss_benchmarks.cli.policies import AgentsArgument, DomainOption, PadOptio
 from pmoss_benchmarks.cli.summaries import print_summaries
 from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
-from pmoss_env.cli.output import check_output
+from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import pairs
 
 
@@ -80,6 +80,12 @@ def evaluate(
     summaries = aggregate(evaluation.rows)
     if out:
         write_results(out, evaluation)
+    for name, count in evaluation.misplaced.items():
+        typer.echo(
+            f"in {count} of {seeds * episodes} episodes of {printable(name)} the kernel had not "
+            "put all data where the schedule wants them: what was measured is of another placement",
+            err=True,
+        )
     if as_json:
         show_json([asdict(summary) for summary in summaries])
         return

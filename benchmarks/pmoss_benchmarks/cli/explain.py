@@ -94,9 +94,13 @@ def explain(
 def _print(comparison: Comparison, top: int) -> None:
     from pmoss_benchmarks.explaining import headline
     from pmoss_benchmarks.explaining.differences import number, percent_change
+    from pmoss_env.backends.data_facts import misplaced_in_words
 
     a, b = comparison.before, comparison.after
     console.print(headline(comparison), highlight=False)
+    for run in (a, b):
+        for line in misplaced_in_words(run.snapshot.provenance, run.name):
+            console.print(line, highlight=False)
     console.print()
     rows = [
         (name, number(first), number(second), percent_change(first, second))

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Arguments of backends that are no settings.
 _CALLBACKS = ("progress", "on_round")
-#: Slices out of place that are named one by one.
-_MOST_CAUSES = 8
 
 
 def measure(
@@ -197,6 +195,7 @@ def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:
 
 
 def _print_counters(snapshot: object, name: str) -> None:
+    from pmoss_env.backends.data_facts import misplaced_in_words
     from pmoss_env.types import COUNTERS, HardwareSnapshot
 
     assert isinstance(snapshot, HardwareSnapshot)
@@ -215,16 +214,5 @@ def _print_counters(snapshot: object, name: str) -> None:
     for core in snapshot.provenance.get("shared_cores", []):
         cpus = ", ".join(map(str, core["cpus"]))
         console.print(f"One core serves {' and '.join(core['roles'])} (CPU {cpus}).")
-    _print_misplaced(snapshot.provenance.get("data", {}), name)
-
-
-def _print_misplaced(data: dict[str, Any], name: str) -> None:
-    """Says which slices are not where the schedule wants them, and why."""
-    causes = data.get("not_in_place", {})
-    if not causes:
-        return
-    console.print(f"Data of {len(causes)} slices are not where {name} wants them:")
-    for slice_, cause in list(causes.items())[:_MOST_CAUSES]:
-        console.print(f"  slice {slice_}: {cause}")
-    if len(causes) > _MOST_CAUSES:
-        console.print(f"  and {len(causes) - _MOST_CAUSES} more (the snapshot's provenance)")
+    for line in misplaced_in_words(snapshot.provenance, name):
+        console.print(line)

@@ -6,6 +6,7 @@ legal schedules, 100 the best schedule that local search finds with the stated b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
@@ -76,6 +77,7 @@ def evaluate(
     judge = domain.judge(env)
     known = {} if references is None else references
     rows: list[EpisodeResult] = []
+    misplaced: Counter[str] = Counter()
     total = len(policies) * len(seeds) * episodes_per_seed
     try:
         of_seeds = [
@@ -111,12 +113,14 @@ def evaluate(
                             seconds_per_decision=played.seconds / len(played.actions),
                         )
                     )
+                    misplaced[name] += played.misplaced > 0
                     if progress is not None:
                         progress(len(rows), total)
     finally:
         env.close()
         judge.close()
-    return Evaluation(env_id, dict(env_kwargs), search_budget, random_schedules, rows)
+    settings = (env_id, dict(env_kwargs), search_budget, random_schedules)
+    return Evaluation(*settings, rows, {name: n for name, n in misplaced.items() if n})
 
 
 def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Policy:

@@ -9,7 +9,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.checked import check
+from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import parse_json, read_text, write_atomically
 
 FORMAT = "pmoss-evaluation"
 FORMAT_VERSION = 2
-#: More than any evaluation has: a file that asks for more would keep its reader busy for ever.
-MOST_EVALUATIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,8 @@ class Evaluation:
         search_budget: likewise.
         random_schedules: likewise.
         rows: one per policy and episode.
+        misplaced: episodes by policy in which the kernel left data elsewhere than the schedule
+            wants them, so that what was measured is of another placement; only where there are any.
     """
 
     env_id: str
@@ -78,6 +79,7 @@ class Evaluation:
     search_budget: int
     random_schedules: int
     rows: list[EpisodeResult]
+    misplaced: Mapping[str, int] = field(default_factory=dict)
 
 
 def command_line() -> str:
@@ -129,6 +131,7 @@ def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
         "search_budget": evaluation.search_budget,
         "random_schedules": evaluation.random_schedules,
         "rows": len(evaluation.rows),
+        **({"misplaced": dict(evaluation.misplaced)} if evaluation.misplaced else {}),
         "notes": dict(notes),
         "command": command_line(),
         "versions": {
@@ -166,7 +169,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
             f"{path}: line 1: format_version = {header.get('format_version')!r}: this version "
             f"reads {FORMAT_VERSION}"
         )
-    names = [field.name for field in fields(_Settings) if field.name in header]
+    names = [one.name for one in fields(_Settings) if one.name in header]
     most = dict.fromkeys(("search_budget", "random_schedules", "rows"), (1, MOST_EVALUATIONS))
     check_fields(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", most)
     for number, value in enumerate(values[1:], 2):

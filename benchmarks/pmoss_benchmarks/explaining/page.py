@@ -11,6 +11,7 @@ from pmoss_benchmarks.explaining.chip import AMOUNTS, DIFFERENCES, draw_differen
 from pmoss_benchmarks.explaining.differences import (
     Comparison,
     Kind,
+    Run,
     Table,
     number,
     percent_change,
@@ -18,6 +19,7 @@ from pmoss_benchmarks.explaining.differences import (
 )
 from pmoss_benchmarks.explaining.reasons import headline, moved_slices, reasons
 from pmoss_env import __version__
+from pmoss_env.backends.data_facts import misplaced_in_words
 
 _TITLES: dict[Kind, str] = {
     "node": "Nodes",
@@ -119,6 +121,7 @@ def explain_page(comparison: Comparison, task: str) -> str:
 <p class="quiet">{escape(task)}</p>
 <p class="lead">{escape(headline(comparison))}</p>
 {f"<ul>{found}</ul>" if found else ""}
+{_misplaced(a)}{_misplaced(b)}
 {moved}
 {_key_figures(comparison)}
 <h2>On the chip</h2>
@@ -174,6 +177,12 @@ def _between(first: str, second: str, share: float) -> str:
     ends = [[int(word[i : i + 2], 16) for i in (1, 3, 5)] for word in (first, second)]
     mixed = [round(a + (b - a) * share) for a, b in zip(*ends, strict=True)]
     return "#" + "".join(f"{value:02x}" for value in mixed)
+
+
+def _misplaced(run: Run) -> str:
+    """Says that what was measured is of another placement than the schedule's; empty if not."""
+    lines = misplaced_in_words(run.snapshot.provenance, run.name)
+    return f"<p>{'<br>'.join(map(escape, lines))}</p>" if lines else ""
 
 
 def _key_figures(comparison: Comparison) -> str:

@@ -19,6 +19,8 @@ from pmoss_env.types import Float64Array
 
 #: The opponent that may ask the model.
 SEARCH = "local-search"
+#: Ends the name of a policy that is an agent's best checkpoint.
+BEST = " (best)"
 #: An optimum is no rule.
 EXACT = "exact"
 
@@ -102,12 +104,16 @@ def paired_tables(found: Mapping[str, Any], unit: str) -> list[str]:
                     ]
                 )
             )
-    lines += [
-        "",
+    words = (
         "Brackets: 95 % intervals of a bootstrap over common episodes and training seeds. Above "
-        "100: episodes in which a policy passed the searches that define 100.",
-    ]
-    return lines
+        "100: episodes in which a policy passed the searches that define 100."
+    )
+    if any(policy.endswith(BEST) for told in found.values() for policy in told["policies"]):
+        words += (
+            f' A row with "{BEST.strip()}" is of the same training as the row without it: that one '
+            "is the last checkpoint, this one the checkpoint that was best on other episodes."
+        )
+    return [*lines, "", words]
 
 
 def _shown(told: Mapping[str, Any] | None, sign: str = "") -> str:

@@ -12,6 +12,7 @@ import pmoss_agents
 from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_benchmarks.offline.opponents import is_opponent
+from pmoss_benchmarks.offline.pairs import BEST
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,
     VALIDATION_SEED,
@@ -29,7 +30,7 @@ from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 
 def best_name(agent: str) -> str:
     """The policy's name in the tables for an agent's best checkpoint."""
-    return f"{agent} (best)"
+    return agent + BEST
 
 
 class OfflineWork:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_datasets.cli import datasets
+from pmoss_datasets.cli import datasets, original
 
 commands = typer.Typer()
 commands.command(rich_help_panel="Datasets")(datasets.collect)
-commands.command("import-original", rich_help_panel="Datasets")(datasets.import_original)
+commands.command("import-original", rich_help_panel="Datasets")(original.import_original)
 commands.add_typer(datasets.datasets, name="datasets", rich_help_panel="Datasets")

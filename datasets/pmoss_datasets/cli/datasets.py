@@ -1,4 +1,4 @@
-"""`pmoss collect | import-original | datasets`: data to learn from, and their care."""
+"""`pmoss collect | datasets`: data to learn from, and their care."""
 
 from __future__ import annotations
 
@@ -302,19 +302,31 @@ def verify(
         bool, typer.Option(help="Also play each episode again from its seed and its actions.")
     ] = False,
     trust: TrustOption = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="An index of yours that datasets here are of; no file can name one. Repeatable.",
+        ),
+    ] = None,
     root: Root = None,
 ) -> None:
     """Read every value, not an HDF5 file's padding, and list what is wrong: file, episode, field.
 
     Example: pmoss datasets verify runs/data
+
+    Example: pmoss datasets verify runs/mine --plugin ./index.so
     """
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import dataset_folders, default_root, load_data, open_data
     from pmoss_datasets.catalog import verify as find
     from pmoss_datasets.replaying import replay as replayed
     from pmoss_datasets.storage import Dataset
+    from pmoss_env.indexes import register_plugin
 
     _check_root(root)
+    for library in plugin or ():
+        register_plugin(library)
     folders = [
         Path(path) if Path(path).exists() else load_data(path, root)[1].path
         for path in paths or [str(root or default_root()), str(suite.SHIPPED_ROOT)]
@@ -322,7 +334,7 @@ def verify(
     ]
     problems = list(find(folders))
     every = [folder for place in folders for folder in dataset_folders(place)]
-    opened = [] if problems or not (replay or rebuild) else [open_data(path)[1] for path in every]
+    opened = [] if problems else [open_data(path)[1] for path in every]
     played = [data for data in opened if isinstance(data, Dataset)]
     for dataset in played if replay else ():
         with progress_bar(f"replaying {dataset.path.name}") as progress:
@@ -341,8 +353,12 @@ def verify(
         typer.echo(printable(problem, lines=False))
     if problems:
         raise typer.Exit(1)
-    console.print(f"{len(every)} datasets, nothing wrong")
-    if only_read := len(opened) - len(played):
+    unchecked = [f"{d.path}: {what}" for d in played for what in d.domain.unchecked(d.metadata)]
+    for what in unchecked:
+        typer.echo(f"not checked: {printable(what, lines=False)}")
+    verdict = "nothing wrong in what can be checked here" if unchecked else "nothing wrong"
+    console.print(f"{len(every)} datasets, {verdict}")
+    if (only_read := len(opened) - len(played)) and (replay or rebuild):
         console.print(
             f"{only_read} hold no episodes: they were read, not played or collected again"
         )
@@ -406,44 +422,3 @@ def merge(
 
     made = run([load(source, root) for source in sources], out, tier, overwrite=overwrite)
     console.print(f"{made.metadata.id}: {len(made)} episodes in {out}")
-
-
-def import_original(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="Your copy; $PMOSS_ORIGINAL_DATA or shared/data/original if none."),
-    ] = None,
-    machine: Annotated[
-        str, typer.Option(help="Name of the machine file below machines/, without .cfg.")
-    ] = "intel_skx_4s_8n",
-    knowledge_base: Annotated[
-        str, typer.Option(help="Folder of the recorded snapshots, below FOLDER.")
-    ] = "kb_b__",
-    out: Annotated[
-        Path | None, typer.Option(help="Write the corrected snapshots here (.npz).")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
-) -> None:
-    """Read the original P-MOSS schedules and snapshots, and correct what is wrong in them.
-
-    The copy holds machines/, schedules/ and kb_b__/ as the original's repositories have them. Those
-    have no licence: nothing of them is part of this project.
-
-    Example: pmoss import-original ../shared/data/original --out runs/original.npz
-    """
-    from pmoss_datasets.folder import check_target
-    from pmoss_datasets.original import find_original, import_folder, save_snapshots
-    from pmoss_env.errors import DatasetError
-
-    folder = folder or find_original()
-    if folder is None:
-        raise DatasetError("no folder given, and $PMOSS_ORIGINAL_DATA names none")
-    if out:
-        check_output(out)
-        check_target(out, overwrite, what="")
-    with progress_bar("reading") as progress:
-        found = import_folder(folder, machine, knowledge_base, progress)
-    console.print(found.summary(), highlight=False)
-    if out:
-        save_snapshots(out, found, overwrite=overwrite)
-        console.print(f"written to {out}")

@@ -42,9 +42,10 @@ from pmoss_env.baselines import (
 )
 from pmoss_env.baselines.exact import MOST_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import COUNTER_NAMES, Float64Array
+from pmoss_env.workloads import load_workload
 
 #: Arguments besides machine, workload, load, ... that change what a dataset holds.
 _STORED = (
@@ -212,6 +213,17 @@ class SpatialDomain(Domain):
     def metadata_problems(self, metadata: Metadata, *, stored: bool) -> Iterator[str]:
         """What is wrong with the domain's part of the metadata."""
         return spatial_metadata_problems(cast(SpatialMetadata, metadata), stored=stored)
+
+    def unchecked(self, metadata: Metadata) -> Iterator[str]:
+        """Without its workload nothing says what a slice takes, and no episode can be played."""
+        name = metadata.env_kwargs.get("workload", self.usual["workload"])
+        try:
+            load_workload(str(name))
+        except PmossError as error:
+            yield (
+                f"env_kwargs: workload = {name!r}: cannot be loaded ({error}): whether its nodes "
+                "hold the data, and its episodes play again"
+            )
 
     def current_metadata(self, stored: Metadata) -> Metadata:
         """The metadata with the counters of today's table."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
-from pmoss_datasets.policies import Policy, planned_actions
+from pmoss_datasets.policies import Planner, Policy, planned_actions
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import INSTANCE_FIELDS, Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
@@ -202,6 +202,8 @@ class SpatialPlayer:
                 self._policies[behaviour] = imported_policy(behaviour)
             policy = self._policies[behaviour]
             policy.reset()
+            if isinstance(policy, Planner):
+                policy.plan(env.context(rng), env.order)
             observe: Callable[[float], None] | None = getattr(policy, "observe", None)
             before = np.nan
 

@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.interfaces import Companion, Rollout
 from pmoss_datasets.policies import Planner, Policy
+from pmoss_env.backends.data_facts import misplaced
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
@@ -136,6 +137,7 @@ def play(
             began = time.perf_counter()
             observe(info["throughput"] - before)
             seconds += time.perf_counter() - began
+    measured = (env.incumbent_snapshot, env.final_snapshot())
     return Rollout(
         tuple(actions),
         info["incumbent_throughput"],
@@ -143,6 +145,7 @@ def play(
         info["illegal_actions"],
         seconds,
         total,
+        max(misplaced(snapshot.provenance) for snapshot in measured),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from pmoss_benchmarks.evaluation import (
     evaluate,
@@ -15,6 +17,8 @@ from pmoss_benchmarks.evaluation import (
 )
 from pmoss_datasets import find_domain
 from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.spatial import scoring
+from pmoss_env.cli.app import make_app
 from pmoss_env.errors import (
     CheckpointError,
     DescriptionError,
@@ -226,3 +230,22 @@ def test_nothing_to_evaluate_is_an_error(wrong):
     }
     with pytest.raises(DescriptionError, match=next(iter(wrong))):
         evaluate(KWARGS, **arguments)
+
+
+def test_data_that_the_kernel_left_elsewhere_are_told(monkeypatch, tmp_path):
+    asked = ["evaluate", "-b", "grouped", "-e", "machine=toy", "-e", "slices=8", "--seeds", "1"]
+    asked += ["--episodes", "3", "--budget", "20", "--schedules", "2", "--json", "--out"]
+
+    def told(file, *counts):
+        # Of each episode's incumbent and end.
+        found = iter(counts)
+        monkeypatch.setattr(scoring, "misplaced", lambda provenance: next(found))
+        done = CliRunner().invoke(make_app(), [*asked, str(tmp_path / file)])
+        assert done.exit_code == 0, done.output
+        return done.output, json.loads((tmp_path / file).read_text().splitlines()[0])
+
+    output, header = told("some.jsonl", 0, 2, 1, 0, 0, 0)
+    assert "in 2 of 3 episodes of grouped the kernel had not put all data" in output
+    assert header["misplaced"] == {"grouped": 2}
+    output, header = told("none.jsonl", *[0] * 6)
+    assert "kernel" not in output and "misplaced" not in header

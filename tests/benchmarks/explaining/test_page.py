@@ -1,6 +1,7 @@
 """The page: whole without anything else, readable in light and dark, and true to the tables."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -144,3 +145,18 @@ def test_units_have_their_plural_and_tables_scroll_on_a_phone(made):
     assert "querys" not in page
     assert "million queries/s" in page
     assert page.count("<table>") == page.count('<div class="scroll"><table>')
+
+
+def test_data_that_the_kernel_left_elsewhere_are_told(made, capsys):
+    from pmoss_benchmarks.cli.explain import _print
+
+    comparison, text = made
+    assert "are not where" not in text
+    away = {"data": {"not_in_place": {"3": "the node is <full>"}}}
+    after = replace(comparison.after, snapshot=replace(comparison.after.snapshot, provenance=away))
+    comparison = replace(comparison, after=after)
+    text = explain_page(comparison, "a task")
+    told = f"Data of 1 slices are not where {after.name} wants them:"
+    assert f"<p>{told}<br>  slice 3: the node is &lt;full&gt;</p>" in text
+    _print(comparison, 1)
+    assert f"{told}\n  slice 3: the node is <full>\n" in capsys.readouterr().out

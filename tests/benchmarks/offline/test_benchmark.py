@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pmoss_benchmarks import extras
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
 from pmoss_benchmarks.offline.opponents import OPPONENTS
@@ -20,7 +21,7 @@ from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
 from pmoss_env.machines.catalog import PRESETS
 
 pytest.importorskip("torch")
@@ -340,3 +341,10 @@ def test_common_episodes_and_long_searches(data: Path, tmp_path: Path) -> None:
     lines[0] = lines[0].replace('"common_seed": 101', '"common_seed": 7')
     path.write_text("\n".join(lines))
     assert any("env_seed" in line for line in replay(path).mismatches)
+
+
+def test_a_package_that_lacks_is_told_before_anything_is_computed(monkeypatch, tmp_path):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "h5py" else object())
+    with pytest.raises(MissingExtraError, match=r"h5py.*pmoss-env\[datasets\]"):
+        run_offline(PLAN, tmp_path / "out", tmp_path / "data", agents=[AGENT, *FEW])
+    assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pmoss_benchmarks.evaluation import EpisodeResult
 from pmoss_benchmarks.offline.pairs import paired, paired_tables
 from pmoss_benchmarks.offline.scores import runs_of
+from pmoss_benchmarks.offline.work import best_name
 from pmoss_datasets.domain import find_domain
 
 SPATIAL = find_domain("spatial")
@@ -71,3 +74,12 @@ def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(rows):
     # Other episodes of other seeds are no such thing.
     elsewhere = [row("late", 104, episode + 100, 1.0) for episode in range(50)]
     assert not runs_of({"task": rows + elsewhere})
+
+
+def test_a_best_checkpoint_is_explained_where_there_is_one(rows):
+    def text(of):
+        return paired_tables(paired({"task": of}, SPATIAL), "Mq/s")[-1]
+
+    best = [replace(each, policy=best_name("mine")) for each in rows if each.policy == "mine"]
+    assert "best on other episodes" in text([*rows, *best])
+    assert "(best)" not in text(rows)

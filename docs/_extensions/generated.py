@@ -1,0 +1,205 @@
+"""A directive for what the code knows better than a page.
+
+    ```{generated} KIND
+    what of that kind
+    ```
+
+It is made when the site is built, so that it cannot differ from the code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import pmoss_datasets
+from pmoss_datasets.card import card
+from pmoss_env.cli.app import make_app
+
+
+def docstring(path: str) -> str:
+    """The text of a class, given as ``module:Class``."""
+    module, _, name = path.partition(":")
+    return inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+
+
+def listing(command: str) -> str:
+    """What a command of ``pmoss`` that knows ``--json`` lists, as a table."""
+    done = CliRunner().invoke(make_app(), [*shlex.split(command), "--json"])
+    if done.exit_code:
+        raise ValueError(f"pmoss {command}: {done.output}")
+    rows = json.loads(done.stdout)
+    return _table(list(rows[0]), [row.values() for row in rows])
+
+
+def mapping(words: str) -> str:
+    """A table of a mapping's values: ``module:NAME FIELD FIELD ...``."""
+    path, *fields = words.split()
+    module, _, name = path.partition(":")
+    values = getattr(importlib.import_module(module), name).values()
+    return _table(fields, [[getattr(value, field) for field in fields] for value in values])
+
+
+def dataset_card(identifier: str) -> str:
+    """The card of a dataset, below a heading of the page."""
+    return re.sub("^#", "##", card(pmoss_datasets.load(identifier)), flags=re.M)
+
+
+def file(name: str) -> str:
+    """A text that lies elsewhere in the repository; its links lead to the site's pages."""
+    path = REPOSITORY / name
+    return _links(path.read_text(encoding="utf-8"), path.parent)
+
+
+def commands(_: str) -> str:
+    """Every command: usage, help, arguments and options."""
+    command = get_command(make_app())
+    return "\n\n".join(_commands(command, command.context_class(command, info_name="pmoss")))
+
+
+def _commands(command: Any, context: Any) -> Iterator[str]:
+    # Typer's commands need not be of the installed Click's classes.
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if not inner.hidden:
+                yield from _commands(
+                    inner, inner.context_class(inner, info_name=name, parent=context)
+                )
+        return
+    yield f"## {context.command_path}"
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"```console\n$ {context.command_path} {usage}\n```"
+    yield _examples(inspect.cleandoc(command.help or ""))
+    rows = [_parameter(one) for one in command.params if one.name != "help"]
+    if rows:
+        yield _table(("argument or option", "what it says", "default"), rows)
+
+
+def _examples(text: str) -> str:
+    """Shows the examples of a help text as what can be copied."""
+    text = text.replace("\\<", "<")
+    text = re.sub(r"^Example: (.*(?:\n\S.*)*)", r"```console\n$ \1\n```", text, flags=re.M)
+    return re.sub(r"<(?=\w)", "&lt;", text)
+
+
+def _parameter(one: Any) -> tuple[str, str, str]:
+    if one.param_type_name == "option":
+        name = ", ".join(f"`{word}`" for word in [*one.opts, *one.secondary_opts])
+    else:
+        name = f"`{one.name.upper()}`"
+    help_ = re.sub(r"\\?<(?=\w)", "&lt;", one.help or "")
+    usual = one.default
+    shown = "" if usual is None or usual is False or callable(usual) else f"`{usual}`"
+    return name, help_, shown
+
+
+def _table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    cells = [[_cell(value) for value in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells])
+
+
+def _cell(value: Any) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: Files of the repository that are pages of the site.
+PAGES = {
+    "GLOSSARY.md": "/concepts/glossary.md",
+    "CONTRIBUTING.md": "/development/contributing.md",
+    "CHANGELOG.md": "/development/changelog.md",
+}
+KINDS: Mapping[str, Callable[[str], str]] = {
+    "docstring": docstring,
+    "listing": listing,
+    "mapping": mapping,
+    "card": dataset_card,
+    "commands": commands,
+    "file": file,
+}
+
+
+def _links(text: str, folder: Path) -> str:
+    """A text of a folder whose links to files of the repository lead on from any page."""
+
+    def led(match: re.Match[str]) -> str:
+        target, _, anchor = match[1].partition("#")
+        path = (folder / target).resolve()
+        if not target or not path.is_relative_to(REPOSITORY):
+            return match[0]
+        name = path.relative_to(REPOSITORY).as_posix()
+        place = _page_of(name) or f"/../{name}"
+        return f"]({place}{'#' if anchor else ''}{anchor})"
+
+    return re.sub(r"\]\((?!\w+:)([^)\s]+)\)", led, text)
+
+
+def _page_of(name: str) -> str | None:
+    """The page of the site that shows a file of the repository, from the site's root."""
+    if name.startswith("docs/"):
+        return name.removeprefix("docs")
+    if name in PAGES:
+        return PAGES[name]
+    if found := re.fullmatch(r"benchmarks/results/(?:offline/)?([\w-]+)/README.md", name):
+        return f"/benchmarks/tables/{found[1]}.md"
+    return None
+
+
+def read_page(app: Sphinx, name: str, content: list[str]) -> None:
+    """Lets a page's own links to such files lead on."""
+    content[0] = _links(content[0], Path(app.srcdir, name).parent)
+
+
+def tables_of_docstrings(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Turns the Markdown tables of a docstring into what autodoc can read."""
+    found: list[str] = []
+    for before, line in pairwise(["", *lines]):
+        row = line.strip()
+        if not row.startswith("|"):
+            found.append(line)
+            continue
+        if not before.strip().startswith("|"):
+            found += [".. list-table::", "   :header-rows: 1", ""]
+        if not re.fullmatch(r"[|\-: ]+", row):
+            first, *rest = [cell.strip() for cell in row.strip("|").split("|")]
+            found += [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
+    lines[:] = found
+
+
+class Generated(SphinxDirective):
+    """Puts the Markdown of one of ``KINDS`` here, with its headings below those of the page."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """See the base."""
+        kind = self.arguments[0]
+        if kind not in KINDS:
+            raise self.error(f"{kind}: is none of {', '.join(KINDS)}")
+        text = KINDS[kind]("\n".join(self.content).strip())
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_directive("generated", Generated)
+    app.connect("source-read", read_page)
+    app.connect("autodoc-process-docstring", tables_of_docstrings)
+    return {"parallel_read_safe": True}

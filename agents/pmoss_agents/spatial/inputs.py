@@ -9,7 +9,7 @@ Each group of inputs can be left out, to see what it is worth.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,22 +29,25 @@ OUTLIER = 5.0
 _LEVELS = ("cache", "node")
 
 
-def check_groups(groups: Any, field: str = "inputs") -> tuple[str, ...]:
-    """Groups of inputs in the order of GROUPS.
+def check_groups(
+    groups: Any, field: str = "inputs", known: Sequence[str] = GROUPS
+) -> tuple[str, ...]:
+    """Groups of inputs in the order of those known.
 
     Args:
         groups: their names.
         field: what holds them, for the message.
+        known: all names that there are.
 
     Raises:
         DescriptionError: no list; one is unknown or named twice; or there is none.
     """
     given = list(groups) if isinstance(groups, (list, tuple)) else []
-    if not given or any(name not in GROUPS or given.count(name) > 1 for name in given):
+    if not given or any(name not in known or given.count(name) > 1 for name in given):
         raise DescriptionError(
-            f"{field} = {groups!r}: must be a list of some of {', '.join(GROUPS)}, each once"
+            f"{field} = {groups!r}: must be a list of some of {', '.join(known)}, each once"
         )
-    return tuple(name for name in GROUPS if name in given)
+    return tuple(name for name in known if name in given)
 
 
 def check_era(config: Mapping[str, Any]) -> None:

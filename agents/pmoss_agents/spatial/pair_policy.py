@@ -26,6 +26,7 @@ from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.devices import check_device
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
+from pmoss_agents.spatial.inputs import GROUPS as SUMS
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate
 from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Reader, Topology, usual_time
@@ -120,8 +121,7 @@ class PairNetwork(nn.Module):
     def __init__(self, counters: int, config: Config) -> None:
         super().__init__()
         features, width = config.features, config.width
-        sizes = {"width": width, "features": features, "demands": config.demands}
-        self.reader = Reader(counters, **sizes)
+        self.reader = Reader(counters, width=width, features=features, demands=config.demands)
         self.usual: Tensor
         self.register_buffer("usual", torch.tensor(0.0))
 
@@ -302,6 +302,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             width=self.config.width,
             features=self.config.features,
             demands=self.config.demands,
+            inputs=SUMS,
             threads=self.config.threads,
             device=self.config.device,
             seed=self.config.seed,

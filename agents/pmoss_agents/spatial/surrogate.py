@@ -2,9 +2,10 @@
 
 Every dataset logs the counters of all slices under two schedules, before an episode and after it.
 The model learns from both directions what a query of each slice takes on each core. It sees the
-counters of the slice, and those of the cores, caches and nodes under the incumbent. It also sees
-which other slices would share core, cache and node. It shares its weights over slices and cores, so
-their number and order do not matter: one network serves any machine.
+counters of the slice, and those of the cores, caches and nodes under the incumbent, as counts and
+as what one event costs. It also sees which other slices would share core, cache and node. It shares
+its weights over slices and cores, so their number and order do not matter: one network serves any
+machine.
 
 A query takes ``t[s, c]`` on core c, and a share ``q[s]`` of all queries goes to slice s. Core c is
 busy for ``D[c] = sum(q[s] t[s, c])`` per query. The fullest core bounds the throughput; how sharply
@@ -24,7 +25,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -32,9 +34,11 @@ from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.devices import check_device, find_device, learning_on
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
+from pmoss_agents.spatial.inputs import GROUPS as SUMS
+from pmoss_agents.spatial.inputs import check_groups
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate_planner import Planner
-from pmoss_agents.spatial.throughput_model import ELAPSED, Member, Topology, loss_of
+from pmoss_agents.spatial.throughput_model import ELAPSED, GROUPS, Member, Topology, loss_of
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
@@ -54,6 +58,7 @@ class Config:
         width: of the hidden layers.
         features: of a slice and of a core.
         demands: of a slice on the core, cache, node and machine that it shares with others.
+        inputs: groups of inputs that it sees, see throughput_model.GROUPS.
         pessimism: standard deviations of the members that the planner adds to each time.
         rounds: of asking the model and balancing.
         save_every: updates between checkpoints.
@@ -70,6 +75,7 @@ class Config:
     width: int = 96
     features: int = 48
     demands: int = 24
+    inputs: tuple[str, ...] = GROUPS
     pessimism: float = 1.0
     rounds: int = 6
     save_every: int = 200
@@ -79,6 +85,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_device(self.device)
+        groups = check_groups(self.inputs, "surrogate: inputs", GROUPS)
+        object.__setattr__(self, "inputs", groups)
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
@@ -207,7 +215,13 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
         counters = len(self.task["counters"])
         config = self.config
         return nn.ModuleList(
-            Member(counters, width=config.width, features=config.features, demands=config.demands)
+            Member(
+                counters,
+                width=config.width,
+                features=config.features,
+                demands=config.demands,
+                inputs=config.inputs,
+            )
             for _ in range(config.members)
         )
 
@@ -246,6 +260,14 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
         return planner.best() if measured is None else planner.measured(*measured)
 
     # ---- keeping
+
+    @classmethod
+    def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
+        """See Agent.from_checkpoint. Earlier models knew no costs, and say nothing of inputs."""
+        config = header.get("config")
+        if isinstance(config, Mapping):
+            header = {**header, "config": {"inputs": list(SUMS), **config}}
+        return super().from_checkpoint(path, header, arrays)
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         assert self.members is not None

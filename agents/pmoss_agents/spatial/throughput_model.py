@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
+from pmoss_agents.spatial.inputs import GROUPS as SUMS
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX
 
 QUERIES, ELAPSED = COUNTER_INDEX["queries"], COUNTER_INDEX["elapsed_us"]
+#: The groups of inputs that a model reads: counters and their sums, and what one event costs.
+GROUPS = (*SUMS, "cost")
+#: What an event costs: one counter over the sum of others. A node whose memory answers late shows
+#: in cycles per line from memory long before it shows in any sum.
+COSTS = (
+    ("elapsed_us", ("queries",)),
+    ("task_clock_us", ("elapsed_us",)),
+    ("llc_misses", ("queries",)),
+    ("cycles_mem_any", ("memory_accesses",)),
+    ("cycles_l3_miss", ("local_dram", "remote_dram")),
+)
+#: Costs that differ by less, as logarithms, are as good as equal; and outliers end here.
+_LEAST_COST_SPREAD, _MOST_COST = 0.1, 5.0
+#: The levels that a core shares with others, itself the first.
+_LEVELS = ("core", "cache", "node")
 #: Below this, in million counts per second, a counter is as good as 0.
 _LEAST = 1e-4
 
@@ -99,13 +116,38 @@ def usual_time(counters: Tensor) -> float:
     return float((counters[:, ELAPSED].sum() / queries).log())
 
 
+def _costs(counters: Tensor) -> Tensor:
+    """(..., COSTS) logarithms of what events cost, NaN where one was not counted."""
+    known = counters.shape[-1]
+    found = []
+    for name, others in COSTS:
+        above, below = COUNTER_INDEX[name], [COUNTER_INDEX[other] for other in others]
+        if max(above, *below) >= known:  # of a dataset that is older than the counter
+            found.append(torch.full_like(counters[..., 0], torch.nan))
+            continue
+        of, over = counters[..., above], counters[..., below].sum(-1)
+        ratio = _log(of) - _log(over)
+        found.append(torch.where((of > 0) & (over > 0), ratio, torch.nan))
+    return torch.stack(found, -1)
+
+
 class Reader(nn.Module):
     """Reads the counters of schedules that ran: standardised logarithms of counts and sums."""
 
     mean: Tensor
     std: Tensor
+    cost_mean: Tensor
+    cost_std: Tensor
 
-    def __init__(self, counters: int, *, width: int, features: int, demands: int) -> None:
+    def __init__(
+        self,
+        counters: int,
+        *,
+        width: int,
+        features: int,
+        demands: int,
+        inputs: Sequence[str] = SUMS,
+    ) -> None:
         """Makes a reader.
 
         Args:
@@ -113,12 +155,22 @@ class Reader(nn.Module):
             width: of the hidden layers.
             features: of a slice and of a core.
             demands: of a slice on the core, cache, node and machine that it shares with others.
+            inputs: some of GROUPS.
         """
         super().__init__()
+        self.inputs = tuple(inputs)
         self.register_buffer("mean", torch.zeros(counters))
         self.register_buffer("std", torch.ones(counters))
-        self.of_slice = _layers(5 * counters, width, features)
-        self.of_core = _layers(4 * counters + 3, width, features)
+        told = counters
+        if "cost" in self.inputs:
+            self.register_buffer("cost_mean", torch.zeros(len(COSTS)))
+            self.register_buffer("cost_std", torch.ones(len(COSTS)))
+            told += len(COSTS)
+        self.levels = tuple(level for level in _LEVELS if level in self.inputs)
+        shared = len(self.levels) + ("machine" in self.inputs)
+        self.sizes = 2 * ("topology" in self.inputs)
+        self.of_slice = _layers((shared + ("slice" in self.inputs)) * told, width, features)
+        self.of_core = _layers(shared * told + 1 + self.sizes, width, features)
         self.demand = nn.Linear(features, demands)
 
     def set_scales(self, counters: Tensor) -> None:
@@ -129,6 +181,14 @@ class Reader(nn.Module):
         std[std < 1e-3] = 1.0
         self.mean.copy_(logs.mean(0))
         self.std.copy_(std)
+        if "cost" in self.inputs:
+            costs = _costs(counters.double())
+            known = costs.isfinite()
+            count = known.sum(0).clamp(min=1)
+            mean = costs.nan_to_num(0.0).sum(0) / count
+            off = torch.where(known, costs - mean, 0.0)
+            self.cost_mean.copy_(mean)
+            self.cost_std.copy_(((off**2).sum(0) / count).sqrt().clamp(min=_LEAST_COST_SPREAD))
 
     def read(self, topology: Topology, counters: Tensor, columns: Tensor) -> Known:
         """Reads the counters of schedules that ran.
@@ -138,41 +198,60 @@ class Reader(nn.Module):
             counters: (P, S, H) of each slice.
             columns: (P, S) the worker that had it.
         """
-        slices, width = counters.shape[1], counters.shape[2]
-        there = F.one_hot(columns, len(topology.tiles)).float()
+        slices, workers = counters.shape[1], len(topology.tiles)
+        there = F.one_hot(columns, workers).float()
         core = there.transpose(1, 2) @ counters
-        cache, node = topology.caches @ core, topology.nodes @ core
-        machine = counters.sum(1, keepdim=True)
         ran = (core[..., ELAPSED, None] > 0).float()
-
-        def standard(values: Tensor) -> Tensor:
-            return (_log(values) - self.mean) / self.std
-
-        def under(values: Tensor) -> Tensor:
-            return values.gather(1, columns.unsqueeze(-1).expand(-1, -1, width))
-
-        parts = [standard(values) for values in (core, cache, node)]
-        whole = standard(machine)
-        seen = [standard(counters), *map(under, parts), whole.expand(-1, slices, -1)]
-        around = [parts[0] * ran, parts[1], parts[2], whole.expand(-1, len(topology.tiles), -1)]
-        sizes = topology.sizes.expand(len(counters), -1, -1)
+        sums = {"core": core, "cache": topology.caches @ core, "node": topology.nodes @ core}
+        seen = [self._standard(counters)] if "slice" in self.inputs else []
+        around = []
+        for level in self.levels:
+            part = self._standard(sums[level])
+            seen.append(part.gather(1, columns.unsqueeze(-1).expand(-1, -1, part.shape[-1])))
+            around.append(part * ran if level == "core" else part)
+        if "machine" in self.inputs:
+            whole = self._standard(counters.sum(1, keepdim=True))
+            seen.append(whole.expand(-1, slices, -1))
+            around.append(whole.expand(-1, workers, -1))
+        around.append(ran)
+        if self.sizes:
+            around.append(topology.sizes.expand(len(counters), -1, -1))
         features = self.of_slice(torch.cat(seen, -1))
         queries = counters[..., QUERIES]
         return Known(
             features,
-            self.of_core(torch.cat([*around, ran, sizes], -1)),
+            self.of_core(torch.cat(around, -1)),
             F.softplus(self.demand(features)),
             queries / queries.sum(1, keepdim=True).clamp(min=1e-9),
         )
+
+    def _standard(self, values: Tensor) -> Tensor:
+        """Counters, or sums of them, as the network sees them."""
+        counts = (_log(values) - self.mean) / self.std
+        if "cost" not in self.inputs:
+            return counts
+        costs = (_costs(values) - self.cost_mean) / self.cost_std
+        costs = costs.clamp(-_MOST_COST, _MOST_COST).nan_to_num(0.0)
+        return torch.cat([counts, costs], -1)
 
 
 class Member(Reader):
     """One model of throughput."""
 
-    def __init__(self, counters: int, *, width: int, features: int, demands: int) -> None:
+    def __init__(
+        self,
+        counters: int,
+        *,
+        width: int,
+        features: int,
+        demands: int,
+        inputs: Sequence[str] = GROUPS,
+    ) -> None:
         """Makes a model; arguments as of Reader."""
-        super().__init__(counters, width=width, features=features, demands=demands)
-        self.time = _layers(2 * features + 4 * demands + 2, width, 1)
+        super().__init__(counters, width=width, features=features, demands=demands, inputs=inputs)
+        # What is shared with others, then what the machine bears.
+        sums = len(self.levels) + ("machine" in self.inputs)
+        self.time = _layers(2 * features + sums * demands + self.sizes, width, 1)
         self.sharpness = nn.Parameter(torch.tensor(3.5))
         self.scale = nn.Parameter(torch.tensor(0.0))
 
@@ -205,9 +284,13 @@ class Member(Reader):
         def at(values: Tensor) -> Tensor:
             return values.gather(1, columns.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
-        machine = known.demands.sum(1, keepdim=True).expand(-1, columns.shape[1], -1)
-        shared = [_log(at(values)) for values in (core, cache, node)]
-        inputs = [known.slices, at(known.cores), *shared, _log(machine), topology.sizes[columns]]
+        sums = {"core": core, "cache": cache, "node": node}
+        inputs = [known.slices, at(known.cores), *(_log(at(sums[level])) for level in self.levels)]
+        if "machine" in self.inputs:
+            machine = known.demands.sum(1, keepdim=True).expand(-1, columns.shape[1], -1)
+            inputs.append(_log(machine))
+        if self.sizes:
+            inputs.append(topology.sizes[columns])
         times = self.time(torch.cat(inputs, -1)).squeeze(-1)
         busy = (there * (known.shares * times.exp()).unsqueeze(-1)).sum(1)
         # The norm, taken where nothing overflows.
@@ -228,27 +311,35 @@ class Member(Reader):
         one_cache, one_node = topology.first_of_cache, topology.first_of_node
         cache, node = topology.caches[one_cache] @ core, topology.nodes[one_node] @ core
         # A slice adds its demand where it is not already.
-        same = [there, there @ topology.caches[:, one_cache], there @ topology.nodes[:, one_node]]
-        shared = [
-            _log(values.unsqueeze(0) + own * (1 - already).unsqueeze(-1))
-            for values, already in zip((core, cache, node), same, strict=True)
-        ]
+        sums = {
+            "core": (core, there),
+            "cache": (cache, there @ topology.caches[:, one_cache]),
+            "node": (node, there @ topology.nodes[:, one_node]),
+        }
+        spread = {"cache": topology.cache, "node": topology.node}
         # The first layer is linear: each part is done once, not once per slice and core.
         first = self.time[0]
         assert isinstance(first, nn.Linear)
         features, demands = known.slices.shape[-1], known.demands.shape[-1]
-        of_slice, of_core, *of_shared, of_machine, of_sizes = torch.split(
-            first.weight, [features, features, demands, demands, demands, demands, 2], dim=1
-        )
-        on_core, on_cache, on_node = (
-            values @ weight.T for values, weight in zip(shared, of_shared, strict=True)
-        )
-        slices = known.slices[0] @ of_slice.T + (
-            _log(known.demands[0].sum(0)) @ of_machine.T + first.bias
-        )
-        cores = known.cores[0] @ of_core.T + topology.sizes @ of_sizes.T
-        hidden = on_core.add_(on_cache[:, topology.cache]).add_(on_node[:, topology.node])
-        hidden += slices.unsqueeze(1) + cores
+        widths = [features, features, *[demands] * len(self.levels)]
+        widths += [demands] * ("machine" in self.inputs) + [self.sizes]
+        of_slice, of_core, *others = torch.split(first.weight, widths, dim=1)
+        of_machine: Tensor = first.bias
+        if "machine" in self.inputs:
+            of_machine = _log(known.demands[0].sum(0)) @ others[-2].T + of_machine
+        slices = known.slices[0] @ of_slice.T + of_machine
+        cores = known.cores[0] @ of_core.T
+        if self.sizes:
+            cores = cores + topology.sizes @ others[-1].T
+        parts = []
+        for level, weight in zip(self.levels, others, strict=False):
+            now, already = sums[level]
+            part = _log(now.unsqueeze(0) + own * (1 - already).unsqueeze(-1)) @ weight.T
+            parts.append(part[:, spread[level]] if level in spread else part)
+        # In place: these are the largest arrays of a plan.
+        hidden, *rest = [*parts, slices.unsqueeze(1) + cores]
+        for part in rest:
+            hidden += part
         times: Tensor = self.time[1:](hidden).squeeze(-1)
         return times
 

@@ -58,20 +58,18 @@ def run_ablation(
         DescriptionError: the agent has no groups of inputs, or does not learn from data.
         DatasetError: ``out`` holds rows of other settings.
     """
-    # Only here: --help can do without torch.
-    from pmoss_agents.spatial.inputs import GROUPS
-
     config = {**(read_config(agent, task) if has_config(agent) else {}), **(changes or {})}
     config.pop("agent", None)
     probe = pmoss_agents.make(agent, **config)
     if not isinstance(probe, OfflineAgent) or not hasattr(probe.config, "inputs"):
         raise DescriptionError(f"agent = {agent!r}: must learn from data, and have inputs to leave")
+    groups = tuple(probe.config.inputs)
     settings = {
         **{"task": task, "agent": agent, "config": config, "data": data},
         **{"episodes": episodes, "search_budget": search_budget},
     }
     header = {"kind": "ablation", **settings, **provenance(["pmoss_benchmarks.spatial.ablation"])}
-    wanted = [(group, seed) for group in ("", *GROUPS) for seed in range(seeds)]
+    wanted = [(group, seed) for group in ("", *groups) for seed in range(seeds)]
     env = dict(load_task(task).env)
     rows: list[dict[str, Any]] = []
     references: dict[int, tuple[float, float]] = {}
@@ -86,7 +84,7 @@ def run_ablation(
                 if dataset is None:
                     recipe = Recipe(env=env, episodes=data, tier="mixed", reference_episodes=0)
                     dataset = collect(recipe, Path(folder) / "data")
-                kept = [group for group in GROUPS if group != without]
+                kept = [group for group in groups if group != without]
                 learner = pmoss_agents.make(agent, **{**config, "inputs": kept, "seed": seed})
                 assert isinstance(learner, OfflineAgent)
                 learner.fit(dataset)

@@ -8,8 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
+from pmoss_agents import checkpoints  # noqa: E402
+from pmoss_agents.spatial.inputs import GROUPS as SUMS  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
-from pmoss_agents.spatial.throughput_model import Member, Topology  # noqa: E402
+from pmoss_agents.spatial.throughput_model import GROUPS, Member, Topology  # noqa: E402
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
@@ -68,8 +70,12 @@ def test_untrained_a_query_takes_as_long_on_every_core(known):
     assert (table == table[0, 0]).all()
 
 
-def test_everywhere_foretells_what_forward_does(known):
-    member, topology, counters, columns = known
+@pytest.mark.parametrize("without", ["", *GROUPS])
+def test_everywhere_foretells_what_forward_does(known, without):
+    _, topology, counters, columns = known
+    kept = [group for group in GROUPS if group != without]
+    member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4, inputs=kept)
+    member.set_scales(counters.flatten(0, 1))
     with torch.inference_mode():
         here = member.read(topology, counters[:1], columns[:1])
         table = member.everywhere(topology, here, columns[:1])
@@ -79,6 +85,24 @@ def test_everywhere_foretells_what_forward_does(known):
             moved[0, slice_] = worker
             times, _ = member(topology, here, moved)
             torch.testing.assert_close(times[0, slice_], table[slice_, worker])
+
+
+def test_costs_tell_a_slow_memory_at_any_load(known):
+    """What a line from memory costs says it, however few lines there are."""
+    _, topology, counters, columns = known
+    member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4)
+    member.set_scales(counters.flatten(0, 1))
+    slow = counters.clone()
+    slow[..., COUNTER_INDEX["cycles_l3_miss"]] *= 1.5
+    told = slice(len(COUNTER_NAMES), None)
+    plain, less, late = (member._standard(one)[..., told] for one in (counters, counters / 3, slow))
+    torch.testing.assert_close(plain, less, atol=0.05, rtol=0)
+    assert (late[..., -1] - plain[..., -1]).median() > 0.5
+    # A counter that was not read tells nothing.
+    none = counters.clone()
+    none[..., COUNTER_INDEX["local_dram"] :] = 0
+    assert (member._standard(none)[..., -1] == 0).all()
+    assert torch.isfinite(member.read(topology, none, columns).slices).all()
 
 
 def test_order_and_names_of_slices_and_cores_do_not_matter(known):
@@ -252,3 +276,18 @@ def test_a_missing_gpu_is_told(data, monkeypatch):
     settings = {**SMALL, "updates": 3}
     plain, auto = Surrogate(**settings), Surrogate(**settings, device="auto")
     assert plain.fit(data) == auto.fit(data)
+
+
+def test_a_model_of_before_costs_were_known_is_loaded_as_it_was(data, tmp_path):
+    old = Surrogate(**{**SMALL, "updates": 2, "inputs": list(SUMS)})
+    old.fit(data)
+    old.save(tmp_path / "old.safetensors")
+    header, arrays = checkpoints.read(tmp_path / "old.safetensors")
+    del header["config"]["inputs"]
+    again = Surrogate.from_checkpoint(tmp_path / "old.safetensors", header, arrays)
+    assert again.config.inputs == SUMS
+
+
+def test_unknown_groups_of_inputs_are_refused():
+    with pytest.raises(DescriptionError, match=r"surrogate: inputs = .*'rule'"):
+        Surrogate(inputs=["slice", "rule"])

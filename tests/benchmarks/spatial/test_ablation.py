@@ -45,5 +45,11 @@ def test_the_summary_compares_with_all_inputs():
 
 
 def test_an_agent_without_groups_is_refused():
-    with pytest.raises(DescriptionError, match="agent = 'surrogate'"):
-        run_ablation(TOY, "surrogate")
+    with pytest.raises(DescriptionError, match="agent = 'pair-policy'"):
+        run_ablation(TOY, "pair-policy")
+
+
+def test_an_agent_is_left_its_own_groups():
+    small = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
+    rows = run_ablation(TOY, "surrogate", changes=small, **FEW)
+    assert [row["without"] for row in rows] == ["", *GROUPS, "cost"]

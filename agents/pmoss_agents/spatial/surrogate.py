@@ -22,7 +22,7 @@ Model-based Offline Policy Optimization, NeurIPS 2020.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,7 @@ from pmoss_agents.spatial.throughput_model import ELAPSED, GROUPS, Member, Topol
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
+from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 
 
@@ -135,8 +136,11 @@ class Pairs:
         )
 
 
-class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
-    """The agent; see the module's docstring."""
+class Surrogate(PlanningAgent, OfflineAgent[Dataset | Several]):
+    """The agent; see the module's docstring.
+
+    It also learns from several datasets, of whatever machines: each batch is of one of them, drawn.
+    """
 
     name = "surrogate"
     Config = Config
@@ -149,31 +153,38 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
 
     # ---- learning
 
-    def task_of(self, dataset: Dataset) -> dict[str, Any]:
+    def task_of(self, dataset: Dataset | Several) -> dict[str, Any]:
         """Only the counters: any machine, number of slices and order will do."""
-        return {"counters": task_of(dataset, plans=True)["counters"]}
+        known = [(part, task_of(part, plans=True)["counters"]) for part in _parts(dataset)]
+        for part, counters in known[1:]:
+            if counters != known[0][1]:
+                raise DatasetError(f"{part.path}: holds other counters than {known[0][0].path}")
+        return {"counters": known[0][1]}
 
     @contextmanager
-    def _course(self, dataset: Dataset) -> Iterator[Course]:
+    def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
         """Updates of all members; metrics are ``loss`` and ``error`` of log throughput."""
         config = self.config
         task = self.task_of(dataset)
-        topology, device = Topology(dataset.machine), find_device(config.device)
+        parts, device = _parts(dataset), find_device(config.device)
         with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
-            pairs = Pairs(dataset, topology)
+            topologies = [Topology(part.machine) for part in parts]
+            pairs = [Pairs(part, one) for part, one in zip(parts, topologies, strict=True)]
             if self.members is None:
                 torch.manual_seed(config.seed)
                 self.task = task
                 self.members = self._new_members()
+                seen = torch.cat([one.counters[0][one.rows].flatten(0, 1) for one in pairs])
                 for member in _of(self.members):
-                    member.set_up(pairs.counters[0][pairs.rows].flatten(0, 1))
+                    member.set_up(seen)
             if self._optimiser is None:
                 self._optimiser = self._new_optimiser()
             members, optimiser = self.members, self._optimiser
-            there = topology.to(device)
+            there = [topology.to(device) for topology in topologies]
+            lessons = list(zip(pairs, there, strict=True))
             with learning_on(device, members, optimiser):
                 yield Course(
-                    lambda update: self._step(update, pairs, there, members, optimiser),
+                    lambda update: self._step(update, lessons, members, optimiser),
                     config.updates,
                     config.save_every,
                 )
@@ -182,8 +193,7 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
     def _step(
         self,
         update: int,
-        pairs: Pairs,
-        topology: Topology,
+        lessons: Sequence[tuple[Pairs, Topology]],
         members: nn.ModuleList,
         optimiser: torch.optim.AdamW,
     ) -> Callable[[], dict[str, float]]:
@@ -196,6 +206,7 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
         loss, error = 0.0, 0.0
         for number, member in enumerate(_of(members)):
             rng = np.random.default_rng([config.seed, number, update])
+            pairs, topology = lessons[0 if len(lessons) == 1 else int(rng.integers(len(lessons)))]
             batch = pairs.batch(rng, config.batch_size)
             there = tuple(part.to(topology.cache.device) for part in batch)
             of_member, off = loss_of(member, topology, there)
@@ -283,6 +294,10 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset]):
         self.updates = int(values["updates"])
         self._optimiser = self._new_optimiser()
         load_moments(self._optimiser, arrays, "optimiser/")
+
+
+def _parts(dataset: Dataset | Several) -> tuple[Dataset, ...]:
+    return dataset.parts if isinstance(dataset, Several) else (dataset,)
 
 
 def _of(members: nn.ModuleList) -> list[Member]:

@@ -17,6 +17,7 @@ from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.threads import threads
+from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
 
 app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
@@ -32,3 +33,4 @@ app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)
 app.command()(continual)
+app.command()(transfer)

@@ -1,0 +1,169 @@
+"""Leave one machine out: a surrogate that learned on other machines plans on one that it never met.
+
+One checkpoint per machine left out. It learns from the data of all other machines of the list, and
+of made-up ones. Each policy plays the same episodes, and differences are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents.agent import OfflineAgent
+from pmoss_agents.configs import read_config
+from pmoss_benchmarks.evaluation import evaluate, paired_difference
+from pmoss_datasets import Dataset, Recipe
+from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
+from pmoss_datasets.several import Several
+from pmoss_datasets.suite import obtain
+from pmoss_env.baselines import Context, answer_after, best_fit, measured_search
+from pmoss_env.errors import DescriptionError
+from pmoss_env.types import Schedule
+
+#: Episodes of the evaluation begin here: no dataset has them.
+_EVALUATION = 101
+#: The made-up machines are random:1000, random:1001, ...
+_FIRST_MADE_UP = 1000
+#: Rules to be beaten.
+RULES = ("best-fit", "lpt-capacity", "lpt")
+_AGENT = "surrogate"
+
+
+@dataclass(frozen=True)
+class TransferOptions:
+    """What a table depends on.
+
+    Attributes:
+        machines: each is left out once.
+        made_up: machines that the generator makes, in the data of every checkpoint.
+        workload: of all.
+        interference: of all.
+        slices: of all.
+        data: episodes of each machine's dataset, of the tier "mixed".
+        episodes: of the evaluation.
+        measurements: schedules that policies may run before they decide.
+        budget: evaluations of the search that scores 100.
+        changes: fields that override the agent's committed config.
+        folder: where datasets are kept.
+    """
+
+    machines: tuple[str, ...]
+    made_up: int = 4
+    workload: str = "ycsb-a"
+    interference: str = "busy_core"
+    slices: int = 256
+    data: int = 100
+    episodes: int = 20
+    measurements: int = 10
+    budget: int = 2000
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        if len(set(self.machines)) != len(self.machines):
+            raise DescriptionError(f"machines = {list(self.machines)}: each must be named once")
+        if len(self.machines) + self.made_up < 2:
+            raise DescriptionError("machines: with one left out, none is there to learn from")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What results depend on: not where the data lie."""
+        return {name: value for name, value in asdict(self).items() if name != "folder"}
+
+    def env(self, machine: str) -> dict[str, Any]:
+        """Arguments of the environment on a machine."""
+        return {
+            "machine": machine,
+            "workload": self.workload,
+            "interference": self.interference,
+            "slices": self.slices,
+        }
+
+
+@dataclass(frozen=True)
+class TransferCell:
+    """One machine left out, in one training.
+
+    Attributes:
+        machine: that is left out, and then met.
+        seed: of training.
+    """
+
+    machine: str
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Decides the cell."""
+        return f"{self.machine}/{self.seed}"
+
+
+def measure_cell(options: TransferOptions, cell: TransferCell) -> dict[str, Any]:
+    """Trains without the cell's machine and plays on it.
+
+    Returns:
+        ``trained_on``, the machines of the data; ``best_rule``; and ``policies``: of each the mean
+        ``score`` with its interval, the ``scores`` of the episodes, ``throughput`` in Mq/s, and how
+        far it is ``over_rule``, paired.
+    """
+    others = [name for name in options.machines if name != cell.machine]
+    others += [f"random:{_FIRST_MADE_UP + number}" for number in range(options.made_up)]
+    data = [_data(options, name) for name in others]
+    config = {**read_config(_AGENT, Recipe(env=options.env(cell.machine)).task), **options.changes}
+    config.pop("agent", None)
+    agent = pmoss_agents.make(_AGENT, **{**config, "seed": cell.seed})
+    assert isinstance(agent, OfflineAgent)
+    agent.fit(Several(data))
+    most = options.measurements
+    policies: dict[str, Policy] = {name: SchedulePolicy(name) for name in RULES}
+    policies[_AGENT] = agent
+    searched = Measured(SchedulePolicy(_search(most)), most)
+    measured = Measured(agent, most)
+    with closing(searched), closing(measured):
+        policies |= {f"best-fit + search, {most}": searched, f"{_AGENT}, {most}": measured}
+        found = evaluate(
+            {**options.env(cell.machine), "observation": "complete"},
+            policies,
+            [_EVALUATION],
+            options.episodes,
+            search_budget=options.budget,
+        ).rows
+    scores = {
+        name: np.array([[row.score for row in found if row.policy == name]], dtype=np.float64)
+        for name in policies
+    }
+    rule = max(RULES, key=lambda name: float(scores[name].mean()))
+    return {
+        "trained_on": others,
+        "best_rule": rule,
+        "policies": {
+            name: {
+                "score": asdict(paired_difference(mine)),
+                "over_rule": asdict(paired_difference(mine - scores[rule])),
+                "throughput": float(np.mean([r.throughput for r in found if r.policy == name])),
+                "scores": mine[0].tolist(),
+            }
+            for name, mine in scores.items()
+        },
+    }
+
+
+def _data(options: TransferOptions, machine: str) -> Dataset:
+    """The dataset of a machine, as it lies there or made."""
+    recipe = Recipe(env=options.env(machine), episodes=options.data, reference_episodes=0)
+    return obtain(recipe, Path(options.folder) / recipe.id)
+
+
+def _search(budget: int) -> Any:
+    """Local search by its own readings from best-fit's schedule, stopped after so many."""
+
+    def searched(context: Context) -> Schedule:
+        return answer_after(measured_search(context, best_fit(context)), budget)
+
+    return searched

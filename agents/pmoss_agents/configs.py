@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pmoss_datasets.plain_types import check_type
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import MOST_SETTINGS, parse_toml, read_text
 
 CONFIGS = Path(__file__).parent / "configs"
+#: The range of settings of each method, and how its committed settings were found.
+RANGES = Path(__file__).parent / "ranges.toml"
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024
 #: Sizes of networks and batches beyond which no memory is enough.
@@ -61,6 +64,34 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
         if fnmatchcase(task, pattern):
             values |= changes
     return values
+
+
+@dataclass(frozen=True)
+class Range:
+    """A method's range of settings, the same for all tasks.
+
+    Attributes:
+        values: of each field that is varied.
+        tuning: how the committed settings were found, in words.
+    """
+
+    values: Mapping[str, Sequence[Any]]
+    tuning: str
+
+
+@cache
+def read_ranges() -> Mapping[str, Range]:
+    """The range of every method that has one, by its agent's name."""
+    told = parse_toml(read_text(RANGES, MOST_SETTINGS))
+    return {name: Range(of["range"], of["tuning"]) for name, of in told.items()}
+
+
+def read_range(agent: str) -> Range:
+    """The range of an agent; UnknownNameError where none is committed."""
+    known = read_ranges()
+    if agent not in known:
+        raise UnknownNameError("method with a range of settings", agent, known)
+    return known[agent]
 
 
 def has_config(agent: str) -> bool:

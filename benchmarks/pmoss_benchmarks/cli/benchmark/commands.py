@@ -16,6 +16,7 @@ from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.references import references
+from pmoss_benchmarks.cli.benchmark.selection import selection
 from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
@@ -34,3 +35,4 @@ app.command("access-path")(access_path)
 app.command()(threads)
 app.command()(continual)
 app.command()(transfer)
+app.command()(selection)

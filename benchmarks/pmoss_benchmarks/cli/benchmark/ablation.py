@@ -10,6 +10,7 @@ import typer
 from pmoss_benchmarks.cli.benchmark.options import Out
 from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
 
 
 def ablation(
@@ -20,6 +21,9 @@ def ablation(
         str, typer.Option(help="Learns from data, and has groups of inputs.")
     ] = "decision-transformer",
     updates: Annotated[int | None, typer.Option(min=1, help="Gradient steps.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="field=value of the agent's config.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings without each group.")] = 2,
     data: Annotated[int, typer.Option(min=4, help="Episodes of the dataset.")] = 200,
     episodes: Annotated[int, typer.Option(min=1, help="Of the evaluation.")] = 10,
@@ -38,7 +42,7 @@ def ablation(
         rows = run_ablation(
             task,
             agent,
-            changes={} if updates is None else {"updates": updates},
+            changes={**pairs(settings), **({} if updates is None else {"updates": updates})},
             seeds=seeds,
             data=data,
             episodes=episodes,

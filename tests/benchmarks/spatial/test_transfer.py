@@ -1,0 +1,40 @@
+"""Leave one machine out: what a checkpoint learned from, and what it meets."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from pmoss_benchmarks.spatial.transfer import TransferCell, TransferOptions, measure_cell
+from pmoss_env.errors import DescriptionError
+
+SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
+
+
+def test_the_machine_that_is_met_is_in_no_data(tmp_path):
+    options = TransferOptions(
+        ("toy", "random:3"),
+        made_up=1,
+        slices=8,
+        data=6,
+        episodes=2,
+        measurements=2,
+        budget=20,
+        changes=SMALL,
+        folder=str(tmp_path),
+    )
+    found = measure_cell(options, TransferCell("toy"))
+    assert found["trained_on"] == ["random:3", "random:1000"]
+    assert "surrogate" in found["policies"]
+    assert "surrogate, 2" in found["policies"]
+    assert "best-fit + search, 2" in found["policies"]
+    rule = found["policies"][found["best_rule"]]
+    assert rule["over_rule"]["value"] == 0
+    assert len(rule["scores"]) == 2
+    assert "folder" not in options.settings
+
+
+def test_machines_are_named_once_and_leave_some_to_learn_from():
+    with pytest.raises(DescriptionError, match="each must be named once"):
+        TransferOptions(("toy", "toy"))
+    with pytest.raises(DescriptionError, match="none is there to learn from"):
+        TransferOptions(("toy",), made_up=0)

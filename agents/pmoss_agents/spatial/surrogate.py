@@ -2,10 +2,10 @@
 
 Every dataset logs the counters of all slices under two schedules, before an episode and after it.
 The model learns from both directions what a query of each slice takes on each core. It sees the
-counters of the slice, and those of the cores, caches and nodes under the incumbent, as counts and
-as what one event costs. It also sees which other slices would share core, cache and node. It shares
-its weights over slices and cores, so their number and order do not matter: one network serves any
-machine.
+counters of the slice, and those of the cores, caches and nodes under the incumbent. It sees them as
+counts, and as what one event costs. It also sees which other slices would share core, cache and
+node. It shares its weights over slices and cores, so their number and order do not matter: one
+network serves any machine.
 
 A query takes ``t[s, c]`` on core c, and a share ``q[s]`` of all queries goes to slice s. Core c is
 busy for ``D[c] = sum(q[s] t[s, c])`` per query. The fullest core bounds the throughput; how sharply

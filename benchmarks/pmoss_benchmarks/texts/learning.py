@@ -1,17 +1,10 @@
-"""Blocks on how methods are tuned and chosen, and how they do on machines that they never met."""
+"""Blocks on how methods are tuned and chosen."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from pmoss_agents.configs import read_ranges
-from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
+from pmoss_benchmarks.texts.stored import Stored, table
 from pmoss_datasets.suite import load_task, splits
-from pmoss_env.errors import DatasetError
-
-#: Pulls that the table shows.
-_PULLS = (1, 8, 16, 50, 100, 200)
 
 
 def task_splits(stored: Stored) -> str:
@@ -41,97 +34,4 @@ def method_ranges(stored: Stored) -> str:
     return table(["method", "range", "how the committed settings were found"], rows)
 
 
-def selection(stored: Stored) -> str:
-    """Scores of the policy that is kept after so many pulls."""
-    report = stored["selection.json"]
-    rows = []
-    for cell in report["cells"]:
-        curve = cell["curve"]
-        shown = [
-            interval(*(curve[name][pulls - 1] for name in ("mean", "low", "high")))
-            for pulls in _PULLS
-        ]
-        rows.append([cell["agent"], *shown])
-    settings = report["settings"]
-    told = (
-        f"`{settings['task']}`, {settings['policies']} policies per method, "
-        f"{counted(settings['episodes'], 'episode')}, the counters with noise "
-        f"{settings['noise']:g}. Brackets hold 95 % of 1,000 trials."
-    )
-    columns = ["method", *(counted(pulls, "pull") for pulls in _PULLS)]
-    return "\n\n".join(
-        [told, table(columns, rows), made(report, "benchmarks/results/selection.json")]
-    )
-
-
-def transfer(stored: Stored) -> str:
-    """Policies on a machine that no data are of."""
-    report = stored["transfer.json"]
-    names = list(report["cells"][0]["policies"])
-    rows = []
-    for cell in report["cells"]:
-        policies = cell["policies"]
-        ahead = policies["surrogate"]["over_rule"]
-        rows.append(
-            [
-                cell["machine"],
-                *(interval(*_ends(policies[name]["score"])) for name in names),
-                f"{interval(*_ends(ahead))} over {cell['best_rule']}",
-            ]
-        )
-    settings = report["settings"]
-    told = (
-        f"Each checkpoint learned on the other machines of the table and on "
-        f"{counted(settings['made_up'], 'made-up one')}, {settings['data']} episodes of each. "
-        f"It then met {counted(settings['episodes'], 'episode')} with co-tenants "
-        f"`{settings['interference']}`. A number after a comma is of measurements."
-    )
-    columns = ["left out", *names, "surrogate, paired"]
-    return "\n\n".join(
-        [told, table(columns, rows), made(report, "benchmarks/results/transfer.json")]
-    )
-
-
-def ablation(stored: Stored) -> str:
-    """The surrogate without single groups of inputs."""
-    path = stored.folder / "ablation.jsonl"
-    try:
-        header, *rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}") from error
-    # The seeds of a group together, and what lacks nothing first.
-    scores: dict[str, list[float]] = {}
-    for row in rows:
-        scores.setdefault(row["without"], []).append(row["score"])
-    mean = {group: sum(of) / len(of) for group, of in scores.items()}
-    shown = [
-        [group or "nothing", f"{value:.1f}", f"{mean[''] - value:+.1f}"]
-        for group, value in mean.items()
-    ]
-    config: dict[str, Any] = header["config"]
-    told = (
-        f"`{header['task']}`, {header['data']} episodes of data, "
-        f"{counted(header['episodes'], 'episode')} of evaluation, "
-        f"{counted(len(scores['']), 'training')}. "
-        f"{counted(config['members'], 'member')} of {config['updates']} updates."
-    )
-    return "\n\n".join(
-        [
-            told,
-            table(["left out", "score", "lost by it"], shown),
-            made(header, "benchmarks/results/ablation.jsonl"),
-        ]
-    )
-
-
-def _ends(found: dict[str, float]) -> tuple[float, float | None, float | None]:
-    return found["value"], found["low"], found["high"]
-
-
-BLOCKS = {
-    "task-splits": task_splits,
-    "method-ranges": method_ranges,
-    "selection-curves": selection,
-    "transfer": transfer,
-    "ablation": ablation,
-}
+BLOCKS = {"task-splits": task_splits, "method-ranges": method_ranges}

@@ -10,9 +10,22 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: Files that take longest. The C++ builds take as long as most of the rest together.
+_LONGEST = (
+    *("native/test_cpp.py", "tests/test_contributing.py", "cli/test_cli.py"),
+    *("spatial/test_d3rlpy_agents.py", "tests/test_style.py", "offline/test_benchmark.py"),
+    *("guest/test_threads.py", "guest/test_numa.py", "guest/test_arm.py"),
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the C++ builds first: they take longest, and the other process does the rest."""
-    items.sort(key=lambda item: item.path.name != "test_cpp.py")
+    """Puts the longest files first, so that no process waits for the other at the end."""
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((i for i, name in enumerate(_LONGEST) if path.endswith(name)), len(_LONGEST))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture

@@ -1,31 +1,65 @@
-"""Running the program as a user does."""
+"""Running the program as a user does, without a process of its own: each would import for seconds.
 
+What a process decides, such as signals, pipes and what is imported, is tested with PMOSS.
+"""
+
+import io
 import json
 import os
-import subprocess
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from pmoss_env.cli import main
+from pmoss_env.processes import ENDING
 
 PMOSS = Path(sys.executable).with_name("pmoss")
+_COLUMNS = 200
+
+
+@contextmanager
+def _terminal() -> Iterator[None]:
+    """A terminal of that many columns; signals do afterwards what they did before."""
+    from pmoss_env.cli.console import console
+
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    columns = console.width
+    console.width = _COLUMNS
+    try:
+        with patch.dict(os.environ, {"COLUMNS": str(_COLUMNS)}):
+            yield
+    finally:
+        console.width = columns
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _run(*words: str) -> tuple[int, str, str]:
+    """Exit status, output and errors of a command; what main() does not catch is raised."""
+    out, err = io.StringIO(), io.StringIO()
+    status: Any = 0
+    with _terminal(), patch.object(sys, "argv", ["pmoss", *words]):
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                main()
+        except SystemExit as ended:
+            status = ended.code or 0
+    return status, out.getvalue(), err.getvalue()
 
 
 def pmoss_json(*words: str) -> Any:
     """What other programs read: progress and warnings go elsewhere."""
-    done = subprocess.run([str(PMOSS), *words, "--json"], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    status, out, err = _run(*words, "--json")
+    assert status == 0, err
+    return json.loads(out)
 
 
-def pmoss(*words: str, status: int = 0, timeout: float = 300) -> str:
-    done = subprocess.run(
-        [str(PMOSS), *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env={**os.environ, "COLUMNS": "200"},
-        check=False,
-    )
-    output = done.stdout + done.stderr
-    assert done.returncode == status, output
-    assert "Traceback" not in output
-    return output
+def pmoss(*words: str, status: int = 0) -> str:
+    """Output and errors of a command that must end with a status."""
+    ended, out, err = _run(*words)
+    assert ended == status, out + err
+    return out + err

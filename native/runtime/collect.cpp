@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "runtime/clock.hpp"
@@ -18,13 +19,12 @@ double seconds_of(std::uint64_t ticks) {
 /// Adds up what the workers counted.
 class WorkerSums {
  public:
-  WorkerSums(const Plan& plan, const Crew& crew, Measurement& result)
+  WorkerSums(const Plan& plan, Counts& result)
       : slices_(plan.slices), workers_(plan.workers()), result_(result) {
     result.slice_queries.resize(slices_);
     result.slice_service_seconds.resize(slices_);
     result.slice_counters.resize(slices_ * pmu::event_count);
     result.slice_counted.resize(slices_ * pmu::event_count);
-    result.availability = crew.workers().front()->availability();
     result.running_ratio.resize(pmu::event_count);
     result.worker_queries.resize(workers_);
     result.worker_slice_queries.resize(workers_ * slices_);
@@ -34,23 +34,25 @@ class WorkerSums {
     result.worker_cpus.resize(workers_);
   }
 
-  void add(const Worker& worker, std::size_t number) {
-    const Worker::Totals& totals = worker.totals();
-    const QueryExecutor::Totals& executed = worker.executed();
-    result_.completed += totals.queries;
-    result_.executed += executed.executed;
-    result_.inserted += executed.inserted;
-    result_.not_found += executed.not_found;
-    result_.checksum ^= executed.checksum;
-    result_.windows += totals.windows;
-    result_.worker_queries[number] = totals.queries;
-    result_.worker_seconds[number] = seconds_of(totals.end_ticks - totals.begin_ticks);
-    result_.worker_idle_seconds[number] = seconds_of(totals.idle_ticks);
-    result_.worker_cpus[number] = totals.cpu;
-    latency_.merge(totals.latency);
-    const std::vector<pmu::Availability> available = worker.availability();
-    add_slices(worker, number, available);
-    add_events(worker, number, available);
+  void add(const Worker& worker, const Tally& tally, std::size_t number) {
+    result_.completed += tally.queries;
+    result_.windows += tally.windows;
+    result_.worker_queries[number] = tally.queries;
+    result_.worker_seconds[number] = seconds_of(tally.ticks);
+    result_.worker_idle_seconds[number] = seconds_of(tally.idle_ticks);
+    result_.worker_cpus[number] = tally.cpu;
+    latency_.merge(tally.latency);
+    std::vector<pmu::Availability> available = worker.availability(tally);
+    add_slices(worker, tally, number, available);
+    add_events(worker, tally, number, available);
+    // An event counts if some worker counts it. How much of it that is, `slice_counted` tells.
+    if (result_.availability.empty()) result_.availability = std::move(available);
+    for (std::size_t event = 0; event < available.size(); ++event) {
+      if (available[event].available() && !result_.availability[event].available()) {
+        result_.availability[event] = available[event];
+      }
+    }
+    add_groups(worker);
   }
 
   /// After all workers.
@@ -72,40 +74,37 @@ class WorkerSums {
   }
 
  private:
-  void add_slices(const Worker& worker, std::size_t number,
+  void add_slices(const Worker& worker, const Tally& tally, std::size_t number,
                   const std::vector<pmu::Availability>& available) {
-    const Worker::Totals& totals = worker.totals();
     const auto& events = worker.counters().events();
     const auto& group_of = worker.counters().group_of();
     const std::size_t groups = worker.counters().group_count();
     for (std::size_t slice = 0; slice < slices_; ++slice) {
-      const auto& counted = totals.slices[slice];
+      const auto& counted = tally.slices[slice];
       result_.slice_queries[slice] += counted.queries;
       result_.slice_service_seconds[slice] += seconds_of(counted.service_ticks);
       result_.worker_slice_queries[number * slices_ + slice] = counted.queries;
       for (std::size_t i = 0; i < events.size(); ++i) {
         if (!available[pmu::index_of(events[i])].available()) continue;
         const std::size_t cell = slice * pmu::event_count + pmu::index_of(events[i]);
-        result_.slice_counters[cell] += totals.counters[slice * events.size() + i];
-        result_.slice_counted[cell] += totals.counted[slice * groups + group_of[i]];
+        result_.slice_counters[cell] += tally.counters[slice * events.size() + i];
+        result_.slice_counted[cell] += tally.counted[slice * groups + group_of[i]];
       }
     }
   }
 
-  void add_events(const Worker& worker, std::size_t number,
+  void add_events(const Worker& worker, const Tally& tally, std::size_t number,
                   const std::vector<pmu::Availability>& available) {
-    const Worker::Totals& totals = worker.totals();
     const auto& events = worker.counters().events();
     const auto& group_of = worker.counters().group_of();
     // Groups that rotate are enabled in turn. The longest enabled time is that of the whole phase.
     std::uint64_t whole_ns = 0;
     for (std::size_t group = 0; group < worker.counters().group_count(); ++group) {
       whole_ns = std::max(
-          whole_ns, totals.end.groups[group].enabled_ns - totals.begin.groups[group].enabled_ns);
+          whole_ns, tally.end.groups[group].enabled_ns - tally.begin.groups[group].enabled_ns);
     }
     if (whole_ns == 0) {
-      const double seconds = seconds_of(totals.end_ticks - totals.begin_ticks);
-      whole_ns = static_cast<std::uint64_t>(seconds * 1e9);
+      whole_ns = static_cast<std::uint64_t>(seconds_of(tally.ticks) * 1e9);
     }
     // Also of workers that count nothing: the ratio is that of all of them.
     enabled_ns_ += static_cast<double>(whole_ns);
@@ -113,17 +112,20 @@ class WorkerSums {
       const std::size_t event = pmu::index_of(events[i]);
       if (!available[event].available()) continue;
       result_.worker_counters[number * pmu::event_count + event] =
-          static_cast<double>(totals.end.values[event] - totals.begin.values[event]);
-      const auto& begin = totals.begin.groups[group_of[i]];
-      const auto& end = totals.end.groups[group_of[i]];
+          static_cast<double>(tally.end.values[event] - tally.begin.values[event]);
+      const auto& begin = tally.begin.groups[group_of[i]];
+      const auto& end = tally.end.groups[group_of[i]];
       running_ns_[event] += static_cast<double>(end.running_ns - begin.running_ns);
     }
-    // An event counts if some worker counts it. How much of it that is, `slice_counted` tells.
-    for (std::size_t event = 0; event < pmu::event_count; ++event) {
-      if (available[event].available() && !result_.availability[event].available()) {
-        result_.availability[event] = available[event];
-      }
-    }
+  }
+
+  void add_groups(const Worker& worker) {
+    const pmu::ThreadCounters& counters = worker.counters();
+    const bool first = groups_of_++ == 0;
+    if (first) result_.counter_groups = counters.group_count();
+    result_.user_read_groups =
+        first ? std::min(counters.group_count(), counters.user_read_groups())
+              : std::min(result_.user_read_groups, counters.user_read_groups());
   }
 
   /// What nobody counted is 0.
@@ -139,23 +141,25 @@ class WorkerSums {
 
   std::size_t slices_;
   std::size_t workers_;
-  Measurement& result_;
+  std::size_t groups_of_ = 0;  ///< workers
+  Counts& result_;
   Histogram latency_;
   double enabled_ns_ = 0.0;
   std::vector<double> running_ns_ = std::vector<double>(pmu::event_count);
 };
 
 void add_workers(const Plan& plan, const Crew& crew, Measurement& result) {
-  WorkerSums sums(plan, crew, result);
-  const auto& workers = crew.workers();
-  for (std::size_t i = 0; i < workers.size(); ++i) sums.add(*workers[i], i);
-  sums.finish();
-  result.counter_groups = workers.front()->counters().group_count();
-  result.user_read_groups = result.counter_groups;
-  for (const auto& worker : workers) {
-    result.user_read_groups =
-        std::min(result.user_read_groups, worker->counters().user_read_groups());
+  WorkerSums sums(plan, result);
+  for (std::size_t i = 0; i < plan.workers(); ++i) {
+    const Worker& worker = *crew.workers()[i];
+    sums.add(worker, worker.tallies().total(), i);
+    const QueryExecutor::Totals& executed = worker.executed();
+    result.executed += executed.executed;
+    result.inserted += executed.inserted;
+    result.not_found += executed.not_found;
+    result.checksum ^= executed.checksum;
   }
+  sums.finish();
 }
 
 void add_router(const Router& router, Measurement& result) {
@@ -169,12 +173,12 @@ void add_router(const Router& router, Measurement& result) {
   result.router_cpus.push_back(totals.cpu);
 }
 
-void add_offcore(const Crew& crew, Measurement& result) {
-  result.offcore = crew.offcore();
-  const std::vector<double> bytes = crew.offcore_bytes();
+void add_offcore(std::vector<pmu::OffcoreQuantity> quantities, const std::vector<double>& bytes,
+                 double seconds, Counts& result) {
+  result.offcore = std::move(quantities);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const bool available = result.offcore[i].available();
-    result.offcore_gb_per_s.push_back(available ? bytes[i] / result.seconds / 1e9 : 0.0);
+    result.offcore_gb_per_s.push_back(available ? bytes[i] / seconds / 1e9 : 0.0);
   }
 }
 
@@ -204,7 +208,7 @@ Measurement collect(const Plan& plan, const Crew& crew) {
   result.placing_seconds = crew.placing_seconds();
   result.rounds = crew.rounds();
   result.co_tenant_bytes = crew.streamed_bytes();
-  add_offcore(crew, result);
+  add_offcore(crew.offcore(), crew.offcore_bytes(), result.seconds, result);
   add_workers(plan, crew, result);
   for (const auto& router : crew.routers()) add_router(*router, result);
   for (const CoTenant& co_tenant : plan.options.co_tenants) {
@@ -221,6 +225,48 @@ Measurement collect(const Plan& plan, const Crew& crew) {
   if (crew.enforcement() != nullptr) add_data(crew, result);
   result.slice_placements.resize(plan.slices);
   return result;
+}
+
+std::optional<Round> RoundCollector::collect(const WholeRound& whole) {
+  Round round;
+  WorkerSums sums(plan_, round);
+  double seconds = 0.0;
+  for (const CoreSnapshot& core : whole.cores) {
+    for (const auto& [number, tally] : core.workers) {
+      sums.add(*crew_->workers()[number], tally, number);
+      seconds += seconds_of(tally.ticks);
+    }
+  }
+  if (seconds <= 0.0) return std::nullopt;
+  sums.finish();
+  round.seconds = seconds / static_cast<double>(plan_.workers());
+  const OffcoreSnapshot& offcore = whole.offcore.front();
+  round.number = offcore.round;
+  round.ended_seconds = offcore.seconds;
+  add_offcore(offcore, round);
+  add_migration(round);
+  return round;
+}
+
+void RoundCollector::add_offcore(const OffcoreSnapshot& offcore, Round& round) {
+  const pmu::OffcoreCounters& counters = crew_->offcore_counters();
+  if (before_seconds_ == 0.0) offcore_before_ = crew_->offcore_begin();
+  const double passed = std::max(offcore.seconds - before_seconds_, 1e-9);
+  runtime::add_offcore(counters.quantities_between(offcore_before_, offcore.counts),
+                       counters.bytes_between(offcore_before_, offcore.counts), passed, round);
+  offcore_before_ = offcore.counts;
+  before_seconds_ = offcore.seconds;
+}
+
+void RoundCollector::add_migration(Round& round) {
+  constexpr std::uint64_t page_bytes = 4096;
+  const Enforcement& enforcement = *crew_->enforcement();
+  round.migration = enforcement.report();
+  round.schedules = enforcement.schedules();
+  round.pending = enforcement.pending();
+  const std::uint64_t moved = round.migration.bytes + round.migration.pages * page_bytes;
+  round.bytes_moved = moved - moved_before_;
+  moved_before_ = moved;
 }
 
 }  // namespace pmoss::runtime

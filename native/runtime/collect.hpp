@@ -1,6 +1,10 @@
 // What the threads of a measurement counted, as one result.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "runtime/crew.hpp"
 #include "runtime/measurement.hpp"
 #include "runtime/plan.hpp"
@@ -9,5 +13,25 @@ namespace pmoss::runtime {
 
 /// After Crew::drain().
 Measurement collect(const Plan& plan, const Crew& crew);
+
+/// Makes rounds of what the sweepers found. Used by the thread that stitches.
+class RoundCollector {
+ public:
+  /// The crew may be built later than this.
+  RoundCollector(const Plan& plan, const std::optional<Crew>& crew) : plan_(plan), crew_(crew) {}
+
+  /// Empty if no worker counted in it: then the run was over.
+  std::optional<Round> collect(const WholeRound& whole);
+
+ private:
+  void add_offcore(const OffcoreSnapshot& offcore, Round& round);
+  void add_migration(Round& round);
+
+  const Plan& plan_;
+  const std::optional<Crew>& crew_;
+  std::vector<pmu::OffcoreCounters::Counts> offcore_before_;
+  double before_seconds_ = 0.0;
+  std::uint64_t moved_before_ = 0;
+};
 
 }  // namespace pmoss::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -30,7 +31,8 @@ Crew::AdvanceRecords::~AdvanceRecords() {
   next += most * routers.size();
 }
 
-Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record)
+Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record,
+           std::function<void(WholeRound)> tell)
     : plan_(plan),
       index_(index),
       homes_(homes),
@@ -40,8 +42,10 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& ne
       memories_(plan.workers()),
       workers_(plan.workers()),
       routers_running_(plan.routers()),
-      rounds_(plan.options.seconds, plan.options.sweep_seconds),
-      stitcher_(plan.nodes) {
+      rounds_(plan.options.until_stopped ? std::numeric_limits<double>::infinity()
+                                         : plan.options.seconds,
+              plan.options.sweep_seconds),
+      stitcher_(plan.nodes, std::move(tell)) {
   pmu::raise_descriptor_limit();
   for (std::size_t i = 0; i < plan.routers(); ++i) make_router(i, next_insert_record);
 }
@@ -91,7 +95,6 @@ void Crew::start_worker(std::size_t number) {
   settings.window = options.window;
   settings.batch = options.batch;
   settings.origin = origin_;
-  settings.sweeping = rounds_.count() > 0;
   threads_.start(role("worker", number, cpu), [this, number, cpu, settings] {
     const MeasureOptions& asked = plan_.options;
     numa::pin_thread(cpu);
@@ -153,25 +156,24 @@ void Crew::start_sweepers() {
   const SweeperCpus& cpus = plan_.sweepers;
   if (rounds_.count() > 0) {
     for (std::size_t node = 0; node < plan_.nodes.size(); ++node) {
-      std::vector<StatsQueue*> queues;
+      std::vector<SweptWorker> workers;
       for (std::size_t i = 0; i < plan_.workers(); ++i) {
         if (plan_.node_of.at(plan_.options.worker_cpus[i]) == plan_.nodes[node]) {
-          queues.push_back(&workers_[i]->stats());
+          workers.push_back({i, &workers_[i]->tallies()});
         }
       }
       start_helper("sweeper of node " + std::to_string(plan_.nodes[node]), cpus.of_node[node],
-                   [this, node, queues] {
-                     sweep_cores(control_, rounds_, node, queues, stitcher_.cores());
+                   [this, node, workers] {
+                     sweep_cores(control_, rounds_, node, workers, plan_.options.until_stopped,
+                                 stitcher_.cores());
                    });
     }
     start_helper("sweeper off the cores", cpus.offcore,
                  [this] { sweep_offcore(control_, rounds_, offcore_, stitcher_.offcore()); });
   }
   if (rounds_.count() > 0 || enforcement_) {
-    start_helper("stitcher", cpus.stitcher, [this] {
-      run_stitcher(control_, stitcher_, enforcement_ ? &*enforcement_ : nullptr,
-                   plan_.options.migration.pace);
-    });
+    start_helper("stitcher", cpus.stitcher,
+                 [this] { run_stitcher(control_, stitcher_, enforcement()); });
   }
 }
 
@@ -187,20 +189,26 @@ void Crew::warm_up(const Poll& poll) {
   placing_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - warm).count();
 }
 
-void Crew::measure(const Poll& poll) {
+void Crew::begin() {
   offcore_begin_ = offcore_.read();
   rounds_.begin();
-  const std::uint64_t begin = Clock::ticks();
+  begin_ticks_ = Clock::ticks();
   control_.enter(Phase::measuring);
+}
+
+void Crew::wait(std::chrono::duration<double> time, const Poll& poll) {
   const Poll poll_and_report = [&] {
     report_rounds();
     return poll && poll();
   };
-  threads_.wait_for(std::chrono::duration<double>(plan_.options.seconds), poll_and_report);
+  threads_.wait_for(time, poll_and_report);
+}
+
+void Crew::end() {
   // Workers count until they see the next phase: that, and not a moment before, is the end.
   const std::uint64_t end = control_.enter(Phase::drain);
   offcore_end_ = offcore_.read();
-  seconds_ = static_cast<double>(end - begin) * Clock::ns_per_tick() * 1e-9;
+  seconds_ = static_cast<double>(end - begin_ticks_) * Clock::ns_per_tick() * 1e-9;
 }
 
 void Crew::drain(const Poll& poll) {

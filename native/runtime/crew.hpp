@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,22 +25,35 @@
 
 namespace pmoss::runtime {
 
-/// start(), warm_up(), measure() and drain(), in this order, each once. They throw RunnerError for
-/// a thread that failed, Cancelled, and what `poll` or the plan's on_rounds throw. The threads end
-/// with the crew, also after an exception.
+/// start(), warm_up(), begin(), wait(), end() and drain(), in this order; wait() as often as
+/// wanted, the others once. They throw RunnerError for a thread that failed, Cancelled, and what
+/// `poll` or the plan's on_rounds throw. The threads end with the crew, also after an exception.
 class Crew {
  public:
   /// Takes the inserts' records from `next_insert_record` on, and moves it past them when it dies.
-  Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record);
+  /// `tell`: see Stitcher.
+  Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record,
+       std::function<void(WholeRound)> tell = {});
 
   /// Starts all threads and waits until they are bound to their CPUs and have touched their memory.
   void start(const Poll& poll);
   /// Lets queries flow, and waits for data that move aggressively.
   void warm_up(const Poll& poll);
-  /// The measuring phase.
-  void measure(const Poll& poll);
+  /// The measuring phase begins.
+  void begin();
+  /// Some time of it.
+  void wait(std::chrono::duration<double> time, const Poll& poll);
+  /// The measuring phase ends.
+  void end();
   /// Lets the workers empty their queues, and joins all threads.
   void drain(const Poll& poll);
+
+  /// Throws what a thread threw.
+  void check() { threads_.check(); }
+  /// All threads leave at once. No other member may be called after it.
+  void abort() { threads_.abort(); }
+  /// From begin() on; not null if the plan enforces.
+  Enforcement* enforcement() noexcept { return enforcement_ ? &*enforcement_ : nullptr; }
 
   // What collect() reads, after drain().
   const std::vector<InNodeMemory<Worker>>& workers() const noexcept { return workers_; }
@@ -48,6 +63,10 @@ class Crew {
   /// As far as they were counted in the measuring phase.
   std::vector<pmu::OffcoreQuantity> offcore() const {
     return offcore_.quantities_between(offcore_begin_, offcore_end_);
+  }
+  const pmu::OffcoreCounters& offcore_counters() const noexcept { return offcore_; }
+  const std::vector<pmu::OffcoreCounters::Counts>& offcore_begin() const noexcept {
+    return offcore_begin_;
   }
   /// [quantities] bytes of the measuring phase.
   std::vector<double> offcore_bytes() const {
@@ -99,6 +118,7 @@ class Crew {
   std::optional<Enforcement> enforcement_;
   std::atomic<std::uint64_t> streamed_bytes_{0};
   std::vector<pmu::OffcoreCounters::Counts> offcore_begin_, offcore_end_;
+  std::uint64_t begin_ticks_ = 0;
   double seconds_ = 0.0;
   double placing_seconds_ = 0.0;
   Control control_;

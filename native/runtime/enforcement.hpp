@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "runtime/control.hpp"
 #include "runtime/enforcer.hpp"
+#include "runtime/measure_options.hpp"
 #include "runtime/plan.hpp"
 #include "runtime/schedule.hpp"
 #include "runtime/sweeping.hpp"
@@ -25,34 +28,43 @@ class Enforcement {
  public:
   Enforcement(Enforcer enforcer, RouteBoard& board, const Plan& plan);
 
+  /// As soon as its time has come. Any thread. Plan::validate() has let the schedule pass.
+  void add(ScheduleChange change);
   /// All data have been moved to where the current schedule wants them, or cannot be. Any thread.
   bool settled() const noexcept { return settled_.load(std::memory_order_acquire); }
 
+  // The stitcher's thread.
   /// False if there was nothing to move.
   bool step(Phase phase);
+  /// That of the last change.
+  MigrationPace pace() const noexcept { return enforcer_.pace(); }
+  std::uint64_t schedules() const noexcept { return schedules_; }  ///< changes that took effect
+  const MigrationReport& report() const noexcept { return enforcer_.report(); }
+  /// Slices that are still to be moved.
+  std::size_t pending() const noexcept { return enforcer_.pending(); }
 
   // Only after the last call of step().
   /// Once no reader of the index is left.
   void finish() { enforcer_.finish(); }
-  std::uint64_t schedules() const noexcept { return next_; }  ///< changes that took effect
-  const MigrationReport& report() const noexcept { return enforcer_.report(); }
   const std::vector<SlicePlacement>& placements() const noexcept { return enforcer_.placements(); }
 
  private:
   using Time = std::chrono::steady_clock;
 
-  void apply_change(double seconds);
+  /// The next one whose time has come.
+  std::optional<ScheduleChange> next_change(double seconds);
 
   Enforcer enforcer_;
   RouteBoard& board_;
   const Plan& plan_;
   std::optional<Time::time_point> begin_;
-  std::size_t next_ = 0;  ///< of the plan's changes
+  std::mutex mutex_;
+  std::deque<ScheduleChange> changes_;  ///< in the order of their times
+  std::uint64_t schedules_ = 0;
   std::atomic<bool> settled_{false};
 };
 
 /// The body of the stitcher's thread; it enforces too unless `enforcement` is null.
-void run_stitcher(const Control& control, Stitcher& stitcher, Enforcement* enforcement,
-                  MigrationPace pace);
+void run_stitcher(const Control& control, Stitcher& stitcher, Enforcement* enforcement);
 
 }  // namespace pmoss::runtime

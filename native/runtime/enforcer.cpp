@@ -22,6 +22,18 @@ void require_allowed(std::uint32_t slice, int error_number) {
 
 }  // namespace
 
+void require_possible(const ServedIndex& index, const Schedule& schedule) {
+  if (schedule.data == DataPlacement::keep) return;
+  if (const std::string hidden = index.hidden_memory(); !hidden.empty()) {
+    throw PlacementRefused("the data cannot be placed: " + hidden);
+  }
+  if (schedule.data == DataPlacement::interleaved && !index.copies()) {
+    throw PlacementRefused(
+        "the data cannot be interleaved: this index does not copy its nodes, and the kernel "
+        "moves pages to one node alone; choose a schedule whose slices have a node each");
+  }
+}
+
 Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings)
     : index_(index), homes_(homes), settings_(settings) {}
 
@@ -46,7 +58,7 @@ void Enforcer::want(const Schedule& schedule) {
   passes_ = 0;
   count_failures();
   if (schedule.data == DataPlacement::keep) return;
-  require_possible(schedule);
+  require_possible(index_, schedule);
   for (std::uint32_t slice = 0; slice < index_.slices(); ++slice) {
     goals_.push_back(goal_of(slice, schedule));
   }
@@ -56,17 +68,6 @@ void Enforcer::want(const Schedule& schedule) {
     } else {
       wanted_.push_back(*goal);
     }
-  }
-}
-
-void Enforcer::require_possible(const Schedule& schedule) const {
-  if (const std::string hidden = index_.hidden_memory(); !hidden.empty()) {
-    throw PlacementRefused("the data cannot be placed: " + hidden);
-  }
-  if (schedule.data == DataPlacement::interleaved && !index_.copies()) {
-    throw PlacementRefused(
-        "the data cannot be interleaved: this index does not copy its nodes, and the kernel "
-        "moves pages to one node alone; choose a schedule whose slices have a node each");
   }
 }
 

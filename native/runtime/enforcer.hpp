@@ -80,6 +80,12 @@ class Enforcer {
   /// memory. Then asks the kernel where the slices of the last schedule lie.
   void finish();
 
+  /// From now on.
+  void set_pace(MigrationPace pace) noexcept { settings_.pace = pace; }
+  MigrationPace pace() const noexcept { return settings_.pace; }
+
+  /// Slices that are still to be moved.
+  std::size_t pending() const noexcept { return wanted_.size() + (moving_ ? 1 : 0); }
   /// There is nothing left to move, or to try again.
   bool settled() const noexcept { return wanted_.empty() && !moving_; }
   const MigrationReport& report() const noexcept { return report_; }
@@ -98,8 +104,6 @@ class Enforcer {
     SlicePlacement found;
   };
 
-  /// Throws PlacementRefused for what this index cannot do.
-  void require_possible(const Schedule& schedule) const;
   Goal goal_of(std::uint32_t slice, const Schedule& schedule) const;
   bool is_home(const Goal& goal) const;
   void take_next();
@@ -126,5 +130,8 @@ class Enforcer {
   MigrationReport report_;
   std::vector<SlicePlacement> placements_;
 };
+
+/// Throws PlacementRefused for what this index cannot do.
+void require_possible(const ServedIndex& index, const Schedule& schedule);
 
 }  // namespace pmoss::runtime

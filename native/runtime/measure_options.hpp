@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "pmu/counters.hpp"
@@ -25,6 +26,7 @@ enum class LoadKind : std::uint8_t {
 struct ScheduleChange {
   double after_seconds = 0.0;  ///< of the measuring phase
   Schedule schedule;
+  std::optional<MigrationPace> pace = {};  ///< that of the options, if empty
 };
 
 struct MeasureOptions {
@@ -44,6 +46,9 @@ struct MeasureOptions {
   std::uint32_t outstanding_per_worker = 32;  ///< closed: queries in flight = this x workers
   double rate_mqs = 0.0;                      ///< open: arrivals in million queries per second
   double seconds = 1.0;
+  /// It lasts until it is told to stop, whatever `seconds` are. Its rounds are read one by one.
+  bool until_stopped = false;
+  std::size_t kept_rounds = 64;  ///< of these, for a reader who is late; older ones are dropped
   double warmup_seconds = 0.2;
   std::uint64_t seed = 0;
   std::uint32_t batch = 1;           ///< queries that a worker executes together, at most 64

@@ -15,9 +15,11 @@
 
 namespace pmoss::runtime {
 
+/// What the workers and the off-core counters counted in some time.
+///
 /// Counter matrices are row-major with one column per pmu::Event; columns of events that this host
 /// does not count are 0 and marked in `availability`. Nothing is divided or scaled.
-struct Measurement {
+struct Counts {
   std::uint64_t completed = 0;  ///< queries completed within `seconds`
   double seconds = 0.0;
 
@@ -46,9 +48,6 @@ struct Measurement {
   std::size_t counter_groups = 0;    ///< of every worker
   std::size_t user_read_groups = 0;  ///< of these, read without system calls by every worker
 
-  /// The sweeping rounds of the measuring phase.
-  StitchedRounds rounds;
-
   // Outside of the cores.
   std::vector<pmu::OffcoreQuantity> offcore;
   std::vector<double> offcore_gb_per_s;  ///< 0 where not available
@@ -60,8 +59,15 @@ struct Measurement {
   std::vector<double> worker_seconds;
   std::vector<double> worker_idle_seconds;  ///< of these, without a query to work on
 
+  std::vector<int> worker_cpus;  ///< where they really ran
+
   double latency_p50_us = 0.0;  ///< from arrival (open), or from being drawn, to completion
   double latency_p99_us = 0.0;
+};
+
+struct Measurement : Counts {
+  /// The sweeping rounds of the measuring phase.
+  StitchedRounds rounds;
 
   std::uint64_t issued = 0;     ///< queries sent to workers, warm-up and end included
   std::uint64_t executed = 0;   ///< queries executed, likewise
@@ -84,7 +90,6 @@ struct Measurement {
   numa::ResidentPages pages;  ///< of all slices
 
   // Where the roles really ran.
-  std::vector<int> worker_cpus;
   std::vector<int> router_cpus;
   /// Per worker, pages of its queues and counts, and those of them on its node; 0 if nobody asked.
   std::vector<std::uint64_t> worker_pages;
@@ -95,6 +100,18 @@ struct Measurement {
   bool roles_share_cores = false;     ///< some CPU carries more than one worker or router
   std::vector<SharedCore> shared_cores;
   std::vector<std::string> unbound_roles;  ///< that run wherever the kernel puts them
+};
+
+/// One sweeping round of a run that goes on until it is told to stop: all slices, whole.
+/// `seconds` is the mean of the workers' times since they were asked last.
+struct Round : Counts {
+  std::uint64_t number = 0;
+  double ended_seconds = 0.0;     ///< since the measuring phase began
+  std::uint64_t dropped = 0;      ///< rounds that were dropped between the one read last and this
+  std::uint64_t schedules = 0;    ///< changes that took effect until now
+  std::uint64_t pending = 0;      ///< slices whose data are not yet where the schedule wants them
+  std::uint64_t bytes_moved = 0;  ///< in the round, copied or by the kernel
+  MigrationReport migration;      ///< of the run until now
 };
 
 }  // namespace pmoss::runtime

@@ -50,16 +50,9 @@ void require_allowed(const std::vector<int>& cpus, const std::set<int>& allowed,
   }
 }
 
-bool places_data(const MeasureOptions& options) {
-  const auto places = [](const Schedule& schedule) { return schedule.data != DataPlacement::keep; };
-  return places(options.schedule) ||
-         std::any_of(options.changes.begin(), options.changes.end(),
-                     [&](const ScheduleChange& change) { return places(change.schedule); });
-}
-
 /// Without these calls nobody could say where the data were while they were measured.
-void require_placement(const MeasureOptions& options) {
-  if (!places_data(options)) return;
+void require_placement(const Schedule& schedule) {
+  if (schedule.data == DataPlacement::keep) return;
   const int error = numa::refused_placement();
   if (error == 0) return;
   throw PlacementRefused("the schedule places data, and this process may not place memory: " +
@@ -129,18 +122,6 @@ void validate_nodes(const Schedule& schedule, std::uint32_t slices, const std::s
   }
 }
 
-void validate_schedules(const MeasureOptions& options, std::uint32_t slices,
-                        const std::map<int, int>& node_of) {
-  const std::set<int> workers(options.worker_cpus.begin(), options.worker_cpus.end());
-  const auto validate = [&](const Schedule& schedule) {
-    validate_data(schedule.data);
-    if (schedule.routing == Routing::core) validate_cores(schedule, slices, workers);
-    if (needs_nodes(schedule)) validate_nodes(schedule, slices, workers, node_of);
-  };
-  validate(options.schedule);
-  for (const ScheduleChange& change : options.changes) validate(change.schedule);
-}
-
 void validate_cpus(const MeasureOptions& options, const std::set<int>& allowed) {
   if (options.worker_cpus.empty()) refuse("worker_cpus is empty; it must name at least one CPU");
   require_distinct(options.worker_cpus);
@@ -160,9 +141,15 @@ void validate_numbers(const MeasureOptions& options) {
   if (options.batch == 0 || options.batch > Worker::max_batch) {
     refuse("batch", options.batch, "lie in 1 .. " + std::to_string(Worker::max_batch));
   }
-  if (!(options.seconds > 0.0 && options.seconds <= 3600.0)) {
-    // The upper end keeps stamps within their 46 bits.
+  if (!options.until_stopped && !(options.seconds > 0.0 && options.seconds <= 3600.0)) {
     refuse("seconds", options.seconds, "be above 0 and at most 3600");
+  }
+  if (options.until_stopped && options.sweep_seconds < 1e-3) {
+    refuse("sweep_seconds", options.sweep_seconds,
+           "be at least 0.001 where the rounds are what is measured");
+  }
+  if (options.kept_rounds == 0) {
+    refuse("kept_rounds", std::uint32_t{0}, "be at least 1");
   }
   if (!(options.warmup_seconds >= 0.0 && options.warmup_seconds <= 3600.0)) {
     refuse("warmup_seconds", options.warmup_seconds, "be at least 0 and at most 3600");
@@ -266,7 +253,17 @@ std::uint64_t Plan::tokens(std::size_t router) const noexcept {
 }
 
 bool Plan::enforces() const noexcept {
-  return options.schedule.data != DataPlacement::keep || !options.changes.empty();
+  return options.schedule.data != DataPlacement::keep || !options.changes.empty() ||
+         options.until_stopped;
+}
+
+void Plan::validate(const Schedule& schedule) const {
+  // Before the nodes: the kernel might not even say which there are.
+  require_placement(schedule);
+  const std::set<int> with_worker(options.worker_cpus.begin(), options.worker_cpus.end());
+  validate_data(schedule.data);
+  if (schedule.routing == Routing::core) validate_cores(schedule, slices, with_worker);
+  if (needs_nodes(schedule)) validate_nodes(schedule, slices, with_worker, node_of);
 }
 
 Routes Plan::routes(const Schedule& schedule) const {
@@ -296,9 +293,8 @@ Plan make_plan(const MeasureOptions& options, std::uint32_t slices) {
   if (!(options.sweep_seconds >= 0.0)) {
     refuse("sweep_seconds", options.sweep_seconds, "be at least 0; 0 is no sweeping");
   }
-  // Before the nodes: the kernel might not even say which there are.
-  require_placement(options);
-  validate_schedules(options, slices, plan.node_of);
+  plan.validate(options.schedule);
+  for (const ScheduleChange& change : options.changes) plan.validate(change.schedule);
   validate_numbers(options);
   plan.interleave_nodes = choose_interleave_nodes(options, topology);
   plan.router_cpus = options.router_cpus.empty() ? choose_router(options, allowed_list, topology)

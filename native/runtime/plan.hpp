@@ -43,6 +43,8 @@ struct Plan {
   bool enforces() const noexcept;
   /// The workers that may run each slice's queries under a schedule.
   Routes routes(const Schedule& schedule) const;
+  /// As make_plan() does for those of the options.
+  void validate(const Schedule& schedule) const;
 };
 
 /// Throws std::invalid_argument for options that make no sense on this host, naming the value and

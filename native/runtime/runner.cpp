@@ -1,6 +1,8 @@
 #include "runtime/runner.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -8,29 +10,12 @@
 
 #include "numa/affinity.hpp"
 #include "numa/available_memory.hpp"
-#include "runtime/collect.hpp"
 #include "runtime/control.hpp"
-#include "runtime/crew.hpp"
 #include "runtime/item.hpp"
-#include "runtime/plan.hpp"
 #include "runtime/threads.hpp"
 
 namespace pmoss::runtime {
 namespace {
-
-// Only one load() or measure() at a time: both would drive the same index and the same records.
-class Exclusive {
- public:
-  explicit Exclusive(std::atomic<bool>& busy) : busy_(busy) {
-    if (busy_.exchange(true)) throw RunnerError("the runner is already loading or measuring");
-  }
-  ~Exclusive() { busy_.store(false); }
-  Exclusive(const Exclusive&) = delete;
-  Exclusive& operator=(const Exclusive&) = delete;
-
- private:
-  std::atomic<bool>& busy_;
-};
 
 const WorkloadSpec& checked(const WorkloadSpec& spec) {
   if (spec.max_scan_length > Item::max_scan_length) {
@@ -88,16 +73,23 @@ void Runner::load(const Progress& progress) {
   loaded_ = true;
 }
 
-Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
-  const Exclusive exclusive(busy_);
+std::unique_ptr<LiveRun> Runner::start(const MeasureOptions& options, const Poll& poll) {
+  Exclusive exclusive(busy_);
   if (!loaded_) throw RunnerError("the index is empty: call load() first");
-  const Plan plan = make_plan(options, index_->slices());
-  Crew crew(plan, *index_, homes_, next_insert_record_);
-  crew.start(poll);
-  crew.warm_up(poll);
-  crew.measure(poll);
-  crew.drain(poll);
-  return collect(plan, crew);
+  auto run = std::make_unique<LiveRun>(options, *index_, homes_, next_insert_record_,
+                                       std::move(exclusive));
+  run->start(poll);
+  return run;
+}
+
+Measurement Runner::measure(const MeasureOptions& options, const Poll& poll) {
+  if (options.until_stopped) {
+    throw std::invalid_argument(
+        "until_stopped is true; a measurement ends by itself: call start()");
+  }
+  const std::unique_ptr<LiveRun> run = start(options, poll);
+  run->wait(std::chrono::duration<double>(options.seconds), poll);
+  return run->stop(poll);
 }
 
 }  // namespace pmoss::runtime

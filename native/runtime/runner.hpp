@@ -1,5 +1,5 @@
-// The system under test on this host: an index, and measurements of schedules on it. One
-// measurement is planned (plan.hpp), run by threads (crew.hpp) and collected (collect.hpp).
+// The system under test on this host: an index, and measurements of schedules on it. A measurement
+// is a live run (live.hpp) that is stopped when its time is over.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "runtime/errors.hpp"
+#include "runtime/live.hpp"
 #include "runtime/measure_options.hpp"
 #include "runtime/measurement.hpp"
 #include "runtime/served_index.hpp"
@@ -32,6 +33,11 @@ class Runner {
   /// Inserts all records. Throws std::invalid_argument if there is less memory than they need,
   /// Cancelled (then it can be called again), std::bad_alloc, RunnerError.
   void load(const Progress& progress = {});
+
+  /// Begins to serve queries under the options' schedule, and returns when they flow. The runner
+  /// must outlive the run, and cannot be used otherwise until that has ended. Throws like
+  /// measure().
+  std::unique_ptr<LiveRun> start(const MeasureOptions& options, const Poll& poll = {});
 
   /// Throws std::invalid_argument, RunnerError, Cancelled, PlacementRefused.
   Measurement measure(const MeasureOptions& options, const Poll& poll = {});

@@ -6,37 +6,13 @@
 #include <type_traits>
 
 namespace pmoss::runtime {
-namespace {
-
-// Of all events at once: a loop that the compiler makes vector instructions of.
-void add(EventCounts& sum, const EventCounts& counts) noexcept {
-  for (std::size_t event = 0; event < sum.size(); ++event) sum[event] += counts[event];
-}
-
-}  // namespace
-
-void StatsQueue::add(std::uint64_t queries, const std::vector<pmu::Event>& events,
-                     std::span<const double> counts) noexcept {
-  pending_.queries += queries;
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    pending_.counts[pmu::index_of(events[i])] += counts[i];
-  }
-  if (ring_.push(&pending_, 1) == 1) pending_ = {};
-}
-
-void StatsQueue::take(CoreSample& sum) noexcept {
-  for (std::size_t waiting; (waiting = ring_.readable(ring_.capacity())) > 0;) {
-    for (std::size_t i = 0; i < waiting; ++i) {
-      const CoreSample& sample = ring_.front(i);
-      sum.queries += sample.queries;
-      runtime::add(sum.counts, sample.counts);
-    }
-    ring_.release(waiting);
-  }
-}
-
 Rounds::Rounds(double seconds, double interval_seconds) noexcept {
   if (!(interval_seconds > 0.0)) return;
+  if (std::isinf(seconds)) {
+    interval_ = interval_seconds;
+    count_ = endless;
+    return;
+  }
   constexpr double most = 10'000.0;
   interval_ = std::max(std::min(interval_seconds, seconds), seconds / most);
   // A hair less than the quotient of numbers that are not exact.
@@ -45,47 +21,80 @@ Rounds::Rounds(double seconds, double interval_seconds) noexcept {
 
 void Rounds::begin() noexcept { begin_.store(Time::now(), std::memory_order_relaxed); }
 
-double Rounds::wait(std::size_t round, const Control& control) const {
+Rounds::Time::time_point Rounds::end_of(std::size_t round) {
+  const auto of_seconds = [](double seconds) {
+    return std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
+  };
+  const Time::time_point begin = begin_.load(std::memory_order_relaxed);
+  if (count_ != endless) return begin + of_seconds(interval_ * static_cast<double>(round + 1));
+  const std::scoped_lock lock(mutex_);
+  if (newest_end_ == Time::time_point{}) {
+    newest_end_ = begin + of_seconds(interval_);
+  } else if (round > newest_) {
+    newest_ = round;
+    newest_end_ =
+        std::max(newest_end_ + of_seconds(interval_), Time::now() + of_seconds(interval_ / 2));
+  }
+  return round < newest_ ? Time::now() : newest_end_;
+}
+
+/// The phase is over.
+bool Rounds::is_past_last(std::size_t round) {
+  if (count_ != endless) return false;
+  const std::scoped_lock lock(mutex_);
+  // Some sweeper may have ended the newest one before the phase was over.
+  if (!last_) last_ = newest_ + 1;
+  return round > *last_;
+}
+
+std::optional<double> Rounds::wait(std::size_t round, const Control& control) {
   // An aborted measurement should not wait for long.
   constexpr Time::duration most = std::chrono::milliseconds(50);
+  if (round >= count_) return std::nullopt;
   control.wait_while(Phase::warmup);
-  const Time::time_point begin = begin_.load(std::memory_order_relaxed);
-  const auto end = begin + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(
-                               interval_ * static_cast<double>(round + 1)));
-  while (control.phase() == Phase::measuring) {
-    const Time::duration left = end - Time::now();
-    if (left <= Time::duration::zero()) break;
-    std::this_thread::sleep_for(std::min(left, most));
+  Phase phase = control.phase();
+  if (phase == Phase::measuring) {
+    const Time::time_point end = end_of(round);
+    while ((phase = control.phase()) == Phase::measuring) {
+      const Time::duration left = end - Time::now();
+      if (left <= Time::duration::zero()) break;
+      std::this_thread::sleep_for(std::min(left, most));
+    }
   }
+  if (phase == Phase::abort) return std::nullopt;
+  if (phase != Phase::measuring && is_past_last(round)) return std::nullopt;
+  const Time::time_point begin = begin_.load(std::memory_order_relaxed);
   return std::chrono::duration<double>(Time::now() - begin).count();
 }
 
-void sweep_cores(const Control& control, const Rounds& rounds, std::size_t node,
-                 const std::vector<StatsQueue*>& workers, SnapshotQueue<CoreSnapshot>& to) {
-  std::uint64_t before = 0;
-  for (std::size_t round = 0; round < rounds.count(); ++round) {
-    rounds.wait(round, control);
-    if (control.phase() == Phase::abort) return;
+void sweep_cores(const Control& control, Rounds& rounds, std::size_t node,
+                 const std::vector<SweptWorker>& workers, bool whole,
+                 SnapshotQueue<CoreSnapshot>& to) {
+  for (std::size_t round = 0; rounds.wait(round, control); ++round) {
     CoreSnapshot snapshot{round, node, 0, {}};
-    std::uint64_t completed = 0;
-    for (StatsQueue* const worker : workers) {
-      worker->take(snapshot.sample);
-      completed += worker->completed();
+    for (const SweptWorker& worker : workers) worker.tallies->ask();
+    for (const SweptWorker& worker : workers) {
+      const Tally* const tally = worker.tallies->wait(control);
+      if (tally == nullptr) return;
+      snapshot.completed += tally->queries;
+      snapshot.sample.add(tally->sample);
+      if (whole) snapshot.workers.emplace_back(worker.number, *tally);
+      worker.tallies->took(*tally);
     }
-    snapshot.completed = completed - before;
-    before = completed;
-    to.push(snapshot);
+    to.push(std::move(snapshot));
   }
 }
 
-void sweep_offcore(const Control& control, const Rounds& rounds,
-                   const pmu::OffcoreCounters& counters, SnapshotQueue<OffcoreSnapshot>& to) {
+void sweep_offcore(const Control& control, Rounds& rounds, const pmu::OffcoreCounters& counters,
+                   SnapshotQueue<OffcoreSnapshot>& to) {
   control.wait_while(Phase::warmup);
   const auto begin = counters.read();
-  for (std::size_t round = 0; round < rounds.count(); ++round) {
-    const double seconds = rounds.wait(round, control);
-    if (control.phase() == Phase::abort) return;
-    to.push({round, seconds, counters.bytes_between(begin, counters.read())});
+  std::size_t round = 0;
+  while (const std::optional<double> seconds = rounds.wait(round, control)) {
+    auto counts = counters.read();
+    auto bytes = counters.bytes_between(begin, counts);
+    to.push({round, *seconds, std::move(bytes), std::move(counts)});
+    ++round;
   }
 }
 
@@ -96,11 +105,15 @@ void Stitcher::stitch() {
   }
   while (!waiting_.empty()) {
     const auto first = waiting_.begin();
-    const Partial& round = first->second;
+    const WholeRound& round = first->second;
     // Every sweeper takes its rounds in their order, so a later round is not whole either.
     if (round.cores.size() < stitched_.nodes.size() || round.offcore.empty()) return;
-    append(round);
-    waiting_.erase(first);
+    if (tell_) {
+      tell_(std::move(waiting_.extract(first).mapped()));
+    } else {
+      append(round);
+      waiting_.erase(first);
+    }
   }
 }
 
@@ -122,7 +135,7 @@ StitchedRounds Stitcher::since(std::size_t first) const {
   return result;
 }
 
-void Stitcher::append(const Partial& round) {
+void Stitcher::append(const WholeRound& round) {
   const std::scoped_lock lock(stitched_mutex_);
   const std::size_t nodes = stitched_.nodes.size();
   const std::size_t at = stitched_.seconds.size() * nodes;

@@ -1,77 +1,57 @@
-// Sweeping rounds (P-MOSS, section 5): a sweeper per node collects what its workers have queued.
+// Sweeping rounds (P-MOSS, section 5): a sweeper per node collects what its workers have counted.
 // One more sweeper reads the off-core counters. The stitcher joins their partial snapshots to one
-// per round. Workers only push to a queue of their own, and never wait.
+// per round. Workers hand over what they counted, and never wait.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
-#include <memory_resource>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "pmu/events.hpp"
 #include "pmu/offcore.hpp"
 #include "runtime/control.hpp"
-#include "runtime/spsc_ring.hpp"
+#include "runtime/tally.hpp"
 
 namespace pmoss::runtime {
 
-using EventCounts = std::array<double, pmu::event_count>;
-
-/// What was counted in some windows of one worker.
-struct CoreSample {
-  std::uint64_t queries = 0;
-  EventCounts counts{};
-};
-
-/// A worker's side. Nothing is lost when the sweeper is late: what does not fit in the queue goes
-/// with the next window.
-class StatsQueue {
- public:
-  explicit StatsQueue(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
-      : ring_(256, memory) {}
-
-  // The worker.
-  void add(std::uint64_t queries, const std::vector<pmu::Event>& events,
-           std::span<const double> counts) noexcept;
-  void set_completed(std::uint64_t queries) noexcept {
-    completed_.store(queries, std::memory_order_relaxed);
-  }
-
-  // The sweeper.
-  /// Adds all that is queued.
-  void take(CoreSample& sum) noexcept;
-  std::uint64_t completed() const noexcept { return completed_.load(std::memory_order_relaxed); }
-
- private:
-  SpscRing<CoreSample> ring_;
-  CoreSample pending_;
-  alignas(128) std::atomic<std::uint64_t> completed_{0};
-};
-
 /// When rounds end: at equal intervals from the beginning of the measuring phase.
+///
+/// Without an end, a round is at least half as long as the interval, also after sweepers were late.
+/// The last one begins when the phase is over, so that together they hold all that was counted.
 class Rounds {
  public:
   /// As many whole intervals as fit in `seconds`, at least one and at most 10,000; 0 for no
-  /// sweeping.
+  /// sweeping. Of infinite seconds there is no end.
   Rounds(double seconds, double interval_seconds) noexcept;
 
   std::size_t count() const noexcept { return count_; }
   /// Sleeps until the round has ended, or the phase has; returns the seconds since the beginning.
-  double wait(std::size_t round, const Control& control) const;
+  /// Empty if there is no such round, or if the run is aborted.
+  std::optional<double> wait(std::size_t round, const Control& control);
   void begin() noexcept;
 
  private:
   using Time = std::chrono::steady_clock;
+  static constexpr std::size_t endless = std::numeric_limits<std::size_t>::max();
+
+  Time::time_point end_of(std::size_t round);
+  bool is_past_last(std::size_t round);
+
   double interval_ = 0.0;
   std::size_t count_ = 0;
   std::atomic<Time::time_point> begin_{Time::time_point{}};
+  // Without an end. Sweepers agree on these.
+  std::mutex mutex_;
+  std::size_t newest_ = 0;  ///< round that a sweeper waits for, or did
+  Time::time_point newest_end_{};
+  std::optional<std::size_t> last_;
 };
 
 /// Partial snapshots on their way to the stitcher.
@@ -97,18 +77,34 @@ struct CoreSnapshot {
   std::size_t node;         ///< its place among those with workers
   std::uint64_t completed;  ///< queries in the round
   CoreSample sample;
+  std::vector<std::pair<std::size_t, Tally>> workers = {};  ///< by number, if asked for
 };
 struct OffcoreSnapshot {
   std::size_t round;
   double seconds;             ///< since the beginning
   std::vector<double> bytes;  ///< since the beginning, per quantity
+  std::vector<pmu::OffcoreCounters::Counts> counts = {};
 };
 
-/// Until all rounds are over. The body of a sweeper's thread.
-void sweep_cores(const Control& control, const Rounds& rounds, std::size_t node,
-                 const std::vector<StatsQueue*>& workers, SnapshotQueue<CoreSnapshot>& to);
-void sweep_offcore(const Control& control, const Rounds& rounds,
-                   const pmu::OffcoreCounters& counters, SnapshotQueue<OffcoreSnapshot>& to);
+/// One worker of a sweeper's node.
+struct SweptWorker {
+  std::size_t number;
+  TallyExchange* tallies;
+};
+
+/// Until all rounds are over. The body of a sweeper's thread. `whole`: the workers' tallies go to
+/// the stitcher, too, and not their sums alone.
+void sweep_cores(const Control& control, Rounds& rounds, std::size_t node,
+                 const std::vector<SweptWorker>& workers, bool whole,
+                 SnapshotQueue<CoreSnapshot>& to);
+void sweep_offcore(const Control& control, Rounds& rounds, const pmu::OffcoreCounters& counters,
+                   SnapshotQueue<OffcoreSnapshot>& to);
+
+/// What all sweepers found in one round.
+struct WholeRound {
+  std::vector<CoreSnapshot> cores;
+  std::vector<OffcoreSnapshot> offcore;  ///< one
+};
 
 /// Whole rounds, in their order.
 struct StitchedRounds {
@@ -127,7 +123,11 @@ struct StitchedRounds {
 /// stitch() that finds all three, and never before round 3.
 class Stitcher {
  public:
-  explicit Stitcher(std::vector<int> nodes) { stitched_.nodes = std::move(nodes); }
+  /// `tell`: gets each whole round instead of rounds(), on the thread that stitches.
+  explicit Stitcher(std::vector<int> nodes, std::function<void(WholeRound)> tell = {})
+      : tell_(std::move(tell)) {
+    stitched_.nodes = std::move(nodes);
+  }
 
   SnapshotQueue<CoreSnapshot>& cores() noexcept { return cores_; }
   SnapshotQueue<OffcoreSnapshot>& offcore() noexcept { return offcore_; }
@@ -140,15 +140,12 @@ class Stitcher {
   StitchedRounds since(std::size_t first) const;
 
  private:
-  struct Partial {
-    std::vector<CoreSnapshot> cores;
-    std::vector<OffcoreSnapshot> offcore;  // at most one
-  };
-  void append(const Partial& round);
+  void append(const WholeRound& round);
 
+  std::function<void(WholeRound)> tell_;
   SnapshotQueue<CoreSnapshot> cores_;
   SnapshotQueue<OffcoreSnapshot> offcore_;
-  std::map<std::size_t, Partial> waiting_;  ///< rounds of which a part is missing
+  std::map<std::size_t, WholeRound> waiting_;  ///< rounds of which a part is missing
   mutable std::mutex stitched_mutex_;
   StitchedRounds stitched_;
   double last_seconds_ = 0.0;

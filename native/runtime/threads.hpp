@@ -22,10 +22,7 @@ using Poll = std::function<bool()>;
 class Threads {
  public:
   explicit Threads(Control& control) : control_(control) {}
-  ~Threads() {
-    control_.enter(Phase::abort);
-    threads_.clear();
-  }
+  ~Threads() { abort(); }
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
@@ -47,6 +44,16 @@ class Threads {
       }
       control_.finish(std::move(error));
     });
+  }
+
+  /// All threads leave at once, and have ended.
+  void abort() {
+    control_.enter(Phase::abort);
+    threads_.clear();
+  }
+  /// Throws what a thread threw.
+  void check() {
+    if (std::exception_ptr error = control_.error()) std::rethrow_exception(error);
   }
 
   // Each throws what a thread threw, and Cancelled if `poll` says so.

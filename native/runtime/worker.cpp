@@ -11,9 +11,6 @@
 
 namespace pmoss::runtime {
 
-Worker::Totals::Totals(std::pmr::memory_resource* memory)
-    : slices(memory), counters(memory), counted(memory) {}
-
 Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters,
                std::pmr::memory_resource& memory)
     : settings_(settings),
@@ -21,8 +18,8 @@ Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters
       executor_(index.executor(memory)),
       counters_(std::move(counters)),
       rings_(&memory),
-      totals_(&memory),
-      stats_(&memory),
+      tallies_(settings.slices, counters_.events().size(), counters_.group_count(), &memory),
+      tally_(&tallies_.current()),
       window_(settings.slices, settings.window, &memory),
       empty_window_(counters_.events().size(), &memory),
       counts_(counters_.events().size(), &memory),
@@ -30,9 +27,6 @@ Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters
   for (std::size_t i = 0; i < settings.routers; ++i) {
     rings_.emplace_back(settings.queue_items, &memory);
   }
-  totals_.slices.resize(settings.slices);
-  totals_.counters.resize(settings.slices * counters_.events().size());
-  totals_.counted.resize(settings.slices * counters_.group_count());
   calibrate();
 }
 
@@ -96,12 +90,19 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   const std::size_t burst = std::max<std::size_t>(hosted_.empty() ? 64 : 16, settings_.batch);
   // Routers on this CPU are hosted: no other thread needs the core.
   Backoff backoff = backoff_of_role(false);
-  totals_.cpu = numa::current_cpu();
+  tally_->cpu = numa::current_cpu();
   last_ = Clock::ticks();
   bool idle = true;
+  // However it ends, its sweeper must not wait for it.
+  const struct Leave {
+    TallyExchange& tallies;
+    ~Leave() { tallies.leave(); }
+  } leave{tallies_};
   const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
   for (;;) {
+    if (tallies_.asked()) [[unlikely]]
+      hand_over(idle);
     bool executed = false;
     bool sent = false;
     // Read before the queues are: when it is 0 here, what the queues show now is all there will be.
@@ -116,7 +117,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         idle = false;
         backoff.reset();
         const std::uint64_t now = Clock::ticks();
-        if (phase_ == Phase::measuring) totals_.idle_ticks += now - last_;
+        if (phase_ == Phase::measuring) tally_->idle_ticks += now - last_;
         last_ = now;
       }
       for (std::size_t done = 0; done < waiting;) {
@@ -144,7 +145,6 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
           const std::uint64_t each = (now - last_) / count;
           for (std::size_t i = 0; i + 1 < count; ++i) account(ring.front(i), now, each);
           account(ring.front(count - 1), now, now - last_ - (count - 1) * each);
-          stats_.set_completed(totals_.queries);
         }
         ring.release(count);
         last_ = now;
@@ -165,7 +165,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
       suspend_service();
     }
     if (const Phase phase = control.phase(); phase != phase_) {
-      if (phase_ == Phase::measuring) totals_.idle_ticks += Clock::ticks() - last_;
+      if (phase_ == Phase::measuring) tally_->idle_ticks += Clock::ticks() - last_;
       enter(phase);
       if (phase == Phase::abort) return;
     }
@@ -180,13 +180,11 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
 
 void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept {
   const std::uint32_t slice = slice_of_key_(item.key());
-  last_slice_ = &totals_.slices[slice];
-  ++totals_.queries;
+  last_slice_ = &tally_->slices[slice];
+  ++tally_->queries;
   ++last_slice_->queries;
   last_slice_->service_ticks += service_ticks;
-  // Clocks of two cores may differ by a few ticks.
-  const std::uint64_t relative = now - settings_.origin;
-  totals_.latency.add(relative > item.stamp() ? relative - item.stamp() : 0);
+  tally_->latency.add(item.age(now - settings_.origin));
   if (window_open_) window_.add(slice, service_ticks);
   if (queries_until_window_ > 0) --queries_until_window_;
 }
@@ -214,12 +212,10 @@ void Worker::suspend_service() noexcept {
 
 void Worker::enter(Phase phase) noexcept {
   if (phase == Phase::measuring) {
-    counters_.read(totals_.begin, true);  // what fails shows in availability()
-    totals_.begin_ticks = Clock::ticks();
+    counters_.read(tally_->begin, true);  // what fails shows in availability()
+    part_begin_ = Clock::ticks();
   } else if (phase_ == Phase::measuring) {
-    totals_.end_ticks = Clock::ticks();
-    counters_.read(totals_.end, true);
-    totals_.cpu = numa::current_cpu();
+    end_part();
     window_open_ = false;  // unfinished, and its last query is not counted
   }
   phase_ = phase;
@@ -227,11 +223,40 @@ void Worker::enter(Phase phase) noexcept {
   last_ = Clock::ticks();
 }
 
-std::vector<pmu::Availability> Worker::availability() const {
+void Worker::end_part() noexcept {
+  const std::uint64_t now = Clock::ticks();
+  tally_->ticks += now - part_begin_;
+  part_begin_ = now;
+  counters_.read(tally_->end, true);
+  tally_->cpu = numa::current_cpu();
+}
+
+void Worker::hand_over(bool idle) noexcept {
+  const bool counts = phase_ == Phase::measuring;
+  if (counts) {
+    if (idle) {
+      tally_->idle_ticks += Clock::ticks() - last_;
+    } else {
+      suspend_service();
+    }
+    end_part();
+  }
+  const Tally& handed = *tally_;
+  Tally& following = tallies_.next();
+  if (counts) following.begin = handed.end;
+  following.cpu = handed.cpu;
+  tallies_.hand_over();
+  tally_ = &following;
+  last_slice_ = nullptr;
+  // Reading the counters belongs to no slice.
+  last_ = Clock::ticks();
+}
+
+std::vector<pmu::Availability> Worker::availability(const Tally& tally) const {
   std::vector<pmu::Availability> result = counters_.availability();
   for (std::size_t i = 0; i < counters_.events().size(); ++i) {
     const std::size_t group = counters_.group_of()[i];
-    for (const pmu::Snapshot* snapshot : {&totals_.begin, &totals_.end}) {
+    for (const pmu::Snapshot* snapshot : {&tally.begin, &tally.end}) {
       const int error_number = snapshot->groups[group].error_number;
       if (error_number == 0) continue;
       pmu::Availability& event = result[pmu::index_of(counters_.events()[i])];
@@ -288,7 +313,7 @@ void Worker::close_window() noexcept {
 }
 
 void Worker::book_window() noexcept {
-  ++totals_.windows;
+  ++tally_->windows;
   for (std::size_t group = 0; group < weights_.size(); ++group) {
     weights_[group] = pmu::running_ratio(window_begin_.groups[group], window_end_.groups[group]);
   }
@@ -299,8 +324,11 @@ void Worker::book_window() noexcept {
         static_cast<double>(window_end_.values[event] - window_begin_.values[event]);
     counts_[i] = std::max(0.0, counted - empty_window_[i] * ran);
   }
-  window_.book(counts_, weights_, totals_.counters, totals_.counted);
-  if (settings_.sweeping) stats_.add(window_.size(), counters_.events(), counts_);
+  window_.book(counts_, weights_, tally_->counters, tally_->counted);
+  tally_->sample.queries += window_.size();
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    tally_->sample.counts[pmu::index_of(counters_.events()[i])] += counts_[i];
+  }
 }
 
 }  // namespace pmoss::runtime

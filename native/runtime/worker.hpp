@@ -12,9 +12,8 @@
 #include "runtime/item.hpp"
 #include "runtime/node_memory.hpp"
 #include "runtime/served_index.hpp"
-#include "runtime/sweeping.hpp"
+#include "runtime/tally.hpp"
 #include "runtime/window.hpp"
-#include "workload/histogram.hpp"
 
 namespace pmoss::runtime {
 
@@ -36,33 +35,6 @@ class Worker {
     std::uint32_t window = 100;
     std::uint32_t batch = 1;   ///< queries executed together, 1 .. max_batch
     std::uint64_t origin = 0;  ///< clock ticks that stamps count from
-    bool sweeping = true;      ///< somebody takes from stats()
-  };
-
-  /// What was counted between the beginning and the end of the measuring phase.
-  struct Totals {
-    struct Slice {
-      std::uint64_t queries = 0;
-      /// The time in the index, of taking the query from its queue and of accounting for it; the
-      /// windows of counters cover the same time. Waiting, routing, reading the counters and
-      /// booking a window are in neither.
-      std::uint64_t service_ticks = 0;
-    };
-    std::pmr::vector<Slice> slices;
-    std::pmr::vector<double> counters;  ///< [slices x open events]
-    /// [slices x groups]: queries, weighted with the running part
-    std::pmr::vector<double> counted;
-    Histogram latency;  ///< ticks
-    pmu::Snapshot begin;
-    pmu::Snapshot end;
-    std::uint64_t begin_ticks = 0;
-    std::uint64_t end_ticks = 0;
-    std::uint64_t idle_ticks = 0;
-    std::uint64_t queries = 0;
-    std::uint64_t windows = 0;
-    int cpu = -1;
-
-    explicit Totals(std::pmr::memory_resource* memory);
   };
 
   Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters,
@@ -73,13 +45,13 @@ class Worker {
   static constexpr std::uint32_t windows_per_rotation = 16;
 
   Ring& ring(std::size_t router) noexcept { return rings_[router]; }
-  const Totals& totals() const noexcept { return totals_; }
   /// Of the whole run.
   const QueryExecutor::Totals& executed() const noexcept { return executor_->totals(); }
   const pmu::ThreadCounters& counters() const noexcept { return counters_; }
-  StatsQueue& stats() noexcept { return stats_; }
-  /// After run(): per event, whether it was counted over the whole measuring phase.
-  std::vector<pmu::Availability> availability() const;
+  TallyExchange& tallies() noexcept { return tallies_; }
+  const TallyExchange& tallies() const noexcept { return tallies_; }
+  /// Per event, whether it was counted in all of a tally's time.
+  std::vector<pmu::Availability> availability(const Tally& tally) const;
 
   /// Executes queries until the drain is over, that is until `routers_running` is 0 and the queues
   /// are empty. Between queries it runs the `hosted` routers, which are on its CPU and have no
@@ -98,6 +70,10 @@ class Worker {
   /// Before work that belongs to no slice: charges the last query, and closes an open window.
   void suspend_service() noexcept;
   void enter(Phase phase) noexcept;
+  /// What was counted so far goes to the sweeper, who has asked for it.
+  void hand_over(bool idle) noexcept;
+  /// A part of the measuring phase ends here.
+  void end_part() noexcept;
   /// From last_ on, and sets it; what the reading takes longer than at rest is no query's time.
   bool read_counters(pmu::Snapshot& snapshot) noexcept;
   void open_window() noexcept;
@@ -110,14 +86,15 @@ class Worker {
   InNodeMemory<QueryExecutor> executor_;
   pmu::ThreadCounters counters_;
   std::pmr::deque<Ring> rings_;
-  Totals totals_;
-  StatsQueue stats_;
+  TallyExchange tallies_;
+  Tally* tally_;  ///< the current one
 
   const Control* control_ = nullptr;  ///< that of run()
   Phase phase_ = Phase::warmup;
-  std::vector<Router*> hosted_;          ///< those that have not finished
-  std::uint64_t last_ = 0;               ///< ticks: all time before is charged, idle or left out
-  Totals::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
+  std::vector<Router*> hosted_;         ///< those that have not finished
+  std::uint64_t part_begin_ = 0;        ///< ticks: when the current tally began
+  std::uint64_t last_ = 0;              ///< ticks: all time before is charged, idle or left out
+  Tally::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
 
   // The current window of counters. A window ends after `window` queries, or before that when the
   // worker has to wait. After a wait, a worker opens no window until `window` queries have passed

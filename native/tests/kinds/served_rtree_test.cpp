@@ -187,5 +187,22 @@ TEST(RunnerRTree, NoPointIsLostWhileSchedulesChangeAllTheTime) {
   }
 }
 
+// PMOSS_STRESS_SWITCHES makes it longer.
+TEST(RunnerRTree, NoPointIsLostWhileALiveRunSwitches) {
+  const auto runner = loaded(points_spec(0.2, 0.2, 0.6));
+  const std::vector<int> nodes = numa::memory_nodes();
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.outstanding_per_worker = 4;
+  options.migration = {MigrationStrategy::copy, MigrationPace::lazy, 16, true};
+  if (numa::refused_placement() == 0) {
+    options.schedule.data = DataPlacement::slice;
+    options.schedule.nodes.assign(slices, nodes.front());
+  }
+  const Measurement result = switch_at_random(*runner, options, stress_switches() / 4, nodes);
+  EXPECT_EQ(result.issued, result.executed);
+  EXPECT_EQ(result.not_found, 0U);
+  expect_no_point_lost(*runner, result.inserted);
+}
+
 }  // namespace
 }  // namespace pmoss::runtime

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +73,62 @@ inline double stress_seconds() {
   return asked != nullptr ? std::atof(asked) : 1.0;
 }
 
+inline std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+/// How many times a test of live runs changes its schedule: PMOSS_STRESS_SWITCHES, or a few.
+inline std::uint64_t stress_switches() {
+  const char* const asked = std::getenv("PMOSS_STRESS_SWITCHES");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : 60;
+}
+
+/// Changes the schedule at random, lazily and at once, and reads rounds meanwhile. Then stops, and
+/// expects that each query is counted in one round.
+inline Measurement switch_at_random(Runner& runner, MeasureOptions options, std::uint64_t switches,
+                                    const std::vector<int>& nodes) {
+  options.until_stopped = true;
+  options.sweep_seconds = 2e-3;
+  options.kept_rounds = std::size_t{1} << 20;
+  const auto run = runner.start(options);
+  Random random(17);
+  std::uint64_t in_rounds = 0;
+  std::uint64_t in_effect = 0;
+  std::uint64_t next_number = 0;
+  const auto read = [&](double seconds) {
+    const std::optional<Round> round = run->next_round(std::chrono::duration<double>(seconds), {});
+    if (!round) return false;
+    EXPECT_EQ(round->number, next_number++);
+    EXPECT_EQ(round->dropped, 0U);
+    EXPECT_EQ(sum(round->slice_queries), round->completed);
+    EXPECT_EQ(sum(round->worker_queries), round->completed);
+    EXPECT_EQ(sum(round->worker_slice_queries), round->completed);
+    EXPECT_GE(round->schedules, in_effect);
+    in_rounds += round->completed;
+    in_effect = round->schedules;
+    return true;
+  };
+  for (std::uint64_t number = 0; number < switches; ++number) {
+    Schedule next = options.schedule;
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      next.cores[slice] = options.worker_cpus[random.below(options.worker_cpus.size())];
+      if (next.data == DataPlacement::slice) next.nodes[slice] = nodes[random.below(nodes.size())];
+    }
+    next.routing = random.below(4) == 0 ? Routing::any : Routing::core;
+    run->change(next, number % 2 == 0 ? MigrationPace::lazy : MigrationPace::aggressive);
+    if (number % 8 == 7) read(60.0);
+  }
+  while (in_effect < switches && read(60.0)) {
+  }
+  EXPECT_EQ(in_effect, switches);
+  const Measurement result = run->stop({});
+  while (read(0.0)) {
+  }
+  EXPECT_EQ(in_rounds, result.completed);
+  EXPECT_EQ(result.schedules, switches);
+  return result;
+}
+
 /// Threads that look at an index from outside of the runtime, as long as this lives.
 class Onlookers {
  public:
@@ -98,10 +156,6 @@ class Onlookers {
   std::atomic<std::uint64_t> looks_{0};
   std::vector<std::jthread> threads_;
 };
-
-inline std::uint64_t sum(const std::vector<std::uint64_t>& values) {
-  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
-}
 
 // What must hold whatever the load was.
 inline void expect_consistent(const Measurement& result, const MeasureOptions& options) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <memory_resource>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -15,21 +17,72 @@
 namespace pmoss::runtime {
 namespace {
 
-const std::vector<pmu::Event> two_events{pmu::Event::cycles, pmu::Event::task_clock};
-const std::vector<double> counts{1.0, 0.5};  // of these
+/// A worker answers one query of the slice, and it sees a window of it.
+void count_one(TallyExchange& tallies, std::size_t slice) {
+  Tally& tally = tallies.current();
+  ++tally.queries;
+  ++tally.slices[slice].queries;
+  tally.counters[slice] += 0.5;
+  ++tally.sample.queries;
+  tally.sample.counts[0] += 0.5;
+  tally.ticks += 10;
+}
 
-TEST(RunnerSweeping, AQueueLosesNothingWhenItsSweeperIsLate) {
-  StatsQueue queue;
-  constexpr std::uint64_t windows = 1'000;  // more than the queue holds
-  for (std::uint64_t i = 0; i < windows; ++i) queue.add(100, two_events, counts);
-  CoreSample sum;
-  queue.take(sum);
-  EXPECT_LT(sum.queries, windows * 100);
-  queue.add(100, two_events, counts);
-  queue.take(sum);
-  EXPECT_EQ(sum.queries, (windows + 1) * 100);
-  EXPECT_EQ(sum.counts[pmu::index_of(pmu::Event::cycles)], 1'001.0);
-  EXPECT_EQ(sum.counts[pmu::index_of(pmu::Event::task_clock)], 500.5);
+TEST(RunnerSweeping, TalliesLoseNothingWhenTheirSweeperIsLate) {
+  Control control;
+  TallyExchange tallies(2, 1, 1, std::pmr::get_default_resource());
+  for (int i = 0; i < 1'000; ++i) count_one(tallies, 0);
+  EXPECT_FALSE(tallies.asked());
+  tallies.ask();
+  EXPECT_TRUE(tallies.asked());
+  tallies.hand_over();
+  EXPECT_FALSE(tallies.asked());
+  count_one(tallies, 1);  // while the sweeper has the other one
+  const Tally* taken = tallies.wait(control);
+  ASSERT_NE(taken, nullptr);
+  EXPECT_EQ(taken->queries, 1'000U);
+  EXPECT_EQ(taken->slices[0].queries, 1'000U);
+  EXPECT_EQ(taken->slices[1].queries, 0U);
+  EXPECT_EQ(taken->sample.counts[0], 500.0);
+  EXPECT_EQ(tallies.total().queries, 1'001U);
+  tallies.took(*taken);
+  EXPECT_EQ(tallies.total().queries, 1'001U);
+  tallies.ask();
+  tallies.leave();  // nobody will answer
+  taken = tallies.wait(control);
+  ASSERT_NE(taken, nullptr);
+  EXPECT_EQ(taken->queries, 1U);
+  tallies.took(*taken);
+  const Tally total = tallies.total();
+  EXPECT_EQ(total.queries, 1'001U);
+  EXPECT_EQ(total.slices[1].queries, 1U);
+  EXPECT_EQ(total.counters[0], 500.0);
+  EXPECT_EQ(total.ticks, 10'010U);
+}
+
+TEST(RunnerSweeping, AnAbortedRunWaitsForNoWorker) {
+  Control control;
+  TallyExchange tallies(1, 1, 1, std::pmr::get_default_resource());
+  tallies.ask();
+  control.enter(Phase::abort);
+  EXPECT_EQ(tallies.wait(control), nullptr);
+}
+
+TEST(RunnerSweeping, RoundsWithoutAnEndStopAfterThePhase) {
+  Control control;
+  Rounds rounds(std::numeric_limits<double>::infinity(), 1e-3);
+  rounds.begin();
+  control.enter(Phase::measuring);
+  EXPECT_TRUE(rounds.wait(0, control));
+  EXPECT_TRUE(rounds.wait(1, control));
+  EXPECT_TRUE(rounds.wait(0, control));  // another sweeper, who is late
+  control.enter(Phase::drain);
+  // That of a sweeper who had ended round 1 before, and the late one's.
+  EXPECT_TRUE(rounds.wait(2, control));
+  EXPECT_FALSE(rounds.wait(3, control));
+  EXPECT_TRUE(rounds.wait(1, control));
+  EXPECT_TRUE(rounds.wait(2, control));
+  EXPECT_FALSE(rounds.wait(3, control));
 }
 
 TEST(RunnerSweeping, RoundsFillTheMeasurement) {

@@ -549,6 +549,21 @@ class PlacementRefused(RunnerError): ...
 
 def placement_refusal() -> str: ...
 
+class LiveRun:
+    def change(
+        self,
+        cores: npt.ArrayLike,
+        *,
+        nodes: Sequence[int] = ...,
+        routing: str = "core",
+        data: str = "keep",
+        pace: str = "lazy",
+    ) -> None: ...
+    def next_round(self, timeout: float) -> dict[str, Any] | None: ...
+    def stop(self) -> dict[str, Any]: ...
+    @property
+    def running(self) -> bool: ...
+
 class Runner:
     def __init__(
         self,
@@ -588,6 +603,33 @@ class Runner:
         cancelled: Callable[[], bool] | None = None,
         on_rounds: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]: ...
+    def start(
+        self,
+        cores: npt.ArrayLike,
+        *,
+        worker_cpus: Sequence[int],
+        router_cpus: Sequence[int] = ...,
+        load: str = "closed",
+        outstanding_per_worker: int = 32,
+        rate_mqs: float = 0.0,
+        warmup_seconds: float = 0.2,
+        seed: int = 0,
+        window: int = 100,
+        batch: int = 1,
+        nodes: Sequence[int] = ...,
+        routing: str = "core",
+        data: str = "keep",
+        strategy: str = "copy",
+        pace: str = "lazy",
+        lazy_nodes: int = 64,
+        always_move: bool = False,
+        interleave_nodes: Sequence[int] = ...,
+        co_tenants: Sequence[tuple[str, int, float, int, int]] = ...,
+        sweeper_cpus: Sequence[int] = ...,
+        sweep_seconds: float = 0.1,
+        kept_rounds: int = 64,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> LiveRun: ...
     @property
     def index(self) -> Any: ...
     @property

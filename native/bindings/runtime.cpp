@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -16,6 +20,7 @@
 #include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
 #include "bindings/names.hpp"
+#include "environment/forks.hpp"
 #include "kinds/index_kind.hpp"
 #include "runtime/runner.hpp"
 
@@ -36,25 +41,30 @@ LoadKind load_kind(const std::string& name) {
   throw std::invalid_argument("load is '" + name + "'; it must be closed, saturated or open");
 }
 
-std::vector<int> schedule_of(const py::object& cores) {
+std::vector<int> cpus_of(const py::object& cores) {
   const auto integers = as_integers(cores);
   if (integers.ndim() != 1) throw std::invalid_argument("cores must be one-dimensional");
-  std::vector<int> schedule;
-  schedule.reserve(static_cast<std::size_t>(integers.size()));
+  std::vector<int> cpus;
+  cpus.reserve(static_cast<std::size_t>(integers.size()));
   for (py::ssize_t i = 0; i < integers.size(); ++i) {
     const std::uint64_t cpu = integers.at(i);
     if (cpu > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
       throw std::invalid_argument("cores: no CPU has the number " + std::to_string(cpu));
     }
-    schedule.push_back(static_cast<int>(cpu));
+    cpus.push_back(static_cast<int>(cpu));
   }
-  return schedule;
+  return cpus;
 }
 
 using runtime::CoTenant;
 using runtime::MigrationPace;
 using runtime::MigrationStrategy;
 using runtime::Schedule;
+
+Schedule schedule_of(const py::object& cores, std::vector<int> nodes, const std::string& routing,
+                     const std::string& data) {
+  return {cpus_of(cores), std::move(nodes), routing_named(routing), measured_data_named(data)};
+}
 
 MigrationStrategy strategy_of(const std::string& name) {
   return named<MigrationStrategy, 2>(
@@ -107,9 +117,21 @@ py::dict to_dict(const runtime::StitchedRounds& rounds) {
   return result;
 }
 
-py::dict to_dict(const Measurement& m) {
+py::list to_list(const runtime::Counts& counts) {
+  py::list offcore;
+  for (std::size_t i = 0; i < counts.offcore.size(); ++i) {
+    py::dict quantity;
+    quantity["name"] = counts.offcore[i].name;
+    quantity["available"] = counts.offcore[i].available();
+    quantity["reason"] = counts.offcore[i].reason;
+    quantity["gb_per_s"] = counts.offcore_gb_per_s[i];
+    offcore.append(std::move(quantity));
+  }
+  return offcore;
+}
+
+void add_counts(const runtime::Counts& m, py::dict& result) {
   const std::size_t slices = m.slice_queries.size();
-  py::dict result;
   result["completed"] = m.completed;
   result["seconds"] = m.seconds;
   result["slice_queries"] = to_array(m.slice_queries);
@@ -119,13 +141,49 @@ py::dict to_dict(const Measurement& m) {
   result["windows"] = m.windows;
   result["availability"] = events_list(m.availability);
   result["running_ratio"] = to_array(m.running_ratio);
+  result["counter_groups"] = m.counter_groups;
+  result["user_read_groups"] = m.user_read_groups;
+  result["offcore"] = to_list(m);
   result["worker_queries"] = to_array(m.worker_queries);
   result["worker_slice_queries"] = to_matrix(m.worker_slice_queries, slices);
   result["worker_counters"] = to_matrix(m.worker_counters, pmu::event_count);
   result["worker_seconds"] = to_array(m.worker_seconds);
   result["worker_idle_seconds"] = to_array(m.worker_idle_seconds);
+  result["worker_cpus"] = m.worker_cpus;
   result["latency_p50_us"] = m.latency_p50_us;
   result["latency_p99_us"] = m.latency_p99_us;
+}
+
+py::dict to_dict(const runtime::MigrationReport& report) {
+  py::dict migration;
+  migration["slices"] = report.slices;
+  migration["slices_failed"] = report.slices_failed;
+  migration["nodes"] = report.nodes;
+  migration["leaves"] = report.leaves;
+  migration["bytes"] = report.bytes;
+  migration["pages"] = report.pages;
+  migration["pages_failed"] = report.pages_failed;
+  migration["reason"] = numa::explain_memory_error(report.error_number);
+  migration["busy_seconds"] = report.busy_seconds;
+  return migration;
+}
+
+py::dict to_dict(const runtime::Round& round) {
+  py::dict result;
+  add_counts(round, result);
+  result["number"] = round.number;
+  result["ended_seconds"] = round.ended_seconds;
+  result["dropped"] = round.dropped;
+  result["schedules"] = round.schedules;
+  result["pending"] = round.pending;
+  result["bytes_moved"] = round.bytes_moved;
+  result["migration"] = to_dict(round.migration);
+  return result;
+}
+
+py::dict to_dict(const Measurement& m) {
+  py::dict result;
+  add_counts(m, result);
   result["issued"] = m.issued;
   result["executed"] = m.executed;
   result["inserted"] = m.inserted;
@@ -135,30 +193,8 @@ py::dict to_dict(const Measurement& m) {
   result["skipped"] = m.skipped;
   result["max_outstanding"] = m.max_outstanding;
   result["max_lag_us"] = m.max_lag_us;
-  result["counter_groups"] = m.counter_groups;
-  result["user_read_groups"] = m.user_read_groups;
   result["rounds"] = to_dict(m.rounds);
-  py::list offcore;
-  for (std::size_t i = 0; i < m.offcore.size(); ++i) {
-    py::dict quantity;
-    quantity["name"] = m.offcore[i].name;
-    quantity["available"] = m.offcore[i].available();
-    quantity["reason"] = m.offcore[i].reason;
-    quantity["gb_per_s"] = m.offcore_gb_per_s[i];
-    offcore.append(std::move(quantity));
-  }
-  result["offcore"] = std::move(offcore);
-  py::dict migration;
-  migration["slices"] = m.migration.slices;
-  migration["slices_failed"] = m.migration.slices_failed;
-  migration["nodes"] = m.migration.nodes;
-  migration["leaves"] = m.migration.leaves;
-  migration["bytes"] = m.migration.bytes;
-  migration["pages"] = m.migration.pages;
-  migration["pages_failed"] = m.migration.pages_failed;
-  migration["reason"] = numa::explain_memory_error(m.migration.error_number);
-  migration["busy_seconds"] = m.migration.busy_seconds;
-  result["migration"] = migration;
+  result["migration"] = to_dict(m.migration);
   result["placing_seconds"] = m.placing_seconds;
   result["in_place"] = m.in_place;
   result["schedules"] = m.schedules;
@@ -173,7 +209,6 @@ py::dict to_dict(const Measurement& m) {
   result["slice_pages_home"] = to_array(home);
   result["slice_causes"] = std::move(causes);
   result["node_pages"] = m.pages.on_node;
-  result["worker_cpus"] = m.worker_cpus;
   result["router_cpus"] = m.router_cpus;
   result["sweeper_cpus"] = m.sweeper_cpus;
   result["co_tenant_cpus"] = m.co_tenant_cpus;
@@ -195,60 +230,179 @@ py::dict to_dict(const Measurement& m) {
 
 using Change = std::tuple<double, py::object, std::vector<int>, std::string, std::string>;
 
-py::dict measure(
-    Runner& runner, const py::object& cores, std::vector<int> worker_cpus,
-    std::vector<int> router_cpus, const std::string& load, std::uint32_t outstanding_per_worker,
-    double rate_mqs, double seconds, double warmup_seconds, std::uint64_t seed,
-    std::uint32_t window, std::uint32_t batch, std::vector<int> nodes, const std::string& routing,
-    const std::string& data, const std::vector<Change>& changes, const std::string& strategy,
-    const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
-    std::vector<int> interleave_nodes,
-    const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& co_tenants,
-    std::vector<int> sweeper_cpus, double sweep_seconds, const py::object& cancelled,
-    const py::object& on_rounds) {
-  MeasureOptions options;
-  options.sweeper_cpus = std::move(sweeper_cpus);
-  options.sweep_seconds = sweep_seconds;
-  options.schedule = {schedule_of(cores), std::move(nodes), routing_named(routing),
-                      measured_data_named(data)};
-  for (const auto& [after_seconds, its_cores, its_nodes, its_routing, its_data] : changes) {
-    options.changes.push_back({after_seconds,
-                               {schedule_of(its_cores), its_nodes, routing_named(its_routing),
-                                measured_data_named(its_data)}});
-  }
-  options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move,
-                       std::move(interleave_nodes)};
-  for (const auto& co_tenant : co_tenants) {
-    options.co_tenants.push_back(co_tenant_of(co_tenant));
-  }
-  options.batch = batch;
-  options.worker_cpus = std::move(worker_cpus);
-  options.router_cpus = std::move(router_cpus);
-  options.load = load_kind(load);
-  options.outstanding_per_worker = outstanding_per_worker;
-  options.rate_mqs = rate_mqs;
-  options.seconds = seconds;
-  options.warmup_seconds = warmup_seconds;
-  options.seed = seed;
-  options.window = window;
+/// Defines a method of Runner that takes a schedule and how to run it. `run` gets the runner, the
+/// options and a poll, without the GIL.
+template <typename Run>
+void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const char* doc) {
+  const MeasureOptions usual;
+  runner_class.def(
+      name,
+      [run](Runner& runner, const py::object& cores, std::vector<int> worker_cpus,
+            std::vector<int> router_cpus, const std::string& load,
+            std::uint32_t outstanding_per_worker, double rate_mqs, double seconds,
+            double warmup_seconds, std::uint64_t seed, std::uint32_t window, std::uint32_t batch,
+            std::vector<int> nodes, const std::string& routing, const std::string& data,
+            const std::vector<Change>& changes, const std::string& strategy,
+            const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
+            std::vector<int> interleave_nodes,
+            const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& co_tenants,
+            std::vector<int> sweeper_cpus, double sweep_seconds, std::size_t kept_rounds,
+            const py::object& cancelled, const py::object& on_rounds) {
+        MeasureOptions options;
+        options.sweeper_cpus = std::move(sweeper_cpus);
+        options.sweep_seconds = sweep_seconds;
+        options.kept_rounds = kept_rounds;
+        options.schedule = schedule_of(cores, std::move(nodes), routing, data);
+        for (const auto& [after_seconds, its_cores, its_nodes, its_routing, its_data] : changes) {
+          options.changes.push_back(
+              {after_seconds, schedule_of(its_cores, its_nodes, its_routing, its_data), {}});
+        }
+        options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move,
+                             std::move(interleave_nodes)};
+        for (const auto& co_tenant : co_tenants) {
+          options.co_tenants.push_back(co_tenant_of(co_tenant));
+        }
+        options.batch = batch;
+        options.worker_cpus = std::move(worker_cpus);
+        options.router_cpus = std::move(router_cpus);
+        options.load = load_kind(load);
+        options.outstanding_per_worker = outstanding_per_worker;
+        options.rate_mqs = rate_mqs;
+        options.seconds = seconds;
+        options.warmup_seconds = warmup_seconds;
+        options.seed = seed;
+        options.window = window;
+        if (!on_rounds.is_none()) {
+          options.on_rounds = [&on_rounds](const runtime::StitchedRounds& rounds) {
+            const py::gil_scoped_acquire acquire;
+            on_rounds(to_dict(rounds));
+          };
+        }
+        const auto poll = [&cancelled] {
+          const py::gil_scoped_acquire acquire;
+          check_signals();
+          return !cancelled.is_none() && py::cast<bool>(py::bool_(cancelled()));
+        };
+        return run(runner, options, poll);
+      },
+      py::arg("cores"), py::kw_only(), py::arg("worker_cpus"),
+      py::arg("router_cpus") = std::vector<int>{}, py::arg("load") = "closed",
+      py::arg("outstanding_per_worker") = usual.outstanding_per_worker,
+      py::arg("rate_mqs") = usual.rate_mqs, py::arg("seconds") = usual.seconds,
+      py::arg("warmup_seconds") = usual.warmup_seconds, py::arg("seed") = usual.seed,
+      py::arg("window") = usual.window, py::arg("batch") = usual.batch,
+      py::arg("nodes") = std::vector<int>{}, py::arg("routing") = "core", py::arg("data") = "keep",
+      py::arg("changes") = std::vector<Change>{}, py::arg("strategy") = "copy",
+      py::arg("pace") = "lazy", py::arg("lazy_nodes") = usual.migration.lazy_nodes,
+      py::arg("always_move") = false, py::arg("interleave_nodes") = std::vector<int>{},
+      py::arg("co_tenants") =
+          std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
+      py::arg("sweeper_cpus") = std::vector<int>{}, py::arg("sweep_seconds") = usual.sweep_seconds,
+      py::arg("kept_rounds") = usual.kept_rounds, py::arg("cancelled") = py::none(),
+      py::arg("on_rounds") = py::none(), doc);
+}
 
-  if (!on_rounds.is_none()) {
-    options.on_rounds = [&on_rounds](const runtime::StitchedRounds& rounds) {
-      const py::gil_scoped_acquire acquire;
-      on_rounds(to_dict(rounds));
-    };
-  }
-  const auto poll = [&cancelled] {
-    const py::gil_scoped_acquire acquire;
-    check_signals();
-    return !cancelled.is_none() && py::cast<bool>(py::bool_(cancelled()));
-  };
-  Measurement measurement;
-  {
+/// A run, for several Python threads. It belongs to the process that started it.
+class LiveRun {
+ public:
+  LiveRun(py::object runner, std::unique_ptr<runtime::LiveRun> run)
+      : runner_(std::move(runner)), run_(std::move(run)) {}
+  LiveRun(const LiveRun&) = delete;
+  LiveRun& operator=(const LiveRun&) = delete;
+  ~LiveRun() {
+    if (is_forked()) {
+      // There are no threads to join, and others may hold what they had locked.
+      static_cast<void>(run_.release());
+      static_cast<void>(runner_.release());
+      return;
+    }
     const py::gil_scoped_release release;
-    measurement = runner.measure(options, poll);
+    run_.reset();
   }
-  return to_dict(measurement);
+
+  void change(const py::object& cores, std::vector<int> nodes, const std::string& routing,
+              const std::string& data, const std::string& pace) {
+    require_own_process();
+    const Schedule schedule = schedule_of(cores, std::move(nodes), routing, data);
+    const MigrationPace its_pace = pace_of(pace);
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    run_->change(schedule, its_pace);
+  }
+
+  py::object next_round(double seconds) {
+    using Time = std::chrono::steady_clock;
+    require_own_process();
+    const auto begin = Time::now();
+    for (;;) {
+      const double left = seconds - std::chrono::duration<double>(Time::now() - begin).count();
+      std::optional<runtime::Round> round;
+      bool running = true;
+      {
+        const py::gil_scoped_release release;
+        const std::scoped_lock lock(mutex_);
+        // In parts, so that Ctrl-C and other threads get their turn.
+        const double part = std::clamp(left, 0.0, 0.05);
+        round = run_->next_round(std::chrono::duration<double>(part), {});
+        running = run_->running();
+      }
+      if (round) return to_dict(*round);
+      check_signals();
+      if (!running || !(left > 0.0)) return py::none();
+    }
+  }
+
+  py::dict stop() {
+    require_own_process();
+    Measurement measurement;
+    {
+      const py::gil_scoped_release release;
+      const std::scoped_lock lock(mutex_);
+      measurement = run_->stop([] {
+        const py::gil_scoped_acquire acquire;
+        check_signals();
+        return false;
+      });
+    }
+    return to_dict(measurement);
+  }
+
+  bool running() {
+    if (is_forked()) return false;
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    return run_->running();
+  }
+
+ private:
+  bool is_forked() const noexcept { return environment::forks() != forks_; }
+  void require_own_process() const {
+    if (!is_forked()) return;
+    throw environment::ForkedError(
+        "the threads of this run stayed in the process that started it; start a run in this "
+        "process");
+  }
+
+  const std::uint32_t forks_ = environment::forks();
+  py::object runner_;
+  std::mutex mutex_;
+  std::unique_ptr<runtime::LiveRun> run_;
+};
+
+void bind_live_run(py::module_& module) {
+  py::class_<LiveRun>(module, "LiveRun",
+                      "A run that goes on until it is stopped; Runner.start() makes it.")
+      .def("change", &LiveRun::change, py::arg("cores"), py::kw_only(),
+           py::arg("nodes") = std::vector<int>{}, py::arg("routing") = "core",
+           py::arg("data") = "keep", py::arg("pace") = "lazy",
+           "Another schedule, in the form of Runner.start(). Cores take it at once, data at this "
+           "pace.")
+      .def("next_round", &LiveRun::next_round, py::arg("timeout"),
+           "The next round that was not read yet, or None if there is none within so many "
+           "seconds. RunnerError is raised if a thread has failed.")
+      .def("stop", &LiveRun::stop,
+           "Ends all threads, and returns what the whole run counted, like Runner.measure().")
+      .def_property_readonly("running", &LiveRun::running);
 }
 
 void load(Runner& runner, const py::object& progress) {
@@ -272,9 +426,11 @@ void bind_runtime(py::module_& module) {
       "placement_refusal", [] { return numa::explain_memory_error(numa::refused_placement()); },
       "Why this process may not place memory or ask where it lies; empty if it may.");
 
+  bind_live_run(module);
   const kinds::ServeOptions standard;
-  const MeasureOptions usual;
-  py::class_<Runner>(module, "Runner", "An index on this host, and threads that measure it.")
+  py::class_<Runner> runner_class(module, "Runner",
+                                  "An index on this host, and threads that measure it.");
+  runner_class
       .def(py::init([](const WorkloadSpec& spec, const std::string& index, std::uint32_t slices,
                        bool huge_pages, unsigned load_threads) {
              return kinds::make_runner(kinds::kind_named(index), spec, {slices, huge_pages, {}},
@@ -287,39 +443,6 @@ void bind_runtime(py::module_& module) {
       .def("load", &load, py::arg("progress") = py::none(),
            "Inserts all records. `progress` is called about 20 times a second with the number of "
            "records done; an exception that it raises stops the loading, which can be resumed.")
-      .def("measure", &measure, py::arg("cores"), py::kw_only(), py::arg("worker_cpus"),
-           py::arg("router_cpus") = std::vector<int>{}, py::arg("load") = "closed",
-           py::arg("outstanding_per_worker") = usual.outstanding_per_worker,
-           py::arg("rate_mqs") = usual.rate_mqs, py::arg("seconds") = usual.seconds,
-           py::arg("warmup_seconds") = usual.warmup_seconds, py::arg("seed") = usual.seed,
-           py::arg("window") = usual.window, py::arg("batch") = usual.batch,
-           py::arg("nodes") = std::vector<int>{}, py::arg("routing") = "core",
-           py::arg("data") = "keep", py::arg("changes") = std::vector<Change>{},
-           py::arg("strategy") = "copy", py::arg("pace") = "lazy",
-           py::arg("lazy_nodes") = usual.migration.lazy_nodes, py::arg("always_move") = false,
-           py::arg("interleave_nodes") = std::vector<int>{},
-           py::arg("co_tenants") =
-               std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
-           py::arg("sweeper_cpus") = std::vector<int>{},
-           py::arg("sweep_seconds") = usual.sweep_seconds, py::arg("cancelled") = py::none(),
-           py::arg("on_rounds") = py::none(),
-           "Runs the schedule and returns what was counted.\n\n"
-           "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
-           "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
-           "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
-           "pace: aggressive (the measurement waits for the data) or lazy. interleave_nodes: of "
-           "interleaved data, all with CPUs if empty. co_tenants: each "
-           "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1). sweeper_cpus: "
-           "of "
-           "the threads that collect counters, else anywhere; sweep_seconds: how often they do, 0 "
-           "for never.\n\n"
-           "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
-           "are of the whole run. slice_counters / slice_counted is a count per query; the "
-           "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "
-           "when it returns true, Cancelled is raised. PlacementRefused is raised if the data "
-           "cannot be placed; slice_causes says which slices are not where they should be, and "
-           "why. `on_rounds` is called, as often, with the "
-           "sweeping rounds that are new, in the form of the result's \"rounds\".")
       .def_property_readonly("spec", &Runner::spec)
       .def_property_readonly("slices", [](const Runner& r) { return r.index().slices(); })
       .def_property_readonly("loaded", &Runner::loaded)
@@ -339,6 +462,50 @@ void bind_runtime(py::module_& module) {
           "also while its slices move; only what load() fills must not be written before it is "
           "done. "
           "A measurement's `inserted` counts what its own workers inserted.");
+  def_run(
+      runner_class, "measure",
+      [](Runner& runner, const MeasureOptions& options, const runtime::Poll& poll) {
+        Measurement measurement;
+        {
+          const py::gil_scoped_release release;
+          measurement = runner.measure(options, poll);
+        }
+        return to_dict(measurement);
+      },
+      "Runs the schedule and returns what was counted.\n\n"
+      "cores: the CPU of each slice; nodes: the node of its data; routing: core, node or any; "
+      "data: keep (nothing moves), slice, interleaved or first_touch. changes: later "
+      "schedules, each (seconds, cores, nodes, routing, data). strategy: copy or move_pages; "
+      "pace: aggressive (the measurement waits for the data) or lazy. interleave_nodes: of "
+      "interleaved data, all with CPUs if empty. co_tenants: each "
+      "(spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1). sweeper_cpus: "
+      "of "
+      "the threads that collect counters, else anywhere; sweep_seconds: how often they do, 0 "
+      "for never.\n\n"
+      "Totals are over `seconds`, except issued, executed, inserted and not_found, which "
+      "are of the whole run. slice_counters / slice_counted is a count per query; the "
+      "columns are those of probe_events(). `cancelled` is asked about 20 times a second; "
+      "when it returns true, Cancelled is raised. PlacementRefused is raised if the data "
+      "cannot be placed; slice_causes says which slices are not where they should be, and "
+      "why. `on_rounds` is called, as often, with the "
+      "sweeping rounds that are new, in the form of the result's \"rounds\".");
+  def_run(
+      runner_class, "start",
+      [](Runner& runner, MeasureOptions& options, const runtime::Poll& poll) {
+        options.until_stopped = true;
+        options.on_rounds = {};  // they are read from the run
+        std::unique_ptr<runtime::LiveRun> run;
+        {
+          const py::gil_scoped_release release;
+          run = runner.start(options, poll);
+        }
+        return std::make_unique<LiveRun>(py::cast(runner), std::move(run));
+      },
+      "Begins to serve queries under the schedule, until the LiveRun that it returns is "
+      "stopped.\n\n"
+      "The arguments are those of measure(), of which seconds and on_rounds have no use here. "
+      "kept_rounds: for a reader who is late; older ones are dropped. The runner can do nothing "
+      "else meanwhile.");
 }
 
 }  // namespace pmoss::bindings

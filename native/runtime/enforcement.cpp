@@ -1,5 +1,6 @@
 #include "runtime/enforcement.hpp"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -48,13 +49,23 @@ std::optional<ScheduleChange> Enforcement::next_change(double seconds) {
 }
 
 void run_stitcher(const Control& control, Stitcher& stitcher, Enforcement* enforcement) {
+  using Time = std::chrono::steady_clock;
+  constexpr Time::duration shortest = std::chrono::microseconds(500);
+  constexpr Time::duration longest = std::chrono::milliseconds(10);
+  constexpr int rest = 4;  // parts of the time in which a lazy move leaves the machine to queries
   for (Phase phase; (phase = control.phase()) < Phase::drain;) {
     stitcher.stitch();
     if (enforcement == nullptr) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    } else if (!enforcement->step(phase) || enforcement->pace() == MigrationPace::lazy) {
-      // A lazy move leaves the machine to the queries for longer than it takes it.
-      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      continue;
+    }
+    const Time::time_point begin = Time::now();
+    const bool moved = enforcement->step(phase);
+    if (!moved) {
+      std::this_thread::sleep_for(shortest);
+    } else if (enforcement->pace() == MigrationPace::lazy) {
+      // Into memory that is new, a part takes ten times as long.
+      std::this_thread::sleep_for(std::clamp(rest * (Time::now() - begin), shortest, longest));
     }
   }
 }

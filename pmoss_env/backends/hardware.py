@@ -7,7 +7,8 @@ names. What this host cannot count is marked unavailable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,11 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend
 from pmoss_env.backends.data_facts import data_facts
 from pmoss_env.backends.kernel_settings import check_settings, switched
+from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, PlacementError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.types import (
-    COUNTER_INDEX,
-    COUNTERS,
     BoolArray,
     CoTenant,
     Float64Array,
@@ -45,8 +45,6 @@ _CO_TENANTS = {
 }
 #: Memory of a stream: more than any last-level cache holds.
 _STREAM_BYTES = 512 << 20
-#: Part of the queries that a counter must have seen, for what it says of the rest to be sound.
-_MIN_SEEN = 0.5
 
 
 class HardwareBackend(SubjectBackend):
@@ -185,7 +183,8 @@ class HardwareBackend(SubjectBackend):
             self._runner = None
         self._instance = instance
 
-    def _loaded_runner(self) -> _native.Runner:
+    def loaded_runner(self) -> _native.Runner:
+        """The index, loaded for the instance; BackendError if there is too little memory."""
         records = self.workload.records
         if self._runner and self._runner.next_insert_record > records * (1 + self.max_growth):
             self._runner = None  # frees the old index before the new one is loaded
@@ -215,50 +214,74 @@ class HardwareBackend(SubjectBackend):
                 cannot be switched.
         """
         self.machine.check_schedule(schedule, self.slices)
+        with self.ready():
+            return self._measure(schedule, seed)
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """The host as it is to be while the index is served; BackendError if that cannot be."""
         self._require_online(_native.host_topology()["allowed_cpus"])
         with switched(self.settings):
             # Read now: this is what the measurement runs under.
             self._facts = _native.host_facts("/")
-            return self._measure(schedule, seed)
+            yield
 
     def _measure(self, schedule: Schedule, seed: int) -> HardwareSnapshot:
-        cpu = self.machine.cpu_of_core
-        runner = self._loaded_runner()
+        runner = self.loaded_runner()
         before = runner.size
         self._rounds_told_until = 0.0
         if self.on_round and not self._event_names:
             # Not while it measures: asking opens counters.
             self._event_names = [event["name"] for event in _native.probe_events()]
-        try:
+        with native_errors("the measurement failed"):
             raw = runner.measure(
-                cores=cpu[schedule.cores],
-                nodes=self._kernel_node[schedule.nodes].tolist(),
-                routing=schedule.routing,
-                # On one node all data are where any schedule wants them.
-                data="keep" if self._not_asked else schedule.data,
-                interleave_nodes=self.interleave_nodes,
-                strategy=self.strategy,
+                **self.native_schedule(schedule),
+                **self.native_options(seed),
                 pace=self.pace,
-                worker_cpus=cpu[self.machine.workers].tolist(),
-                router_cpus=self._cpus_of("router"),
-                sweeper_cpus=self._cpus_of("sweeper"),
                 sweep_seconds=self.sweep_seconds,
-                co_tenants=[self._co_tenant(n) for n in self._instance.co_tenants],
-                load=self.load.kind,
-                outstanding_per_worker=self.load.outstanding_per_worker,
-                rate_mqs=self.load.offered_mq_per_s,
                 seconds=self.seconds,
-                warmup_seconds=self.warmup_seconds,
-                seed=seed,
-                window=self.window,
-                batch=self.batch,
                 on_rounds=self._tell_rounds if self.on_round else None,
             )
-        except _native.PlacementRefused as error:
-            raise PlacementError(str(error)) from error
-        except (RuntimeError, MemoryError, ValueError) as error:
-            raise BackendError(f"the measurement failed: {error}") from error
         return self._snapshot(raw, seed, (before, runner.size))
+
+    def native_schedule(self, schedule: Schedule) -> dict[str, Any]:
+        """What the native runner calls a schedule; ScheduleError if this host cannot run it."""
+        self.machine.check_schedule(schedule, self.slices)
+        return {
+            "cores": self.machine.cpu_of_core[schedule.cores],
+            "nodes": self._kernel_node[schedule.nodes].tolist(),
+            "routing": schedule.routing,
+            # On one node all data are where any schedule wants them.
+            "data": "keep" if self._not_asked else schedule.data,
+        }
+
+    def native_options(self, seed: int) -> dict[str, Any]:
+        """How the native runner is to run schedules in this instance."""
+        return {
+            "interleave_nodes": self.interleave_nodes,
+            "strategy": self.strategy,
+            "worker_cpus": self.machine.cpu_of_core[self.machine.workers].tolist(),
+            "router_cpus": self._cpus_of("router"),
+            "sweeper_cpus": self._cpus_of("sweeper"),
+            "co_tenants": [self._co_tenant(n) for n in self._instance.co_tenants],
+            "load": self.load.kind,
+            "outstanding_per_worker": self.load.outstanding_per_worker,
+            "rate_mqs": self.load.offered_mq_per_s,
+            "warmup_seconds": self.warmup_seconds,
+            "seed": seed,
+            "window": self.window,
+            "batch": self.batch,
+        }
+
+    def provenance(self, seed: int) -> dict[str, Any]:
+        """What every snapshot of this host says about itself."""
+        return {
+            "backend": self.name,
+            "version": __version__,
+            "seed": seed,
+            "host": self._facts,
+            "index": self.workload.index,
+        }
 
     def _cpus_of(self, role: str) -> list[int]:
         cores = np.array(self.machine.role_of_core) == role
@@ -302,53 +325,11 @@ class HardwareBackend(SubjectBackend):
         self, raw: dict[str, Any], seed: int, records: tuple[int, int]
     ) -> HardwareSnapshot:
         seconds = raw["seconds"]
-        queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6
-        counters = np.zeros((self.slices, len(COUNTERS)))
-        available = np.zeros(len(COUNTERS), dtype=np.bool_)
-        ratio = np.zeros(len(COUNTERS))
-
-        def fill(name: str, rates: np.ndarray, running: float) -> None:
-            i = COUNTER_INDEX[name]
-            counters[:, i] = rates
-            available[i] = True
-            ratio[i] = running
-
-        fill("queries", queries, 1.0)
-        fill("elapsed_us", np.asarray(raw["slice_service_seconds"]) / seconds, 1.0)
-        sources: dict[str, str] = {}
-        for i, event in enumerate(raw["availability"]):
-            name = event["counter"]
-            sources[name] = event["source"] if event["source"] != "none" else event["reason"]
-            if event["source"] == "none":
-                continue
-            per_query, reason = _per_query(
-                np.asarray(raw["slice_counters"])[:, i],
-                np.asarray(raw["slice_counted"])[:, i],
-                queries,
-            )
-            if reason:
-                sources[name] = reason
-                continue
-            fill(name, per_query * event["scale"] * queries, float(raw["running_ratio"][i]))
-        sources |= {q["name"]: q["reason"] or "hardware" for q in raw["offcore"]}
-        return HardwareSnapshot(
-            throughput=float(raw["completed"]) / seconds / 1e6,
-            slice_throughput=queries,
-            slice_counters=counters,
-            counters_available=available,
-            running_ratio=ratio,
-            offcore=np.array([quantity["gb_per_s"] for quantity in raw["offcore"]], dtype=float),
-            offcore_names=tuple(quantity["name"] for quantity in raw["offcore"]),
-            offcore_available=np.array([q["available"] for q in raw["offcore"]], dtype=np.bool_),
-            latency_p50_us=float(raw["latency_p50_us"]),
-            latency_p99_us=float(raw["latency_p99_us"]),
-            load=str(self.load),
-            provenance={
-                "backend": self.name,
-                "version": __version__,
-                "seed": seed,
-                "host": self._facts,
-                "index": self.workload.index,
+        return snapshot_of(
+            raw,
+            self.load,
+            {
+                **self.provenance(seed),
                 "records_before": records[0],
                 "records_after": records[1],
                 "seconds": seconds,
@@ -363,17 +344,16 @@ class HardwareBackend(SubjectBackend):
                 "unbound_roles": raw["unbound_roles"],
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
                 "data": data_facts(raw, self.strategy, self.pace, self._not_asked),
-                "rounds": _rounds(raw["rounds"]),
+                "rounds": rounds_of(raw["rounds"]),
                 "sweeper_cpus": [int(cpu) for cpu in raw["sweeper_cpus"]],
                 "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],
-                "counters": sources,
             },
         )
 
     def _tell_rounds(self, raw: dict[str, Any]) -> None:
         """Calls on_round with every round that is new."""
         assert self.on_round
-        rounds = _rounds(raw, self._rounds_told_until)
+        rounds = rounds_of(raw, self._rounds_told_until)
         nodes = [str(node) for node in rounds["nodes"]]
         per_query = raw["counters"].reshape(len(rounds["seconds"]), len(nodes), -1)
         per_query = per_query / np.maximum(raw["sampled"], 1)[:, :, np.newaxis]
@@ -402,46 +382,3 @@ class HardwareBackend(SubjectBackend):
     def close(self) -> None:
         """Frees the index."""
         self._runner = None
-
-
-def _rounds(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
-    """Sweeping rounds: when each ended, and the throughput of each node in it.
-
-    Args:
-        raw: as the runner gives them.
-        began: when the first of them did, in seconds of the measurement.
-    """
-    ends = np.asarray(raw["seconds"])
-    length = np.diff(ends, prepend=began)[:, np.newaxis]
-    rates = raw["queries"] / (length * 1e6)
-    return {
-        "nodes": [int(node) for node in raw["nodes"]],
-        "seconds": ends.tolist(),
-        "node_mq_per_s": rates.tolist(),
-        "offcore_gb_per_s": np.asarray(raw["offcore_gb_per_s"]).tolist(),
-    }
-
-
-def _per_query(
-    totals: Float64Array, counted: Float64Array, queries: Float64Array
-) -> tuple[Float64Array, str]:
-    """(slices,) counts of an event per query, and why it is not available, if it is not.
-
-    A slice that was never counted gets the mean of the others: its core had no counter for the
-    event, or the event's turn never met one of its queries. Nothing is said where that holds for
-    more than half of the queries.
-
-    Args:
-        totals: (slices,) what was counted.
-        counted: (slices,) the queries behind it.
-        queries: (slices,) all queries, in any unit.
-    """
-    per_query = np.divide(totals, counted, out=np.zeros_like(totals), where=counted > 0)
-    unseen = (counted <= 0) & (queries > 0)
-    if not unseen.any():
-        return per_query, ""
-    seen = 1.0 - queries[unseen].sum() / queries.sum()
-    if seen < _MIN_SEEN:
-        return per_query, f"counted for {seen:.0%} of the queries only"
-    per_query[unseen] = totals.sum() / counted.sum()
-    return per_query, ""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_env.backends import make_backend
-from pmoss_env.backends.hardware import _per_query
+from pmoss_env.backends.native_counts import per_query_of
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.types import COUNTERS
 
@@ -13,7 +13,7 @@ SLICES = 4
 
 
 def per_query(totals: list[float], counted: list[float], queries: list[float]) -> tuple[Any, str]:
-    values, reason = _per_query(np.array(totals), np.array(counted), np.array(queries))
+    values, reason = per_query_of(np.array(totals), np.array(counted), np.array(queries))
     return values.tolist(), reason
 
 
@@ -53,7 +53,7 @@ def test_the_part_of_the_time_that_an_event_ran_reaches_the_snapshot() -> None:
     backend = made()
     backend.window = 100
     schedule = make_baseline("spread")(Context(backend.machine, SLICES))
-    runner = backend._loaded_runner()
+    runner = backend.loaded_runner()
 
     class Multiplexed:
         def __getattr__(self, name: str) -> Any:

@@ -11,6 +11,7 @@ from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
+from pmoss_benchmarks.performance.live import measure_live
 from pmoss_benchmarks.performance.rtree import measure_rtree
 from pmoss_benchmarks.performance.runtime import measure_runtime
 from pmoss_benchmarks.performance.sampling import measure_sampling
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "index": measure_index,
     "rtree": measure_rtree,
     "runtime": measure_runtime,
+    "live": measure_live,
     "simulator": measure_simulator,
     "sampling": measure_sampling,
     "scan": measure_scan,
@@ -47,7 +49,7 @@ def run_performance(
         parts: keys of PARTS; None: all.
         out: JSON file; parts that it holds and that are not measured stay.
         announce: called with each part before it is measured.
-        **options: ``rounds`` of every part; ``keys`` of the index and the simulator.
+        **options: ``rounds`` of every part; ``keys`` of the index, the runtime and the simulator.
 
     Returns:
         The report, and the figures that were measured now.

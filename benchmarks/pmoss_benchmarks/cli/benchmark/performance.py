@@ -16,7 +16,7 @@ def performance(
         list[str] | None,
         typer.Option(
             help="environment, vector-environment, datasets, decision-transformer, index, rtree, "
-            "runtime, simulator, sampling or scan; repeatable."
+            "runtime, live, simulator, sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,

@@ -1,0 +1,227 @@
+"""A live run on this host: the schedule changes while queries are served (P-MOSS, section 5).
+
+Routers, workers, sweepers, the stitcher and the enforcer run until they are told to stop. Cores
+take a new schedule at once, and data follow. Every sweeping round is a whole hardware snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from pmoss_env import _native
+from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.native_counts import native_errors, snapshot_of
+from pmoss_env.errors import BackendError
+from pmoss_env.types import HardwareSnapshot, Schedule
+
+
+@dataclass(frozen=True)
+class LiveRound:
+    """One sweeping round of a live run.
+
+    Attributes:
+        number: counts from 0, also those that were dropped.
+        ended_seconds: when it ended, in seconds since queries counted.
+        snapshot: throughput, latencies and counters of the round. Latencies are NaN if no query
+            was completed.
+        switches: changes of the schedule that took effect until then.
+        pending: slices whose data are not yet where the schedule wants them.
+        bytes_moved: of the index, in this round.
+        dropped: rounds that were dropped since the one read before, because nobody read them.
+    """
+
+    number: int
+    ended_seconds: float
+    snapshot: HardwareSnapshot
+    switches: int
+    pending: int
+    bytes_moved: int
+    dropped: int
+
+
+class LiveRuntime:
+    """Serves queries on this host until it is stopped; a context manager.
+
+    Example::
+
+        with LiveRuntime(backend) as live:
+            live.start(schedule)
+            live.switch(other)  # data follow lazily
+            round = live.next_round()
+
+    Several threads may use it. The backend measures nothing else until the run is stopped. A
+    process that is forked meanwhile has no run: its calls raise ForkedError.
+
+    Args:
+        backend: the index, its load, and what runs beside it; in this process
+            (``make_backend("hardware", ..., own_process=False)``).
+        sweep_seconds: length of a round; at least 0.001.
+        kept_rounds: rounds that wait for a reader. When there are more, the oldest is dropped.
+        always_move: every change copies all slices, even if their data are in place. Shows on one
+            node what moving costs.
+        seed: of the queries.
+    """
+
+    def __init__(
+        self,
+        backend: HardwareBackend,
+        *,
+        sweep_seconds: float = 0.1,
+        kept_rounds: int = 64,
+        always_move: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(backend, HardwareBackend):
+            raise BackendError(
+                f"{type(backend).__name__} cannot run an index in this process; make the backend "
+                'with make_backend("hardware", ..., own_process=False)'
+            )
+        self._backend = backend
+        self._options: dict[str, Any] = {
+            "sweep_seconds": sweep_seconds,
+            "kept_rounds": kept_rounds,
+            "always_move": always_move,
+        }
+        self._seed = seed
+        self._undo = ExitStack()
+        self._process = os.getpid()
+        self._run: _native.LiveRun | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether queries are served."""
+        return self._run is not None and self._run.running
+
+    def start(self, schedule: Schedule) -> None:
+        """Loads the index if needed, and serves queries under ``schedule``.
+
+        Returns when queries flow, the warm-up is over and the data are in place.
+
+        Raises:
+            ScheduleError: this host cannot run the schedule.
+            PlacementError: this process may not place data, and the schedule needs that.
+            BackendError: it runs already; or what HardwareBackend.measure raises.
+        """
+        if self.running:
+            raise BackendError("the live run has begun already: call switch()")
+        backend = self._backend
+        native = backend.native_schedule(schedule)
+        with ExitStack() as undo:
+            undo.enter_context(backend.ready())
+            runner = backend.loaded_runner()
+            with native_errors("the live run failed to start"):
+                self._run = runner.start(
+                    **native,
+                    **backend.native_options(self._seed),
+                    **self._options,
+                    pace="aggressive",
+                )
+            self._undo, self._process = undo.pop_all(), os.getpid()
+
+    def switch(self, schedule: Schedule, *, lazy: bool = True) -> None:
+        """Changes the schedule. Returns at once; no query is lost.
+
+        Args:
+            schedule: which cores serve the slices from now on, and where the data are to lie.
+            lazy: data follow in small parts with pauses between them (the paper's default). Else
+                slice after slice without a pause.
+
+        Raises:
+            ScheduleError: this host cannot run the schedule; the run goes on with the last one.
+            PlacementError: this process may not place data; likewise.
+            BackendError: no run, or one of its threads has failed.
+            ForkedError: the run belongs to the process that this one was forked from.
+        """
+        run = self._required()
+        native = self._backend.native_schedule(schedule)
+        with self._failing("the schedule cannot be changed"):
+            run.change(**native, pace="lazy" if lazy else "aggressive")
+
+    def next_round(self, timeout: float = 10.0) -> LiveRound | None:
+        """The oldest round that was not read; None if there is none within ``timeout`` seconds.
+
+        Raises:
+            BackendError: no run, or one of its threads has failed; the message names its role.
+            ForkedError: the run belongs to the process that this one was forked from.
+        """
+        run = self._required()
+        with self._failing("the live run failed"):
+            raw = run.next_round(timeout)
+        return None if raw is None else self._round(raw)
+
+    def stop(self) -> dict[str, Any]:
+        """Answers the queries that wait, and ends all threads.
+
+        Returns:
+            What the whole run counted, of ``_native.Runner.measure``: among others ``completed``
+            (queries), ``seconds``, ``issued`` and ``executed`` (queries, warm-up and end
+            included), ``schedules`` (switches that took effect), ``in_place`` and ``migration``.
+
+        Raises:
+            BackendError: no run, or one of its threads has failed. All have ended.
+            ForkedError: the run belongs to the process that this one was forked from.
+        """
+        run = self._required()
+        try:
+            with native_errors("the live run failed"):
+                return run.stop()
+        finally:
+            self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends all threads, whatever has happened."""
+        self._end()
+
+    def _required(self) -> _native.LiveRun:
+        if self._run is None:
+            raise BackendError("there is no live run: call start()")
+        return self._run
+
+    def _failing(self, what: str) -> ExitStack:
+        """Typed errors; a run that has failed gives back what it switched."""
+        stack = ExitStack()
+        stack.callback(lambda: None if self.running else self._put_back())
+        stack.enter_context(native_errors(what))
+        return stack
+
+    def _end(self) -> None:
+        self._run = None  # its threads end with it
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """Undoes what start() switched; what a forked child has of it is the parent's."""
+        if self._process == os.getpid():
+            self._undo.close()
+
+    def _round(self, raw: dict[str, Any]) -> LiveRound:
+        if not raw["completed"]:
+            raw["latency_p50_us"] = raw["latency_p99_us"] = np.nan
+        provenance = {
+            **self._backend.provenance(self._seed),
+            "round": raw["number"],
+            "seconds": raw["seconds"],
+            "moved": dict(raw["migration"]),
+        }
+        return LiveRound(
+            number=raw["number"],
+            ended_seconds=raw["ended_seconds"],
+            snapshot=snapshot_of(raw, self._backend.load, provenance),
+            switches=raw["schedules"],
+            pending=raw["pending"],
+            bytes_moved=raw["bytes_moved"],
+            dropped=raw["dropped"],
+        )

@@ -1,0 +1,138 @@
+"""What the native runner counted, as snapshots of the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from pmoss_env import _native
+from pmoss_env.errors import BackendError, PlacementError
+from pmoss_env.types import (
+    COUNTER_INDEX,
+    COUNTERS,
+    Float64Array,
+    HardwareSnapshot,
+    LoadRegime,
+)
+
+#: Part of the queries that a counter must have seen, for what it says of the rest to be sound.
+_MIN_SEEN = 0.5
+
+
+@contextmanager
+def native_errors(what: str) -> Iterator[None]:
+    """Makes typed errors of those of the native runner.
+
+    Args:
+        what: was attempted, for the message.
+    """
+    try:
+        yield
+    except _native.ForkedError:
+        raise
+    except _native.PlacementRefused as error:
+        raise PlacementError(str(error)) from error
+    except (RuntimeError, MemoryError, ValueError) as error:
+        raise BackendError(f"{what}: {error}") from error
+
+
+def snapshot_of(
+    raw: dict[str, Any], load: LoadRegime, provenance: dict[str, Any]
+) -> HardwareSnapshot:
+    """The snapshot of a measurement, or of one round of a run.
+
+    Args:
+        raw: as the runner gives it.
+        load: under which it was counted.
+        provenance: goes into the snapshot, with the source of each counter as "counters".
+    """
+    seconds = raw["seconds"]
+    queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6
+    counters = np.zeros((queries.size, len(COUNTERS)))
+    available = np.zeros(len(COUNTERS), dtype=np.bool_)
+    ratio = np.zeros(len(COUNTERS))
+
+    def fill(name: str, rates: np.ndarray, running: float) -> None:
+        i = COUNTER_INDEX[name]
+        counters[:, i] = rates
+        available[i] = True
+        ratio[i] = running
+
+    fill("queries", queries, 1.0)
+    fill("elapsed_us", np.asarray(raw["slice_service_seconds"]) / seconds, 1.0)
+    sources: dict[str, str] = {}
+    for i, event in enumerate(raw["availability"]):
+        name = event["counter"]
+        sources[name] = event["source"] if event["source"] != "none" else event["reason"]
+        if event["source"] == "none":
+            continue
+        per_query, reason = per_query_of(
+            np.asarray(raw["slice_counters"])[:, i],
+            np.asarray(raw["slice_counted"])[:, i],
+            queries,
+        )
+        if reason:
+            sources[name] = reason
+            continue
+        fill(name, per_query * event["scale"] * queries, float(raw["running_ratio"][i]))
+    sources |= {q["name"]: q["reason"] or "hardware" for q in raw["offcore"]}
+    return HardwareSnapshot(
+        throughput=float(raw["completed"]) / seconds / 1e6,
+        slice_throughput=queries,
+        slice_counters=counters,
+        counters_available=available,
+        running_ratio=ratio,
+        offcore=np.array([quantity["gb_per_s"] for quantity in raw["offcore"]], dtype=float),
+        offcore_names=tuple(quantity["name"] for quantity in raw["offcore"]),
+        offcore_available=np.array([q["available"] for q in raw["offcore"]], dtype=np.bool_),
+        latency_p50_us=float(raw["latency_p50_us"]),
+        latency_p99_us=float(raw["latency_p99_us"]),
+        load=str(load),
+        provenance={**provenance, "counters": sources},
+    )
+
+
+def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
+    """Sweeping rounds: when each ended, and the throughput of each node in it.
+
+    Args:
+        raw: as the runner gives them.
+        began: when the first of them did, in seconds of the measurement.
+    """
+    ends = np.asarray(raw["seconds"])
+    length = np.diff(ends, prepend=began)[:, np.newaxis]
+    rates = raw["queries"] / (length * 1e6)
+    return {
+        "nodes": [int(node) for node in raw["nodes"]],
+        "seconds": ends.tolist(),
+        "node_mq_per_s": rates.tolist(),
+        "offcore_gb_per_s": np.asarray(raw["offcore_gb_per_s"]).tolist(),
+    }
+
+
+def per_query_of(
+    totals: Float64Array, counted: Float64Array, queries: Float64Array
+) -> tuple[Float64Array, str]:
+    """(slices,) counts of an event per query, and why it is not available, if it is not.
+
+    A slice that was never counted gets the mean of the others: its core had no counter for the
+    event, or the event's turn never met one of its queries. Nothing is said where that holds for
+    more than half of the queries.
+
+    Args:
+        totals: (slices,) what was counted.
+        counted: (slices,) the queries behind it.
+        queries: (slices,) all queries, in any unit.
+    """
+    per_query = np.divide(totals, counted, out=np.zeros_like(totals), where=counted > 0)
+    unseen = (counted <= 0) & (queries > 0)
+    if not unseen.any():
+        return per_query, ""
+    seen = 1.0 - queries[unseen].sum() / queries.sum()
+    if seen < _MIN_SEEN:
+        return per_query, f"counted for {seen:.0%} of the queries only"
+    per_query[unseen] = totals.sum() / counted.sum()
+    return per_query, ""

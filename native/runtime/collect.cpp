@@ -241,7 +241,7 @@ std::optional<Round> RoundCollector::collect(const WholeRound& whole) {
   sums.finish();
   round.seconds = seconds / static_cast<double>(plan_.workers());
   const OffcoreSnapshot& offcore = whole.offcore.front();
-  round.number = offcore.round;
+  round.number = told_++;
   round.ended_seconds = offcore.seconds;
   add_offcore(offcore, round);
   add_migration(round);

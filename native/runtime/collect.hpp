@@ -20,7 +20,7 @@ class RoundCollector {
   /// The crew may be built later than this.
   RoundCollector(const Plan& plan, const std::optional<Crew>& crew) : plan_(plan), crew_(crew) {}
 
-  /// Empty if no worker counted in it: then the run was over.
+  /// Empty if no worker counted in it: the run has not really begun, or it is over.
   std::optional<Round> collect(const WholeRound& whole);
 
  private:
@@ -32,6 +32,7 @@ class RoundCollector {
   std::vector<pmu::OffcoreCounters::Counts> offcore_before_;
   double before_seconds_ = 0.0;
   std::uint64_t moved_before_ = 0;
+  std::uint64_t told_ = 0;  ///< rounds
 };
 
 }  // namespace pmoss::runtime

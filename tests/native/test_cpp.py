@@ -81,6 +81,24 @@ def test_nothing_is_lost_in_a_minute_of_changing_schedules(name: str) -> None:
 
 
 @pytest.mark.native
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["thread", "address-undefined"])
+def test_nothing_is_lost_in_ten_thousand_switches_of_a_live_run(name: str) -> None:
+    """Each answer is looked at, and each query counted in one round; a quarter for the R-tree."""
+    tests = build_native(name, "pmoss_tests") / "tests" / "pmoss_tests"
+    output = run(
+        *(("setarch", "-R") if name == "thread" else ()),
+        *(tests, "--gtest_filter=*WhileALiveRunSwitches"),
+        timeout=1800,
+        PMOSS_STRESS_SWITCHES="10000",
+        TSAN_OPTIONS="halt_on_error=1",
+        UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
+    )
+    assert "[  PASSED  ] 2 tests" in output
+    assert re.search(r"^10000 switches, \d+ queries$", output, re.M)
+
+
+@pytest.mark.native
 def test_the_build_with_address_sanitizer_is_by_clang() -> None:
     """So that clang++ compiles all floors and their tests, with its warnings as errors."""
     need_compiler("clang++")

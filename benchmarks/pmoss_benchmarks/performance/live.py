@@ -101,7 +101,7 @@ def _read(live: _native.LiveRun, enough: Any) -> list[dict[str, Any]]:
 
 
 def _length(told: list[dict[str, Any]]) -> float:
-    return sum(one["seconds"] for one in told)
+    return sum(float(one["seconds"]) for one in told)
 
 
 def _rate(told: list[dict[str, Any]]) -> float:

@@ -28,6 +28,11 @@ struct Demand {
 /// Lines that co-tenants bring into each last-level domain and never use again, per ns.
 using PassingLines = std::vector<double>;
 
+/// Touches of a stream's lines that have left the last level, per query of the workload.
+struct PastSums {
+  double loads = 0, misses = 0, write_misses = 0;
+};
+
 /// What a solver reads. All of it must outlive the solver.
 struct CacheInputs {
   const Machine& machine;
@@ -64,6 +69,8 @@ class Caches {
   /// Solves one last-level domain that has streams, and fills their demands. `ns_per_unit`: of the
   /// time that rates are counted in; see StreamSet::measure_reach().
   virtual void solve_domain(Index domain, double ns_per_unit) = 0;
+  /// What a stream misses in the last level.
+  virtual PastSums past_sums(Index stream) const { return sum_past(stream); }
   /// Fills `past` for the first classes of a stream's row: the probability that a line of the class
   /// has left the last level.
   virtual void past_llc(Index stream, std::span<double> past) const = 0;
@@ -71,6 +78,8 @@ class Caches {
   const Demand& demand(Index stream) const { return demand_[stream]; }
 
  protected:
+  /// past_sums() of past_llc().
+  PastSums sum_past(Index stream) const;
   /// Turns the sums over a stream's row into its demand for the last level and for memory.
   void wait_for(Index stream, const RowSums& sums);
   /// What a touch waits whose page only the second level of the TLB holds. Where the machine has no
@@ -84,6 +93,7 @@ class Caches {
   const PassingLines& passing_per_ns_;
   const SetSpread llc_sets_;
   std::vector<Demand> demand_;        // per stream
+  mutable std::vector<double> past_;  // scratch space of sum_past()
   std::vector<double> private_time_;  // per physical core: how long a line stays
 };
 

@@ -99,7 +99,7 @@ class Model {
   void sum_demands();
   void sum_core(Index physical);
   double active_cores() const;
-  void count_stream(Index stream, std::vector<double>& past, Snapshot& result) const;
+  void count_stream(Index stream, Snapshot& result) const;
   struct Responses {
     std::vector<double> mean_us, deviation_us;  // per core; the latter of a saturated load alone
   };

@@ -25,8 +25,7 @@ Snapshot Model::snapshot() const {
   result.read_gb_per_s.assign(map_.nodes(), 0.0);
   result.write_gb_per_s.assign(map_.nodes(), 0.0);
   result.link_gb_per_s.assign(contention_.routes().links(), 0.0);
-  std::vector<double> past;
-  for (Index i = 0; i < streams_.size(); ++i) count_stream(i, past, result);
+  for (Index i = 0; i < streams_.size(); ++i) count_stream(i, result);
   // A preempted thread waits a time slice for every one it runs against its co-tenant.
   for (SliceRates& r : result.slices) {
     r.context_switches = (r.elapsed_us - r.task_clock_us) / time_slice_us;
@@ -36,8 +35,8 @@ Snapshot Model::snapshot() const {
 }
 
 /// Adds what the queries of one stream show to the counters of their slice, and its traffic to
-/// those of memories and links. `past` is scratch space.
-void Model::count_stream(Index i, std::vector<double>& past, Snapshot& result) const {
+/// those of memories and links.
+void Model::count_stream(Index i, Snapshot& result) const {
   const Stream& stream = streams_[i];
   const Demand& demand = caches().demand(i);
   const Index e = stream.executing, c = stream.core, m = stream.node;
@@ -60,15 +59,7 @@ void Model::count_stream(Index i, std::vector<double>& past, Snapshot& result) c
   const double dram_ns = demand.dram_ns * contention_.multiplier()[a * map_.nodes() + m];
   const double service_us = rate * (busy_ns + dram_ns) * 1e-3;
   const bool remote = a != m;
-  double loads = 0.0, misses = 0.0, write_misses = 0.0;
-  const std::size_t first = instance_.row(stream.touched);
-  past.resize(instance_.classes(stream.touched));
-  caches().past_llc(i, past);
-  for (std::size_t k = 0; k < past.size(); ++k) {
-    loads += instance_.dependent[first + k] * past[k];
-    misses += instance_.touches[first + k] * past[k];
-    write_misses += instance_.touches[first + k] * past[k] * instance_.dirty_share[first + k];
-  }
+  auto [loads, misses, write_misses] = caches().past_sums(i);
   // What is modified elsewhere does not come from memory.
   const double mine = misses > 0.0 ? rate * demand.read_bytes / (line_bytes * misses) : 0.0;
   const double accesses = mine * (misses - write_misses);

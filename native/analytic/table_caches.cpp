@@ -20,6 +20,7 @@ void TableCaches::set_instance() {
 void TableCaches::start() {
   demand_.assign(streams_.size(), Demand{});
   left_llc_point_.assign(streams_.size(), {});
+  known_past_.assign(streams_.size(), {});
 }
 
 TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
@@ -207,6 +208,12 @@ void TableCaches::wait_for_domain(const std::vector<Index>& list) {
              {std::max(0.0, tables_.left(slice, times.left_l2).waits - far), far,
               crowded * a.fetched + sparse * b.fetched, crowded * a.dirtied + sparse * b.dirtied});
   }
+}
+
+PastSums TableCaches::past_sums(Index i) const {
+  KnownPast& known = known_past_[i];
+  if (known.left != left_llc_point_[i]) known = {left_llc_point_[i], sum_past(i)};
+  return known.sums;
 }
 
 void TableCaches::past_llc(Index i, std::span<double> past) const {

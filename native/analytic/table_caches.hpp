@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,9 +22,16 @@ class TableCaches final : public Caches {
   void start() override;
   void solve_core(Index physical) override;
   void solve_domain(Index domain, double ns_per_unit) override;
+  PastSums past_sums(Index stream) const override;
   void past_llc(Index stream, std::span<double> past) const override;
 
  private:
+  /// past_sums() of lines that left the last level at these points. Most streams keep their points
+  /// from one change to the next, and sums over exponentials cost more than all else of a snapshot.
+  struct KnownPast {
+    std::array<double, 2> left{NAN, NAN};  // unlike any
+    PastSums sums;
+  };
   struct CoreTimes {
     double pace = 1, offset = 0;            // and its logarithm, in points of the tables
     TablePosition left_l2;                  // when lines leave the private cache
@@ -61,6 +69,7 @@ class TableCaches final : public Caches {
   std::vector<CoreTimes> times_;                       // per core
   std::vector<std::array<double, 3>> search_start_;    // per physical core: L2, two TLBs
   std::vector<std::array<double, 2>> left_llc_point_;  // per stream
+  mutable std::vector<KnownPast> known_past_;          // per stream
   // Scratch space of solve_domain().
   std::vector<Index> domain_cores_;
   std::array<TableSum, SliceTables::points> domain_sum_{};

@@ -11,6 +11,7 @@ import click
 import pytest
 from typer.main import get_command
 
+from pmoss_benchmarks.continual.replay import recheck as recheck_continual
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.spatial import budget, references
 from pmoss_benchmarks.spatial.references import read_references
@@ -40,6 +41,12 @@ def test_an_episode_of_every_offline_result_replays_to_the_last_bit(path: Path) 
 @pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
 def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
     assert replay(path).mismatches == ()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("path", sorted((RESULTS / "continual").glob("*.json")))
+def test_an_episode_of_every_continual_result_replays_to_the_last_bit(path: Path) -> None:
+    assert recheck_continual(path, 1) == []
 
 
 @pytest.mark.parametrize("path", sorted((RESULTS / "offline").rglob("summary.json")))

@@ -45,7 +45,7 @@ class Agent(ABC):
 
     Attributes:
         name: registry name, a class attribute.
-        domain: the environment that it is for: "spatial", "threads" or "access-path".
+        domain: the environment that it is for, such as "spatial" or "continual".
         learns: "offline" from a dataset, "online" by playing, or "nothing".
         learns_while_acting: whether it may act before it has learned anything.
         config: the agent's frozen config dataclass.

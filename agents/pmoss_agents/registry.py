@@ -93,6 +93,11 @@ OWN = {
             },
         ),
         *_own(
+            "continual",
+            "continual",
+            {"forecaster": ("forecaster:Forecaster", "offline", "agents")},
+        ),
+        *_own(
             "threads",
             "threads",
             {
@@ -116,7 +121,7 @@ def agent_names(domain: str | None = None) -> list[str]:
     """Names that agent_class() knows, sorted.
 
     Args:
-        domain: only those for "spatial", "access-path" or "threads".
+        domain: only those for it, such as "spatial" or "continual".
 
     Raises:
         UnknownNameError: no agent is for such a domain.

@@ -97,12 +97,16 @@ def test_without_torch_every_agent_works_or_names_the_extra() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == pmoss_agents.agent_names("spatial")
+    networks = [
+        name for domain in ("continual", "spatial") for name in pmoss_agents.agent_names(domain)
+    ]
+    assert [line.split()[0] for line in lines] == sorted(networks)
     assert all("pmoss-env[agents]" in line for line in lines)
 
 
 def test_domains_have_their_own_agents() -> None:
-    names = [pmoss_agents.agent_names(d) for d in ("spatial", "access-path", "threads")]
+    domains = ("spatial", "access-path", "threads", "continual")
+    names = [pmoss_agents.agent_names(domain) for domain in domains]
     assert sorted(name for part in names for name in part) == pmoss_agents.agent_names()
     with pytest.raises(UnknownNameError, match="Did you mean 'spatial'"):
         pmoss_agents.agent_names("spacial")

@@ -96,7 +96,8 @@ def evaluate(
 
 def validate(
     results: Annotated[
-        list[Path], typer.Argument(help="Result files (.jsonl; references and budgets: .json).")
+        list[Path],
+        typer.Argument(help="Result files: .jsonl; .json of references, budgets, continual."),
     ],
     episodes: Annotated[
         int | None,
@@ -105,8 +106,8 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
-    Of references and budgets one episode is run again unless more are asked for. Files of rollouts
-    replay, too, where their backend repeats itself.
+    Of references, budgets and continual tasks one episode is run again unless more are asked for.
+    Files of rollouts replay, too, where their backend repeats itself.
 
     Example: pmoss validate runs/demo/results.jsonl
     """
@@ -124,16 +125,19 @@ def validate(
 
 
 def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
-    """What a replay of a file of results, rollouts, references or budgets found."""
+    """What a replay of a file of results, of rollouts or of a benchmark found."""
     from pmoss_benchmarks.evaluation import Replay, replay
     from pmoss_benchmarks.rollout_replay import is_rollout, replay_rollouts
 
     if path.suffix != ".json":
         again = replay_rollouts if is_rollout(path) else replay
         return again(path, progress, episodes=episodes)
+    from pmoss_benchmarks.continual import headroom
+    from pmoss_benchmarks.continual import replay as continual
     from pmoss_benchmarks.spatial import budget, references
     from pmoss_env.files import read_json
 
-    # Rows of budgets say so; references are checked for their own form.
-    of = budget if read_json(path).get("format") == budget.FORMAT else references
-    return Replay(episodes or 1, tuple(of.recheck(path, episodes or 1, progress)))
+    # Others say what they are; references are checked for their own form.
+    known = {budget.FORMAT: budget.recheck, headroom.FORMAT: continual.recheck}
+    recheck = known.get(read_json(path).get("format"), references.recheck)
+    return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))

@@ -1,11 +1,13 @@
 """How much is left to learn where a running index drifts: opponents against oracles.
 
 Every policy is tuned on episodes of its own first. All then meet the same episodes. What the best
-opponent leaves to the law oracle is the headroom.
+opponent leaves to the law oracle is the headroom. A learned agent may play along: it is no
+opponent, and what it gains on the best of them is told as a share of the headroom.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,23 +17,27 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_agents import find_policy
 from pmoss_benchmarks.cells import Progress, Result, finish_cells
-from pmoss_benchmarks.evaluation.statistics import paired_difference
+from pmoss_benchmarks.evaluation.statistics import paired_difference, ratio_of_means
+from pmoss_benchmarks.policies import short_name
 from pmoss_benchmarks.report import write_report
 from pmoss_datasets.continual.domain import CONTINUAL, ORACLES
 from pmoss_datasets.continual.oracles import Delayed, Law, Now
-from pmoss_datasets.continual.planners import FittedPlanner
+from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_env.envs.continual import FAMILIES
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
+#: What a report calls itself.
+FORMAT = "continual-headroom"
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
 TUNING_SEED = 1_000_000
 #: A task is a standard one where the best opponent leaves at least this to the law oracle.
 THRESHOLD = 0.10
 _PRICES = ({"price": 0.0005}, {"price": 0.002}, {"price": 0.006})
-_MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
+MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
     "stay": Stay,
     "interleave": Interleave,
     "best-fit-once": partial(BestFit, 0),
@@ -40,7 +46,7 @@ _MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
     "repair": Repair,
     "tries": Tries,
     "planner": FittedPlanner,
-    "seasonal-planner": partial(FittedPlanner, seasonal=True),
+    "seasonal-planner": SeasonalPlanner,
     "delayed-oracle": Delayed,
     "law-oracle": Law,
     "now-oracle": Now,
@@ -71,8 +77,8 @@ class Game:
 
     Attributes:
         drift: family of the task.
-        policy: a key of GRIDS.
-        choice: position in the policy's grid.
+        policy: a key of GRIDS, or the ``key`` of an Entrant.
+        choice: position in the policy's grid; 0 of an Entrant.
         seed: of the episode.
     """
 
@@ -85,6 +91,33 @@ class Game:
     def name(self) -> str:
         """Decides the game."""
         return "/".join(str(value) for value in asdict(self).values())
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A learned agent that plays along.
+
+    Attributes:
+        name: short, see short_name().
+        word: that pmoss_agents.find_policy() knows, such as a checkpoint.
+        digest: SHA-256 of the checkpoint; empty where the word is no file.
+    """
+
+    name: str
+    word: str
+    digest: str
+
+    @classmethod
+    def of(cls, word: str) -> Entrant:
+        """The agent that a word names."""
+        path = Path(word.partition("@")[2] or word)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        return cls(short_name(word), word, digest)
+
+    @property
+    def key(self) -> str:
+        """Decides its games: another checkpoint of the same name plays anew."""
+        return f"{self.name}@{self.digest[:16]}"
 
 
 @dataclass(frozen=True)
@@ -118,20 +151,23 @@ class HeadroomOptions:
 
 
 class Games:
-    """Plays games; environments are kept."""
+    """Plays games; environments and agents are kept."""
 
-    def __init__(self, options: HeadroomOptions) -> None:
+    def __init__(self, options: HeadroomOptions, entrants: Sequence[Entrant] = ()) -> None:
         self._options = options
+        self._agents = {entrant.key: find_policy(entrant.word) for entrant in entrants}
         self._envs: dict[tuple[str, bool], Any] = {}
 
     def __call__(self, game: Game) -> Result:
-        """Million queries served."""
+        """Million queries served, and an agent's actions: no rule finds them again."""
         key = (game.drift, game.seed >= TUNING_SEED)
         if key not in self._envs:
             self._envs[key] = CONTINUAL.make_env(self._options.kwargs(game))
-        policy = _MAKERS[game.policy](**GRIDS[game.policy][game.choice])
+        agent = self._agents.get(game.policy)
+        policy = agent or MAKERS[game.policy](**GRIDS[game.policy][game.choice])
         played = CONTINUAL.play(self._envs[key], policy, game.seed)
-        return {"outcome": played.outcome, "steps": len(played.actions)}
+        found: Result = {"outcome": played.outcome, "steps": len(played.actions)}
+        return {**found, "actions": " ".join(map(str, played.actions))} if agent else found
 
     def close(self) -> None:
         """Releases the environments."""
@@ -144,6 +180,7 @@ def compare(
     options: HeadroomOptions,
     *,
     policies: Sequence[str] | None = None,
+    agents: Sequence[str] = (),
     out: Path | None = None,
     processes: int = 1,
     progress: Progress = lambda done, total: None,
@@ -154,6 +191,7 @@ def compare(
         drifts: families.
         options: how.
         policies: keys of GRIDS; None: all. "law-oracle" and an opponent must be among them.
+        agents: words of learned agents that play along, see pmoss_agents.find_policy().
         out: JSON file of the report; games go to a file beside it, and the same call goes on.
         processes: worker processes; the results do not depend on them.
         progress: called with (done, total) games.
@@ -163,9 +201,13 @@ def compare(
 
     Raises:
         UnknownNameError: no such drift or policy.
-        DescriptionError: options or policies that allow no comparison.
+        DescriptionError: options, policies or agents that allow no comparison.
     """
     names = list(policies or GRIDS)
+    entrants = [Entrant.of(word) for word in agents]
+    taken = [*GRIDS, *(entrant.name for entrant in entrants)]
+    if twice := sorted({name for name in taken if taken.count(name) > 1}):
+        raise DescriptionError(f"agents {', '.join(twice)}: the name is taken: rename the file")
     for kind, asked, known in (("drift", drifts, FAMILIES), ("policy", names, GRIDS)):
         for name in asked:
             if name not in known:
@@ -176,7 +218,7 @@ def compare(
     settings = asdict(options)
     play = partial(
         finish_cells,
-        partial(Games, options),
+        partial(Games, options, entrants),
         settings=settings,
         kept=kept,
         processes=processes,
@@ -188,35 +230,36 @@ def compare(
         for number in range(options.tuning)
         if len(GRIDS[name]) > 1
     ]
-    compared = len(drifts) * len(names) * options.episodes
+    compared = len(drifts) * (len(names) + len(entrants)) * options.episodes
     total = len(tuning) + compared
     tuned = play(tuning, progress=lambda done, _: progress(done, total)) if tuning else {}
     chosen = {
         (drift, name): _best(drift, name, options.tuning, tuned)
         for drift, name in product(drifts, names)
     }
+    players = [*names, *(entrant.key for entrant in entrants)]
+    choice = chosen | {(drift, one.key): 0 for drift, one in product(drifts, entrants)}
     games = [
-        Game(drift, name, chosen[drift, name], seed)
-        for drift, name in product(drifts, names)
+        Game(drift, name, choice[drift, name], seed)
+        for drift, name in product(drifts, players)
         for seed in range(options.episodes)
     ]
     results = play(games, progress=lambda done, _: progress(len(tuning) + done, total))
-    found = [
-        summary(
-            drift,
-            {name: GRIDS[name][chosen[drift, name]] for name in names},
-            {
-                name: [
-                    results[Game(drift, name, chosen[drift, name], seed).name]["outcome"]
-                    for seed in range(options.episodes)
-                ]
-                for name in names
-            },
-        )
-        for drift in drifts
-    ]
+
+    def of(drift: str, name: str, what: str) -> list[Any]:
+        seeds = range(options.episodes)
+        return [results[Game(drift, name, choice[drift, name], seed).name][what] for seed in seeds]
+
+    found = []
+    for drift in drifts:
+        parameters = {name: GRIDS[name][chosen[drift, name]] for name in names}
+        task = summary(drift, parameters, {name: of(drift, name, "outcome") for name in names})
+        for one in entrants:
+            played = of(drift, one.key, "outcome"), of(drift, one.key, "actions")
+            task["agents"][one.name] = summary_of_agent(task, one, *played)
+        found.append(task)
     if out is not None and kept is not None:
-        write_report(out, [__name__], settings=settings, tasks=found)
+        write_report(out, [__name__], format=FORMAT, settings=settings, tasks=found)
         kept.unlink(missing_ok=True)
     return found
 
@@ -248,8 +291,9 @@ def summary(
 
     Returns:
         ``policies`` with their means, their shares of the law oracle and paired differences to the
-        best opponent. ``best``: that opponent. ``headroom``: what the law oracle serves beyond it,
-        as a share, with its 95 % interval. ``standard``: whether that is THRESHOLD or more.
+        best opponent. ``agents``: none yet. ``best``: that opponent. ``headroom``: what the law
+        oracle serves beyond it, as a share, with its 95 % interval. ``standard``: whether that is
+        THRESHOLD or more.
     """
     values = {name: np.array(found) for name, found in outcomes.items()}
     law = values["law-oracle"]
@@ -273,4 +317,35 @@ def summary(
         "headroom": asdict(ahead),
         "standard": ahead.value >= THRESHOLD,
         "policies": policies,
+        "agents": {},
+    }
+
+
+def summary_of_agent(
+    task: Mapping[str, Any], entrant: Entrant, outcomes: Sequence[float], actions: Sequence[str]
+) -> dict[str, Any]:
+    """What an agent's games have come to, as plain JSON.
+
+    Args:
+        task: of summary().
+        entrant: the agent.
+        outcomes: million queries in each episode.
+        actions: of each episode, with spaces between.
+
+    Returns:
+        As of a policy, and ``gap_closed``: what it gains on the best opponent, as a share of what
+        the law oracle gains on it.
+    """
+    served = np.array(outcomes)
+    law, best = (
+        np.array(task["policies"][name]["outcomes"]) for name in ("law-oracle", task["best"])
+    )
+    return {
+        "checkpoint_sha256": entrant.digest,
+        "outcomes": list(outcomes),
+        "mean": float(served.mean()),
+        "share_of_law": asdict(paired_difference((served / law)[None])),
+        "beyond_best": asdict(paired_difference((served - best)[None])),
+        "gap_closed": asdict(ratio_of_means(served - best, law - best)),
+        "actions": list(actions),
     }

@@ -160,6 +160,24 @@ def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
     return Difference(value, float(low), float(high))
 
 
+def ratio_of_means(above: Float64Array, below: Float64Array, seed: int = 0) -> Difference:
+    """The mean of one value over that of another of the same episodes, with its 95 % interval.
+
+    Each repetition of the bootstrap draws episodes, of both values together.
+
+    Args:
+        above: (episodes,).
+        below: (episodes,), of a mean that is not 0.
+        seed: as of paired_difference().
+    """
+    value = float(above.mean() / below.mean())
+    if above.size < 2:
+        return Difference(value, None, None)
+    weights = _drawn_weights(above.size, seed)
+    low, high = np.percentile((weights @ above) / (weights @ below), INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
 @lru_cache(maxsize=8)
 def _drawn_weights(count: int, seed: int) -> Float64Array:
     """(BOOTSTRAPS, count) the share of each of some things in each repetition's draws."""

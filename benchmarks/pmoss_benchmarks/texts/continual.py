@@ -1,32 +1,40 @@
-"""The block about continual scheduling: what opponents leave to the law oracle."""
+"""The blocks about continual scheduling: what opponents leave to the law oracle."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.texts.stored import Stored, counted, made, table
 
+FOLDER = "continual"
+#: Where the law oracle gains no more on the delayed one, what comes next cannot be foretold.
+_FORETOLD = 0.02
+
 
 def headroom(stored: Stored) -> str:
-    """Policies of every task beside the law oracle."""
-    report = stored["continual/headroom.json"]
+    """Policies of the flagship's task beside the law oracle, and the agents that play along."""
+    report = stored[f"{FOLDER}/headroom.json"]
     lines: list[str] = []
     for task in report["tasks"]:
+        best, agents = task["best"], task.get("agents", {})
+        every = {**task["policies"], **agents}
         rows = [
             [
                 name,
                 f"{row['mean']:,.0f}",
                 _with_interval(row["share_of_law"], 100.0),
                 _with_interval(row["beyond_best"], 1.0),
-                ", ".join(f"{key} {value:g}" for key, value in row["parameters"].items()),
+                ", ".join(f"{k} {v:g}" for k, v in row.get("parameters", {}).items()),
             ]
-            for name, row in sorted(task["policies"].items(), key=lambda pair: pair[1]["mean"])
+            for name, row in sorted(every.items(), key=lambda pair: pair[1]["mean"])
         ]
         columns = [
             "policy",
             "million queries",
             "% of the law oracle [95 %]",
-            f"beyond {task['best']} [95 %]",
+            f"beyond {best} [95 %]",
             "tuned",
         ]
         left = _with_interval(task["headroom"], 100.0)
@@ -36,18 +44,92 @@ def headroom(stored: Stored) -> str:
             "",
             table(columns, rows),
             "",
-            f"On this model the law oracle serves {left} % more than `{task['best']}`: {verdict}.",
+            f"On this model the law oracle serves {left} % more than `{best}`: {verdict}.",
+            *(_closed(name, row, best) for name, row in agents.items()),
             "",
         ]
-    lines.append(made(report, "benchmarks/results/continual/headroom.json"))
+    lines.append(made(report, f"benchmarks/results/{FOLDER}/headroom.json"))
     return "\n".join(lines)
 
 
-def _with_interval(share: dict[str, Any], unit: float) -> str:
+def _closed(name: str, row: Mapping[str, Any], best: str) -> str:
+    return (
+        f"`{name}` closes {_with_interval(row['gap_closed'], 100.0)} % of the way from `{best}` to "
+        "the law oracle."
+    )
+
+
+def tasks(stored: Stored) -> str:
+    """Every task that was compared, the standard ones first, with the reason of the others."""
+    rows, commands = [], []
+    for name, report, task in _compared(stored):
+        policies = task["policies"]
+        rows.append(
+            (
+                task["headroom"]["value"],
+                [
+                    name,
+                    task["best"],
+                    str(report["settings"]["episodes"]),
+                    _with_interval(policies[task["best"]]["share_of_law"], 100.0),
+                    _with_interval(policies["delayed-oracle"]["share_of_law"], 100.0),
+                    _with_interval(task["headroom"], 100.0),
+                    "yes" if task["standard"] else _reason(task),
+                ],
+            )
+        )
+        commands.append(f"$ {report['command']}")
+    columns = [
+        "task",
+        "best opponent",
+        "episodes",
+        "its % of the law oracle [95 %]",
+        "the delayed oracle's",
+        "headroom, % [95 %]",
+        "standard",
+    ]
+    rows.sort(key=lambda row: -row[0])
+    shown = "\n".join(dict.fromkeys(commands))
+    return (
+        f"{table(columns, [row for _, row in rows])}\n\nStored in "
+        f"[`{FOLDER}`](benchmarks/results/{FOLDER}), by these commands.\n\n"
+        f"```console\n{shown}\n```"
+    )
+
+
+def _compared(stored: Stored) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """(name, report, task) of all stored comparisons."""
+    for path in sorted((stored.folder / FOLDER).glob("*.json")):
+        report = stored[f"{FOLDER}/{path.name}"]
+        for task in report["tasks"]:
+            env = report["settings"]["env"]
+            options = (env.get("drift_options") or {}).items()
+            parts = [f"{key} {value}".replace("_", " ") for key, value in options]
+            if "machine" in env:
+                parts.append(f"on {Path(env['machine']).stem}")
+            if "workload" in env:
+                parts.append(f"under {env['workload']}")
+            yield ", ".join([f"`{task['drift']}`", *parts]), report, task
+
+
+def _reason(task: Mapping[str, Any]) -> str:
+    """Why a task is no standard one, by its figures."""
+    mean = {name: row["mean"] for name, row in task["policies"].items()}
+    best, delayed, law = (mean[name] for name in (task["best"], "delayed-oracle", "law-oracle"))
+    if best >= law:
+        return f"no: `{task['best']}` serves as much as the law oracle"
+    if law <= delayed * (1 + _FORETOLD):
+        return "no: the law tells little more than the last epoch, and counters tell that"
+    if best > delayed:
+        return f"no: `{task['best']}` foresees more than the last epoch tells"
+    return "no: what the law foretells is worth too little"
+
+
+def _with_interval(share: Mapping[str, Any], unit: float) -> str:
     value = f"{unit * share['value']:.1f}"
     if share["low"] is None:
         return value
     return f"{value} [{unit * share['low']:.1f}, {unit * share['high']:.1f}]"
 
 
-BLOCKS = {"continual-headroom": headroom}
+BLOCKS = {"continual-headroom": headroom, "continual-tasks": tasks}

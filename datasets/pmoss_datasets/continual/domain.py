@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pmoss_datasets.continual.oracles import Delayed, Law, Now
-from pmoss_datasets.continual.planners import FittedPlanner
+from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_datasets.policies import Policy
@@ -25,7 +25,7 @@ POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
     "repair": Repair,
     "tries": Tries,
     "planner": FittedPlanner,
-    "seasonal-planner": lambda: FittedPlanner(seasonal=True),
+    "seasonal-planner": SeasonalPlanner,
     "delayed-oracle": Delayed,
     "law-oracle": Law,
     "now-oracle": Now,

@@ -8,18 +8,23 @@ from pmoss_benchmarks.continual import headroom
 from pmoss_benchmarks.continual.headroom import (
     GRIDS,
     TUNING_SEED,
+    Entrant,
     Game,
     Games,
     HeadroomOptions,
     compare,
     summary,
+    summary_of_agent,
 )
+from pmoss_benchmarks.continual.replay import recheck
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
 ENV = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2, "noise": 1.0}
 OPTIONS = HeadroomOptions(ENV, episodes=3, tuning=1, tuning_epochs=2)
 FEW = ["stay", "planner", "law-oracle"]
+#: A policy by its path plays along as an agent would.
+AGENT = "pmoss_datasets.continual.rules:Interleave"
 
 
 def test_every_opponent_of_the_domain_is_compared():
@@ -92,3 +97,47 @@ def test_what_allows_no_comparison_is_named():
     with pytest.raises(DescriptionError, match="episodes = 0"):
         HeadroomOptions(ENV, episodes=0)
     assert Game("jobs", "stay", 0, 3).name == "jobs/stay/0/3"
+
+
+def test_agents_play_along_and_are_no_opponents(tmp_path):
+    out = tmp_path / "r.json"
+    (task,) = compare(["jobs"], OPTIONS, policies=FEW, agents=[AGENT], out=out)
+    assert set(task["policies"]) == set(FEW) and set(task["agents"]) == {"Interleave"}
+    row = task["agents"]["Interleave"]
+    (other,) = compare(["jobs"], OPTIONS, policies=["interleave", "law-oracle"])
+    assert row["outcomes"] == other["policies"]["interleave"]["outcomes"]
+    assert recheck(out, 2) == []
+    report = json.loads(out.read_text())
+    stored = report["tasks"][0]
+    stored["agents"]["Interleave"]["outcomes"][0] += 1.0
+    stored["policies"]["stay"]["outcomes"][0] += 1.0
+    out.write_text(json.dumps(report))
+    found = "\n".join(recheck(out, 1))
+    assert "jobs, stay, seed 0: recorded" in found and "Interleave, seed 0: recorded" in found
+    assert "policies: is not what the outcomes come to" in found
+    out.write_text("{}")
+    with pytest.raises(DatasetError, match="no report"):
+        recheck(out, 1)
+
+
+def test_the_gap_is_what_lies_between_the_best_opponent_and_the_law():
+    task = summary(
+        "jobs",
+        {"stay": {}, "planner": {}, "law-oracle": {}},
+        {"stay": [50.0, 50.0], "planner": [80.0, 90.0], "law-oracle": [100.0, 100.0]},
+    )
+    row = summary_of_agent(task, Entrant("mine", "mine", ""), [90.0, 95.0], ["1 2", "3"])
+    assert row["gap_closed"]["value"] == pytest.approx(0.5)
+    assert row["beyond_best"]["value"] == pytest.approx(7.5)
+    assert row["actions"] == ["1 2", "3"]
+
+
+def test_another_checkpoint_of_the_same_name_plays_anew(tmp_path):
+    path = tmp_path / "mine.safetensors"
+    keys = set()
+    for content in (b"one", b"two"):
+        path.write_bytes(content)
+        keys.add(Entrant.of(str(path)).key)
+    assert len(keys) == 2 and {key.partition("@")[0] for key in keys} == {"mine"}
+    with pytest.raises(DescriptionError, match="planner: the name is taken"):
+        compare(["jobs"], OPTIONS, agents=[str(tmp_path / "planner.safetensors")])

@@ -6,6 +6,7 @@ import pytest
 from pmoss_datasets import Recipe, collect, find_domain
 from pmoss_datasets.card import card
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
+from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_datasets.formats import D4RLView
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
@@ -108,22 +109,22 @@ def test_who_knows_more_serves_more():
 
 def test_the_fit_finds_the_co_tenants():
     env = CONTINUAL.make_env({"slices": 128, "epochs": 3, "drift": "none"})
-    planner = CONTINUAL.policy("planner")
     env.reset(seed=1)
-    planner.begin(env, np.random.default_rng(0))
+    fit = Fit(World(env.session))
     core = int(env.machine.workers[9])
     there = (CoTenant("busy_core", core, 0.6), CoTenant("memory_stream", 5, 0.8))
-    world = World(env.session)
-    world.believe(there)
-    snapshot = env.session.index.run(env.session.conditions(0), 1.0).snapshot
     env.session.index.model.set_interference(_taken(env, there))
     snapshot = env.session.index._snapshot()
     for _ in range(3):
-        planner._fit(env.session.cores_seen, snapshot, 0)
-    assert planner._busy[core] == pytest.approx(0.6, abs=0.01)
-    assert np.flatnonzero(planner._busy).tolist() == [core]
-    assert planner._streams[5] == pytest.approx(0.8, abs=0.05)
-    assert planner._streams.sum() - planner._streams[5] < 0.3
+        fit.see(env.session.cores_seen, snapshot.slice_counters)
+    assert fit.busy[core] == pytest.approx(0.6, abs=0.01)
+    assert np.flatnonzero(fit.busy).tolist() == [core]
+    assert fit.streams[5] == pytest.approx(0.8, abs=0.05)
+    assert fit.streams.sum() - fit.streams[5] < 0.3
+    assert {(one.family, one.target) for one in co_tenants(env.machine, fit.shares)} >= {
+        ("busy_core", core),
+        ("memory_stream", 5),
+    }
 
 
 def _taken(env, co_tenants):

@@ -21,6 +21,10 @@ def continual(
     policy: Annotated[
         list[str] | None, typer.Option(help="Of the comparison; repeatable; default: all.")
     ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(help="Checkpoint of a learned agent that plays along; repeatable."),
+    ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),
@@ -35,6 +39,7 @@ def continual(
 
     Example: pmoss benchmark continual --drift jobs --episodes 30
     Example: pmoss benchmark continual --drift memory -e machine=milan-nps4 --out runs/memory.json
+    Example: pmoss benchmark continual --agent runs/forecaster.safetensors --out runs/jobs.json
     """
     from pmoss_benchmarks.continual.headroom import THRESHOLD, HeadroomOptions, compare
 
@@ -47,6 +52,7 @@ def continual(
             drift or ["jobs"],
             options,
             policies=policy,
+            agents=agent or (),
             out=out,
             processes=processes,
             progress=bar,
@@ -64,7 +70,8 @@ def continual(
                         _interval(row["share_of_law"]),
                     )
                     for name, row in sorted(
-                        task["policies"].items(), key=lambda pair: pair[1]["mean"]
+                        {**task["policies"], **task["agents"]}.items(),
+                        key=lambda pair: pair[1]["mean"],
                     )
                 ],
             )
@@ -74,6 +81,12 @@ def continual(
             f"{THRESHOLD:.0%}:",
             verdict(task["standard"]),
         )
+        for name, row in task["agents"].items():
+            closed = row["gap_closed"]
+            console.print(
+                f"{name}: closes {closed['value']:.0%} {_interval(closed)} of what {task['best']} "
+                "leaves"
+            )
     if out:
         console.print(f"written to {out}; settings: {asdict(options)}")
 

@@ -1,0 +1,104 @@
+"""Fitting co-tenants to counters: which ones explain what the last epoch showed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmoss_datasets.continual.worlds import World
+from pmoss_env.envs.continual.drift import MOST
+from pmoss_env.machines import Machine
+from pmoss_env.types import COUNTER_INDEX, CoTenant, Float64Array, Int32Array
+
+#: Shares below these are taken for noise.
+LEAST_BUSY, LEAST_STREAM = 0.08, 0.05
+#: Steps of the fit of memory streams, and how near the costs must come.
+_FIT_STEPS, _FIT_NEAR = 6, 0.03
+#: The counters that the fit reads.
+_ELAPSED, _WORK, _CYCLES, _MISSES = (
+    COUNTER_INDEX[name] for name in ("elapsed_us", "task_clock_us", "cycles_l3_miss", "llc_misses")
+)
+
+
+class Fit:
+    """Co-tenants that explain the counters of one epoch after the other.
+
+    It knows what the slices of the workload instance ask for. Busy cores are those whose time runs
+    faster than their work. Memory streams are fitted until misses cost what they did.
+
+    Attributes:
+        busy: (cores,) share of its time that each core loses.
+        streams: (nodes,) share of each node's memory bandwidth that is taken.
+
+    Args:
+        world: asked what counters would be; what it believes changes.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        machine = world.machine
+        self.busy: Float64Array = np.zeros(machine.cores)
+        self.streams: Float64Array = np.zeros(machine.nodes)
+        self._slope = np.full(machine.nodes, 2.0)
+
+    @property
+    def shares(self) -> Float64Array:
+        """(cores + nodes,) busy cores, then streams; see co_tenants()."""
+        return np.concatenate([self.busy, self.streams])
+
+    def see(self, cores: Int32Array, counters: Float64Array, shift: int = 0) -> None:
+        """Explains an epoch; where nothing ran, co-tenants are what they were before.
+
+        Args:
+            cores: (slices,) that served in it.
+            counters: (slices, H) of it, all in one unit of any size.
+            shift: of the load.
+        """
+        world, machine = self._world, self._world.machine
+        elapsed = np.bincount(cores, counters[:, _ELAPSED], machine.cores)
+        work = np.bincount(cores, counters[:, _WORK], machine.cores)
+        lost = 1.0 - np.divide(work, elapsed, out=np.ones_like(work), where=elapsed > 0)
+        lost = np.where(lost < LEAST_BUSY, 0.0, np.minimum(lost, MOST))
+        self.busy = np.where(elapsed > 0, lost, self.busy)
+        nodes = machine.node_of_core[cores]
+        ran = np.bincount(nodes, minlength=machine.nodes) > 0
+        seen = _cost_of_misses(nodes, machine.nodes, counters[:, _CYCLES], counters[:, _MISSES])
+        streams = self.streams.copy()
+        best, least = streams, np.inf
+        before: tuple[Float64Array, Float64Array] | None = None
+        for _ in range(_FIT_STEPS):
+            world.believe(co_tenants(machine, np.concatenate([self.busy, streams])), shift)
+            world.place(cores)
+            counted = world.counters("cycles_l3_miss", "llc_misses")
+            cost = _cost_of_misses(nodes, machine.nodes, *counted)
+            ratio = np.maximum(seen, 1e-9) / np.maximum(cost, 1e-9)
+            off = np.where(ran, np.log(ratio), 0.0)
+            if np.abs(off).sum() < least:
+                best, least = streams.copy(), float(np.abs(off).sum())
+            if np.abs(off).max() < _FIT_NEAR:
+                break
+            if before is not None:
+                change = streams - before[0]
+                moved = np.abs(change) > 0.01
+                rise = np.log(np.maximum(cost, 1e-9) / np.maximum(before[1], 1e-9))
+                slope = np.where(moved, rise / np.where(moved, change, 1.0), self._slope)
+                self._slope = np.clip(slope, 0.5, 20.0)
+            before = streams.copy(), cost
+            streams = np.clip(streams + np.clip(off / self._slope, -0.3, 0.3), 0.0, MOST)
+        self.streams = np.where(best < LEAST_STREAM, 0.0, best)
+
+
+def co_tenants(machine: Machine, shares: Float64Array) -> list[CoTenant]:
+    """The co-tenants of (cores + nodes,) shares: busy cores, then memory streams."""
+    busy, streams = shares[: machine.cores], shares[machine.cores :]
+    return [
+        *(CoTenant("busy_core", int(c), float(busy[c])) for c in np.flatnonzero(busy)),
+        *(CoTenant("memory_stream", int(n), float(streams[n])) for n in np.flatnonzero(streams)),
+    ]
+
+
+def _cost_of_misses(
+    nodes: Int32Array, count: int, cycles: Float64Array, misses: Float64Array
+) -> Float64Array:
+    """(nodes,) cycles of a miss of the slices that each node's cores serve."""
+    spent = np.bincount(nodes, cycles, count)
+    return spent / np.maximum(np.bincount(nodes, misses, count), 1e-9)

@@ -1,0 +1,139 @@
+"""The forecaster: what it reads off logs, what it foretells, and how it plays."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pmoss_agents  # noqa: E402
+from pmoss_agents.continual.forecaster import (  # noqa: E402
+    EDGES,
+    Forecast,
+    Network,
+    Past,
+    draw,
+    fitted_shares,
+)
+from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402
+from pmoss_env.machines import load_machine  # noqa: E402
+
+TOY = {"machine": "toy", "slices": 16, "epochs": 16, "drift": "periodic-cores"}
+DRIFT = {"drift_options": {"count": 1, "period": 2}}
+SMALL = {"width": 16, "batch_size": 4, "futures": 2}
+MACHINE = load_machine("toy")
+
+
+def recipe(**env):
+    stay = [{"policy": "stay"}]
+    given = {**TOY, **DRIFT, **env}
+    return Recipe(domain="continual", env=given, episodes=8, behaviours=stay, reference_episodes=0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return collect(recipe(), tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture(scope="module")
+def agent(data):
+    agent = pmoss_agents.make("forecaster", updates=60, **SMALL)
+    agent.fit(data)
+    return agent
+
+
+def test_logs_without_noise_tell_the_co_tenants(data):
+    shares = fitted_shares(data)
+    assert shares.shape == (8, 17, MACHINE.cores + MACHINE.nodes)
+    env = CONTINUAL.make_env(data.metadata.env_kwargs)
+    for number, seed in enumerate(data.column("seed")):
+        env.reset(seed=int(seed))
+        for epoch in range(17):
+            there = env.session.conditions(epoch).co_tenants
+            busy = {tenant.target: tenant.strength for tenant in there}
+            for core in MACHINE.workers:
+                assert shares[number, epoch, core] == pytest.approx(busy.get(core, 0.0), abs=1e-3)
+
+
+def test_it_learns_what_comes_next(data):
+    first = pmoss_agents.make("forecaster", updates=1, **SMALL).fit(data)["loss"]
+    assert pmoss_agents.make("forecaster", updates=60, **SMALL).fit(data)["loss"] < 0.5 * first
+
+
+def test_it_plays_legally_and_comes_back_from_a_file(agent, data, tmp_path):
+    agent.save(tmp_path / "agent.safetensors")
+    again = pmoss_agents.load(tmp_path / "agent.safetensors")
+    env = CONTINUAL.make_env({**data.metadata.env_kwargs, "on_illegal": "raise"})
+    played = [CONTINUAL.play(env, one, 5) for one in (agent, again, agent)]
+    assert len({(one.actions, one.outcome) for one in played}) == 1
+    assert any(action < 16 * MACHINE.tiles for action in played[0].actions)
+
+
+def test_a_stopped_training_ends_as_one_that_was_not(data, tmp_path):
+    def stop(done, total, metrics):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "agent.safetensors"
+    whole = pmoss_agents.make("forecaster", updates=4, **SMALL)
+    whole.fit(data)
+    with pytest.raises(KeyboardInterrupt):
+        pmoss_agents.make("forecaster", updates=4, **SMALL).fit(
+            data, progress=stop, checkpoint=path
+        )
+    resumed = pmoss_agents.load(path)
+    resumed.fit(data)
+    for name, array in whole._state()[0].items():
+        np.testing.assert_array_equal(array, resumed._state()[0][name], err_msg=name)
+
+
+def test_forecasts_step_by_step_are_those_of_whole_episodes():
+    torch.manual_seed(0)
+    network, past = Network(8), Past(MACHINE)
+    node_of = torch.from_numpy(MACHINE.node_of_core[MACHINE.workers]).long()
+    shares = np.random.default_rng(0).random((4, MACHINE.cores + MACHINE.nodes))
+    seen = [[torch.from_numpy(part) for part in past.see(epoch)] for epoch in shares]
+    nodes, cores = (torch.stack(part)[None] for part in zip(*seen, strict=True))
+    with torch.no_grad():
+        whole, _ = network(nodes, cores, node_of)
+        memory = None
+        for epoch in range(4):
+            step = slice(epoch, epoch + 1)
+            one, memory = network(nodes[:, step], cores[:, step], node_of, memory)
+            for name, part in vars(one).items():
+                torch.testing.assert_close(part[:, 0], getattr(whole, name)[:, epoch])
+
+
+def test_futures_are_as_likely_as_foretold():
+    nodes, workers = MACHINE.nodes, MACHINE.workers.size
+    odds = torch.log(torch.tensor([0.5, 0.0, 0.25, 0.0, 0.25])).clamp(min=-50)
+    forecast = Forecast(
+        odds.expand(nodes, -1),
+        torch.tensor([0.1, 0.3, 0.6, 0.8]).expand(nodes, -1),
+        torch.full((workers,), -1e9).index_fill(0, torch.tensor([0]), 0.0),
+        torch.full((workers,), 0.4),
+    )
+    futures = np.stack(draw(forecast, MACHINE, 4, np.random.default_rng(3)))
+    streams, busy = futures[:, MACHINE.cores :], futures[:, MACHINE.workers]
+    for node in streams.T:
+        np.testing.assert_allclose(np.sort(node), [0.0, 0.0, 0.3, 0.8], atol=1e-6)
+    np.testing.assert_allclose(np.sort(busy[:, 0]), [0.0, 0.0, 0.4, 0.4], atol=1e-6)
+    assert not busy[:, 1:].any()
+    # A job takes either memory or time.
+    node = MACHINE.node_of_core[MACHINE.workers[0]]
+    assert not ((streams[:, node] > 0) & (busy[:, 0] > 0)).any()
+    assert len(EDGES) == odds.numel()
+
+
+def test_what_cannot_be_learned_from_is_named(data, tmp_path):
+    moving = recipe(drift="moving-load", drift_options={})
+    with pytest.raises(DatasetError, match="moving-load"):
+        pmoss_agents.make("forecaster").fit(collect(moving, tmp_path / "moving"))
+    threads = Recipe(domain="access-path", episodes=2, reference_episodes=0)
+    with pytest.raises(DatasetError, match="access-path"):
+        pmoss_agents.make("forecaster").fit(collect(threads, tmp_path / "other"))
+    with pytest.raises(DescriptionError, match="futures = 0"):
+        pmoss_agents.make("forecaster", futures=0)
+    with pytest.raises(CheckpointError, match="fit"):
+        pmoss_agents.make("forecaster").begin(None, np.random.default_rng())

@@ -10,11 +10,11 @@ import numpy as np
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.parameters import PARAMETERS
 
-#: What load_machine() takes: "random:7".
-PREFIX = "random:"
+#: What load_machine() takes: "random:7", and "random-smt:7" where cores run two threads.
+PREFIX, SMT_PREFIX = "random:", "random-smt:"
 
 
-def random_machine(seed: int) -> Machine:
+def random_machine(seed: int, *, smt: bool = False) -> Machine:
     """A server drawn by ``seed``, with the name "random:<seed>".
 
     Drawn, each independently and evenly over the range (latencies and bandwidths of servers that
@@ -30,6 +30,8 @@ def random_machine(seed: int) -> Machine:
 
     Args:
         seed: 0 or more.
+        smt: the same server, named "random-smt:<seed>", with two hardware threads per core. All are
+            listed as cores. Beside a busy sibling a thread keeps 0.5 to 0.75 of its speed.
     """
     rng = np.random.default_rng([seed, 0x6D616368])
 
@@ -98,22 +100,47 @@ def random_machine(seed: int) -> Machine:
         ]
         values["dram_two_hops_ns"] = 2 * hop - local
         values["modified_two_hops_ns"] = values["modified_other_socket_ns"] + hop - local
+    if smt:
+        # A stream of its own: all else is as without.
+        own = np.random.default_rng([seed, 0x736D74])
+        values["smt_share"] = round(float(own.uniform(0.5, 0.75)), 3)
+    listed = cores * (2 if smt else 1)
+    # A router's and a sweeper's siblings stay idle.
+    workers = [core for core in range(listed) if core % cores > 1]
     return Machine.from_dict(
         {
-            "name": f"{PREFIX}{seed}",
+            "name": f"{SMT_PREFIX if smt else PREFIX}{seed}",
             "description": f"made up from seed {seed}: {sockets} sockets, {nodes} nodes, "
-            f"{nodes * cores} cores, {nodes * (cores - 2)} workers",
-            "topology": {
-                "sockets": sockets,
-                "nodes_per_socket": nodes_per_socket,
-                "cores_per_node": cores,
-                "cores_per_llc": per_llc,
-                "grid": [nodes, cores] if nodes > 1 else [2, math.ceil(cores / 2)],
-            },
-            "roles": {"router": [0], "sweeper": [1], "worker": list(range(2, cores))},
+            f"{nodes * listed} cores, {nodes * len(workers)} workers",
+            "topology": _topology(sockets, nodes_per_socket, cores, per_llc, listed),
+            "roles": {"router": [0], "sweeper": [1], "worker": workers},
             "parameters": {name: _made_up(name, value, seed) for name, value in values.items()},
         }
     )
+
+
+def _topology(
+    sockets: int, nodes_per_socket: int, cores: int, per_llc: int, listed: int
+) -> dict[str, Any]:
+    """The table of a machine's file; of ``cores`` per node, ``listed`` hardware threads."""
+    nodes = sockets * nodes_per_socket
+    table: dict[str, Any] = {
+        "sockets": sockets,
+        "nodes_per_socket": nodes_per_socket,
+        "cores_per_node": listed,
+        "cores_per_llc": per_llc,
+        "grid": [nodes, listed] if nodes > 1 else [2, math.ceil(listed / 2)],
+    }
+    if listed > cores:
+        table["threads_per_core"] = listed // cores
+        # Siblings share a cache; their numbers are as far apart as a node has cores.
+        del table["cores_per_llc"]
+        table["llc_of_core"] = [
+            node * (cores // per_llc) + core % cores // per_llc
+            for node in range(nodes)
+            for core in range(listed)
+        ]
+    return table
 
 
 def _made_up(name: str, value: Any, seed: int) -> dict[str, Any]:

@@ -30,13 +30,30 @@ def test_the_same_seed_gives_the_same_machine_and_others_differ() -> None:
     assert any(random_machine(seed).distances.hops.max() == 2 for seed in range(40))
 
 
+@given(st.integers(0, 2**63 - 1))
+@settings(deadline=None, max_examples=20)
+def test_with_two_threads_a_core_it_is_the_same_server(seed: int) -> None:
+    plain, smt = random_machine(seed), random_machine(seed, smt=True)
+    native_machine(smt).complete()
+    assert smt.name == f"random-smt:{seed}"
+    assert smt.cores == 2 * plain.cores
+    assert len(smt.workers) == 2 * len(plain.workers)
+    assert np.array_equal(np.bincount(smt.physical_of_core), np.full(plain.cores, 2))
+    for of in (smt.llc_of_core, smt.node_of_core):
+        assert len(set(zip(smt.physical_of_core, of, strict=True))) == plain.cores
+    assert 0.5 <= smt.parameter("smt_share") <= 0.75
+    assert smt.parameter("dram_local_ns") == plain.parameter("dram_local_ns")
+    assert smt.parameter("llc_kib") == plain.parameter("llc_kib")
+
+
 def test_an_environment_takes_one_by_name() -> None:
     assert load_machine("random:3").parameters == random_machine(3).parameters
-    backend = make_backend("analytic", machine="random:3", workload="ycsb-a", slices=16)
+    assert load_machine("random-smt:3").parameters == random_machine(3, smt=True).parameters
+    backend = make_backend("analytic", machine="random-smt:3", workload="ycsb-a", slices=16)
     assert backend.measure(backend.machine.local_schedule([2] * 16), seed=0).throughput > 0
 
 
-@pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random:1.5"])
+@pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random-smt:1.5"])
 def test_a_seed_that_is_no_whole_number_is_refused(name: str) -> None:
     with pytest.raises(UnknownNameError, match=name):
         load_machine(name)

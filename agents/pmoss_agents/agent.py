@@ -239,9 +239,11 @@ class OfflineAgent(Agent, Generic[DatasetT]):
 
     Attributes:
         updates: how many it has made.
+        several: whether fit() also takes several datasets, of whatever machines; a class attribute.
     """
 
     learns: ClassVar[Learns] = "offline"
+    several: ClassVar[bool] = False
     updates: int = 0
 
     def fit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
 from pmoss_agents.configs import has_config, read_config, task_name
 from pmoss_agents.registry import agent_class, listings, registered_class
 from pmoss_agents.trainer import Progress
-from pmoss_datasets import Recipe, find_domain
+from pmoss_datasets import Dataset, Recipe, find_domain
 from pmoss_datasets.catalog import load_data
 from pmoss_datasets.schema import FIRST_DOMAIN
+from pmoss_datasets.several import Several
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 #: The agents that learn where none is named, of a domain that has several.
@@ -39,7 +40,8 @@ class Lesson:
     def task(self) -> str:
         """The task's name, by which configs are chosen."""
         if self.data is not None:
-            return task_name(self.data.id)
+            first = self.data.parts[0] if isinstance(self.data, Several) else self.data
+            return task_name(first.id)
         return Recipe(env=self.env, domain=self.domain).task
 
     @property
@@ -49,7 +51,7 @@ class Lesson:
 
 
 def find_lesson(
-    dataset: str | Path | None,
+    dataset: str | Path | Sequence[str | Path] | None,
     env: Mapping[str, Any],
     *,
     domain: str | None = None,
@@ -59,7 +61,7 @@ def find_lesson(
     """What to learn from. The domain is that of the data, of the agent, or the first one.
 
     Args:
-        dataset: folder or id of the data; None to learn by playing.
+        dataset: folder or id of the data, or several of one domain; None to learn by playing.
         env: arguments of the environment to play in.
         domain: name of the domain, where it is named.
         agent: as of new_agent().
@@ -70,6 +72,14 @@ def find_lesson(
         UnknownNameError: no such dataset, domain or agent.
         DatasetError: damaged data.
     """
+    if isinstance(dataset, Sequence) and not isinstance(dataset, str):
+        lessons = [find_lesson(one, env, domain=domain) for one in dataset]
+        if len(lessons) == 1:
+            return lessons[0]
+        for one in lessons:
+            if not isinstance(one.data, Dataset):
+                raise DescriptionError(f"{one.data.path}: several datasets: holds no episodes")
+        return Lesson(lessons[0].domain, Several([one.data for one in lessons]))
     if dataset is not None:
         found, data = load_data(dataset)
         if domain not in (None, found.name):
@@ -136,6 +146,11 @@ def learn(
             raise DescriptionError(
                 f"{agent.name} learns from data: give DATASET OUT; OUT alone is for agents that "
                 "learn by playing"
+            )
+        if isinstance(lesson.data, Several) and not agent.several:
+            raise DescriptionError(
+                f"{agent.name} learns from one dataset at a time: give one, or merge them with "
+                "pmoss datasets merge; surrogate learns from several"
             )
         return agent.fit(lesson.data, progress=progress, checkpoint=checkpoint)
     raise DescriptionError(f"{agent.name} learns nothing: it can be used as it is")

@@ -85,3 +85,23 @@ def test_episodes_teach_what_the_chosen_paths_cost(episodes: Path) -> None:
     only = collect(one, episodes.parent / "one")
     with pytest.raises(DatasetError, match="no scan took the path 'offload'"):
         pmoss_agents.make("linear-cost").fit(only)  # type: ignore[attr-defined]
+
+
+def test_a_surrogate_learns_from_machines_of_other_sizes_and_others_refuse(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+
+    folders = []
+    for machine, slices in (("toy", 8), ("random-smt:1", 6)):
+        recipe = Recipe(
+            env={"machine": machine, "slices": slices}, episodes=3, reference_episodes=0
+        )
+        folders.append(tmp_path / f"{slices}")
+        collect(recipe, folders[-1])
+    lesson = find_lesson(folders, {}, agent="surrogate")
+    small = {"members": 1, "updates": 4, "width": 8, "features": 4, "demands": 2}
+    agent = new_agent(lesson, "surrogate", None, small)
+    assert learn(agent, lesson)["loss"] > 0
+    assert " + " in agent.dataset["id"]
+    cloner = new_agent(lesson, "decision-transformer", None, {})
+    with pytest.raises(DescriptionError, match="one dataset at a time"):
+        learn(cloner, lesson)

@@ -17,9 +17,9 @@ def train(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[DATASET] OUT",
-            help="Folder or id of the data, and checkpoint to write (.safetensors); OUT alone to "
-            "learn by playing.",
+            metavar="[DATASET...] OUT",
+            help="Folders or ids of the data, and checkpoint to write (.safetensors); OUT alone to "
+            "learn by playing. Only surrogate learns from several datasets.",
         ),
     ],
     agent: Annotated[
@@ -56,6 +56,7 @@ def train(
 
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
     Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200
+    Example: pmoss train runs/skylake runs/milan runs/both.safetensors --agent surrogate
     Example: pmoss train runs/ppo.safetensors --agent maskable-ppo -e machine=toy -e slices=8
     Example: pmoss train runs/bandit.safetensors --agent threads-linucb -e program=mixed50
     Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
@@ -66,7 +67,7 @@ def train(
     from pmoss_agents.learning import find_lesson, learn, new_agent
     from pmoss_env.errors import DescriptionError
 
-    if len(paths) > 2 or (env and len(paths) > 1):
+    if env and len(paths) > 1:
         raise DescriptionError(
             f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
             "environment to play in"
@@ -83,7 +84,7 @@ def train(
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     check_checkpoint(out)
     check_output(out)
-    dataset = paths[0] if len(paths) == 2 else None
+    dataset = paths[:-1] or None
     learner = pmoss_agents.load(source, agent) if resume else None
     of = (learner.domain or None) if learner else domain
     lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)

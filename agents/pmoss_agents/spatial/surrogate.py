@@ -143,6 +143,7 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset | Several]):
     """
 
     name = "surrogate"
+    several = True
     Config = Config
 
     def __init__(self, **config: Any) -> None:

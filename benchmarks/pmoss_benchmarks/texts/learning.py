@@ -1,4 +1,4 @@
-"""Blocks on how methods are tuned, and what their inputs are worth."""
+"""Blocks on how methods are tuned, on machines that they never met, and on their inputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pmoss_agents.configs import read_ranges
-from pmoss_benchmarks.texts.stored import Stored, counted, made, table
+from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
 from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import DatasetError
 
@@ -36,6 +36,34 @@ def method_ranges(stored: Stored) -> str:
         for name, one in read_ranges().items()
     ]
     return table(["method", "range", "how the committed settings were found"], rows)
+
+
+def transfer(stored: Stored) -> str:
+    """Policies on a machine that no data are of."""
+    report = stored["transfer.json"]
+    names = list(report["cells"][0]["policies"])
+    rows = []
+    for cell in report["cells"]:
+        policies = cell["policies"]
+        ahead = policies["surrogate"]["over_rule"]
+        rows.append(
+            [
+                cell["machine"],
+                *(interval(*_ends(policies[name]["score"])) for name in names),
+                f"{interval(*_ends(ahead))} over {cell['best_rule']}",
+            ]
+        )
+    settings = report["settings"]
+    told = (
+        f"Each checkpoint learned on the other machines of the table and on "
+        f"{counted(settings['made_up'], 'made-up one')}, {settings['data']} episodes of each. "
+        f"It then met {counted(settings['episodes'], 'episode')} with co-tenants "
+        f"`{settings['interference']}`. A number after a comma is of measurements."
+    )
+    columns = ["left out", *names, "surrogate, paired"]
+    return "\n\n".join(
+        [told, table(columns, rows), made(report, "benchmarks/results/transfer.json")]
+    )
 
 
 def ablation(stored: Stored) -> str:
@@ -70,8 +98,13 @@ def ablation(stored: Stored) -> str:
     )
 
 
+def _ends(found: dict[str, float]) -> tuple[float, float | None, float | None]:
+    return found["value"], found["low"], found["high"]
+
+
 BLOCKS = {
     "task-splits": task_splits,
     "method-ranges": method_ranges,
+    "transfer": transfer,
     "ablation": ablation,
 }

@@ -101,9 +101,7 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
         values["dram_two_hops_ns"] = 2 * hop - local
         values["modified_two_hops_ns"] = values["modified_other_socket_ns"] + hop - local
     if smt:
-        # A stream of its own: all else is as without.
-        own = np.random.default_rng([seed, 0x736D74])
-        values["smt_share"] = round(float(own.uniform(0.5, 0.75)), 3)
+        values["smt_share"] = _smt_share(seed)
     listed = cores * (2 if smt else 1)
     # A router's and a sweeper's siblings stay idle.
     workers = [core for core in range(listed) if core % cores > 1]
@@ -117,6 +115,11 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
             "parameters": {name: _made_up(name, value, seed) for name, value in values.items()},
         }
     )
+
+
+def _smt_share(seed: int) -> float:
+    """A stream of its own draws it: all else is as without."""
+    return round(float(np.random.default_rng([seed, 0x736D74]).uniform(0.5, 0.75)), 3)
 
 
 def _topology(

@@ -47,7 +47,6 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
     cores = one_of(4, 6, 8, 10, 12, 14, 16)
     per_llc = cores // one_of(1, 2)
     l2_kib = one_of(256, 512, 1024, 2048)
-    inclusive = l2_kib == 256
     clock = between(2.2, 3.6)
     llc_ns = between(11, 30)
     local = between(75, 130)
@@ -69,7 +68,7 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
         "llc_kib": per_llc * 1024 * one_of(1, 2, 4),
         "llc_ways": 16,
         "llc_ns": llc_ns,
-        "llc_inclusive": int(inclusive),
+        "llc_inclusive": int(l2_kib == 256),
         "llc_at_home_cluster": int(nodes_per_socket > 1 and per_llc == cores and one_of(0, 1)),
         "modified_same_llc_ns": modified,
         "modified_same_socket_ns": modified * between(1.2, 3),

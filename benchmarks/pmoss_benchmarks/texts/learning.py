@@ -1,4 +1,4 @@
-"""Blocks on how methods are tuned, on machines that they never met, and on their inputs."""
+"""Blocks on how methods are tuned and chosen, and how they do on machines that they never met."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pmoss_agents.configs import read_ranges
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
 from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import DatasetError
+
+#: Pulls that the table shows.
+_PULLS = (1, 8, 16, 50, 100, 200)
 
 
 def task_splits(stored: Stored) -> str:
@@ -36,6 +39,29 @@ def method_ranges(stored: Stored) -> str:
         for name, one in read_ranges().items()
     ]
     return table(["method", "range", "how the committed settings were found"], rows)
+
+
+def selection(stored: Stored) -> str:
+    """Scores of the policy that is kept after so many pulls."""
+    report = stored["selection.json"]
+    rows = []
+    for cell in report["cells"]:
+        curve = cell["curve"]
+        shown = [
+            interval(*(curve[name][pulls - 1] for name in ("mean", "low", "high")))
+            for pulls in _PULLS
+        ]
+        rows.append([cell["agent"], *shown])
+    settings = report["settings"]
+    told = (
+        f"`{settings['task']}`, {settings['policies']} policies per method, "
+        f"{counted(settings['episodes'], 'episode')}, the counters with noise "
+        f"{settings['noise']:g}. Brackets hold 95 % of 1,000 trials."
+    )
+    columns = ["method", *(counted(pulls, "pull") for pulls in _PULLS)]
+    return "\n\n".join(
+        [told, table(columns, rows), made(report, "benchmarks/results/selection.json")]
+    )
 
 
 def transfer(stored: Stored) -> str:
@@ -105,6 +131,7 @@ def _ends(found: dict[str, float]) -> tuple[float, float | None, float | None]:
 BLOCKS = {
     "task-splits": task_splits,
     "method-ranges": method_ranges,
+    "selection-curves": selection,
     "transfer": transfer,
     "ablation": ablation,
 }

@@ -96,13 +96,14 @@ std::optional<Round> LiveRun::next_round(std::chrono::duration<double> time, con
   constexpr std::chrono::duration<double> most(1e6);  // the clock ends at some time
   const auto until = Time::now() + std::chrono::duration_cast<Time::duration>(std::min(time, most));
   for (;;) {
+    // Before rounds are read: they may come faster than a reader takes them.
+    if (running()) guarded([&] { crew_->check(); });
     const std::chrono::duration<double> left = until - Time::now();
     const auto now = running() ? std::clamp(left, decltype(left)::zero(), poll_interval)
                                : decltype(left)::zero();
     if (std::optional<Round> round = rounds_.take(now)) return round;
     if (!running()) return std::nullopt;
     guarded([&] {
-      crew_->check();
       if (poll && poll()) throw Cancelled("cancelled");
     });
     if (Time::now() >= until) return std::nullopt;

@@ -126,7 +126,7 @@ Structure inspect(const RTree& tree) {
   return all;
 }
 
-class RTreeFanout : public testing::TestWithParam<std::uint32_t> {};
+class RTreeFanout : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(RTreeFanout, BulkLoadedFindsWhatAListFinds) {
   const Data data = make(20'000);
@@ -146,7 +146,7 @@ TEST_P(RTreeFanout, InsertedFindsWhatAListFinds) {
   EXPECT_EQ(inspect(tree).points, data.points.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RTreeFanout, testing::Values(8, 20, 50, 64));
+INSTANTIATE_TEST_SUITE_P(All, RTreeFanout, ::testing::Values(8, 20, 50, 64));
 
 TEST(RTree, GrowsAfterABulkLoad) {
   Data data = make(30'000);

@@ -392,6 +392,42 @@ class AnalyticModel:
     @property
     def throughput(self) -> float: ...
 
+# native/environment/running.hpp
+class RunningEpoch(TypedDict):
+    served: float
+    within: float
+    moved_bytes: float
+    pieces: tuple[tuple[float, float], ...]
+    snapshot: ModelSnapshot
+
+class RunningIndex:
+    def __init__(
+        self,
+        machine: MachineModel,
+        model: AnalyticModel,
+        slice_bytes: Sequence[float] | _Floats,
+        most_gb_per_s: float = 0.0,
+    ) -> None: ...
+    def begin(
+        self,
+        profiles: SliceProfiles,
+        interference: Interference,
+        shift: int,
+        cores: npt.NDArray[np.int32],
+    ) -> None: ...
+    def move(self, slice: int, core: int) -> None: ...
+    def run(
+        self, interference: Interference, shift: int, seconds: float, limit_us: float = 0.0
+    ) -> RunningEpoch: ...
+    @property
+    def cores(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def nodes(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def pending(self) -> _Floats: ...
+    @property
+    def copies(self) -> int: ...
+
 # native/kinds
 class Profiler:
     def profiles(self, seed: int) -> SliceProfiles: ...

@@ -12,6 +12,7 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_analytic(module);
   pmoss::bindings::bind_kinds(module);
   pmoss::bindings::bind_environment(module);
+  pmoss::bindings::bind_running(module);
   pmoss::bindings::bind_pmu(module);
   pmoss::bindings::bind_runtime(module);
   pmoss::bindings::bind_threads(module);

@@ -9,6 +9,7 @@ from pmoss_datasets.continual.domain import ORACLES, POLICIES
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_datasets.formats import D4RLView
+from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.types import CoTenant
 
@@ -114,7 +115,8 @@ def test_the_fit_finds_the_co_tenants():
     core = int(env.machine.workers[9])
     there = (CoTenant("busy_core", core, 0.6), CoTenant("memory_stream", 5, 0.8))
     env.session.index.model.set_interference(_taken(env, there))
-    snapshot = env.session.index._snapshot()
+    index = env.session.index
+    snapshot = model_snapshot(index.model.snapshot(), index.machine, index.load, {})
     for _ in range(3):
         fit.see(env.session.cores_seen, snapshot.slice_counters)
     assert fit.busy[core] == pytest.approx(0.6, abs=0.01)

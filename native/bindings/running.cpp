@@ -1,0 +1,103 @@
+#include "environment/running.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+#include "bindings/model_types.hpp"
+#include "bindings/shared_model.hpp"
+
+namespace py = pybind11;
+
+namespace pmoss::bindings {
+namespace {
+
+using analytic::Model;
+using environment::Epoch;
+using environment::RunningIndex;
+
+/// An index together with the model that it runs on.
+struct ModelledIndex {
+  ModelledIndex(const Machine& machine, std::shared_ptr<SharedModel> shared,
+                std::vector<double> slice_bytes, double most_gb_per_s)
+      : model(std::move(shared)), index(machine, std::move(slice_bytes), most_gb_per_s) {}
+
+  std::shared_ptr<SharedModel> model;
+  RunningIndex index;
+};
+
+/// An array that shows a vector of the index, which lives on with it.
+template <typename T>
+py::array_t<T> shown(const py::object& self, std::vector<T>& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data(), self);
+}
+
+py::dict of_epoch(const Epoch& epoch) {
+  py::list pieces;
+  for (const auto& piece : epoch.pieces) {
+    pieces.append(py::make_tuple(piece.seconds, piece.throughput));
+  }
+  py::dict result;
+  result["served"] = epoch.queries;
+  result["within"] = epoch.within;
+  result["moved_bytes"] = epoch.moved_bytes;
+  result["pieces"] = py::tuple(pieces);
+  result["snapshot"] = to_dict(epoch.snapshot, &ComputedCounter::analytic);
+  return result;
+}
+
+}  // namespace
+
+void bind_running(py::module_& module) {
+  py::class_<ModelledIndex>(module, "RunningIndex",
+                            "An index that runs on the analytic model, epoch after epoch.")
+      .def(py::init<const Machine&, std::shared_ptr<SharedModel>, std::vector<double>, double>(),
+           py::arg("machine"), py::arg("model"), py::arg("slice_bytes"),
+           py::arg("most_gb_per_s") = 0.0)
+      .def(
+          "begin",
+          [](ModelledIndex& self, const analytic::SliceProfiles& profiles,
+             const Interference& interference, int shift, const Places& cores) {
+            const auto places = view(cores);
+            self.model->with([&](Model& model) {
+              self.index.begin(model, profiles, interference, shift, places);
+            });
+          },
+          py::arg("profiles"), py::arg("interference"), py::arg("shift"),
+          py::arg("cores").noconvert())
+      .def(
+          "move",
+          [](ModelledIndex& self, int slice, int core) {
+            self.model->with([&](Model&) { self.index.move(slice, core); });
+          },
+          py::arg("slice"), py::arg("core"))
+      .def(
+          "run",
+          [](ModelledIndex& self, const Interference& interference, int shift, double seconds,
+             double limit_us) {
+            return of_epoch(self.model->with([&](Model& model) {
+              return self.index.run(model, interference, shift, seconds, limit_us);
+            }));
+          },
+          py::arg("interference"), py::arg("shift"), py::arg("seconds"), py::arg("limit_us") = 0.0)
+      .def_property_readonly("cores",
+                             [](const py::object& self) {
+                               return shown(self, self.cast<ModelledIndex&>().index.cores());
+                             })
+      .def_property_readonly("nodes",
+                             [](const py::object& self) {
+                               return shown(self, self.cast<ModelledIndex&>().index.nodes());
+                             })
+      .def_property_readonly("pending",
+                             [](const py::object& self) {
+                               return shown(self, self.cast<ModelledIndex&>().index.pending());
+                             })
+      .def_property_readonly("copies",
+                             [](const ModelledIndex& self) { return self.index.copies(); });
+}
+
+}  // namespace pmoss::bindings

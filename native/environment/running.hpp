@@ -1,0 +1,116 @@
+// An index that runs on the analytic model: time goes in epochs, and slices move meanwhile.
+//
+// An epoch is piecewise constant: a piece ends where the data of a slice have arrived. The queries
+// served are the sum of throughput times time over the pieces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analytic/model.hpp"
+#include "machine/interference.hpp"
+#include "machine/machine.hpp"
+#include "machine/snapshot.hpp"
+
+namespace pmoss::environment {
+
+/// What a copy takes, in GB/s.
+struct Traffic {
+  double rate = 0;                 ///< bytes copied
+  int source = 0;                  ///< node, read at this rate
+  int target = 0;                  ///< node, written to
+  double writing = 0;              ///< of the target's memory bandwidth, counted as reading
+  std::vector<std::size_t> links;  ///< [from socket][to socket] that it passes
+};
+
+/// A time in which nothing changes.
+struct Piece {
+  double seconds = 0, throughput = 0;  // million queries per second
+};
+
+/// What came of an epoch.
+struct Epoch {
+  double queries = 0;      ///< served, million
+  double within = 0;       ///< of these, within the limit on the response time
+  double moved_bytes = 0;  ///< copied
+  std::vector<Piece> pieces;
+  /// Means. While data are copied, counters are those of the middle piece, and response times are
+  /// means of the two parts.
+  Snapshot snapshot;
+};
+
+/// A moved slice changes its core at once. Its data follow, one copy after the other; until they
+/// have arrived it is served from afar. Where it goes, none of its lines are cached at first.
+class RunningIndex {
+ public:
+  /// The machine as it really is, bytes that move with each slice, and a limit on GB/s copied.
+  /// Throws std::invalid_argument for an impossible machine.
+  RunningIndex(Machine machine, std::vector<double> slice_bytes, double most_gb_per_s);
+
+  /// Starts to run under a schedule, all data at their cores. `shift`: slice i has the load that
+  /// slice i - shift has in the instance. Throws std::invalid_argument as the model does, and for
+  /// cores that are not as many as the slices, or that the machine lacks.
+  void begin(analytic::Model& model, analytic::SliceProfiles profiles,
+             const Interference& interference, int shift, std::span<const std::int32_t> cores);
+
+  /// Lets a slice be served by another core from now on; its data follow in the next epochs. Data
+  /// that are on the way to another node begin anew. Throws std::invalid_argument for a slice or
+  /// core that does not exist.
+  void move(int slice, int core);
+
+  /// One epoch. `limit_us` is on the response time; 0: none. Throws std::invalid_argument for
+  /// impossible co-tenants, and before begin().
+  Epoch run(analytic::Model& model, const Interference& interference, int shift, double seconds,
+            double limit_us);
+
+  /// Of each slice; the addresses never change.
+  std::vector<std::int32_t>& cores() { return cores_; }
+  std::vector<std::int32_t>& nodes() { return nodes_; }
+  std::vector<double>& pending() { return pending_; }
+  const std::vector<double>& slice_bytes() const { return slice_bytes_; }
+  /// How many slices' data are still to be copied.
+  std::size_t copies() const { return copies_.size(); }
+  int shift() const { return shift_; }
+
+ private:
+  struct Copy {
+    int slice;
+    double bytes;
+  };
+  struct Planned {
+    double seconds;
+    Traffic traffic;
+    int slice;
+  };
+
+  std::size_t slices() const { return slice_bytes_.size(); }
+  std::int32_t slot(int slice) const;
+  std::int32_t node_of(std::int32_t core) const {
+    return machine_.node_of_core[static_cast<std::size_t>(core)];
+  }
+  void take(const Interference& interference, int shift);
+  void place(analytic::Model& model);
+  void add_cold_lines(double seconds);
+  Traffic traffic(int source, int target) const;
+  std::vector<Planned> plan(double seconds, std::size_t& arrived);
+  double change(analytic::Model& model, const Traffic* traffic, std::vector<int> slices);
+  Snapshot seen(const analytic::Model& model) const;
+  double left(const Copy& copy) const;
+
+  const Machine machine_;
+  const std::vector<double> slice_bytes_;
+  const double most_gb_per_s_;
+  std::vector<std::int32_t> cores_, nodes_;
+  std::vector<double> pending_;  // share of each slice's data that is still to be copied
+  std::vector<double> shares_;   // of the queries, in the instance
+  std::vector<Copy> copies_;
+  std::vector<int> moved_, unsettled_;
+  bool began_ = false;
+  int shift_ = 0;
+  Interference taken_;                           // with what copies and cold lines take
+  std::vector<double> busy_nodes_, busy_links_;  // what co-tenants take of memories and links
+};
+
+}  // namespace pmoss::environment

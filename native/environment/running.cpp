@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "environment/checks.hpp"
 
 namespace pmoss::environment {
 namespace {
@@ -14,8 +15,6 @@ constexpr double line_bytes = 64.0;
 constexpr double least_share = 0.02;
 // Of its time, a core spends no more than this on fetching cold lines.
 constexpr double most_cold = 0.9;
-
-[[noreturn]] void refuse(const std::string& text) { throw std::invalid_argument(text); }
 
 Machine completed(Machine machine) {
   machine.complete();

@@ -636,6 +636,7 @@ class Runner:
         co_tenants: Sequence[tuple[str, int, float, int, int]] = ...,
         sweeper_cpus: Sequence[int] = ...,
         sweep_seconds: float = 0.1,
+        kept_rounds: int = 64,
         cancelled: Callable[[], bool] | None = None,
         on_rounds: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]: ...
@@ -648,6 +649,7 @@ class Runner:
         load: str = "closed",
         outstanding_per_worker: int = 32,
         rate_mqs: float = 0.0,
+        seconds: float = 1.0,
         warmup_seconds: float = 0.2,
         seed: int = 0,
         window: int = 100,
@@ -655,6 +657,7 @@ class Runner:
         nodes: Sequence[int] = ...,
         routing: str = "core",
         data: str = "keep",
+        changes: Sequence[tuple[float, npt.ArrayLike, Sequence[int], str, str]] = ...,
         strategy: str = "copy",
         pace: str = "lazy",
         lazy_nodes: int = 64,
@@ -665,6 +668,7 @@ class Runner:
         sweep_seconds: float = 0.1,
         kept_rounds: int = 64,
         cancelled: Callable[[], bool] | None = None,
+        on_rounds: Callable[[dict[str, Any]], None] | None = None,
     ) -> LiveRun: ...
     @property
     def index(self) -> Any: ...

@@ -45,6 +45,8 @@ _CO_TENANTS = {
 }
 #: Memory of a stream: more than any last-level cache holds.
 _STREAM_BYTES = 512 << 20
+#: Of one measurement, while none of its queries is completed.
+_MOST_TRIES = 3
 
 
 class HardwareBackend(SubjectBackend):
@@ -205,6 +207,9 @@ class HardwareBackend(SubjectBackend):
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """Runs ``schedule`` for ``seconds`` and returns what was counted.
 
+        Others may keep its threads from running for all of that time. So a measurement without a
+        single completed query is made again, up to three times in all.
+
         Raises:
             ScheduleError: this host cannot run the schedule.
             PlacementError: this process may not place data, or ask where they lie, and the host
@@ -229,19 +234,22 @@ class HardwareBackend(SubjectBackend):
     def _measure(self, schedule: Schedule, seed: int) -> HardwareSnapshot:
         runner = self.loaded_runner()
         before = runner.size
-        self._rounds_told_until = 0.0
         if self.on_round and not self._event_names:
             # Not while it measures: asking opens counters.
             self._event_names = [event["name"] for event in _native.probe_events()]
-        with native_errors("the measurement failed"):
-            raw = runner.measure(
-                **self.native_schedule(schedule),
-                **self.native_options(seed),
-                pace=self.pace,
-                sweep_seconds=self.sweep_seconds,
-                seconds=self.seconds,
-                on_rounds=self._tell_rounds if self.on_round else None,
-            )
+        for _ in range(_MOST_TRIES):
+            self._rounds_told_until = 0.0
+            with native_errors("the measurement failed"):
+                raw = runner.measure(
+                    **self.native_schedule(schedule),
+                    **self.native_options(seed),
+                    pace=self.pace,
+                    sweep_seconds=self.sweep_seconds,
+                    seconds=self.seconds,
+                    on_rounds=self._tell_rounds if self.on_round else None,
+                )
+            if raw["completed"]:
+                break
         return self._snapshot(raw, seed, (before, runner.size))
 
     def native_schedule(self, schedule: Schedule) -> dict[str, Any]:

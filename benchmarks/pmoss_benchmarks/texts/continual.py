@@ -92,7 +92,7 @@ def tasks(stored: Stored) -> str:
     shown = "\n".join(dict.fromkeys(commands))
     return (
         f"{table(columns, [row for _, row in rows])}\n\nStored in "
-        f"[`{FOLDER}`](benchmarks/results/{FOLDER}), by these commands.\n\n"
+        f"`benchmarks/results/{FOLDER}`, by these commands.\n\n"
         f"```console\n{shown}\n```"
     )
 

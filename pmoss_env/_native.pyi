@@ -619,7 +619,6 @@ class Runner:
         load: str = "closed",
         outstanding_per_worker: int = 32,
         rate_mqs: float = 0.0,
-        seconds: float = 1.0,
         warmup_seconds: float = 0.2,
         seed: int = 0,
         window: int = 100,
@@ -627,7 +626,6 @@ class Runner:
         nodes: Sequence[int] = ...,
         routing: str = "core",
         data: str = "keep",
-        changes: Sequence[tuple[float, npt.ArrayLike, Sequence[int], str, str]] = ...,
         strategy: str = "copy",
         pace: str = "lazy",
         lazy_nodes: int = 64,
@@ -638,6 +636,8 @@ class Runner:
         sweep_seconds: float = 0.1,
         kept_rounds: int = 64,
         cancelled: Callable[[], bool] | None = None,
+        seconds: float = 1.0,
+        changes: Sequence[tuple[float, npt.ArrayLike, Sequence[int], str, str]] = ...,
         on_rounds: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]: ...
     def start(
@@ -649,7 +649,6 @@ class Runner:
         load: str = "closed",
         outstanding_per_worker: int = 32,
         rate_mqs: float = 0.0,
-        seconds: float = 1.0,
         warmup_seconds: float = 0.2,
         seed: int = 0,
         window: int = 100,
@@ -657,7 +656,6 @@ class Runner:
         nodes: Sequence[int] = ...,
         routing: str = "core",
         data: str = "keep",
-        changes: Sequence[tuple[float, npt.ArrayLike, Sequence[int], str, str]] = ...,
         strategy: str = "copy",
         pace: str = "lazy",
         lazy_nodes: int = 64,
@@ -668,7 +666,6 @@ class Runner:
         sweep_seconds: float = 0.1,
         kept_rounds: int = 64,
         cancelled: Callable[[], bool] | None = None,
-        on_rounds: Callable[[dict[str, Any]], None] | None = None,
     ) -> LiveRun: ...
     @property
     def index(self) -> Any: ...

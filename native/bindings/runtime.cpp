@@ -230,33 +230,30 @@ py::dict to_dict(const Measurement& m) {
 
 using Change = std::tuple<double, py::object, std::vector<int>, std::string, std::string>;
 
-/// Defines a method of Runner that takes a schedule and how to run it. `run` gets the runner, the
-/// options and a poll, without the GIL.
-template <typename Run>
-void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const char* doc) {
+/// Defines a method of Runner that takes a schedule and how to run it, and `Others` named by
+/// `arguments`. `run` gets the runner, the options, a poll and these, without the GIL.
+template <typename... Others, typename Run, typename... Arguments>
+void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const char* doc,
+             const Arguments&... arguments) {
+  static_assert(sizeof...(Others) == sizeof...(Arguments));
   const MeasureOptions usual;
   runner_class.def(
       name,
       [run](Runner& runner, const py::object& cores, std::vector<int> worker_cpus,
             std::vector<int> router_cpus, const std::string& load,
-            std::uint32_t outstanding_per_worker, double rate_mqs, double seconds,
-            double warmup_seconds, std::uint64_t seed, std::uint32_t window, std::uint32_t batch,
-            std::vector<int> nodes, const std::string& routing, const std::string& data,
-            const std::vector<Change>& changes, const std::string& strategy,
+            std::uint32_t outstanding_per_worker, double rate_mqs, double warmup_seconds,
+            std::uint64_t seed, std::uint32_t window, std::uint32_t batch, std::vector<int> nodes,
+            const std::string& routing, const std::string& data, const std::string& strategy,
             const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
             std::vector<int> interleave_nodes,
             const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& co_tenants,
             std::vector<int> sweeper_cpus, double sweep_seconds, std::size_t kept_rounds,
-            const py::object& cancelled, const py::object& on_rounds) {
+            const py::object& cancelled, const Others&... others) {
         MeasureOptions options;
         options.sweeper_cpus = std::move(sweeper_cpus);
         options.sweep_seconds = sweep_seconds;
         options.kept_rounds = kept_rounds;
         options.schedule = schedule_of(cores, std::move(nodes), routing, data);
-        for (const auto& [after_seconds, its_cores, its_nodes, its_routing, its_data] : changes) {
-          options.changes.push_back(
-              {after_seconds, schedule_of(its_cores, its_nodes, its_routing, its_data), {}});
-        }
         options.migration = {strategy_of(strategy), pace_of(pace), lazy_nodes, always_move,
                              std::move(interleave_nodes)};
         for (const auto& co_tenant : co_tenants) {
@@ -268,38 +265,30 @@ void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const 
         options.load = load_kind(load);
         options.outstanding_per_worker = outstanding_per_worker;
         options.rate_mqs = rate_mqs;
-        options.seconds = seconds;
         options.warmup_seconds = warmup_seconds;
         options.seed = seed;
         options.window = window;
-        if (!on_rounds.is_none()) {
-          options.on_rounds = [&on_rounds](const runtime::StitchedRounds& rounds) {
-            const py::gil_scoped_acquire acquire;
-            on_rounds(to_dict(rounds));
-          };
-        }
         const auto poll = [&cancelled] {
           const py::gil_scoped_acquire acquire;
           check_signals();
           return !cancelled.is_none() && py::cast<bool>(py::bool_(cancelled()));
         };
-        return run(runner, options, poll);
+        return run(runner, options, poll, others...);
       },
       py::arg("cores"), py::kw_only(), py::arg("worker_cpus"),
       py::arg("router_cpus") = std::vector<int>{}, py::arg("load") = "closed",
       py::arg("outstanding_per_worker") = usual.outstanding_per_worker,
-      py::arg("rate_mqs") = usual.rate_mqs, py::arg("seconds") = usual.seconds,
-      py::arg("warmup_seconds") = usual.warmup_seconds, py::arg("seed") = usual.seed,
-      py::arg("window") = usual.window, py::arg("batch") = usual.batch,
-      py::arg("nodes") = std::vector<int>{}, py::arg("routing") = "core", py::arg("data") = "keep",
-      py::arg("changes") = std::vector<Change>{}, py::arg("strategy") = "copy",
+      py::arg("rate_mqs") = usual.rate_mqs, py::arg("warmup_seconds") = usual.warmup_seconds,
+      py::arg("seed") = usual.seed, py::arg("window") = usual.window,
+      py::arg("batch") = usual.batch, py::arg("nodes") = std::vector<int>{},
+      py::arg("routing") = "core", py::arg("data") = "keep", py::arg("strategy") = "copy",
       py::arg("pace") = "lazy", py::arg("lazy_nodes") = usual.migration.lazy_nodes,
       py::arg("always_move") = false, py::arg("interleave_nodes") = std::vector<int>{},
       py::arg("co_tenants") =
           std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
       py::arg("sweeper_cpus") = std::vector<int>{}, py::arg("sweep_seconds") = usual.sweep_seconds,
-      py::arg("kept_rounds") = usual.kept_rounds, py::arg("cancelled") = py::none(),
-      py::arg("on_rounds") = py::none(), doc);
+      py::arg("kept_rounds") = usual.kept_rounds, py::arg("cancelled") = py::none(), arguments...,
+      doc);
 }
 
 /// A run, for several Python threads. It belongs to the process that started it.
@@ -462,9 +451,21 @@ void bind_runtime(py::module_& module) {
           "also while its slices move; only what load() fills must not be written before it is "
           "done. "
           "A measurement's `inserted` counts what its own workers inserted.");
-  def_run(
+  const MeasureOptions usual;
+  def_run<double, std::vector<Change>, py::object>(
       runner_class, "measure",
-      [](Runner& runner, const MeasureOptions& options, const runtime::Poll& poll) {
+      [](Runner& runner, MeasureOptions& options, const runtime::Poll& poll, double seconds,
+         const std::vector<Change>& changes, const py::object& on_rounds) {
+        options.seconds = seconds;
+        for (const auto& [after_seconds, cores, nodes, routing, data] : changes) {
+          options.changes.push_back({after_seconds, schedule_of(cores, nodes, routing, data), {}});
+        }
+        if (!on_rounds.is_none()) {
+          options.on_rounds = [&on_rounds](const runtime::StitchedRounds& rounds) {
+            const py::gil_scoped_acquire acquire;
+            on_rounds(to_dict(rounds));
+          };
+        }
         Measurement measurement;
         {
           const py::gil_scoped_release release;
@@ -488,12 +489,13 @@ void bind_runtime(py::module_& module) {
       "when it returns true, Cancelled is raised. PlacementRefused is raised if the data "
       "cannot be placed; slice_causes says which slices are not where they should be, and "
       "why. `on_rounds` is called, as often, with the "
-      "sweeping rounds that are new, in the form of the result's \"rounds\".");
+      "sweeping rounds that are new, in the form of the result's \"rounds\".",
+      py::arg("seconds") = usual.seconds, py::arg("changes") = std::vector<Change>{},
+      py::arg("on_rounds") = py::none());
   def_run(
       runner_class, "start",
       [](Runner& runner, MeasureOptions& options, const runtime::Poll& poll) {
         options.until_stopped = true;
-        options.on_rounds = {};  // they are read from the run
         std::unique_ptr<runtime::LiveRun> run;
         {
           const py::gil_scoped_release release;
@@ -503,7 +505,7 @@ void bind_runtime(py::module_& module) {
       },
       "Begins to serve queries under the schedule, until the LiveRun that it returns is "
       "stopped.\n\n"
-      "The arguments are those of measure(), of which seconds and on_rounds have no use here. "
+      "The arguments are those of measure(), less those of a measurement that ends by itself. "
       "kept_rounds: for a reader who is late; older ones are dropped. The runner can do nothing "
       "else meanwhile.");
 }

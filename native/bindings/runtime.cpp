@@ -394,63 +394,7 @@ void bind_live_run(py::module_& module) {
       .def_property_readonly("running", &LiveRun::running);
 }
 
-void load(Runner& runner, const py::object& progress) {
-  const py::gil_scoped_release release;
-  runner.load([&progress](std::uint64_t records_done) {
-    const py::gil_scoped_acquire acquire;
-    check_signals();
-    if (!progress.is_none()) progress(records_done);
-    return false;
-  });
-}
-
-}  // namespace
-
-void bind_runtime(py::module_& module) {
-  const auto& error =
-      py::register_exception<runtime::RunnerError>(module, "RunnerError", PyExc_RuntimeError);
-  py::register_exception<runtime::Cancelled>(module, "Cancelled", error);
-  py::register_exception<runtime::PlacementRefused>(module, "PlacementRefused", error);
-  module.def(
-      "placement_refusal", [] { return numa::explain_memory_error(numa::refused_placement()); },
-      "Why this process may not place memory or ask where it lies; empty if it may.");
-
-  bind_live_run(module);
-  const kinds::ServeOptions standard;
-  py::class_<Runner> runner_class(module, "Runner",
-                                  "An index on this host, and threads that measure it.");
-  runner_class
-      .def(py::init([](const WorkloadSpec& spec, const std::string& index, std::uint32_t slices,
-                       bool huge_pages, unsigned load_threads) {
-             return kinds::make_runner(kinds::kind_named(index), spec, {slices, huge_pages, {}},
-                                       load_threads);
-           }),
-           py::arg("spec"), py::arg("index"), py::arg("slices") = standard.slices,
-           py::arg("huge_pages") = standard.huge_pages, py::arg("load_threads") = 0,
-           "index: the name of one of index_kinds(). load_threads=0 takes one thread for each CPU "
-           "that the process may use.")
-      .def("load", &load, py::arg("progress") = py::none(),
-           "Inserts all records. `progress` is called about 20 times a second with the number of "
-           "records done; an exception that it raises stops the loading, which can be resumed.")
-      .def_property_readonly("spec", &Runner::spec)
-      .def_property_readonly("slices", [](const Runner& r) { return r.index().slices(); })
-      .def_property_readonly("loaded", &Runner::loaded)
-      .def_property_readonly("next_insert_record", &Runner::next_insert_record)
-      .def_property_readonly("size", [](const Runner& r) { return r.index().size(); })
-      .def_property_readonly(
-          "index",
-          [](const py::object& self) {
-            const auto& runner = py::cast<const Runner&>(self);
-            for (const IndexClass& index_class : index_classes()) {
-              py::object view = index_class.view(runner.index(), self);
-              if (!view.is_none()) return view;
-            }
-            return py::object(py::none());
-          },
-          "The index itself, or None if it has no Python class. Any thread may use it at any time, "
-          "also while its slices move; only what load() fills must not be written before it is "
-          "done. "
-          "A measurement's `inserted` counts what its own workers inserted.");
+void bind_runs(py::class_<Runner>& runner_class) {
   const MeasureOptions usual;
   def_run<double, std::vector<Change>, py::object>(
       runner_class, "measure",
@@ -508,6 +452,66 @@ void bind_runtime(py::module_& module) {
       "The arguments are those of measure(), less those of a measurement that ends by itself. "
       "kept_rounds: for a reader who is late; older ones are dropped. The runner can do nothing "
       "else meanwhile.");
+}
+
+void load(Runner& runner, const py::object& progress) {
+  const py::gil_scoped_release release;
+  runner.load([&progress](std::uint64_t records_done) {
+    const py::gil_scoped_acquire acquire;
+    check_signals();
+    if (!progress.is_none()) progress(records_done);
+    return false;
+  });
+}
+
+}  // namespace
+
+void bind_runtime(py::module_& module) {
+  const auto& error =
+      py::register_exception<runtime::RunnerError>(module, "RunnerError", PyExc_RuntimeError);
+  py::register_exception<runtime::Cancelled>(module, "Cancelled", error);
+  py::register_exception<runtime::PlacementRefused>(module, "PlacementRefused", error);
+  module.def(
+      "placement_refusal", [] { return numa::explain_memory_error(numa::refused_placement()); },
+      "Why this process may not place memory or ask where it lies; empty if it may.");
+
+  bind_live_run(module);
+  const kinds::ServeOptions standard;
+  py::class_<Runner> runner_class(module, "Runner",
+                                  "An index on this host, and threads that measure it.");
+  runner_class
+      .def(py::init([](const WorkloadSpec& spec, const std::string& index, std::uint32_t slices,
+                       bool huge_pages, unsigned load_threads) {
+             return kinds::make_runner(kinds::kind_named(index), spec, {slices, huge_pages, {}},
+                                       load_threads);
+           }),
+           py::arg("spec"), py::arg("index"), py::arg("slices") = standard.slices,
+           py::arg("huge_pages") = standard.huge_pages, py::arg("load_threads") = 0,
+           "index: the name of one of index_kinds(). load_threads=0 takes one thread for each CPU "
+           "that the process may use.")
+      .def("load", &load, py::arg("progress") = py::none(),
+           "Inserts all records. `progress` is called about 20 times a second with the number of "
+           "records done; an exception that it raises stops the loading, which can be resumed.")
+      .def_property_readonly("spec", &Runner::spec)
+      .def_property_readonly("slices", [](const Runner& r) { return r.index().slices(); })
+      .def_property_readonly("loaded", &Runner::loaded)
+      .def_property_readonly("next_insert_record", &Runner::next_insert_record)
+      .def_property_readonly("size", [](const Runner& r) { return r.index().size(); })
+      .def_property_readonly(
+          "index",
+          [](const py::object& self) {
+            const auto& runner = py::cast<const Runner&>(self);
+            for (const IndexClass& index_class : index_classes()) {
+              py::object view = index_class.view(runner.index(), self);
+              if (!view.is_none()) return view;
+            }
+            return py::object(py::none());
+          },
+          "The index itself, or None if it has no Python class. Any thread may use it at any time, "
+          "also while its slices move; only what load() fills must not be written before it is "
+          "done. "
+          "A measurement's `inserted` counts what its own workers inserted.");
+  bind_runs(runner_class);
 }
 
 }  // namespace pmoss::bindings

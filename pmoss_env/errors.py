@@ -64,6 +64,10 @@ class ProcessError(BackendError):
     """A live process that cannot be observed or scheduled: gone, or not ours."""
 
 
+class PolicyError(BackendError):
+    """A policy's own process that died, took too long, or answered what is no action."""
+
+
 class PlacementError(BackendError):
     """The kernel or a container does not let this process place data, and the schedule needs it."""
 
@@ -82,6 +86,10 @@ class DatasetError(PmossError, ValueError):
 
 class CheckpointError(PmossError, ValueError):
     """An agent's checkpoint that is damaged or made for another task."""
+
+
+class SubmissionError(PmossError, ValueError):
+    """A folder for the leaderboard that lacks something, or a round that cannot take it."""
 
 
 class PluginError(PmossError, ImportError):

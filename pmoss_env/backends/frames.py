@@ -17,7 +17,7 @@ from pmoss_env.types import CoTenant, HardwareSnapshot, Instance, Schedule
 
 _LENGTH = struct.Struct("<Q")
 #: Most bytes of a frame: a snapshot of 65,536 slices is some 40 MB.
-_MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 30
 
 _BOOLS = ("counters_available", "offcore_available")
 _FLOATS = ("slice_throughput", "slice_counters", "running_ratio", "offcore")
@@ -30,10 +30,10 @@ def write_frame(stream: BinaryIO, message: Mapping[str, Any]) -> None:
     stream.flush()
 
 
-def length_of_frame(head: bytes) -> int:
-    """The bytes that follow a frame's first 8; ValueError if that cannot be."""
+def length_of_frame(head: bytes, most: int = MOST_BYTES) -> int:
+    """The bytes that follow a frame's first 8; ValueError if there are more than ``most``."""
     (length,) = _LENGTH.unpack(head)
-    if length > _MOST_BYTES:
+    if length > most:
         raise ValueError(f"a frame of {length} bytes")
     return int(length)
 

@@ -6,36 +6,24 @@ next measurement starts a new child. The child dies with its parent, however tha
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
 import os
-import select
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Callable
-from typing import IO, Any, BinaryIO, cast
+from typing import Any
 
 from pmoss_env import errors
 from pmoss_env.backends.base import Subject, SubjectBackend
-from pmoss_env.backends.frames import (
-    length_of_frame,
-    pack_instance,
-    pack_schedule,
-    unpack_snapshot,
-    write_frame,
-)
+from pmoss_env.backends.child_process import Child, Wording
+from pmoss_env.backends.frames import pack_instance, pack_schedule, unpack_snapshot
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.errors import BackendError
 from pmoss_env.indexes import is_plugin
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
-_LOG_LINES = 20
+_WORDING = Wording("the measuring process", "; the next measurement starts another.")
 
 
 class IsolatedBackend(SubjectBackend):
@@ -74,7 +62,7 @@ class IsolatedBackend(SubjectBackend):
         self._silence_seconds = silence_seconds
         self._progress = progress
         self.on_round = on_round
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._start = {
             "workload": dataclasses.asdict(self.workload),
             "plugin": self.workload.index if is_plugin(self.workload.index) else None,
@@ -104,7 +92,8 @@ class IsolatedBackend(SubjectBackend):
         """
         self.machine.check_schedule(schedule, self.slices)
         if self._child is None:
-            self._child = _Child(self._start)
+            self._child = _start_child()
+            self._child.send(self._start)
         request = {
             "instance": pack_instance(self._instance),
             "schedule": pack_schedule(schedule),
@@ -115,7 +104,7 @@ class IsolatedBackend(SubjectBackend):
             # Here too, so that they are put back when the child is killed.
             with switched(self._checked.settings):
                 told = {"records": self._progress, "round": self.on_round}
-                reply = self._child.ask(request, self._silence_seconds, self.step_cost, told)
+                reply = self._child.ask(request, self._silence_seconds + self.step_cost, told)
         except BaseException:
             # Also on Ctrl-C: a child without a reader of its reply is of no use.
             self.close()
@@ -132,110 +121,16 @@ class IsolatedBackend(SubjectBackend):
             self._child = None
 
 
-class _Child:
-    """A running child; owns its pipes and its log."""
-
-    def __init__(self, start: dict[str, Any]) -> None:
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
-        # The kernel's own signal comes when the thread that started the child ends, so it is asked
-        # for only where that is the whole process; the child also looks for its parent itself.
-        ties = "thread" if threading.current_thread() is threading.main_thread() else "process"
-        try:
-            self._process = subprocess.Popen(
-                # The reason for a crash goes to the log.
-                [
-                    *(sys.executable, "-X", "faulthandler"),
-                    *("-m", "pmoss_env.backends.measuring_child", str(os.getpid()), ties),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )
-        except OSError as error:
-            self._log.close()
-            raise BackendError(f"the measuring process cannot be started: {error}") from error
-        self._pending = b""
-        self._send(start)
-
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin
-        try:
-            write_frame(cast(BinaryIO, self._process.stdin), message)
-        except (BrokenPipeError, ConnectionError) as error:
-            raise self._death() from error
-
-    def ask(
-        self,
-        request: dict[str, Any],
-        silence_seconds: float,
-        own_seconds: float,
-        told: dict[str, Callable[[Any], None] | None],
-    ) -> dict[str, Any]:
-        """The reply; earlier messages, under the keys of ``told``, are handed on."""
-        self._send(request)
-        while True:
-            reply = self._receive(time.monotonic() + silence_seconds + own_seconds)
-            news = [key for key in told if key in reply]
-            if not news:
-                return reply
-            for key in news:
-                if (hear := told[key]) is not None:
-                    hear(reply[key])
-
-    def _receive(self, deadline: float) -> dict[str, Any]:
-        length = length_of_frame(self._read(8, deadline))
-        message: dict[str, Any] = json.loads(self._read(length, deadline))
-        return message
-
-    def _read(self, count: int, deadline: float) -> bytes:
-        assert self._process.stdout
-        pipe = self._process.stdout.fileno()
-        while len(self._pending) < count:
-            left = deadline - time.monotonic()
-            ready = left > 0 and select.select([pipe], [], [], left)[0]
-            if not ready:
-                self._process.kill()
-                self._process.wait()
-                raise BackendError(
-                    "the measuring process fell silent and was killed; the next measurement "
-                    "starts another.",
-                    self._log_tail(),
-                )
-            part = os.read(pipe, 1 << 16)
-            if not part:
-                raise self._death()
-            self._pending += part
-        content, self._pending = self._pending[:count], self._pending[count:]
-        return content
-
-    def _death(self) -> BackendError:
-        try:
-            status = self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        if status < 0:
-            how = f"of signal {-status} ({signal.strsignal(-status)})"
-            hint = ": out of memory, perhaps" if -status == signal.SIGKILL else ""
-            text = f"the measuring process died {how}{hint}"
-        else:
-            text = f"the measuring process ended with status {status}"
-        return BackendError(f"{text}; the next measurement starts another.", self._log_tail())
-
-    def _log_tail(self) -> list[str]:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
-
-    def close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+def _start_child() -> Child:
+    # The kernel's own signal comes when the thread that started the child ends, so it is asked for
+    # only where that is the whole process; the child also looks for its parent itself.
+    ties = "thread" if threading.current_thread() is threading.main_thread() else "process"
+    return Child(
+        [
+            # The reason for a crash goes to the log.
+            *(sys.executable, "-X", "faulthandler"),
+            *("-m", "pmoss_env.backends.measuring_child", str(os.getpid()), ties),
+        ],
+        _WORDING,
+        environment={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )

@@ -1,0 +1,194 @@
+"""A child process that answers requests: what kills, hangs or floods it spares its parent.
+
+Requests and replies are frames of JSON (pmoss_env.backends.frames), so nothing that a child says is
+unpickled. What the child prints goes to a log, whose end is part of every error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, BinaryIO, cast
+
+from pmoss_env.backends.frames import MOST_BYTES, length_of_frame, write_frame
+from pmoss_env.errors import BackendError
+from pmoss_env.files import parse_json
+
+_LOG_LINES = 20
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How errors speak of a child.
+
+    Attributes:
+        what: the child, e.g. "the measuring process".
+        afterwards: ends the sentence that says that it is gone.
+        error: what is raised.
+    """
+
+    what: str
+    afterwards: str = "."
+    error: type[BackendError] = BackendError
+
+
+class Child:
+    """A running child; owns its pipes and its log.
+
+    Args:
+        command: program and arguments. It reads frames from its input and writes them to its
+            output.
+        wording: of the errors.
+        environment: variables of the child.
+        folder: where it runs; None: here.
+        grouped: whether it leads a process group, which is killed as a whole.
+        most_bytes: of a reply.
+
+    Raises:
+        BackendError: it cannot be started; of the kind that ``wording`` names.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        wording: Wording,
+        *,
+        environment: Mapping[str, str],
+        folder: str | None = None,
+        grouped: bool = False,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._wording, self._grouped, self._most_bytes = wording, grouped, most_bytes
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=grouped,
+            )
+        except OSError as error:
+            self._log.close()
+            raise wording.error(f"{wording.what} cannot be started: {error}") from error
+        self._pending = b""
+
+    @property
+    def process_id(self) -> int:
+        """Of the child."""
+        return self._process.pid
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Sends a request; BackendError if the child is dead."""
+        assert self._process.stdin
+        try:
+            write_frame(cast(BinaryIO, self._process.stdin), message)
+        except (BrokenPipeError, ConnectionError) as error:
+            raise self._death() from error
+
+    def ask(
+        self,
+        request: Mapping[str, Any],
+        seconds: float,
+        told: Mapping[str, Callable[[Any], None] | None] | None = None,
+    ) -> dict[str, Any]:
+        """The reply; earlier messages, under the keys of ``told``, are handed on.
+
+        Args:
+            request: plain JSON.
+            seconds: a child that says nothing for so long is killed.
+            told: what hears the messages of each key.
+
+        Raises:
+            BackendError: the child died, fell silent, or sent what is no message.
+        """
+        self.send(request)
+        while True:
+            reply = self._receive(time.monotonic() + seconds)
+            news = [key for key in told or () if key in reply]
+            if not news:
+                return reply
+            for key in news:
+                if (hear := (told or {})[key]) is not None:
+                    hear(reply[key])
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        try:
+            length = length_of_frame(self._read(8, deadline), self._most_bytes)
+            message = parse_json(self._read(length, deadline))
+        except ValueError as error:
+            raise self._gone(f"{self._wording.what} sent no message: {error}") from error
+        if not isinstance(message, dict):
+            raise self._gone(f"{self._wording.what} sent no message")
+        return message
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        assert self._process.stdout
+        pipe = self._process.stdout.fileno()
+        while len(self._pending) < count:
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([pipe], [], [], left)[0]
+            if not ready:
+                raise self._gone(f"{self._wording.what} fell silent and was killed")
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                raise self._death()
+            self._pending += part
+        content, self._pending = self._pending[:count], self._pending[count:]
+        return content
+
+    def _kill(self) -> int:
+        if self._process.returncode is None:
+            self._kill_group()
+            self._process.kill()
+        return self._process.wait()
+
+    def _kill_group(self) -> None:
+        if self._grouped:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _gone(self, text: str) -> BackendError:
+        self._kill()
+        return self._error(text)
+
+    def _error(self, text: str) -> BackendError:
+        return self._wording.error(f"{text}{self._wording.afterwards}", self.log_tail())
+
+    def _death(self) -> BackendError:
+        try:
+            status = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            status = self._kill()
+        # What the child started itself.
+        self._kill_group()
+        if status < 0:
+            how = f"of signal {-status} ({signal.strsignal(-status)})"
+            hint = ": out of memory, perhaps" if -status == signal.SIGKILL else ""
+            return self._error(f"{self._wording.what} died {how}{hint}")
+        return self._error(f"{self._wording.what} ended with status {status}")
+
+    def log_tail(self) -> list[str]:
+        """The last lines that the child printed."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
+
+    def close(self) -> None:
+        """Ends the child. Safe to repeat."""
+        if self._log.closed:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._kill()
+        self._log.close()

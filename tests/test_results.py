@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from pmoss_benchmarks.continual.replay import recheck as recheck_continual
 from pmoss_benchmarks.evaluation import read_results, replay
+from pmoss_benchmarks.leaderboard import check_board
 from pmoss_benchmarks.spatial import budget, references
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts import find_stale, make_pages
@@ -169,3 +170,16 @@ def test_an_episode_of_every_budget_runs_again(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((RESULTS / "references").glob("*.json")))
 def test_a_reference_is_found_again(path: Path) -> None:
     assert references.recheck(path) == []
+
+
+BOARD = RESULTS / "leaderboard"
+
+
+def test_the_leaderboard_is_of_the_committed_rounds() -> None:
+    """An episode of the analytic rows replays; `pmoss leaderboard check` replays all."""
+    assert check_board(BOARD, episodes=1, tiers=("analytic",)) == []
+
+
+@pytest.mark.heavy
+def test_an_episode_of_every_row_of_the_leaderboard_replays() -> None:
+    assert check_board(BOARD, episodes=1) == []

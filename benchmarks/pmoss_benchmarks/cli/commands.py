@@ -10,6 +10,7 @@ from pmoss_benchmarks.cli import (
     doctor,
     evaluation,
     explain,
+    leaderboard,
     load,
     measure,
     report,
@@ -25,6 +26,8 @@ commands.command(rich_help_panel="Agents")(explain.explain)
 commands.add_typer(benchmark, name="benchmark", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
 commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")
+commands.add_typer(leaderboard.app, name="leaderboard", rich_help_panel="Benchmarks")
+commands.command(rich_help_panel="Benchmarks")(leaderboard.submit)
 commands.command(rich_help_panel="Benchmarks")(report.report)
 commands.command(rich_help_panel="This host")(doctor.doctor)
 commands.command(rich_help_panel="This host")(measure.measure)

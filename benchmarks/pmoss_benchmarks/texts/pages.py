@@ -17,7 +17,15 @@ from pathlib import Path
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.spatial.budget import report as budget
-from pmoss_benchmarks.texts import access_path, continual, learning, offline, spatial, threads
+from pmoss_benchmarks.texts import (
+    access_path,
+    continual,
+    leaderboard,
+    learning,
+    offline,
+    spatial,
+    threads,
+)
 from pmoss_benchmarks.texts import budget as budget_text
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
@@ -31,6 +39,7 @@ BLOCKS: Mapping[str, Block] = {
     **threads.BLOCKS,
     **continual.BLOCKS,
     **learning.BLOCKS,
+    **leaderboard.BLOCKS,
 }
 _END = "<!-- end of results -->"
 _MARKED = re.compile(

@@ -1,0 +1,246 @@
+"""`pmoss leaderboard` and `pmoss submit`: rounds on instances that nobody knew before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmoss_env.cli.console import AsJson, Stages, console, show_json, table
+
+if TYPE_CHECKING:
+    from pmoss_benchmarks.leaderboard import Round
+
+app = typer.Typer(no_args_is_help=True, help="Agents on instances that nobody knew before.")
+
+BoardOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the rounds. Default: benchmarks/results/leaderboard of the checkout "
+        "around the current folder."
+    ),
+]
+RoundOption = Annotated[
+    str | None, typer.Option("--round", help="Name of the round; default: the newest.")
+]
+TierOption = Annotated[
+    list[str] | None,
+    typer.Option("--tier", help="analytic or simulated; repeatable. Default: both."),
+]
+SecretOption = Annotated[Path, typer.Option("--secret", help="File of the secret.")]
+RoundArgument = Annotated[str, typer.Argument(metavar="ROUND", help="Name of the round.")]
+
+
+def _board(folder: Path | None) -> Path:
+    from pmoss_benchmarks.texts import find_root
+
+    if folder is not None:
+        return folder
+    return find_root(Path.cwd().resolve()) / "benchmarks" / "results" / "leaderboard"
+
+
+def _round(board: Path, name: str | None) -> Round:
+    from pmoss_benchmarks.leaderboard import newest_round, read_round
+
+    return read_round(board, name) if name else newest_round(board)
+
+
+@app.command()
+def commit(name: RoundArgument, secret: SecretOption, board: BoardOption = None) -> None:
+    """Begin a round: draw a secret, write it to a file, and publish its digest alone.
+
+    Keep the file of the secret to yourself until the round is revealed.
+
+    Example: pmoss leaderboard commit 2027-01 --secret ~/2027-01.secret
+    """
+    from pmoss_benchmarks.leaderboard import commit as begin
+
+    round_ = begin(_board(board), name, secret)
+    console.print(f"round {name}: digest {round_.digest}; publish its file, keep {secret}")
+
+
+@app.command()
+def reveal(name: RoundArgument, secret: SecretOption, board: BoardOption = None) -> None:
+    """Publish the secret of a round: from now on everybody knows its instances.
+
+    Example: pmoss leaderboard reveal 2027-01 --secret ~/2027-01.secret
+    """
+    from pmoss_benchmarks.leaderboard import reveal as publish
+
+    round_ = publish(_board(board), name, secret)
+    console.print(f"round {name}: revealed, with {len(round_.entries)} entries registered before")
+
+
+@app.command()
+def play(
+    agents: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[AGENT]...", help="As of `pmoss evaluate`; they are not isolated."),
+    ] = None,
+    round_name: RoundOption = None,
+    tier: TierOption = None,
+    board: BoardOption = None,
+) -> None:
+    """Play the project's rules, searches and agents where their rows are missing.
+
+    Example: pmoss leaderboard play --tier analytic
+    """
+    from pmoss_benchmarks.leaderboard import play_house
+    from pmoss_benchmarks.policies import short_name
+
+    folder = _board(board)
+    round_ = _round(folder, round_name)
+    with Stages() as progress:
+        paths = play_house(
+            folder,
+            round_,
+            tiers=tuple(tier or ()),
+            agents={short_name(word): word for word in agents or ()},
+            progress=progress,
+        )
+    for path in paths:
+        console.print(f"{path}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def check(
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Replay only so many episodes of each file.")
+    ] = None,
+    board: BoardOption = None,
+) -> None:
+    """Prove every row: its seeds come from the revealed secret, and it replays to the last bit.
+
+    Example: pmoss leaderboard check --episodes 1
+    """
+    from pmoss_benchmarks.leaderboard import check_board, rounds_of
+
+    folder = _board(board)
+    with Stages() as progress:
+        problems = check_board(folder, episodes=episodes, progress=progress)
+    for text in problems:
+        console.print(text, highlight=False, soft_wrap=True)
+    console.print(f"{len(rounds_of(folder))} rounds, {len(problems)} problems")
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    round_name: RoundOption = None,
+    tier: TierOption = None,
+    board: BoardOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who stands where in a round.
+
+    Example: pmoss leaderboard show --tier analytic
+    """
+    from pmoss_benchmarks.leaderboard import standings
+
+    folder = _board(board)
+    round_ = _round(folder, round_name)
+    found: dict[str, Any] = {}
+    for name in tier or [one.name for one in round_.tiers]:
+        of_tier = round_.tier(name)
+        found[name] = standings(folder, round_, of_tier)
+        if as_json:
+            continue
+        rows = [
+            [
+                standing.name,
+                standing.kind,
+                *(
+                    f"{standing.scores[task].value:.1f}" if task in standing.scores else ""
+                    for task in of_tier.tasks
+                ),
+                "" if standing.mean is None else f"{standing.mean:.1f}",
+            ]
+            for standing in found[name]
+        ]
+        columns = ["name", "kind", *(f">{task}" for task in of_tier.tasks), ">mean"]
+        console.print(table(f"round {round_.name}, tier {name}: scores", columns, rows))
+    if as_json:
+        show_json(
+            {
+                name: [
+                    {
+                        **vars(standing),
+                        "scores": {task: vars(score) for task, score in standing.scores.items()},
+                    }
+                    for standing in of
+                ]
+                for name, of in found.items()
+            }
+        )
+
+
+def submit(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder with an agent and submission.toml.")
+    ],
+    round_name: RoundOption = None,
+    tier: TierOption = None,
+    board: BoardOption = None,
+    practice: Annotated[
+        bool,
+        typer.Option("--practice", help="Play one known episode of each task and write nothing."),
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="Most seconds of all answers of an episode.")
+    ] = 60.0,
+    memory: Annotated[
+        int, typer.Option(min=1, help="Most GiB of address space of the policy's process.")
+    ] = 16,
+) -> None:
+    """Check a folder with an agent, play it in a process of its own, and write its rows.
+
+    A checkpoint of a known agent is data, and nothing of it is executed. A module that
+    submission.toml names is executed, with your rights: look at it first where it is not yours.
+
+    A round that is not revealed yet plays one known episode of each task, and notes the folder's
+    digest. The rows follow when the round is revealed.
+
+    Example: pmoss submit my-agent --practice
+
+    Example: pmoss submit my-agent --tier analytic
+    """
+    from pmoss_benchmarks.leaderboard import practise, read_submission
+    from pmoss_benchmarks.leaderboard import submit as play_all
+    from pmoss_benchmarks.leaderboard.players import Limits
+
+    submission = read_submission(folder)
+    at = _board(board)
+    round_ = _round(at, round_name)
+    limits = Limits(episode_seconds=seconds, memory_bytes=memory << 30)
+    for path in submission.executed:
+        typer.echo(f"executes {path}, in a process of its own with your rights", err=True)
+    with Stages() as progress:
+        if practice:
+            tiers = tier or [round_.tiers[0].name]
+            found = [
+                one
+                for name in tiers
+                for one in practise(submission, round_, name, limits=limits, progress=progress)
+            ]
+        else:
+            paths = play_all(
+                submission, at, round_, tiers=tuple(tier or ()), limits=limits, progress=progress
+            )
+    if practice:
+        for evaluation in found:
+            for row in evaluation.rows:
+                score = "none" if row.score is None else f"{row.score:.1f}"
+                where = f"{evaluation.env_kwargs['machine']}, {evaluation.env_kwargs['workload']}"
+                console.print(f"{where}: {row.throughput:.2f} Mq/s, score {score}", highlight=False)
+        return
+    for path in paths:
+        console.print(f"{path}", highlight=False, soft_wrap=True)
+    if not paths:
+        console.print(
+            f"round {round_.name} is not revealed yet: registered as {submission.digest}; submit "
+            "the same folder again when it is",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,157 @@
+"""A submitted policy in a process of its own, as a policy that plays here.
+
+The process is no sandbox: it runs with the rights of who calls. It protects against crashes, hangs
+and mistakes, and it keeps seeds and scores away from the policy. Its memory, files and time are
+bounded. What it answers is JSON, and is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.leaderboard.messages import pack, pack_context
+from pmoss_benchmarks.leaderboard.submissions import Agent
+from pmoss_datasets.domain import Domain
+from pmoss_env.backends.child_process import Child, Wording
+from pmoss_env.context import Context
+from pmoss_env.envs.actions import whole_action
+from pmoss_env.errors import IllegalActionError, PolicyError
+from pmoss_env.types import Int8Array, Int32Array
+
+_WORDING = Wording("the policy's process", ": no row is written.", PolicyError)
+#: Of a reply: an action, or an error's text.
+_MOST_BYTES = 1 << 16
+#: Variables that the process gets; no other one of this process does.
+_VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submitted policy may take.
+
+    Attributes:
+        start_seconds: until it is loaded and has checked the environment.
+        episode_seconds: all answers of an episode together.
+        memory_bytes: address space of the process.
+    """
+
+    start_seconds: float = 120.0
+    episode_seconds: float = 60.0
+    memory_bytes: int = 16 << 30
+
+
+class IsolatedPolicy:
+    """Implements Policy (pmoss_datasets.policies) by a process that holds the agent.
+
+    Args:
+        agent: of a checked submission.
+        modules: folder whose modules may be imported; None: none.
+        domain: in which it plays.
+        env: arguments of the environment.
+        limits: of time and memory.
+
+    Raises:
+        PolicyError: it cannot be loaded, or cannot play there.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        modules: Path | None,
+        domain: Domain,
+        env: Mapping[str, Any],
+        limits: Limits | None = None,
+    ) -> None:
+        self._limits = limits or Limits()
+        self._folder = tempfile.TemporaryDirectory(prefix="pmoss-player-")
+        self._left = self._limits.start_seconds
+        variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+        # PYTHONHASHSEED: the same actions each time, as far as it is for us to say.
+        variables |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+        variables |= {"HOME": self._folder.name, "TMPDIR": self._folder.name}
+        program = ["-P", "-X", "faulthandler", "-m", "pmoss_benchmarks.leaderboard.player_process"]
+        try:
+            self._child = Child(
+                [sys.executable, *program, str(os.getpid())],
+                _WORDING,
+                environment=variables,
+                folder=self._folder.name,
+                grouped=True,
+                most_bytes=_MOST_BYTES,
+            )
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        start = {
+            "word": agent.word,
+            "modules": str(modules) if modules is not None and agent.module else "",
+            "domain": domain.name,
+            "env": dict(env),
+            "memory_bytes": self._limits.memory_bytes,
+        }
+        try:
+            told = self._ask(start, "to start")
+        except BaseException:
+            self.close()
+            raise
+        # A policy is asked to plan, or told rewards, where it has such a method.
+        if told.get("plans") is True:
+            self.plan = self._plan
+        if told.get("observes") is True:
+            self.observe = self._observe
+
+    def _ask(self, request: Mapping[str, Any], what: str) -> dict[str, Any]:
+        began = time.monotonic()
+        try:
+            reply = self._child.ask(request, max(self._left, 0.0))
+        except PolicyError as error:
+            if time.monotonic() - began >= self._left:
+                raise PolicyError(
+                    f"the policy's process took more than its time {what} and was killed: no row "
+                    "is written.",
+                    error.log,
+                ) from error
+            raise
+        self._left -= time.monotonic() - began
+        if "error" in reply:
+            raise PolicyError(f"the policy raises {reply['error']}", self._child.log_tail())
+        return reply
+
+    def reset(self) -> None:
+        """Begins an episode, and its time."""
+        self._left = self._limits.episode_seconds
+        self._ask({"reset": True}, "in an episode")
+
+    def _plan(self, context: Context, order: Int32Array) -> None:
+        self._ask({"plan": pack_context(context)}, "in an episode")
+
+    def act(self, observation: Any, action_mask: Int8Array) -> int:
+        """The checked action for the next step.
+
+        Raises:
+            PolicyError: the process died, took too long, raised, or answered what is no action.
+        """
+        request = {"act": {"observation": pack(observation), "mask": pack(action_mask)}}
+        action = self._ask(request, "in an episode").get("action")
+        try:
+            number = whole_action(action, action_mask.size, "actions are")
+        except IllegalActionError as error:
+            raise PolicyError(f"the policy answers no action: {error}") from error
+        if not action_mask[number]:
+            raise PolicyError(f"the policy answers action {number}, which the mask forbids")
+        return number
+
+    def _observe(self, reward: float) -> None:
+        self._ask({"observe": reward}, "in an episode")
+
+    def close(self) -> None:
+        """Ends the process. Safe to repeat."""
+        self._child.close()
+        self._folder.cleanup()

@@ -1,0 +1,220 @@
+"""What is handed in for the leaderboard: a folder with an agent and ``submission.toml``.
+
+::
+
+    name = "my-agent"
+    authors = ["A. Author"]
+    licence = "Apache-2.0"
+    agent = "agent.safetensors"      # or "policy:Mine", or "policy:Mine@agent.safetensors"
+    tasks = ["skylake-x-8n-btree-ycsb-a-busy-core"]   # optional: all tasks of the round
+
+    [agents]                         # optional: another agent for some tasks
+    milan-nps4-btree-scans-cache-thrash = "scans.safetensors"
+
+A checkpoint of a known agent is data: nothing of it is executed. ``policy:Mine`` names the class
+``Mine`` of ``policy.py`` in the folder, which is executed in a process of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pmoss_datasets.checked import check
+from pmoss_env.errors import DescriptionError, SubmissionError, UnknownNameError
+from pmoss_env.files import read_bytes, read_toml
+
+FILE = "submission.toml"
+SUFFIX = ".safetensors"
+#: Most files of a folder, and most bytes of one of them.
+MOST_FILES, MOST_BYTES = 200, 64 << 20
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
+_POLICY = re.compile(r"(?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)(?:@(?P<file>.+))?")
+#: Names of our own rows.
+RESERVED = ("house", "practice")
+
+
+@dataclass(frozen=True)
+class Agent:
+    """How an agent is named.
+
+    Attributes:
+        module: of the folder, which is executed; empty where none is.
+        name: of the class in it.
+        file: checkpoint; None without.
+    """
+
+    module: str
+    name: str
+    file: Path | None
+
+    @property
+    def word(self) -> str:
+        """What pmoss_agents.find_policy() takes."""
+        if not self.module:
+            return str(self.file)
+        return f"{self.module}:{self.name}" + (f"@{self.file}" if self.file else "")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A checked folder.
+
+    Attributes:
+        folder: where it lies.
+        name: of the row.
+        authors: who made it.
+        licence: of the agent.
+        agents: by task; "" is that of all other tasks.
+        tasks: that it plays; empty: all.
+        digest: SHA-256 over names and contents of the folder's files.
+    """
+
+    folder: Path
+    name: str
+    authors: tuple[str, ...]
+    licence: str
+    agents: dict[str, Agent]
+    tasks: tuple[str, ...]
+    digest: str
+
+    def agent(self, task: str) -> Agent | None:
+        """Who plays a task; None if nobody does."""
+        if self.tasks and task not in self.tasks:
+            return None
+        return self.agents.get(task, self.agents.get(""))
+
+    @property
+    def executed(self) -> list[Path]:
+        """The modules of the folder that are executed, and what they import."""
+        modules = dict.fromkeys(agent.module for agent in self.agents.values() if agent.module)
+        return [self.folder / f"{module}.py" for module in modules]
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What its rows say of it."""
+        return {
+            "name": self.name,
+            "kind": "submission",
+            "authors": list(self.authors),
+            "licence": self.licence,
+            "digest": self.digest,
+        }
+
+
+@dataclass(frozen=True)
+class _File:
+    """The keys of ``submission.toml``."""
+
+    name: str
+    authors: list[str]
+    licence: str
+    agent: str = ""
+    tasks: list[str] = field(default_factory=list)
+    agents: dict[str, str] = field(default_factory=dict)
+
+
+def read_submission(folder: str | Path) -> Submission:
+    """A checked folder. Nothing of it is executed.
+
+    Raises:
+        SubmissionError: names the file or the key, and the reason.
+    """
+    folder = Path(folder).resolve()
+    if not folder.is_dir():
+        raise SubmissionError(f"{folder}: is no folder")
+    files = sorted(_files(folder))
+    if not (folder / FILE).is_file():
+        raise SubmissionError(f"{folder}: has no {FILE}, which says what the agent is")
+    try:
+        told = read_toml(folder / FILE, _told)
+        digest = _digest(folder, files)
+    except (DescriptionError, UnknownNameError, OSError) as error:
+        raise SubmissionError(str(error)) from error
+    words = {**({"": told.agent} if told.agent else {}), **told.agents}
+    where = folder / FILE
+    if not words:
+        raise SubmissionError(f"{where}: agent: is missing, and [agents] names none")
+    if not told.agent and not told.tasks:
+        raise SubmissionError(f"{where}: name the tasks, or an agent for all of them")
+    if lacking := [task for task in told.tasks if task not in words and not told.agent]:
+        raise SubmissionError(f"{where}: agents: names none for {', '.join(lacking)}")
+    return Submission(
+        folder=folder,
+        name=told.name,
+        authors=tuple(told.authors),
+        licence=told.licence,
+        agents={task: _agent(folder, word) for task, word in words.items()},
+        tasks=tuple(told.tasks),
+        digest=digest,
+    )
+
+
+def _told(data: dict[str, Any]) -> _File:
+    check(_File, data)
+    told = _File(**data)
+    if not _NAME.fullmatch(told.name) or told.name in RESERVED:
+        raise DescriptionError(
+            f"name = {told.name!r}: take small letters, digits and hyphens, and none of "
+            f"{', '.join(RESERVED)}"
+        )
+    for key, texts in (("authors", told.authors), ("licence", [told.licence])):
+        if not texts or not all(text.strip() and text.isprintable() for text in texts):
+            raise DescriptionError(f"{key}: must be there, and printable")
+    return told
+
+
+def _agent(folder: Path, word: str) -> Agent:
+    """An agent as the file names it."""
+    if found := _POLICY.fullmatch(word):
+        module = found["module"]
+        if not (folder / f"{module}.py").is_file():
+            raise SubmissionError(f"{folder}: agent = {word!r}: there is no {module}.py")
+        if importlib.util.find_spec(module) is not None:
+            raise SubmissionError(
+                f"{folder}: agent = {word!r}: a module {module} is installed: name yours otherwise"
+            )
+        file = _checkpoint(folder, found["file"]) if found["file"] else None
+        return Agent(module, found["name"], file)
+    return Agent("", "", _checkpoint(folder, word))
+
+
+def _checkpoint(folder: Path, name: str) -> Path:
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise SubmissionError(f"{folder}: agent = {name!r}: is no file of the folder")
+    if path.suffix != SUFFIX:
+        raise SubmissionError(
+            f"{folder}: agent = {name!r}: must be a checkpoint ({SUFFIX}), module:Class of a "
+            "module in the folder, or both with an @ between"
+        )
+    return path
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that count; SubmissionError for what is no plain file."""
+    count = 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in [*folders, *names]:
+            if (path := Path(root, name)).is_symlink():
+                raise SubmissionError(f"{path}: is a link: put the file itself there")
+        for name in names:
+            count += 1
+            if count > MOST_FILES:
+                raise SubmissionError(f"{folder}: has more than {MOST_FILES} files")
+            yield Path(root, name)
+
+
+def _digest(folder: Path, files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        content = hashlib.sha256(read_bytes(path, MOST_BYTES)).hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\0".encode())
+    return digest.hexdigest()

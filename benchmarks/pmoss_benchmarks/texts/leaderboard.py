@@ -1,0 +1,69 @@
+"""The blocks of the leaderboard: one for each tier of the newest round, and one for all rounds."""
+
+from __future__ import annotations
+
+from pmoss_benchmarks.leaderboard.board import Standing, standings
+from pmoss_benchmarks.leaderboard.rounds import Tier, newest_round, rounds_of
+from pmoss_benchmarks.texts.stored import Stored, counted, interval, table
+
+FOLDER = "leaderboard"
+
+
+def rounds(stored: Stored) -> str:
+    """Every round with its digest and its secret."""
+    rows = [
+        [
+            round_.name,
+            f"`{round_.digest}`",
+            f"`{round_.secret}`" if round_.secret else "not revealed yet",
+            str(len(round_.entries)),
+        ]
+        for round_ in rounds_of(stored.folder / FOLDER)
+    ]
+    return table(["round", "digest", "secret", "registered before"], rows)
+
+
+def analytic(stored: Stored) -> str:
+    """Who stands where in the analytic tier."""
+    return _tier(stored, "analytic")
+
+
+def simulated(stored: Stored) -> str:
+    """Who stands where in the simulated tier."""
+    return _tier(stored, "simulated")
+
+
+def _tier(stored: Stored, name: str) -> str:
+    board = stored.folder / FOLDER
+    round_ = newest_round(board)
+    tier = round_.tier(name)
+    found = standings(board, round_, tier)
+    told = (
+        f"Round {round_.name}, {counted(tier.episodes, 'episode')} of each task. Score 0 is the "
+        f"mean of {tier.random_schedules} random schedules, 100 what a search with "
+        f"{tier.search_budget:,} evaluations of the model finds."
+    )
+    if not found:
+        return f"{told}\n\nThe round is not revealed yet, so that there are no rows."
+    rows = [_row(standing, tier) for standing in found]
+    columns = ["name", "kind", "sealed", *tier.tasks, "mean", "ms per decision"]
+    return f"{told}\n\n{table(columns, rows)}"
+
+
+def _row(standing: Standing, tier: Tier) -> list[str]:
+    scores = [standing.scores.get(task) for task in tier.tasks]
+    return [
+        standing.name,
+        standing.kind,
+        "yes" if standing.sealed else "no",
+        *("" if one is None else interval(one.value, one.low, one.high) for one in scores),
+        "" if standing.mean is None else f"{standing.mean:.1f}",
+        f"{standing.seconds * 1e3:.2f}",
+    ]
+
+
+BLOCKS = {
+    "leaderboard-rounds": rounds,
+    "leaderboard-analytic": analytic,
+    "leaderboard-simulated": simulated,
+}

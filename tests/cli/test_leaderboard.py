@@ -1,0 +1,16 @@
+from pathlib import Path
+
+from tests.cli.invoking import pmoss
+
+
+def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
+    board = ("--board", str(tmp_path / "board"))
+    told = pmoss("leaderboard", "commit", "r1", "--secret", str(tmp_path / "secret"), *board)
+    assert "digest" in told
+    assert (tmp_path / "secret").read_text().strip() not in told
+    assert "1 rounds, 0 problems" in pmoss("leaderboard", "check", *board)
+    assert "round r1" in pmoss("leaderboard", "show", "--tier", "analytic", *board)
+
+
+def test_a_bad_folder_is_told_in_a_line(tmp_path: Path) -> None:
+    assert "submission.toml" in pmoss("submit", str(tmp_path), "--practice", status=2)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from importlib import metadata
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 from pmoss_env.errors import PluginError, PmossError, UnknownNameError
@@ -33,7 +34,7 @@ def entries(group: str, own: Iterable[str] = ()) -> dict[str, EntryPoint]:
     """
     taken = set(own)
     found: dict[str, EntryPoint] = {}
-    for entry in metadata.entry_points(group=group):
+    for entry in _installed(group, _search_path()):
         other = found.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise PluginError(
@@ -46,6 +47,19 @@ def entries(group: str, own: Iterable[str] = ()) -> dict[str, EntryPoint]:
                 "pmoss_env has itself; its author must choose another, or uninstall it"
             )
     return dict(sorted(found.items()))
+
+
+def _search_path() -> tuple[tuple[str, int], ...]:
+    """The folders that hold packages, each with its last change: a new package changes one."""
+    folders = [folder or os.getcwd() for folder in sys.path]
+    # A folder that is not there changes when it is made.
+    return tuple((f, os.stat(f).st_mtime_ns if os.path.exists(f) else 0) for f in folders)
+
+
+@lru_cache(maxsize=32)
+def _installed(group: str, search_path: tuple[tuple[str, int], ...]) -> EntryPoints:
+    """A group of entry points. Reading them takes milliseconds, and names are asked for often."""
+    return metadata.entry_points(group=group)
 
 
 def load(entry: EntryPoint) -> Any:

@@ -14,7 +14,7 @@ def pytest_configure() -> None:
 _LONGEST = (
     *("native/test_cpp.py", "tests/test_contributing.py", "cli/test_cli.py"),
     *("spatial/test_d3rlpy_agents.py", "tests/test_style.py", "offline/test_benchmark.py"),
-    *("guest/test_threads.py", "guest/test_numa.py", "guest/test_arm.py"),
+    *("guest/test_numa.py", "guest/test_arm.py"),
 )
 
 

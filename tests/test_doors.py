@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from pmoss_env import doors
@@ -26,6 +28,18 @@ def test_entries_are_found_and_loaded_only_when_asked(install):
     ):
         doors.load(found["a"])
     assert doors.entries("pmoss.none") == {}
+
+
+def test_a_package_that_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert doors.entries(GROUP) == {}
+    info = tmp_path / "doors_later-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: doors-later\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nlater = doors_later:X\n")
+    # What a folder holds is kept by its time, of which two changes in one tick have the same.
+    os.utime(tmp_path, ns=(1, 1))
+    assert list(doors.entries(GROUP)) == ["later"]
 
 
 def test_a_broken_package_is_named(install):

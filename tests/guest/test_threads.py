@@ -11,6 +11,9 @@ from tests.guest.guest_python import guest_python
 from tests.guest.virtual_machine import Member, Shape, need_guest, run_in_guest
 from tests.native.builds import build_native
 
+#: The guest runs Python for two minutes.
+pytestmark = pytest.mark.heavy
+
 PROGRAM = Path(__file__).with_name("migrate_threads.py")
 PATTERNS = ("readrandom", "readseq", "fillrandom", "fillseq")
 NEAR = [4, 5]

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -100,30 +101,49 @@ def reusing() -> list[str]:
     return [sys.executable, str(Path(__file__).with_name("reuse.py")), str(newest)]
 
 
-def check_syntax(build: Path, folders: Sequence[str]) -> list[Path]:
-    """Lets the compiler of a build look at the sources of folders, without generating code."""
-    commands = json.loads((build / "compile_commands.json").read_text())
-    # Others are made by the build itself, such as precompiled headers.
-    wanted = [REPOSITORY / "native" / folder for folder in folders]
-    chosen = [
-        command
-        for command in commands
-        if any(Path(command["file"]).is_relative_to(folder) for folder in wanted)
-    ]
+#: A source that names a processor, or an instruction of one.
+_PROCESSOR = re.compile(r"__aarch64__|__x86_64__|immintrin\.h|arm_neon\.h|_mm_|\basm\b|__cpuid")
 
-    def check(command: dict[str, str]) -> Path:
+
+def processor_sources() -> list[Path]:
+    """The sources and headers of the floors that differ from processor to processor."""
+    native = REPOSITORY / "native"
+    floors = {path.parent for path in native.glob("*/CMakeLists.txt")}
+    floors -= {native / name for name in ("bench", "bindings", "tests")}
+    files = sorted(path for floor in floors for path in floor.glob("*.[ch]pp"))
+    return [path for path in files if _PROCESSOR.search(path.read_text())]
+
+
+def check_syntax(build: Path, sources: Sequence[Path]) -> None:
+    """Lets the compiler of a build look at sources and headers, without generating code."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+
+    def check(source: Path) -> None:
+        # A header as a source of its floor would include it.
+        header = source.suffix == ".hpp"
+        command = next(
+            command
+            for command in commands
+            if (
+                Path(command["file"]).parent == source.parent
+                if header
+                else command["file"] == str(source)
+            )
+        )
         words = shlex.split(command["command"])
         at = words.index("-o")
         # A cache keeps objects alone.
         del words[at : at + 2]
         words = words[1:] if Path(words[0]).name == "ccache" else words
         words[words.index("-c")] = "-fsyntax-only"
+        if header:
+            at = words.index(command["file"])
+            words[at : at + 1] = ["-include", str(source), "-x", "c++", "/dev/null"]
         done = subprocess.run(words, cwd=command["directory"], capture_output=True, text=True)
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr[-6000:]}"
-        return Path(command["file"])
 
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(check, chosen))
+        list(pool.map(check, sources))
 
 
 @contextmanager

@@ -134,8 +134,10 @@ def run_cells(
         processes=processes,
         progress=progress,
     )
+    # A partial function says that it is of functools.
+    function = work.func if isinstance(work, partial) else work
     report = {
-        **provenance([work.__module__]),
+        **provenance([function.__module__]),
         "command": command,
         "settings": settings,
         "cells": [{**asdict(cast(Any, cell)), **results[cell.name]} for cell in cells],

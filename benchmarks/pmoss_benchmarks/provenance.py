@@ -79,6 +79,11 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
     return {"modules": list(modules), "native": list(native), "digests": digests}
 
 
+def has_digests(report: Mapping[str, Any]) -> bool:
+    """Whether a result holds digests of the code that made it, and not of native code alone."""
+    return bool((report.get("code") or {}).get("modules"))
+
+
 def changed_since(code: Mapping[str, Any]) -> list[str]:
     """Folders whose code differs from that of a result.
 

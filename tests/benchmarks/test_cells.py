@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,12 @@ def test_cells_can_be_of_one_index() -> None:
     assert points == [cell for cell in both if cell.index == "rtree"]
     with pytest.raises(UnknownNameError, match="trie"):
         catalogue_cells(["toy"], None, ["closed"], indexes=["trie"])
+
+
+def test_results_of_a_function_with_options_hold_the_digests_of_its_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(length, "__module__", "pmoss_benchmarks.cells")
+    code = run(partial(length), None)["code"]
+    assert code["modules"] == ["pmoss_benchmarks.cells"]
+    assert "pmoss_benchmarks" in code["digests"]

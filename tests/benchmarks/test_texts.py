@@ -95,12 +95,16 @@ def test_results_older_than_their_code_are_listed(tmp_path: Path) -> None:
         "before": {key: new[key] for key in ("command", "version", "machine")},
         "released": {**new, "version": "0.0.1"},
         "parts": {**new, "parts": {"index": old, "scan": new}},
+        "native": {**new, "code": {**new["code"], "modules": []}},
     }
     for name, report in reports.items():
         (folder / f"{name}.json").write_text(json.dumps(report))
+    (folder / "lines.jsonl").write_text(f'{json.dumps(old)}\n{{"score": 1}}\n')
     assert {stale.name: stale.reason for stale in find_stale(tmp_path)} == {
-        "before.json": "was made before results held digests of their code",
+        "before.json": "holds no digests of the code that made it",
+        "lines.jsonl": "changed since: pmoss_env/backends",
         "nameless.json": "does not name its command, version, machine",
+        "native.json": "holds no digests of the code that made it",
         "old.json": "changed since: pmoss_env/backends",
         "parts.json, index": "changed since: pmoss_env/backends",
         "released.json": "made with version 0.0.1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pmoss_benchmarks.provenance import has_digests
 from pmoss_benchmarks.report import markdown_row
 from pmoss_benchmarks.spatial.off_policy import summarise
 from pmoss_benchmarks.texts.stored import (
@@ -328,7 +329,7 @@ def performance(stored: Stored) -> str:
 
 def _oldest(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     """A part without digests of its code, if there is one."""
-    return min(parts.values(), key=lambda part: bool(part.get("code")))
+    return min(parts.values(), key=has_digests)
 
 
 def transcript(name: str) -> Callable[[Stored], str]:

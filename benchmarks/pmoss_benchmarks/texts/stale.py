@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.provenance import changed_since
+from pmoss_benchmarks.provenance import changed_since, has_digests
 from pmoss_env import __version__
 
 #: What every result says of itself.
@@ -44,8 +44,8 @@ def find_stale(root: Path) -> list[Stale]:
     """
     folder = root / "benchmarks" / "results"
     found = []
-    for path in sorted(folder.rglob("*.json")):
-        for part, report in _reports(json.loads(path.read_text(encoding="utf-8"))):
+    for path in sorted([*folder.rglob("*.json"), *folder.glob("*.jsonl")]):
+        for part, report in _reports(_content(path)):
             name = f"{path.relative_to(folder).as_posix()}{part}"
             reason = _reason(report)
             if reason:
@@ -53,6 +53,12 @@ def find_stale(root: Path) -> list[Stale]:
                 renew = _renew(str(report.get("command", "")), place, part)
                 found.append(Stale(name, reason, renew, _measured(name)))
     return found
+
+
+def _content(path: Path) -> Any:
+    """A report; of lines the first one, which says where the others come from."""
+    with path.open(encoding="utf-8") as file:
+        return json.loads(file.readline() if path.suffix == ".jsonl" else file.read())
 
 
 #: Commands that have another name today.
@@ -70,7 +76,8 @@ def _renew(command: str, place: str, part: str) -> str:
         command = command.replace(old, new)
     if not command:
         return ""
-    out = place if command.partition(" --out ")[2].split(" ")[0].endswith(".json") else path.parent
+    file = command.partition(" --out ")[2].split(" ")[0].endswith((".json", ".jsonl"))
+    out = place if file else path.parent
     words = re.sub(r" --out \S+", "", command)
     if part:
         words = f"{words.partition(' --')[0]} --only {part.removeprefix(', ')}"
@@ -97,8 +104,7 @@ def _reason(report: Mapping[str, Any]) -> str:
         return f"does not name its {', '.join(missing)}"
     if report["version"] != __version__:
         return f"made with version {report['version']}"
-    code = report.get("code")
-    if not code:
-        return "was made before results held digests of their code"
-    changed = changed_since(code)
+    if not has_digests(report):
+        return "holds no digests of the code that made it"
+    changed = changed_since(report["code"])
     return f"changed since: {', '.join(changed)}" if changed else ""

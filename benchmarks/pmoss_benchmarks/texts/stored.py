@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.provenance import has_digests
 from pmoss_benchmarks.report import markdown_row
 from pmoss_env.errors import DatasetError
 
@@ -97,7 +98,7 @@ def made(report: Mapping[str, Any], link: str) -> str:
 def version_of(report: Mapping[str, Any]) -> str:
     """A sentence on the version that made a result, and on digests of its code."""
     # Only what a text can say for ever: what has changed since is told by `pmoss report --stale`.
-    kept = "" if report.get("code") else "without digests of its code, "
+    kept = "" if has_digests(report) else "without digests of its code, "
     return f"The result is {kept}by pmoss-env {report.get('version', 'of an unnamed version')}."
 
 

@@ -13,7 +13,7 @@ UCB1: Auer et al., Finite-time Analysis of the Multiarmed Bandit Problem, Machin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,6 +165,24 @@ def drawn_settings(agent: str, task: str, count: int) -> list[dict[str, Any]]:
     return found
 
 
+def data_of(
+    options: SelectionOptions,
+    progress: Callable[[int, int], None] | None = None,
+    processes: int = 1,
+) -> Dataset:
+    """The data of all policies, as they lie there or made.
+
+    Cells share them: call it before several processes do cells.
+
+    Args:
+        options: of the curves.
+        progress: as of collect().
+        processes: as of collect().
+    """
+    id_ = f"pmoss/{options.task}/{options.tier}-v0"
+    return build(id_, options.folder, progress, processes=processes)
+
+
 def measure_cell(options: SelectionOptions, cell: SelectionCell) -> dict[str, Any]:
     """Trains a method's policies, plays, and lets the bandit choose.
 
@@ -173,7 +191,7 @@ def measure_cell(options: SelectionOptions, cell: SelectionCell) -> dict[str, An
         mean, low and high of selection_curve() at each pull.
     """
     task = load_task(options.task)
-    data = build(f"pmoss/{options.task}/{options.tier}-v0", options.folder)
+    data = data_of(options)
     drawn = drawn_settings(cell.agent, options.task, options.policies)
     env = {**task.env, "noise": options.noise}
     agents = {str(number): _trained(cell.agent, one, data) for number, one in enumerate(drawn)}

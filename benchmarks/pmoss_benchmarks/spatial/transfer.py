@@ -6,7 +6,7 @@ of made-up ones. Each policy plays the same episodes, and differences are paired
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -76,6 +76,12 @@ class TransferOptions:
         """What results depend on: not where the data lie."""
         return {name: value for name, value in asdict(self).items() if name != "folder"}
 
+    @property
+    def learned_on(self) -> tuple[str, ...]:
+        """The machines that some checkpoint learns on."""
+        made_up = (f"random:{_FIRST_MADE_UP + number}" for number in range(self.made_up))
+        return (*(self.machines if len(self.machines) > 1 else ()), *made_up)
+
     def env(self, machine: str) -> dict[str, Any]:
         """Arguments of the environment on a machine."""
         return {
@@ -112,9 +118,8 @@ def measure_cell(options: TransferOptions, cell: TransferCell) -> dict[str, Any]
         ``score`` with its interval, the ``scores`` of the episodes, ``throughput`` in Mq/s, and how
         far it is ``over_rule``, paired.
     """
-    others = [name for name in options.machines if name != cell.machine]
-    others += [f"random:{_FIRST_MADE_UP + number}" for number in range(options.made_up)]
-    data = [_data(options, name) for name in others]
+    others = [name for name in options.learned_on if name != cell.machine]
+    data = [data_of(options, name) for name in others]
     config = {**read_config(_AGENT, Recipe(env=options.env(cell.machine)).task), **options.changes}
     config.pop("agent", None)
     agent = pmoss_agents.make(_AGENT, **{**config, "seed": cell.seed})
@@ -154,10 +159,24 @@ def measure_cell(options: TransferOptions, cell: TransferCell) -> dict[str, Any]
     }
 
 
-def _data(options: TransferOptions, machine: str) -> Dataset:
-    """The dataset of a machine, as it lies there or made."""
+def data_of(
+    options: TransferOptions,
+    machine: str,
+    progress: Callable[[int, int], None] | None = None,
+    processes: int = 1,
+) -> Dataset:
+    """The dataset of a machine, as it lies there or made.
+
+    Cells share datasets: call it for each before several processes do cells.
+
+    Args:
+        options: of the table.
+        machine: of ``learned_on``.
+        progress: as of collect().
+        processes: as of collect().
+    """
     recipe = Recipe(env=options.env(machine), episodes=options.data, reference_episodes=0)
-    return obtain(recipe, Path(options.folder) / recipe.id)
+    return obtain(recipe, Path(options.folder) / recipe.id, progress, processes=processes)
 
 
 def _search(budget: int) -> Any:

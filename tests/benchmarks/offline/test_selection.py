@@ -73,7 +73,7 @@ def test_policies_of_a_range_are_trained_and_kept_by_pulls(tmp_path, monkeypatch
     assert len(found["curve"]["mean"]) == 200
 
 
-def _shipped(id_, root):
+def _shipped(id_, *_, **__):
     from pmoss_datasets import load
 
     return load(id_)

@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from pmoss_benchmarks.cli.benchmark import transfer as command
+from pmoss_benchmarks.spatial import transfer
 from pmoss_benchmarks.spatial.transfer import TransferCell, TransferOptions, measure_cell
 from pmoss_env.errors import DescriptionError
 
@@ -38,3 +40,19 @@ def test_machines_are_named_once_and_leave_some_to_learn_from():
         TransferOptions(("toy", "toy"))
     with pytest.raises(DescriptionError, match="none is there to learn from"):
         TransferOptions(("toy",), made_up=0)
+
+
+def test_data_that_cells_share_are_there_before_the_cells(monkeypatch):
+    done = []
+    monkeypatch.setattr(transfer, "data_of", lambda options, name, *_: done.append(name))
+    score = {"score": {"value": 1.0}}
+
+    def finish(work, cells, *_):
+        done.extend(cell.name for cell in cells)
+        return [{"machine": cell.machine, "policies": {"lpt": score}} for cell in cells]
+
+    monkeypatch.setattr(command, "finish", finish)
+    command.transfer(machine=["toy", "random:3"], made_up=1, processes=2)
+    assert done == ["toy", "random:3", "random:1000", "toy/0", "random:3/0"]
+    # Nobody learns on the only machine: it is the one left out.
+    assert TransferOptions(("toy",), made_up=1).learned_on == ("random:1000",)

@@ -10,7 +10,7 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark import options as shared
 from pmoss_benchmarks.cli.benchmark.running import finish
-from pmoss_env.cli.console import console, table
+from pmoss_env.cli.console import console, progress_bar, table
 
 
 def selection(
@@ -40,6 +40,7 @@ def selection(
         SelectionCell,
         SelectionOptions,
         at,
+        data_of,
         measure_cell,
     )
     from pmoss_datasets.catalog import default_root
@@ -48,6 +49,8 @@ def selection(
         task, tier, policies, episodes, noise, folder=str(data or default_root())
     )
     cells = [SelectionCell(name) for name in agent or ("surrogate", "percentile-bc")]
+    with progress_bar("data") as bar:
+        data_of(options, bar, processes)
     results = finish(
         partial(measure_cell, options), cells, options.settings, out, processes, "selection"
     )

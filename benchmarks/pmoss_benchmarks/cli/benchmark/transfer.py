@@ -10,7 +10,7 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark import options as shared
 from pmoss_benchmarks.cli.benchmark.running import finish
-from pmoss_env.cli.console import console, table
+from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.pairs import pairs
 
 
@@ -43,7 +43,12 @@ def transfer(
     Example: pmoss benchmark transfer --made-up 2 --episodes 8 --set updates=300
     """
     from pmoss_benchmarks.offline.plan import PAPER_MACHINES
-    from pmoss_benchmarks.spatial.transfer import TransferCell, TransferOptions, measure_cell
+    from pmoss_benchmarks.spatial.transfer import (
+        TransferCell,
+        TransferOptions,
+        data_of,
+        measure_cell,
+    )
 
     options = TransferOptions(
         machines=tuple(machine or PAPER_MACHINES),
@@ -57,6 +62,9 @@ def transfer(
         folder=str(data or Path("runs/transfer")),
     )
     cells = [TransferCell(name, seed) for seed in range(seeds) for name in options.machines]
+    for name in options.learned_on:
+        with progress_bar(f"data of {name}") as bar:
+            data_of(options, name, bar, processes)
     work = partial(measure_cell, options)
     results = finish(work, cells, options.settings, out, processes, "transfer")
     names = list(results[0]["policies"])

@@ -28,7 +28,12 @@ def budgets(stored: Stored) -> str:
             lines += [f"{task}, {words}, {found['episodes']} episodes.", ""]
             lines += [table(["policy", *map(str, _SHOWN)], rows), ""]
         if of_task["gap"]:
-            lines += [f"Its upper bound lies {of_task['gap']['mean']:.2f} % above score 100.", ""]
+            above = of_task["gap"]["mean"]
+            lines += [
+                f"An upper bound on the throughput of {task} lies {above:.0f} % above what scores "
+                "100.",
+                "",
+            ]
     lines.append(made(summary, "benchmarks/results/budget/summary.json"))
     return "\n".join(lines)
 

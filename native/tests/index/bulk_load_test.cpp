@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "index/btree.hpp"
+#include "tests/index/scale.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/random.hpp"
 
@@ -54,7 +55,7 @@ void expect_same(const BTree& tree, const std::map<std::uint64_t, std::uint64_t>
 
 TEST(BulkLoad, HoldsTheKeysAndTakesFurtherOperations) {
   Random random(7);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < static_cast<int>(testing::scaled(60)); ++round) {
     const auto n = static_cast<std::size_t>(random.below(round % 4 == 0 ? 100'000 : 3'000));
     const std::uint64_t range = round % 3 == 0 ? n * 2 + 1 : 0;  // close together or spread
     const auto slices = static_cast<std::uint32_t>(1 + random.below(40));

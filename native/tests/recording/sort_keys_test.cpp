@@ -23,6 +23,9 @@ TEST(SortKeys, SortsLikeTheStandardLibrary) {
   Random random(3);
   for (const auto& draw : draws) {
     for (const std::size_t n : {0u, 1u, 2u, 95u, 96u, 97u, 5000u, 200'000u, 1'100'000u}) {
+#if defined(PMOSS_SANITIZED)
+      if (n > 5000 && &draw != &draws.front()) continue;  // the same code again, for seconds
+#endif
       std::vector<std::uint64_t> keys(n);
       for (auto& key : keys) key = draw(random);
       auto expected = keys;

@@ -260,11 +260,12 @@ TEST_F(RunnerLive, CanBeStoppedInTheMiddleOfALazySwitch) {
 
 TEST_F(RunnerLive, AnErrorInAWorkerEndsTheRun) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
-  std::atomic<int> left{1'000};
+  std::atomic<bool> broken{false};
   index_->look = [&](const Item&) {
-    if (--left == 0) throw std::runtime_error("the index is broken");
+    if (broken) throw std::runtime_error("the index is broken");
   };
   const auto run = runner.start(live_options());
+  broken = true;  // the start itself would tell an earlier error
   try {
     while (run->next_round(long_enough, {})) {
     }
@@ -276,6 +277,7 @@ TEST_F(RunnerLive, AnErrorInAWorkerEndsTheRun) {
   EXPECT_FALSE(run->running());
   EXPECT_THROW(run->stop({}), RunnerError);
   // The runner is free again, and its index whole.
+  broken = false;
   const MeasureOptions after = options_for(LoadKind::closed);
   expect_consistent(runner.measure(after), after);
 }

@@ -23,7 +23,7 @@ from tests.native.builds import (
 #: other tests do, too.
 FILTERS = {
     "plain": "*",
-    "thread": "*Concurrent*:*Epochs*:SliceArena*:Batch*:Team*:BlockPool*:*Runner*:"
+    "thread": "*Concurrent*:*Epochs*:Batch*:Team*:BlockPool*:*Runner*:"
     "SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:Numa*:"
     "ScanPaths.TheSameSeed*:Plugin.AGood*:Plugin.Threads*",
     "address-undefined": "*-RTreeProfile*:*FormulaAgainstTrace*:"

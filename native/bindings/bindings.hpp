@@ -16,6 +16,7 @@ void bind_environment(pybind11::module_& module);
 void bind_running(pybind11::module_& module);
 void bind_pmu(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
+void bind_co_tenants(pybind11::module_& module);
 void bind_threads(pybind11::module_& module);
 
 }  // namespace pmoss::bindings

@@ -15,5 +15,6 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_running(module);
   pmoss::bindings::bind_pmu(module);
   pmoss::bindings::bind_runtime(module);
+  pmoss::bindings::bind_co_tenants(module);
   pmoss::bindings::bind_threads(module);
 }

@@ -1,10 +1,12 @@
 // Host topology, host facts and the availability of counters.
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include "bindings/bindings.hpp"
 #include "bindings/events.hpp"
 #include "counters/rates.hpp"
 #include "numa/affinity.hpp"
+#include "numa/available_memory.hpp"
 #include "numa/facts.hpp"
 #include "numa/topology.hpp"
 #include "pmu/counters.hpp"
@@ -110,6 +112,8 @@ void bind_pmu(py::module_& module) {
              "process may use (those of the running host, whatever the root).");
   module.def("host_facts", &facts_dict, py::arg("root") = "/",
              "Settings that change what a measurement means, as the kernel gives them.");
+  module.def("available_memory", &numa::available_memory, py::arg("root") = "/",
+             "Bytes that this process may still take; the largest number if nothing is known.");
 }
 
 }  // namespace pmoss::bindings

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/co_tenants.hpp"
 #include "bindings/events.hpp"
 #include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
@@ -56,7 +57,6 @@ std::vector<int> cpus_of(const py::object& cores) {
   return cpus;
 }
 
-using runtime::CoTenant;
 using runtime::MigrationPace;
 using runtime::MigrationStrategy;
 using runtime::Schedule;
@@ -75,15 +75,6 @@ MigrationStrategy strategy_of(const std::string& name) {
 MigrationPace pace_of(const std::string& name) {
   return named<MigrationPace, 2>(
       "pace", name, {{{"lazy", MigrationPace::lazy}, {"aggressive", MigrationPace::aggressive}}});
-}
-
-CoTenant co_tenant_of(const std::tuple<std::string, int, double, std::uint64_t, int>& told) {
-  const auto& [kind, cpu, strength, bytes, node] = told;
-  return {named<CoTenant::Kind, 3>("co_tenant", kind,
-                                   {{{"spin", CoTenant::Kind::spin},
-                                     {"cache_thrash", CoTenant::Kind::cache_thrash},
-                                     {"memory_stream", CoTenant::Kind::memory_stream}}}),
-          cpu, strength, bytes, node};
 }
 
 // Ctrl-C must end a measurement: Python only notes the signal, so the wait polls for it.
@@ -175,7 +166,7 @@ py::dict to_dict(const runtime::Round& round) {
   result["ended_seconds"] = round.ended_seconds;
   result["dropped"] = round.dropped;
   result["schedules"] = round.schedules;
-  result["pending"] = round.pending;
+  result["pending_slices"] = to_array(round.pending);
   result["bytes_moved"] = round.bytes_moved;
   result["migration"] = to_dict(round.migration);
   return result;
@@ -245,8 +236,7 @@ void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const 
             std::uint64_t seed, std::uint32_t window, std::uint32_t batch, std::vector<int> nodes,
             const std::string& routing, const std::string& data, const std::string& strategy,
             const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
-            std::vector<int> interleave_nodes,
-            const std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>& co_tenants,
+            std::vector<int> interleave_nodes, const std::vector<ToldCoTenant>& co_tenants,
             std::vector<int> sweeper_cpus, double sweep_seconds, std::size_t kept_rounds,
             const py::object& cancelled, const Others&... others) {
         MeasureOptions options;
@@ -284,8 +274,7 @@ void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const 
       py::arg("routing") = "core", py::arg("data") = "keep", py::arg("strategy") = "copy",
       py::arg("pace") = "lazy", py::arg("lazy_nodes") = usual.migration.lazy_nodes,
       py::arg("always_move") = false, py::arg("interleave_nodes") = std::vector<int>{},
-      py::arg("co_tenants") =
-          std::vector<std::tuple<std::string, int, double, std::uint64_t, int>>{},
+      py::arg("co_tenants") = std::vector<ToldCoTenant>{},
       py::arg("sweeper_cpus") = std::vector<int>{}, py::arg("sweep_seconds") = usual.sweep_seconds,
       py::arg("kept_rounds") = usual.kept_rounds, py::arg("cancelled") = py::none(), arguments...,
       doc);

@@ -41,7 +41,7 @@ class Enforcement {
   std::uint64_t schedules() const noexcept { return schedules_; }  ///< changes that took effect
   const MigrationReport& report() const noexcept { return enforcer_.report(); }
   /// Slices that are still to be moved.
-  std::size_t pending() const noexcept { return enforcer_.pending(); }
+  std::vector<std::uint32_t> pending() const { return enforcer_.pending(); }
 
   // Only after the last call of step().
   /// Once no reader of the index is left.

@@ -71,6 +71,13 @@ void Enforcer::want(const Schedule& schedule) {
   }
 }
 
+std::vector<std::uint32_t> Enforcer::pending() const {
+  std::vector<std::uint32_t> slices;
+  for (const Goal& goal : wanted_) slices.push_back(goal.slice);
+  if (moving_) slices.push_back(moving_->slice);
+  return slices;
+}
+
 bool Enforcer::step() {
   reclaim();
   if (settled()) return false;

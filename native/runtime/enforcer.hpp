@@ -84,8 +84,8 @@ class Enforcer {
   void set_pace(MigrationPace pace) noexcept { settings_.pace = pace; }
   MigrationPace pace() const noexcept { return settings_.pace; }
 
-  /// Slices that are still to be moved.
-  std::size_t pending() const noexcept { return wanted_.size() + (moving_ ? 1 : 0); }
+  /// Slices that are still to be moved, the next one last.
+  std::vector<std::uint32_t> pending() const;
   /// There is nothing left to move, or to try again.
   bool settled() const noexcept { return wanted_.empty() && !moving_; }
   const MigrationReport& report() const noexcept { return report_; }

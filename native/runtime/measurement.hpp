@@ -106,12 +106,12 @@ struct Measurement : Counts {
 /// `seconds` is the mean of the workers' times since they were asked last.
 struct Round : Counts {
   std::uint64_t number = 0;
-  double ended_seconds = 0.0;     ///< since the measuring phase began
-  std::uint64_t dropped = 0;      ///< rounds that were dropped between the one read last and this
-  std::uint64_t schedules = 0;    ///< changes that took effect until now
-  std::uint64_t pending = 0;      ///< slices whose data are not yet where the schedule wants them
-  std::uint64_t bytes_moved = 0;  ///< in the round, copied or by the kernel
-  MigrationReport migration;      ///< of the run until now
+  double ended_seconds = 0.0;   ///< since the measuring phase began
+  std::uint64_t dropped = 0;    ///< rounds that were dropped between the one read last and this
+  std::uint64_t schedules = 0;  ///< changes that took effect until now
+  std::vector<std::uint32_t> pending;  ///< slices whose data are not yet where they are to be
+  std::uint64_t bytes_moved = 0;       ///< in the round, copied or by the kernel
+  MigrationReport migration;           ///< of the run until now
 };
 
 }  // namespace pmoss::runtime

@@ -7,7 +7,7 @@ names. What this host cannot count is marked unavailable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -271,7 +271,7 @@ class HardwareBackend(SubjectBackend):
             "worker_cpus": self.machine.cpu_of_core[self.machine.workers].tolist(),
             "router_cpus": self._cpus_of("router"),
             "sweeper_cpus": self._cpus_of("sweeper"),
-            "co_tenants": [self._co_tenant(n) for n in self._instance.co_tenants],
+            "co_tenants": self.native_co_tenants(self._instance.co_tenants),
             "load": self.load.kind,
             "outstanding_per_worker": self.load.outstanding_per_worker,
             "rate_mqs": self.load.offered_mq_per_s,
@@ -295,6 +295,12 @@ class HardwareBackend(SubjectBackend):
         cores = np.array(self.machine.role_of_core) == role
         cpus: list[int] = self.machine.cpu_of_core[cores].tolist()
         return cpus
+
+    def native_co_tenants(
+        self, co_tenants: Iterable[CoTenant]
+    ) -> list[tuple[str, int, float, int, int]]:
+        """What the native runner calls co-tenants; UnsupportedError for one it cannot run."""
+        return [self._co_tenant(one) for one in co_tenants]
 
     def _co_tenant(self, co_tenant: CoTenant) -> tuple[str, int, float, int, int]:
         """(kind, CPU, strength, bytes, node of its memory) of the thread that is this co-tenant."""

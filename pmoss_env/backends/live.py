@@ -7,8 +7,9 @@ take a new schedule at once, and data follow. Every sweeping round is a whole ha
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from pmoss_env import _native
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.native_counts import native_errors, snapshot_of
 from pmoss_env.errors import BackendError
-from pmoss_env.types import HardwareSnapshot, Schedule
+from pmoss_env.types import BoolArray, Float64Array, HardwareSnapshot, Int32Array, Schedule
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class LiveRound:
         snapshot: throughput, latencies and counters of the round. Latencies are NaN if no query
             was completed.
         switches: changes of the schedule that took effect until then.
-        pending: slices whose data are not yet where the schedule wants them.
+        pending_slices: (n,) ascending, whose data are not yet where the schedule wants them.
         bytes_moved: of the index, in this round.
         dropped: rounds that were dropped since the one read before, because nobody read them.
     """
@@ -40,9 +41,59 @@ class LiveRound:
     ended_seconds: float
     snapshot: HardwareSnapshot
     switches: int
-    pending: int
+    pending_slices: Int32Array
     bytes_moved: int
     dropped: int
+
+    @property
+    def pending(self) -> int:
+        """How many slices' data are not yet where the schedule wants them."""
+        return int(self.pending_slices.size)
+
+
+def mean_snapshot(rounds: Sequence[LiveRound]) -> HardwareSnapshot:
+    """What rounds that follow each other have counted, as one snapshot.
+
+    Rates are means over their time. Response times are means over their queries; a percentile of
+    all queries together is not known any more. A counter is available where some round has it, and
+    its rates are of those rounds.
+
+    Args:
+        rounds: at least one, of one run.
+    """
+    snapshots = [one.snapshot for one in rounds]
+    seconds = np.array([float(one.provenance["seconds"]) for one in snapshots])
+    share = seconds / seconds.sum()
+    queries = np.array([one.throughput for one in snapshots]) * seconds
+
+    def mean(name: str) -> Float64Array:
+        return np.tensordot(share, np.stack([getattr(one, name) for one in snapshots]), 1)
+
+    def latency(name: str) -> float:
+        of = np.array([getattr(one, name) for one in snapshots])
+        known = np.isfinite(of) & (queries > 0)
+        return float(np.average(of[known], weights=queries[known])) if known.any() else np.nan
+
+    there: BoolArray = np.stack([one.counters_available for one in snapshots])
+    counted = np.maximum(share @ there, np.finfo(np.float64).tiny)
+    known: BoolArray = np.logical_and.reduce([one.offcore_available for one in snapshots])
+    return replace(
+        snapshots[-1],
+        throughput=float(queries.sum() / seconds.sum()),
+        slice_throughput=mean("slice_throughput"),
+        slice_counters=mean("slice_counters") / counted,
+        counters_available=np.logical_or.reduce(there),
+        running_ratio=mean("running_ratio"),
+        offcore=np.where(known, mean("offcore"), 0.0),
+        offcore_available=known,
+        latency_p50_us=latency("latency_p50_us"),
+        latency_p99_us=latency("latency_p99_us"),
+        provenance={
+            **snapshots[-1].provenance,
+            "rounds": len(snapshots),
+            "seconds": float(seconds.sum()),
+        },
+    )
 
 
 class LiveRuntime:
@@ -221,7 +272,7 @@ class LiveRuntime:
             ended_seconds=raw["ended_seconds"],
             snapshot=snapshot_of(raw, self._backend.load, provenance),
             switches=raw["schedules"],
-            pending=raw["pending"],
+            pending_slices=np.sort(raw["pending_slices"]).astype(np.int32),
             bytes_moved=raw["bytes_moved"],
             dropped=raw["dropped"],
         )

@@ -58,7 +58,8 @@ def measure_live(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Figu
         before = _read(live, lambda told: _length(told) >= _REST_SECONDS)
         live.change(**schedule(turn), pace="lazy")
         moving = _read(
-            live, lambda told, t=turn: told[-1]["schedules"] == t and not told[-1]["pending"]
+            live,
+            lambda told, t=turn: told[-1]["schedules"] == t and not told[-1]["pending_slices"].size,
         )
         # The round in which the last slice arrives belongs to both.
         after = _read(live, lambda told: _length(told) >= _REST_SECONDS)

@@ -88,6 +88,10 @@ class ContinualDomain(StepDomain):
             text = "-to-".join(map(str, value)) if isinstance(value, list) else str(value)
             yield f"{key}-{text}".replace("_", "-").replace(".", "_")
 
+    def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether the index runs on this host."""
+        return kwargs.get("backend") == "hardware"
+
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A policy by name; none of them takes a budget."""
         if name in POLICIES:

@@ -237,11 +237,11 @@ TEST_F(RunnerLive, CanBeStoppedInTheMiddleOfALazySwitch) {
   Schedule next = options.schedule;
   next.data = DataPlacement::slice;
   run->change(next, MigrationPace::lazy);
-  std::uint64_t pending = 0;
+  std::size_t pending = 0;
   while (pending == 0) {
     const std::optional<Round> round = run->next_round(long_enough, {});
     ASSERT_TRUE(round);
-    pending = round->pending;
+    pending = round->pending.size();
     // A host that stood still may have moved all of it in one round.
     if (round->schedules > 0 && pending == 0) run->change(next, MigrationPace::lazy);
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,15 @@ from pmoss_env.envs.continual.migration import Migration
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.noise import Noise
 
-BACKENDS = ("analytic",)
+BACKENDS = ("analytic", "hardware")
+#: What only the model of a machine can be given, and the value that leaves it out.
+_OF_MODELS = {
+    "noise": 0.0,
+    "deviation": 0.0,
+    "record_bytes": 1000.0,
+    "copy_gb_per_s": 0.0,
+    "p99_limit_us": None,
+}
 ON_ILLEGAL = ("leave", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
 #: The schedule that an episode starts from: best-fit by the counters of another one, or that.
@@ -31,7 +39,7 @@ class Arguments:
         index: "btree", or another kind with a workload that is for it.
         workload: a name of the workload catalogue or a path to a workload file.
         slices: number of key ranges.
-        backend: "analytic".
+        backend: "analytic", or "hardware": an index on this host, with machine="host".
         load: as of the spatial environment.
         drift: a family of ``pmoss_env.envs.continual.FAMILIES``.
         drift_options: parameters of the family, where they are not its own.
@@ -48,11 +56,12 @@ class Arguments:
         counters: "all", or "software": without a performance monitoring unit.
         noise: strength of the measurement noise; 1 is as on hardware.
         on_illegal: "leave" (the move is left out and counted) or "raise".
+        backend_options: further arguments of the backend, such as {"records": 1000000}.
         render_mode: "ansi" or "rgb_array".
 
     Raises:
         UnknownNameError: a name in no catalogue.
-        UnsupportedError: another backend.
+        UnsupportedError: another backend, or what it cannot do.
         DescriptionError: any other impossible value.
     """
 
@@ -77,6 +86,7 @@ class Arguments:
     counters: str
     noise: float
     on_illegal: str
+    backend_options: Mapping[str, Any] | None
     render_mode: str | None
 
     def __post_init__(self) -> None:
@@ -111,6 +121,35 @@ class Arguments:
         _check_number("record_bytes", self.record_bytes, 1.0, 2.0**30)
         _check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
         _ = self.family, self.migration
+        self._check_options()
+        if self.on_host:
+            self._check_for_hardware()
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the index runs on this host."""
+        return self.backend == "hardware"
+
+    def _check_options(self) -> None:
+        options = self.backend_options
+        if options is not None and not isinstance(options, Mapping):
+            raise DescriptionError(f"backend_options = {options!r}: must be an object or null")
+        for name in options or {}:
+            if name in (*(one.name for one in fields(self)), "own_process"):
+                raise UnsupportedError(f"backend_options[{name!r}]: is chosen by the environment")
+
+    def _check_for_hardware(self) -> None:
+        for name, without in _OF_MODELS.items():
+            if (value := getattr(self, name)) != without:
+                raise UnsupportedError(
+                    f"{name} = {value!r}: is of the model; on hardware leave it at {without!r}: "
+                    "this host has its own"
+                )
+        if not self.family.only_co_tenants:
+            raise UnsupportedError(
+                f"drift = {self.drift!r}: changes what is asked of the index; on hardware only "
+                "co-tenants come and go: choose another drift, or the backend analytic"
+            )
 
     @cached_property
     def family(self) -> DriftFamily:

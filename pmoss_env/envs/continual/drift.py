@@ -46,6 +46,8 @@ class DriftFamily(ABC):
     name: ClassVar[str]
     #: One line for people.
     meaning: ClassVar[str]
+    #: Whether co-tenants are all that drifts: a real host can be given those.
+    only_co_tenants: ClassVar[bool] = True
 
     def check(self, machine: Machine, slices: int) -> None:  # noqa: B027 - some have nothing to refuse
         """Refuses parameters that are impossible by themselves or on a machine.

@@ -116,6 +116,20 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
     - ``moved_gb``: float, copied in the last epoch.
     - ``pending_slices``: int, slices whose data are not there yet.
 
+    ## Backends
+
+    ``backend="analytic"`` models an epoch. ``backend="hardware"`` runs it: with ``machine="host"``
+    threads serve a real index on this host, under a closed load unless ``load`` says otherwise.
+    Co-tenants are threads too. The environment, its actions and its observations are the same,
+    with these differences:
+
+    - An epoch takes ``epoch_seconds``. Nothing repeats to the bit.
+    - Counters that this host does not count are 0; the snapshot of ``context()`` names them. A
+      response time is NaN in ``info``, and 0 in ``last``, where no query was completed.
+    - What is served while a policy thinks is in no epoch.
+    - A slice that is under way has a ``pending`` of 1: what part of it has arrived is not told.
+    - The threads end with the episode, and with ``close()``.
+
     ## Arguments
 
     All are plain JSON, so that ``env.spec.to_json()`` works.
@@ -163,6 +177,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         counters: str = "all",
         noise: float = 0.0,
         on_illegal: str = "leave",
+        backend_options: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
         given = locals()
@@ -255,8 +270,8 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         return viewer.show(self.session, self.render_mode)
 
     def close(self) -> None:
-        """Ends the episode. Safe to repeat."""
-        self.session.running = False
+        """Ends the episode, and on hardware all threads. Safe to repeat."""
+        self.session.close()
 
     def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
         """The two parts of an action."""

@@ -293,6 +293,7 @@ class MovingLoad(DriftFamily):
 
     name: ClassVar[str] = "moving-load"
     meaning: ClassVar[str] = "what is hot moves along the index by two slices per epoch"
+    only_co_tenants: ClassVar[bool] = False
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""

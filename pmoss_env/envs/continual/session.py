@@ -9,12 +9,15 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_env.backends.catalog import make_backend
 from pmoss_env.backends.deviation import true_machine
+from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.envs.continual.arguments import Arguments
 from pmoss_env.envs.continual.drift import Conditions, Drift, draw_drift
+from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.envs.continual.observation import Seen
 from pmoss_env.envs.continual.running import Epoch, RunningIndex
 from pmoss_env.envs.spatial.incumbents import relabelled
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import CoTenant, HardwareSnapshot, Int8Array, Int32Array
@@ -26,6 +29,7 @@ class Session:
     """The episodes of one environment.
 
     Attributes:
+        backend: checks the descriptions; on hardware it holds the index.
         machine: as described.
         slices: of the index.
         running: whether an episode runs.
@@ -46,7 +50,7 @@ class Session:
         moves: of each epoch, how many slices moved before it.
     """
 
-    index: RunningIndex
+    index: RunningIndex | LiveIndex
     drift: Drift
     snapshot: HardwareSnapshot
     seen: Seen
@@ -65,9 +69,19 @@ class Session:
             index=arguments.index,
             slices=arguments.slices,
             load=arguments.load,
+            **(arguments.backend_options or {}),
+            **({"own_process": False} if arguments.on_host else {}),
         )
         self.machine, self.slices = machine, arguments.slices
         arguments.family.check(machine, self.slices)
+        self._live: LiveIndex | None = None
+        if isinstance(self.backend, HardwareBackend):
+            if machine.workers.size < 2:
+                raise UnsupportedError(
+                    f"{machine.name} has {machine.workers.size} worker core: with fewer than two "
+                    "there is nowhere to move a slice to"
+                )
+            self._live = LiveIndex(self.backend, float(arguments.epoch_seconds))
         self.running = False
         self._began = False
         self._lost: tuple[CoTenant, ...] = ()
@@ -97,8 +111,18 @@ class Session:
         self.drift = draw_drift(
             arguments.family, self.machine, self.slices, arguments.epochs + 1, drift_seed
         )
+        self.index = self._live or self._modelled(rng)
+        self.epoch, self.queries, self.paid = 0, 0.0, 0.0
+        self.timeline, self.moves = [], []
+        self.index.begin(self.workload_seed, self.conditions(0), self._start(rng))
+        self._took_place(self._run(), np.zeros(self.slices, dtype=np.int8))
+        self._began = self.running = True
+
+    def _modelled(self, rng: np.random.Generator) -> RunningIndex:
+        """An index on the analytic model, of a machine that is not quite as described."""
+        arguments = self.arguments
         native, self._lost = true_machine(self.machine, float(arguments.deviation), rng)
-        self.index = RunningIndex(
+        return RunningIndex(
             self.machine,
             native,
             self.backend.workload,
@@ -106,11 +130,13 @@ class Session:
             self.backend.load,
             arguments.migration,
         )
-        self.epoch, self.queries, self.paid = 0, 0.0, 0.0
-        self.timeline, self.moves = [], []
-        self.index.begin(self.workload_seed, self.conditions(0), self._start(rng))
-        self._took_place(self._run(), np.zeros(self.slices, dtype=np.int8))
-        self._began = self.running = True
+
+    def close(self) -> None:
+        """Ends the episode, and all threads."""
+        self.running = False
+        if self._live is not None:
+            self._live.stop()
+            self.backend.close()
 
     def _start(self, rng: np.random.Generator) -> Int32Array:
         """The schedule of epoch 0."""
@@ -151,6 +177,8 @@ class Session:
         self._took_place(epoch, moved)
         self.queries += epoch.queries
         self.running = self.epoch < arguments.epochs
+        if not self.running and self._live is not None:
+            self._live.stop()
         reward = epoch.within - arguments.price_per_gb * self.moved_gb
         self.paid += reward
         return reward

@@ -300,6 +300,8 @@ class Interference:
     dram_gb_per_s: list[float]
     link_gb_per_s: list[float]
     def __init__(self) -> None: ...
+    @staticmethod
+    def of(co_tenants: Sequence[tuple[str, int, float]], machine: MachineModel) -> Interference: ...
 
 class MachineModel:
     node_of_core: list[int]
@@ -427,6 +429,59 @@ class RunningIndex:
     def pending(self) -> _Floats: ...
     @property
     def copies(self) -> int: ...
+    @property
+    def shift(self) -> int: ...
+
+class NoiseStream:
+    def __init__(self, strength: float, seed: Sequence[int]) -> None: ...
+    def readings(self, variation: float, count: int) -> _Floats: ...
+    def factors(self, variations: Sequence[float], rows: int) -> _Floats: ...
+
+class EpochTask:
+    def __init__(
+        self,
+        *,
+        slices: int,
+        nodes: int,
+        sockets: int,
+        epochs: int,
+        moves_per_epoch: int,
+        seconds: float,
+        limit_us: float,
+        price_per_gb: float,
+        noise: float,
+        throughput_variation: float,
+        variations: Sequence[float],
+        seen: Sequence[int],
+        sees_offcore: bool,
+        facts: Sequence[float],
+        core_of_tile: Sequence[int],
+        tile_of_core: Sequence[int],
+        worker_tiles: Sequence[int],
+    ) -> None: ...
+
+class EpochBatch:
+    def __init__(
+        self,
+        task: EpochTask,
+        environments: int,
+        rows: dict[str, npt.NDArray[Any]],
+        results: dict[str, npt.NDArray[Any]],
+        threads: int = 1,
+    ) -> None: ...
+    def start(
+        self,
+        environment: int,
+        index: RunningIndex,
+        course: Sequence[tuple[Interference, int]],
+        noise_seed: int,
+    ) -> None: ...
+    def step(self, actions: npt.NDArray[np.int64], resting: npt.NDArray[np.bool_]) -> None: ...
+    def step_one(self, environment: int, slice: int, tile: int) -> None: ...
+    def epoch(self, environment: int) -> RunningEpoch: ...
+    def cores(self, environment: int) -> npt.NDArray[np.int32]: ...
+    def timeline(self, environment: int) -> _Floats: ...
+    def moves(self, environment: int) -> npt.NDArray[np.int32]: ...
 
 # native/kinds
 class Profiler:

@@ -3,6 +3,9 @@
 The paper's counters differ from run to run while their trends stay. Factors have mean 1; their
 coefficients of variation are those of COUNTERS, and 1.5 % for the throughput, all times the
 strength.
+
+A factor is made of a sum of twelve uniform numbers: close to a normal one, from additions alone.
+Logarithms and exponentials differ in their last bits from one CPU to the next.
 """
 
 from __future__ import annotations
@@ -12,14 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
+from pmoss_env import _native
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import COUNTERS, Float64Array, HardwareSnapshot
 
-#: A sum of this many uniform numbers has variance 1: close to a normal number, from additions
-#: alone. Logarithms and exponentials differ in their last bits from one CPU to the next.
-_UNIFORMS = 12
-#: No reading falls below this share of the true value, however strong the noise.
-_LEAST_FACTOR = 0.01
 #: Coefficient of variation of the throughput between repeated runs of one schedule.
 THROUGHPUT_NOISE = 0.015
 
@@ -46,23 +45,15 @@ class Noise:
         self._seed = seed
 
     @cached_property
-    def _rng(self) -> np.random.Generator:
+    def _stream(self) -> _native.NoiseStream:
         # Made at the first draw: every episode has streams, and without noise none is drawn from.
-        return np.random.default_rng(self._seed)
-
-    def _factors(self, variation: Float64Array | float, uniforms: Float64Array) -> Float64Array:
-        deviation = np.zeros(uniforms.shape[1:])
-        for uniform in uniforms:
-            deviation += uniform
-        deviation -= _UNIFORMS / 2
-        return np.maximum(1.0 + self._strength * variation * deviation, _LEAST_FACTOR)
+        return _native.NoiseStream(self._strength, self._seed)
 
     def throughput_factors(self, readings: int) -> Float64Array:
         """(readings,) float64: what the next readings of a throughput are multiplied by."""
         if self._strength == 0:
             return np.ones(readings)
-        uniforms = self._rng.random((readings, _UNIFORMS))
-        return self._factors(THROUGHPUT_NOISE, uniforms.T)
+        return self._stream.readings(THROUGHPUT_NOISE, readings)
 
     def snapshot(
         self, snapshot: HardwareSnapshot, throughput: float | None = None
@@ -78,10 +69,9 @@ class Noise:
         """
         if self._strength == 0:
             return snapshot
-        counters = snapshot.slice_counters * self._factors(
-            np.array([counter.noise for counter in COUNTERS]),
-            self._rng.random((_UNIFORMS, *snapshot.slice_counters.shape)),
-        )
+        variations = [counter.noise for counter in COUNTERS]
+        rows = len(snapshot.slice_counters)
+        counters = snapshot.slice_counters * self._stream.factors(variations, rows)
         if throughput is None:
             throughput = snapshot.throughput * float(self.throughput_factors(1)[0])
         scale = throughput / snapshot.throughput if snapshot.throughput else 1.0

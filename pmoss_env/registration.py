@@ -50,7 +50,10 @@ _SPATIAL: dict[str, Any] = {
 #: What is not spatial scheduling.
 _OTHERS: dict[str, dict[str, Any]] = {
     ACCESS_PATH: {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"},
-    CONTINUAL_SCHEDULING: {"entry_point": "pmoss_env.envs.continual.env:ContinualSchedulingEnv"},
+    CONTINUAL_SCHEDULING: {
+        "entry_point": "pmoss_env.envs.continual.env:ContinualSchedulingEnv",
+        "vector_entry_point": "pmoss_env.envs.continual.vector:ContinualVectorEnv",
+    },
     THREAD_SCHEDULING: {"entry_point": "pmoss_env.envs.threads.env:ThreadSchedulingEnv"},
 }
 

@@ -132,7 +132,6 @@ def test_native_form_is_in_the_machines_own_units():
             CoTenant("memory_stream", 7, 0.2),
             CoTenant("link_stream", 2, 0.75),
         ],
-        machine,
         native,
     )
     # A second co-tenant takes its share of what the first leaves.

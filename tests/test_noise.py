@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from pmoss_env._native import NoiseStream
 from pmoss_env.backends import make_backend
 from pmoss_env.errors import DescriptionError
 from pmoss_env.noise import THROUGHPUT_NOISE, Noise
@@ -71,15 +72,28 @@ def test_impossible_strengths_are_refused(strength):
         Noise(strength, (0,))
 
 
+@pytest.mark.parametrize("seed", [(0,), (1, 2), (2**53 - 1, 100), (2**64 - 1, 0, 7)])
+def test_the_stream_is_that_of_numpys_generator(seed):
+    """Twelve uniform numbers for a factor: those of a table lie behind each other in rows."""
+    variations = np.array([counter.noise for counter in COUNTERS])
+    stream, rng = NoiseStream(0.7, seed), np.random.default_rng(seed)
+    for uniforms in (rng.random((12, 40, variations.size)), rng.random((12, 40, variations.size))):
+        deviation = np.zeros(uniforms.shape[1:])
+        for uniform in uniforms:
+            deviation += uniform
+        expected = np.maximum(1.0 + 0.7 * variations * (deviation - 6.0), 0.05)
+        assert np.array_equal(stream.factors(variations.tolist(), 40), expected)
+    expected = [1.0 + 0.7 * 0.015 * (sum(rng.random(12).tolist()) - 6.0) for _ in range(9)]
+    assert stream.readings(0.015, 9).tolist() == expected
+
+
 def test_the_bits_do_not_depend_on_the_vector_unit():
     """glibc's exp and log pick other code with fused multiply-add: noise must not use them."""
     program = (
         "import hashlib, numpy as np\n"
-        "from pmoss_env.noise import Noise\n"
+        "from pmoss_env._native import NoiseStream\n"
         "from pmoss_env.types import COUNTERS\n"
-        "noise = Noise(1.0, (1, 2))\n"
-        "cv = np.array([c.noise for c in COUNTERS])\n"
-        "factors = noise._factors(cv, noise._rng.random((12, 256, cv.size)))\n"
+        "factors = NoiseStream(1.0, (1, 2)).factors([c.noise for c in COUNTERS], 256)\n"
         "print(hashlib.sha256(factors.tobytes()).hexdigest())\n"
     )
     plain = "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2,-AVX512F"

@@ -26,7 +26,7 @@ NATIVE_FLOORS = {
     "scan": {"index", "numa", "workload"},
     "simulator": {"machine", "recording", "workload"},
     "analytic": {"index", "machine", "recording", "workload"},
-    "environment": {"analytic", "machine"},
+    "environment": {"analytic", "counters", "machine"},
     "runtime": {"index", "machine", "numa", "pmu", "workload"},
     "kinds": {"analytic", "index", "numa", "recording", "runtime", "workload"},
     "bindings": None,

@@ -14,6 +14,7 @@ void bind_simulator(pybind11::module_& module);
 void bind_analytic(pybind11::module_& module);
 void bind_environment(pybind11::module_& module);
 void bind_running(pybind11::module_& module);
+void bind_epochs(pybind11::module_& module);
 void bind_pmu(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
 void bind_co_tenants(pybind11::module_& module);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/shared_model.hpp"
 #include "environment/batch.hpp"
@@ -31,10 +32,6 @@ using environment::Rules;
 using environment::Start;
 using environment::Task;
 
-// No cast and no copy: what is read is what was given.
-template <typename T>
-using Array = py::array_t<T, py::array::c_style>;
-
 class ModelOracle : public Oracle {
  public:
   explicit ModelOracle(std::shared_ptr<SharedModel> shared) : shared_(std::move(shared)) {}
@@ -50,22 +47,6 @@ class ModelOracle : public Oracle {
  private:
   std::shared_ptr<SharedModel> shared_;
 };
-
-// The writable array `name` of `arrays`, checked for its type and size.
-template <typename T>
-T* writable(const py::dict& arrays, const char* name, std::size_t size) {
-  if (!arrays.contains(name)) throw py::key_error(name);
-  const py::object object = arrays[name];
-  if (!py::isinstance<Array<T>>(object)) {
-    throw py::type_error(std::string(name) + ": must be a contiguous array of the right type");
-  }
-  auto array = py::reinterpret_borrow<Array<T>>(object);
-  if (static_cast<std::size_t>(array.size()) != size) {
-    throw std::invalid_argument("size of " + std::string(name) + " = " +
-                                std::to_string(array.size()) + ": must be " + std::to_string(size));
-  }
-  return array.mutable_data();  // throws where it is read-only
-}
 
 // What is shown of `rows` environments or steps where actions choose nodes.
 void add_nodes(const py::dict& arrays, const Task& task, std::size_t rows, Observations& to) {
@@ -114,11 +95,6 @@ Results results(const py::dict& arrays, std::size_t environments) {
   result.tile = writable<std::int64_t>(arrays, "tile", environments);
   result.node = writable<std::int64_t>(arrays, "node", environments);
   return result;
-}
-
-template <typename T>
-std::span<const T> view(const Array<T>& array) {
-  return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
 // The batch with the arrays that it writes. Threads of Python take turns, as with SharedModel.

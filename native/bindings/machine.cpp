@@ -2,12 +2,37 @@
 
 #include <pybind11/stl.h>
 
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "bindings/bindings.hpp"
+#include "bindings/names.hpp"
 #include "machine/interference.hpp"
 
 namespace py = pybind11;
 
 namespace pmoss::bindings {
+namespace {
+
+Interference interference_of(const std::vector<std::tuple<std::string, int, double>>& co_tenants,
+                             const Machine& machine) {
+  using Kind = Neighbour::Kind;
+  std::vector<Neighbour> neighbours;
+  neighbours.reserve(co_tenants.size());
+  for (const auto& [family, target, strength] : co_tenants) {
+    neighbours.push_back({named<Kind, 5>("co-tenant", family,
+                                         {{{"busy_core", Kind::busy_core},
+                                           {"busy_sibling", Kind::busy_sibling},
+                                           {"cache_thrash", Kind::cache_thrash},
+                                           {"memory_stream", Kind::memory_stream},
+                                           {"link_stream", Kind::link_stream}}}),
+                          target, strength});
+  }
+  return taken_by(neighbours, machine);
+}
+
+}  // namespace
 
 void bind_machine(py::module_& module) {
   py::class_<LatencyCurve>(module, "LatencyCurve",
@@ -20,6 +45,8 @@ void bind_machine(py::module_& module) {
   py::class_<Interference>(module, "Interference",
                            "The co-tenants of a machine, as the resources that they take.")
       .def(py::init<>())
+      .def_static("of", &interference_of, py::arg("co_tenants"), py::arg("machine"),
+                  "What co-tenants, each (family, target, strength), take of a machine.")
       .def_readwrite("busy_share", &Interference::busy_share)
       .def_readwrite("sibling_busy_share", &Interference::sibling_busy_share)
       .def_readwrite("llc_lines_per_ns", &Interference::llc_lines_per_ns)

@@ -13,6 +13,7 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_kinds(module);
   pmoss::bindings::bind_environment(module);
   pmoss::bindings::bind_running(module);
+  pmoss::bindings::bind_epochs(module);
   pmoss::bindings::bind_pmu(module);
   pmoss::bindings::bind_runtime(module);
   pmoss::bindings::bind_co_tenants(module);

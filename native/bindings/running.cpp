@@ -9,7 +9,7 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
-#include "bindings/shared_model.hpp"
+#include "bindings/modelled_index.hpp"
 
 namespace py = pybind11;
 
@@ -18,23 +18,14 @@ namespace {
 
 using analytic::Model;
 using environment::Epoch;
-using environment::RunningIndex;
-
-/// An index together with the model that it runs on.
-struct ModelledIndex {
-  ModelledIndex(const Machine& machine, std::shared_ptr<SharedModel> shared,
-                std::vector<double> slice_bytes, double most_gb_per_s)
-      : model(std::move(shared)), index(machine, std::move(slice_bytes), most_gb_per_s) {}
-
-  std::shared_ptr<SharedModel> model;
-  RunningIndex index;
-};
 
 /// An array that shows a vector of the index, which lives on with it.
 template <typename T>
 py::array_t<T> shown(const py::object& self, std::vector<T>& values) {
   return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data(), self);
 }
+
+}  // namespace
 
 py::dict of_epoch(const Epoch& epoch) {
   py::list pieces;
@@ -50,11 +41,9 @@ py::dict of_epoch(const Epoch& epoch) {
   return result;
 }
 
-}  // namespace
-
 void bind_running(py::module_& module) {
-  py::class_<ModelledIndex>(module, "RunningIndex",
-                            "An index that runs on the analytic model, epoch after epoch.")
+  py::class_<ModelledIndex, std::shared_ptr<ModelledIndex>>(
+      module, "RunningIndex", "An index that runs on the analytic model, epoch after epoch.")
       .def(py::init<const Machine&, std::shared_ptr<SharedModel>, std::vector<double>, double>(),
            py::arg("machine"), py::arg("model"), py::arg("slice_bytes"),
            py::arg("most_gb_per_s") = 0.0)
@@ -64,7 +53,7 @@ void bind_running(py::module_& module) {
              const Interference& interference, int shift, const Places& cores) {
             const auto places = view(cores);
             self.model->with([&](Model& model) {
-              self.index.begin(model, profiles, interference, shift, places);
+              self.running.begin(model, profiles, interference, shift, places);
             });
           },
           py::arg("profiles"), py::arg("interference"), py::arg("shift"),
@@ -72,7 +61,7 @@ void bind_running(py::module_& module) {
       .def(
           "move",
           [](ModelledIndex& self, int slice, int core) {
-            self.model->with([&](Model&) { self.index.move(slice, core); });
+            self.model->with([&](Model&) { self.running.move(slice, core); });
           },
           py::arg("slice"), py::arg("core"))
       .def(
@@ -80,24 +69,26 @@ void bind_running(py::module_& module) {
           [](ModelledIndex& self, const Interference& interference, int shift, double seconds,
              double limit_us) {
             return of_epoch(self.model->with([&](Model& model) {
-              return self.index.run(model, interference, shift, seconds, limit_us);
+              return self.running.run(model, interference, shift, seconds, limit_us);
             }));
           },
           py::arg("interference"), py::arg("shift"), py::arg("seconds"), py::arg("limit_us") = 0.0)
       .def_property_readonly("cores",
                              [](const py::object& self) {
-                               return shown(self, self.cast<ModelledIndex&>().index.cores());
+                               return shown(self, self.cast<ModelledIndex&>().running.cores());
                              })
       .def_property_readonly("nodes",
                              [](const py::object& self) {
-                               return shown(self, self.cast<ModelledIndex&>().index.nodes());
+                               return shown(self, self.cast<ModelledIndex&>().running.nodes());
                              })
       .def_property_readonly("pending",
                              [](const py::object& self) {
-                               return shown(self, self.cast<ModelledIndex&>().index.pending());
+                               return shown(self, self.cast<ModelledIndex&>().running.pending());
                              })
+      .def_property_readonly("shift",
+                             [](const ModelledIndex& self) { return self.running.shift(); })
       .def_property_readonly("copies",
-                             [](const ModelledIndex& self) { return self.index.copies(); });
+                             [](const ModelledIndex& self) { return self.running.copies(); });
 }
 
 }  // namespace pmoss::bindings

@@ -16,6 +16,19 @@ struct Interference {
   std::vector<double> link_gb_per_s;       // [from socket][to socket]: link bandwidth taken
 };
 
+/// A program of others.
+struct Neighbour {
+  enum class Kind { busy_core, busy_sibling, cache_thrash, memory_stream, link_stream };
+  Kind kind = Kind::busy_core;
+  int target = 0;       ///< core, last-level domain, node or link [from socket][to socket]
+  double strength = 0;  ///< share that it takes of it
+};
+
+/// What neighbours take. Several on one target each take their share of what the others leave. One
+/// that sweeps a cache also takes the memory bandwidth that it streams. Throws
+/// std::invalid_argument for a target that does not exist.
+Interference taken_by(const std::vector<Neighbour>& neighbours, const Machine& machine);
+
 /// Checks that the vectors fit the machine and that the values are possible. Throws
 /// std::invalid_argument that names the field, the value and what would be right.
 void validate(const Interference& interference, const Machine& machine);

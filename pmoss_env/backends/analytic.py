@@ -112,7 +112,7 @@ class AnalyticBackend(SubjectBackend):
             )
             self._model.set_machine(native)
             co_tenants = (*lost, *co_tenants)
-        taken = native_interference(co_tenants, self.machine, native)
+        taken = native_interference(co_tenants, native)
         self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
         self._instance = instance
 

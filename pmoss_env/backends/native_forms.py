@@ -73,52 +73,19 @@ def _curve(machine: Machine, name: str) -> _native.LatencyCurve:
 
 
 def native_interference(
-    co_tenants: Iterable[CoTenant], machine: Machine, native: _native.MachineModel
+    co_tenants: Iterable[CoTenant], native: _native.MachineModel
 ) -> _native.Interference:
-    """What an instance's co-tenants take of ``machine``, in the form of both models.
+    """What an instance's co-tenants take of a machine, in the form of both models.
 
     Several on one target each take their share of what the others leave. A cache-thrashing
     co-tenant also takes the memory bandwidth that it streams.
 
     Args:
         co_tenants: checked by check_co_tenants().
-        machine: what they sit on.
-        native: the machine's C++ form, complete.
+        native: the C++ form of the machine that they sit on, complete.
     """
-    domains = int(machine.llc_of_core.max()) + 1
-    taken = {
-        "core": np.zeros(machine.cores),
-        "sibling": np.zeros(machine.cores),
-        "node": np.zeros(machine.nodes),
-        "link": np.zeros(machine.sockets**2),
-    }
-
-    def take(what: str, target: int, share: float) -> None:
-        taken[what][target] = 1 - (1 - taken[what][target]) * (1 - share)
-
-    read_gb_per_s = np.asarray(native.dram_gb_per_s)
-    llc_lines_per_ns = np.zeros(domains)
-    for co_tenant in co_tenants:
-        target, share = co_tenant.target, co_tenant.strength
-        if co_tenant.family == "busy_core":
-            take("core", target, share)
-        elif co_tenant.family == "busy_sibling":
-            take("sibling", target, share)
-        elif co_tenant.family == "cache_thrash":
-            node = int(machine.node_of_core[np.argmax(machine.llc_of_core == target)])
-            llc_lines_per_ns[target] += share * read_gb_per_s[node] / _BYTES_PER_LINE
-            take("node", node, share)
-        elif co_tenant.family == "memory_stream":
-            take("node", target, share)
-        else:
-            take("link", target, share)
-    result = _native.Interference()
-    result.busy_share = taken["core"].tolist()
-    result.sibling_busy_share = taken["sibling"].tolist()
-    result.llc_lines_per_ns = llc_lines_per_ns.tolist()
-    result.dram_gb_per_s = (taken["node"] * read_gb_per_s).tolist()
-    result.link_gb_per_s = (taken["link"] * np.asarray(native.link_gb_per_s)).tolist()
-    return result
+    taken = [(one.family, one.target, one.strength) for one in co_tenants]
+    return _native.Interference.of(taken, native)
 
 
 def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:

@@ -181,9 +181,7 @@ class SimulatedBackend(SubjectBackend):
 
     def _loaded_server(self) -> _native.SimulatedServer:
         if self._server is None:
-            taken = native_interference(
-                self._instance.co_tenants, self.machine, self._native_machine
-            )
+            taken = native_interference(self._instance.co_tenants, self._native_machine)
             try:
                 server = _native.SimulatedServer(
                     self._native_machine,

@@ -31,7 +31,8 @@ from pmoss_agents.trainer import Course
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.envs.spatial.observation import meta_names
-from pmoss_env.envs.spatial.vector import SAME_STEP, SpatialVectorEnv
+from pmoss_env.envs.spatial.vector import SpatialVectorEnv
+from pmoss_env.envs.vector import SAME_STEP
 from pmoss_env.errors import MissingExtraError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_NAMES

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.evaluation import command_line
+from pmoss_benchmarks.performance.continual import measure_continual
 from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
@@ -25,6 +26,7 @@ from pmoss_env.errors import UnknownNameError
 PARTS: dict[str, Callable[..., list[Figure]]] = {
     "environment": measure_environment,
     "vector-environment": measure_vector_environment,
+    "continual": measure_continual,
     "datasets": measure_datasets,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,

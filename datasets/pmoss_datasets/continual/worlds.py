@@ -48,7 +48,7 @@ class World:
 
     def believe(self, co_tenants: Iterable[CoTenant], shift: int = 0) -> None:
         """Sets what the next epoch is taken to be like; place() comes next."""
-        self._model.set_interference(native_interference(co_tenants, self.machine, self.native))
+        self._model.set_interference(native_interference(co_tenants, self.native))
         self._shift = shift
 
     def place(self, cores: Int32Array) -> float:

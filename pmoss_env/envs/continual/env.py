@@ -15,25 +15,12 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_env.context import Context
 from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
+from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation, observation_space
 from pmoss_env.envs.continual.session import Session
 from pmoss_env.errors import IllegalActionError, UnknownNameError
 from pmoss_env.machines import Machine
-from pmoss_env.types import BoolArray, Int8Array
-
-#: What info holds, at reset and at every step.
-INFO_KEYS = (
-    "action_mask",
-    "illegal_actions",
-    "epoch",
-    "moves",
-    "queries",
-    "paid",
-    "throughput",
-    "p99_us",
-    "moved_gb",
-    "pending_slices",
-)
+from pmoss_env.types import BoolArray
 
 
 class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
@@ -191,10 +178,18 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
             spaces.Space[npt.NDArray[np.int64]], spaces.MultiDiscrete([slices + 1, tiles])
         )
         self.render_mode = render_mode
-        self._mask = np.ones(slices + 1 + tiles, dtype=np.int8)
-        self._mask[slices + 1 :] = self.session.machine.worker_tiles
-        self._moves = 0
-        self._illegal_actions = 0
+        self._raises = on_illegal == "raise"
+        self.join(Episodes(self.arguments, self.session.machine, self.observation_space), 0)
+
+    def join(self, episodes: Episodes, row: int) -> None:
+        """Makes this the face of one row of a batch that others step.
+
+        Args:
+            episodes: under the same arguments.
+            row: which.
+        """
+        self._episodes, self._row = episodes, row
+        self.session.join(episodes, row)
 
     @property
     def machine(self) -> Machine:
@@ -214,13 +209,15 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         Raises:
             UnknownNameError: an option; there are none.
         """
+        self.begin(seed=seed, options=options)
+        return self._episodes.observation(self._row), self._episodes.info(self._row)
+
+    def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """What reset() does before it shows the episode."""
         super().reset(seed=seed)
         for name in options or {}:
             raise UnknownNameError("option", name, ())
         self.session.begin(self.np_random)
-        self._illegal_actions = 0
-        self._begin_round()
-        return self._observe(), self._info()
 
     def step(self, action: npt.ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Moves a slice, or lets the next epoch begin.
@@ -232,17 +229,17 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         if not self.session.running:
             raise ResetNeeded("no episode is running: call reset() first")
         slice_, tile = self._checked(action)
-        if slice_ < self.slices:
-            self._move(slice_, tile)
-            if self._moves < self.arguments.moves_per_epoch:
-                return self._observe(), 0.0, False, False, self._info()
-        reward = self.session.run_epoch()
-        self._begin_round()
-        return self._observe(), reward, False, not self.session.running, self._info()
+        episodes, row = self._episodes, self._row
+        episodes.batch.step_one(row, slice_, tile)
+        truncated = bool(episodes.results["truncated"][row])
+        self.session.running = not truncated
+        reward = float(episodes.results["rewards"][row])
+        return episodes.observation(row), reward, False, truncated, episodes.info(row)
 
     def action_masks(self) -> BoolArray:
         """(S + 1 + r * c,) bool, the masks of both parts; works before reset too."""
-        return self._mask.astype(np.bool_)
+        masks: BoolArray = self._episodes.masks[self._row].astype(np.bool_)
+        return masks
 
     def context(self, rng: np.random.Generator) -> Context:
         """What a baseline may know: schedule and snapshot of the last epoch.
@@ -285,59 +282,24 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         for name, value, most in (("slice", slice_, slices), ("tile", tile, tiles - 1)):
             if not 0 <= value <= most:
                 raise IllegalActionError(f"{name} {value}: must be from 0 to {most}")
+        if self._raises and slice_ < slices:
+            self.refuse_masked(slice_, tile)
         return slice_, tile
 
-    def _move(self, slice_: int, tile: int) -> None:
-        fresh, works = self._mask[slice_], self._mask[self.slices + 1 + tile]
-        if not (fresh and works) and self.arguments.on_illegal == "raise":
-            reason = (
-                f"the tile is no worker of {self.machine.name}"
-                if fresh
-                else "the slice has moved before this epoch"
-            )
-            raise IllegalActionError(
-                f"slice {slice_} to tile {tile}: {reason}; see info['action_mask']"
-            )
-        self._moves += 1
+    def refuse_masked(self, slice_: int, tile: int) -> None:
+        """IllegalActionError where the masks forbid a move."""
+        state = self._episodes.state
+        fresh, works = state["slice_mask"][self._row, slice_], state["tile_mask"][self._row, tile]
         if fresh and works:
-            self.session.move(slice_, tile)
-            self._mask[slice_] = 0
-        else:
-            self._illegal_actions += 1
-
-    def _begin_round(self) -> None:
-        self._moves = 0
-        self._mask[: self.slices + 1] = 1
-
-    def _observe(self) -> Observation:
-        session, most = self.session, self.arguments.moves_per_epoch
-        slice_mask: Int8Array = self._mask[: self.slices + 1].copy()
-        return {
-            **{key: array.copy() for key, array in vars(session.seen).items()},
-            "slice_tiles": session.tiles.copy(),
-            "slice_nodes": session.index.nodes.copy(),
-            "pending": session.index.pending.astype(np.float32),
-            "moved": session.moved.copy(),
-            "slice_mask": slice_mask,
-            "tile_mask": self._mask[self.slices + 1 :].copy(),
-            "epoch": np.array([session.epoch / self.arguments.epochs], dtype=np.float32),
-            "moves_left": np.array([(most - self._moves) / most], dtype=np.float32),
-        }
-
-    def _info(self) -> dict[str, Any]:
-        session = self.session
-        return {
-            "action_mask": self._mask.copy(),
-            "illegal_actions": self._illegal_actions,
-            "epoch": session.epoch,
-            "moves": self._moves,
-            "queries": session.queries,
-            "paid": session.paid,
-            "throughput": session.throughput,
-            "p99_us": session.p99_us,
-            "moved_gb": session.moved_gb,
-            "pending_slices": session.index.copies,
-        }
+            return
+        reason = (
+            f"the tile is no worker of {self.machine.name}"
+            if fresh
+            else "the slice has moved before this epoch"
+        )
+        raise IllegalActionError(
+            f"slice {slice_} to tile {tile}: {reason}; see info['action_mask']"
+        )
 
 
 __all__ = ["INFO_KEYS", "ContinualSchedulingEnv"]

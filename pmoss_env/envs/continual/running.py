@@ -75,7 +75,6 @@ class RunningIndex:
         self._index = _native.RunningIndex(
             native, self._model, self.slice_bytes, migration.most_gb_per_s
         )
-        self._shift = 0
         #: (slices,) int32, the cores that serve and the nodes that hold the data: read-only.
         self.cores: Int32Array = self._index.cores
         self.nodes: Int32Array = self._index.nodes
@@ -93,8 +92,12 @@ class RunningIndex:
             cores: (slices,) int32.
         """
         profiles = self._profiler.profiles(workload_seed)
-        self._shift = conditions.shift
-        self._index.begin(profiles, self._taken(conditions), self._shift, cores)
+        self._index.begin(profiles, self.taken(conditions), conditions.shift, cores)
+
+    @property
+    def core(self) -> _native.RunningIndex:
+        """The index in C++."""
+        return self._index
 
     @property
     def model(self) -> _native.AnalyticModel:
@@ -108,7 +111,7 @@ class RunningIndex:
 
     def slots(self, slices: Int32Array) -> Int32Array:
         """The slices of the workload instance whose load some slices have at present."""
-        return (slices - self._shift) % np.int32(self.slices)
+        return (slices - self._index.shift) % np.int32(self.slices)
 
     def move(self, slice_: int, core: int) -> None:
         """Lets a slice be served by another core from now on; its data follow in the next epochs.
@@ -118,22 +121,26 @@ class RunningIndex:
         self._index.move(slice_, core)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
-        """One epoch.
+        """One epoch by itself; those of an episode are run by its batch.
 
         Args:
             conditions: of this epoch, known to nobody.
             seconds: its length.
             limit_us: on the response time; 0: none.
         """
-        self._shift = conditions.shift
-        epoch = self._index.run(self._taken(conditions), self._shift, seconds, limit_us)
+        taken = self.taken(conditions)
+        return self.epoch(self._index.run(taken, conditions.shift, seconds, limit_us))
+
+    def epoch(self, native: _native.RunningEpoch) -> Epoch:
+        """What came of an epoch, with the snapshot that hardware would show."""
         return Epoch(
-            epoch["served"],
-            epoch["within"],
-            epoch["moved_bytes"],
-            model_snapshot(epoch["snapshot"], self.machine, self.load, {}),
-            epoch["pieces"],
+            native["served"],
+            native["within"],
+            native["moved_bytes"],
+            model_snapshot(native["snapshot"], self.machine, self.load, {}),
+            native["pieces"],
         )
 
-    def _taken(self, conditions: Conditions) -> _native.Interference:
-        return native_interference(conditions.co_tenants, self.machine, self.native)
+    def taken(self, conditions: Conditions) -> _native.Interference:
+        """What the co-tenants of an epoch take."""
+        return native_interference(conditions.co_tenants, self.native)

@@ -13,14 +13,14 @@ from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.envs.continual.arguments import Arguments
 from pmoss_env.envs.continual.drift import Conditions, Drift, draw_drift
+from pmoss_env.envs.continual.episodes import Episodes
 from pmoss_env.envs.continual.live_index import LiveIndex
-from pmoss_env.envs.continual.observation import Seen
-from pmoss_env.envs.continual.running import Epoch, RunningIndex
+from pmoss_env.envs.continual.running import RunningIndex
 from pmoss_env.envs.spatial.incumbents import relabelled
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.noise import Noise
-from pmoss_env.types import CoTenant, HardwareSnapshot, Int8Array, Int32Array
+from pmoss_env.types import CoTenant, HardwareSnapshot, Int32Array
 
 _SEEDS = 2**53
 
@@ -35,28 +35,11 @@ class Session:
         running: whether an episode runs.
         index: the running index.
         drift: of this episode; not for a policy to see.
-        snapshot: of the last epoch, as observed.
-        seen: the same in the arrays of observations.
-        cores_seen: (slices,) int32, the cores that served in the last epoch.
-        tiles: (slices,) int32, with the moves made since.
-        moved: (slices,) int8, 1 = moved before the last epoch.
-        epoch: epochs so far; epoch 0, under the incumbent, is not counted.
-        queries: million served in them.
-        paid: the sum of their rewards.
-        throughput: Mq/s of the last epoch.
-        p99_us: of the last epoch, as measured.
-        moved_gb: copied in the last epoch.
-        timeline: Mq/s of epoch 0 and of all epochs since.
-        moves: of each epoch, how many slices moved before it.
+        workload_seed: names the workload instance of this episode.
     """
 
     index: RunningIndex | LiveIndex
     drift: Drift
-    snapshot: HardwareSnapshot
-    seen: Seen
-    cores_seen: Int32Array
-    tiles: Int32Array
-    moved: Int8Array
 
     def __init__(self, arguments: Arguments) -> None:
         """Reads the descriptions; raises what is wrong with them."""
@@ -87,10 +70,16 @@ class Session:
         self._lost: tuple[CoTenant, ...] = ()
         self._noise_seed = 0
         self.workload_seed = 0
-        self.epoch = 0
-        self.queries = self.paid = self.throughput = self.p99_us = self.moved_gb = 0.0
-        self.timeline: list[float] = []
-        self.moves: list[int] = []
+        self._seen: tuple[int, HardwareSnapshot] | None = None
+
+    def join(self, episodes: Episodes, row: int) -> None:
+        """Lets the session's episodes be a row of a batch.
+
+        Args:
+            episodes: under the same arguments.
+            row: which.
+        """
+        self.episodes, self._row = episodes, row
 
     def need_episode(self) -> None:
         """Raises ResetNeeded before the first episode."""
@@ -111,11 +100,17 @@ class Session:
         self.drift = draw_drift(
             arguments.family, self.machine, self.slices, arguments.epochs + 1, drift_seed
         )
-        self.index = self._live or self._modelled(rng)
-        self.epoch, self.queries, self.paid = 0, 0.0, 0.0
-        self.timeline, self.moves = [], []
-        self.index.begin(self.workload_seed, self.conditions(0), self._start(rng))
-        self._took_place(self._run(), np.zeros(self.slices, dtype=np.int8))
+        index = self._live or self._modelled(rng)
+        self.index = index
+        index.begin(self.workload_seed, self.conditions(0), self._start(rng))
+        course = [self.conditions(epoch) for epoch in range(arguments.epochs + 1)]
+        batch = self.episodes.batch
+        self._seen = None
+        if isinstance(index, RunningIndex):
+            taken = [(index.taken(one), one.shift) for one in course]
+            batch.start(self._row, index.core, taken, self._noise_seed)
+        else:
+            batch.start(index, course)
         self._began = self.running = True
 
     def _modelled(self, rng: np.random.Generator) -> RunningIndex:
@@ -137,6 +132,58 @@ class Session:
         if self._live is not None:
             self._live.stop()
             self.backend.close()
+
+    @property
+    def epoch(self) -> int:
+        """Epochs so far; epoch 0, under the incumbent, is not counted."""
+        return int(self.episodes.results["epoch"][self._row])
+
+    @property
+    def throughput(self) -> float:
+        """Mq/s of the last epoch."""
+        return float(self.episodes.results["throughput"][self._row])
+
+    @property
+    def p99_us(self) -> float:
+        """Of the last epoch, as measured."""
+        return float(self.episodes.results["p99_us"][self._row])
+
+    @property
+    def moved_gb(self) -> float:
+        """Copied in the last epoch."""
+        return float(self.episodes.results["moved_gb"][self._row])
+
+    @property
+    def cores_seen(self) -> Int32Array:
+        """(slices,) int32, the cores that served in the last epoch."""
+        cores: Int32Array = self.episodes.batch.cores(self._row)
+        return cores
+
+    @property
+    def timeline(self) -> list[float]:
+        """Mq/s of epoch 0 and of all epochs since."""
+        return list(map(float, self.episodes.batch.timeline(self._row)))
+
+    @property
+    def moves(self) -> list[int]:
+        """Of each of these epochs, how many slices moved before it."""
+        return list(map(int, self.episodes.batch.moves(self._row)))
+
+    @property
+    def snapshot(self) -> HardwareSnapshot:
+        """Of the last epoch, as observed."""
+        batch, index = self.episodes.batch, self.index
+        if isinstance(index, LiveIndex):
+            snapshot: HardwareSnapshot = batch.snapshot
+            return snapshot
+        epoch, arguments = self.epoch, self.arguments
+        if self._seen is None or self._seen[0] != epoch:
+            noise = Noise(float(arguments.noise), (self._noise_seed, epoch))
+            true = index.epoch(batch.epoch(self._row)).snapshot
+            snapshot = noise.snapshot(true)
+            shown = snapshot if arguments.counters == "all" else snapshot.without_pmu()
+            self._seen = epoch, shown
+        return self._seen[1]
 
     def _start(self, rng: np.random.Generator) -> Int32Array:
         """The schedule of epoch 0."""
@@ -161,48 +208,3 @@ class Session:
         """What the law of the drift lets expect of an epoch: one draw; see Drift.foretold()."""
         drifted = self.drift.foretold(epoch, rng)
         return replace(drifted, co_tenants=(*self._lost, *drifted.co_tenants))
-
-    def move(self, slice_: int, tile: int) -> None:
-        """Moves a slice before the next epoch."""
-        self.index.move(slice_, int(self.machine.core_of_tile[tile]))
-        self.tiles[slice_] = tile
-
-    def run_epoch(self) -> float:
-        """Runs the next epoch; returns what it pays, in million queries."""
-        arguments = self.arguments
-        self.epoch += 1
-        before = self.cores_seen
-        moved = (self.index.cores != before).astype(np.int8)
-        epoch = self._run()
-        self._took_place(epoch, moved)
-        self.queries += epoch.queries
-        self.running = self.epoch < arguments.epochs
-        if not self.running and self._live is not None:
-            self._live.stop()
-        reward = epoch.within - arguments.price_per_gb * self.moved_gb
-        self.paid += reward
-        return reward
-
-    def _run(self) -> Epoch:
-        arguments = self.arguments
-        return self.index.run(
-            self.conditions(self.epoch),
-            float(arguments.epoch_seconds),
-            float(arguments.p99_limit_us or 0.0),
-        )
-
-    def _took_place(self, epoch: Epoch, moved: Int8Array) -> None:
-        """Keeps what an epoch has come to, and what is seen of it."""
-        arguments, index = self.arguments, self.index
-        noise = Noise(float(arguments.noise), (self._noise_seed, self.epoch))
-        snapshot = noise.snapshot(epoch.snapshot)
-        self.snapshot = snapshot if arguments.counters == "all" else snapshot.without_pmu()
-        self.throughput = epoch.queries / float(arguments.epoch_seconds)
-        self.p99_us = epoch.snapshot.latency_p99_us
-        self.moved_gb = epoch.moved_bytes * 1e-9
-        self.cores_seen = index.cores.copy()
-        self.tiles = self.machine.tile_of_core[index.cores]
-        self.moved = moved
-        self.seen = Seen.of(self.machine, self.snapshot, index.cores, self.moved_gb)
-        self.timeline.append(self.throughput)
-        self.moves.append(int(np.count_nonzero(moved)))

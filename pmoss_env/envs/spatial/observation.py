@@ -37,6 +37,11 @@ def meta_names(machine: Machine) -> tuple[str, ...]:
     return (*machine.offcore_names, *PROCESSOR_FACTS)
 
 
+def processor_facts(machine: Machine) -> list[float]:
+    """Values of PROCESSOR_FACTS."""
+    return [float(machine.cores), float(machine.nodes), float(machine.sockets)]
+
+
 def placement_order(kind: str, snapshot: HardwareSnapshot) -> Int32Array:
     """(slices,) int32: the slice placed at each step.
 
@@ -118,7 +123,7 @@ def observed_meta(machine: Machine, snapshot: HardwareSnapshot) -> Float32Array:
     """(M,) float32: off-core values, 0 where not available, and the facts of the processor."""
     place = {name: i for i, name in enumerate(meta_names(machine))}
     meta = np.zeros(len(place), dtype=np.float32)
-    meta[-len(PROCESSOR_FACTS) :] = machine.cores, machine.nodes, machine.sockets
+    meta[-len(PROCESSOR_FACTS) :] = processor_facts(machine)
     offcore = snapshot.offcore.astype(np.float32)
     for name, value, available in zip(
         snapshot.offcore_names, offcore, snapshot.offcore_available, strict=True

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.envs.spatial.env import INFO_KEYS, Observation
-from pmoss_env.envs.spatial.vector import SAME_STEP, SpatialVectorEnv
+from pmoss_env.envs.spatial.vector import SpatialVectorEnv
+from pmoss_env.envs.vector import SAME_STEP
 from pmoss_env.errors import MissingExtraError, UnsupportedError
 
 try:

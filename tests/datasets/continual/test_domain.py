@@ -132,7 +132,7 @@ def test_the_fit_finds_the_co_tenants():
 def _taken(env, co_tenants):
     from pmoss_env.backends.native_forms import native_interference
 
-    return native_interference(co_tenants, env.machine, env.session.index.native)
+    return native_interference(co_tenants, env.session.index.native)
 
 
 def test_search_keeps_to_its_moves_and_gets_better():

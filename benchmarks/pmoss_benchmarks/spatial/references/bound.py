@@ -75,8 +75,7 @@ class LeastTimes:
             instance: keys and co-tenants. Lines that co-tenants push through caches are left
                 out: how much room they take depends on the throughput.
         """
-        machine = self.machine
-        taken = native_interference(instance.co_tenants, machine, self._native)
+        taken = native_interference(instance.co_tenants, self._native)
         taken.llc_lines_per_ns = [0.0] * len(taken.llc_lines_per_ns)
         self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
         groups = int(self._group.max()) + 1

@@ -1,0 +1,114 @@
+// An index that runs: closed forms of its copies, and epochs in which nothing changes.
+#include "environment/running.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "analytic/btree_profile.hpp"
+#include "analytic/model.hpp"
+#include "tests/analytic/small_workload.hpp"
+#include "tests/machine/small_machine.hpp"
+
+namespace pmoss::environment {
+namespace {
+
+constexpr int slices = 16;
+constexpr double slice_bytes = 4e8;
+/// Slow enough that no memory or link of the machine is the limit.
+constexpr double copied_gb_per_s = 0.5;
+
+class ARunningIndex : public ::testing::Test {
+ protected:
+  ARunningIndex()
+      : model_(small_machine(), {pmoss::Load::Kind::closed, 32, 5.0}),
+        index_(small_machine(), std::vector<double>(slices, slice_bytes), copied_gb_per_s) {}
+
+  void begin(int shift = 0) {
+    const std::vector<std::int32_t> cores(slices, 0);
+    index_.begin(
+        model_,
+        analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1), {},
+        shift, cores);
+  }
+  Epoch run(double seconds, double limit_us = 0.0) {
+    return index_.run(model_, {}, 0, seconds, limit_us);
+  }
+
+  analytic::Model model_;
+  RunningIndex index_;
+};
+
+TEST_F(ARunningIndex, ServesTheSameInEveryEpochWhereNothingChanges) {
+  begin();
+  const Epoch first = run(1.0);
+  const Epoch second = run(1.0);
+  EXPECT_EQ(first.queries, second.queries);
+  EXPECT_EQ(first.moved_bytes, 0.0);
+  ASSERT_EQ(second.pieces.size(), 1U);
+  EXPECT_DOUBLE_EQ(second.queries, second.pieces[0].throughput);
+  // Twice the time, twice the queries.
+  EXPECT_DOUBLE_EQ(run(2.0).queries, 2.0 * first.queries);
+}
+
+TEST_F(ARunningIndex, CopiesTakeBytesOverBandwidthOneAfterTheOther) {
+  begin();
+  const std::int32_t far = 6;  // on another node
+  index_.move(3, far);
+  index_.move(7, far);
+  EXPECT_EQ(index_.copies(), 2U);
+  EXPECT_EQ(index_.cores()[3], far);
+  const std::int32_t from = index_.nodes()[3];
+  constexpr double each = slice_bytes / (copied_gb_per_s * 1e9);  // 0.8 s
+  const Epoch epoch = run(1.0);
+  EXPECT_DOUBLE_EQ(epoch.moved_bytes, copied_gb_per_s * 1e9);
+  EXPECT_EQ(index_.copies(), 1U);
+  EXPECT_NE(index_.nodes()[3], from);
+  EXPECT_EQ(index_.nodes()[7], from);
+  EXPECT_EQ(index_.pending()[3], 0.0);
+  EXPECT_NEAR(index_.pending()[7], 1.0 - (1.0 - each) / each, 1e-12);
+  ASSERT_EQ(epoch.pieces.size(), 2U);
+  EXPECT_DOUBLE_EQ(epoch.pieces[0].seconds, each);
+  EXPECT_NEAR(epoch.pieces[1].seconds, 1.0 - each, 1e-12);
+  double served = 0.0;
+  for (const Piece& piece : epoch.pieces) served += piece.seconds * piece.throughput;
+  EXPECT_NEAR(epoch.queries, served, 1e-9 * served);
+  const Epoch rest = run(1.0);
+  EXPECT_NEAR(rest.moved_bytes, 2.0 * slice_bytes - copied_gb_per_s * 1e9, 1.0);
+  EXPECT_EQ(index_.copies(), 0U);
+  EXPECT_EQ(std::accumulate(index_.pending().begin(), index_.pending().end(), 0.0), 0.0);
+}
+
+TEST_F(ARunningIndex, CopiesNothingWithinANodeAndTakesAMoveBack) {
+  begin();
+  index_.move(0, 1);  // the other core of the node
+  EXPECT_EQ(index_.copies(), 0U);
+  index_.move(1, 6);
+  index_.move(1, 0);
+  EXPECT_EQ(index_.copies(), 0U);
+  EXPECT_EQ(run(1.0).moved_bytes, 0.0);
+}
+
+TEST_F(ARunningIndex, CountsWithinALimitWhatIsAnsweredByThen) {
+  begin();
+  const double all = run(1.0).queries;
+  EXPECT_EQ(run(1.0, 1e9).within, all);
+  const double most = run(1.0, 1e9).snapshot.latency_p99_us;
+  const Epoch limited = run(1.0, 0.5 * most);
+  EXPECT_LT(limited.within, limited.queries);
+}
+
+TEST_F(ARunningIndex, RefusesWhatIsNotThere) {
+  EXPECT_THROW(run(1.0), std::invalid_argument);
+  begin();
+  EXPECT_THROW(index_.move(slices, 0), std::invalid_argument);
+  EXPECT_THROW(index_.move(-1, 0), std::invalid_argument);
+  EXPECT_THROW(index_.move(0, 8), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace pmoss::environment

@@ -1,0 +1,132 @@
+"""Many running indexes side by side, stepped in C++ (native/environment)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_env.envs.continual.env import ContinualSchedulingEnv
+from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
+from pmoss_env.envs.continual.observation import Observation
+from pmoss_env.envs.vector import (
+    NEXT_STEP,
+    BatchVectorEnv,
+    check_counts,
+    checked_mode,
+    read_only,
+)
+from pmoss_env.errors import IllegalActionError, UnsupportedError
+from pmoss_env.types import BoolArray
+
+
+class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
+    """The vector form of ``ContinualSchedulingEnv`` on the analytic backend.
+
+    ``gymnasium.make_vec("pmoss/ContinualScheduling-v0", num_envs=n)`` makes it. Every
+    sub-environment gives the bits that the single environment gives with the same seed and
+    actions, whatever ``num_envs`` and ``threads``. Moves, epochs, noise and observations are
+    computed in C++ without the interpreter's lock; episodes begin in Python.
+
+    An episode that ended is reset by the next call of step(), which ignores that
+    sub-environment's action and pays 0. With ``autoreset_mode="SameStep"`` the call that ends an
+    episode resets it too: it returns the new episode's observation and info, and the old one's in
+    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` says which.
+
+    Infos follow Gymnasium's convention for vectors: an array per key of the single environment's
+    info, with a row per sub-environment, and its (num_envs,) bool mask under ``"_" + key``.
+    """
+
+    _ended_by = "truncated"
+    _episodes: Episodes
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        threads: int = 1,
+        copy: bool = True,
+        autoreset_mode: str = NEXT_STEP,
+        **arguments: Any,
+    ) -> None:
+        """Makes the sub-environments.
+
+        Args:
+            num_envs: how many, N.
+            threads: how many native threads step them; the results are the same.
+            copy: True returns fresh observations from every call. False returns the same read-only
+                arrays every time, valid until the next call.
+            autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
+            **arguments: of ``ContinualSchedulingEnv``.
+
+        Raises:
+            UnsupportedError: the backend hardware: one host runs one index at a time.
+            UnknownNameError: another autoreset mode.
+            DescriptionError: an impossible value, here or in ``arguments``.
+        """
+        check_counts(num_envs, threads)
+        checked_mode(autoreset_mode)
+        if arguments.get("backend") == "hardware":
+            raise UnsupportedError(
+                "backend = 'hardware': the native vector environment needs a model; give "
+                "gymnasium.make() the backend, or make_vec() the backend 'analytic'"
+            )
+        envs = [ContinualSchedulingEnv(**arguments) for _ in range(num_envs)]
+        super().__init__(envs, copy=copy, autoreset_mode=autoreset_mode, info_keys=INFO_KEYS)
+        first = envs[0]
+        self._episodes = Episodes(
+            first.arguments, first.machine, first.observation_space, num_envs, threads
+        )
+        for i, env in enumerate(envs):
+            env.join(self._episodes, i)
+        self._shown = read_only(self._episodes.state)
+        self._most = np.array([first.slices + 1, first.machine.tiles])
+        self._raises = first.arguments.on_illegal == "raise"
+
+    def _observed(self) -> Observation:
+        if not self._copy:
+            return dict(self._shown)
+        return {key: rows.copy() for key, rows in self._episodes.state.items()}
+
+    def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
+        given = np.ascontiguousarray(actions)
+        if given.shape != (self.num_envs, 2) or given.dtype.kind not in "iu":
+            raise IllegalActionError(
+                f"actions of shape {given.shape} and type {given.dtype}: must be "
+                f"({self.num_envs}, 2) whole numbers"
+            )
+        chosen: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
+        outside = (chosen < 0) | (chosen >= self._most)
+        if outside.any():
+            i, part = np.argwhere(outside)[0].tolist()
+            raise IllegalActionError(
+                f"{('slice', 'tile')[part]} {chosen[i, part]} of sub-environment {i}: must be "
+                f"from 0 to {self._most[part] - 1}"
+            )
+        if self._raises:
+            moving = np.flatnonzero((chosen[:, 0] < self._most[0] - 1) & ~resting)
+            for i in moving.tolist():
+                self._envs[i].refuse_masked(*chosen[i].tolist())
+        return chosen
+
+    def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:
+        self._episodes.batch.step(actions, resting)
+        return self._observed()
+
+    def _start(
+        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> None:
+        self._envs[i].begin(seed=seed, options=options)
+
+    def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
+        self._envs[i].session.running = False
+        return self._episodes.observation(i), self._episodes.info(i)
+
+    def _infos(self, finals: dict[int, tuple[Observation, dict[str, Any]]]) -> dict[str, Any]:
+        results = self._episodes.results
+        return {
+            "action_mask": self._episodes.masks,
+            **{key: results[key].copy() for key in INFO_KEYS[1:]},
+            **self._given,
+        }

@@ -319,14 +319,16 @@ class LiveRun {
       {
         const py::gil_scoped_release release;
         const std::scoped_lock lock(mutex_);
-        // In parts, so that Ctrl-C and other threads get their turn.
-        const double part = std::clamp(left, 0.0, 0.05);
-        round = run_->next_round(std::chrono::duration<double>(part), {});
+        round = run_->next_round(std::chrono::duration<double>::zero(), {});
         running = run_->running();
       }
       if (round) return to_dict(*round);
       check_signals();
       if (!running || !(left > 0.0)) return py::none();
+      // Without the lock: who changes the schedule meanwhile must not wait for a round. In parts,
+      // so that Ctrl-C gets its turn, and that the end of the run is seen.
+      const py::gil_scoped_release release;
+      run_->await_round(std::chrono::duration<double>(std::min(left, 0.05)));
     }
   }
 
@@ -343,6 +345,13 @@ class LiveRun {
       });
     }
     return to_dict(measurement);
+  }
+
+  void end() {
+    if (is_forked()) return;
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    run_->end();
   }
 
   bool running() {
@@ -380,6 +389,9 @@ void bind_live_run(py::module_& module) {
            "seconds. RunnerError is raised if a thread has failed.")
       .def("stop", &LiveRun::stop,
            "Ends all threads, and returns what the whole run counted, like Runner.measure().")
+      .def("end", &LiveRun::end,
+           "Ends all threads at once, and tells nothing; once they have ended it changes nothing. "
+           "In a forked child it does nothing.")
       .def_property_readonly("running", &LiveRun::running);
 }
 

@@ -17,6 +17,11 @@ void RoundQueue::append(Round round) {
   appended_.notify_one();
 }
 
+void RoundQueue::wait(std::chrono::duration<double> time) {
+  std::unique_lock lock(mutex_);
+  appended_.wait_for(lock, time, [&] { return !rounds_.empty(); });
+}
+
 std::optional<Round> RoundQueue::take(std::chrono::duration<double> time) {
   std::unique_lock lock(mutex_);
   appended_.wait_for(lock, time, [&] { return !rounds_.empty(); });

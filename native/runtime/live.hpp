@@ -49,6 +49,8 @@ class RoundQueue {
   explicit RoundQueue(std::size_t room) : room_(room) {}
 
   void append(Round round);
+  /// Until there is one, or the time is over.
+  void wait(std::chrono::duration<double> time);
   /// The oldest one, as soon as there is one within the time.
   std::optional<Round> take(std::chrono::duration<double> time);
 
@@ -61,7 +63,8 @@ class RoundQueue {
 };
 
 /// Made by Runner::start(). start(), then change() and next_round() as often as wanted, then
-/// stop(). The threads end with it, also after an exception. One call at a time.
+/// stop(). The threads end with it, also after an exception. One call at a time, but for
+/// await_round().
 ///
 /// Example: a run of 16 slices on two cores gets a change that swaps the cores. Queries drawn from
 /// then on go to the new cores; those in the queues are answered by the old ones. The data follow
@@ -86,16 +89,20 @@ class LiveRun {
   /// The next round that was not read yet; empty when the time is over, or all rounds of a run that
   /// was stopped have been read. Throws what a thread threw; then all have ended.
   std::optional<Round> next_round(std::chrono::duration<double> time, const Poll& poll);
+  /// Until a round waits for its reader, or the time is over. Any thread, beside any other call.
+  void await_round(std::chrono::duration<double> time) { rounds_.wait(time); }
 
   /// Lets the workers empty their queues, ends all threads, and returns what the whole run counted.
   Measurement stop(const Poll& poll);
+  /// Ends all threads at once. Queries that wait in queues are not answered, and nothing is told.
+  /// Changes nothing once the run has ended.
+  void end() noexcept;
   bool running() const noexcept { return crew_.has_value(); }
 
  private:
   /// Ends all threads if `work` throws.
   template <typename Work>
   auto guarded(Work work);
-  void end() noexcept;
   void require_running() const;
 
   const MeasureOptions options_;

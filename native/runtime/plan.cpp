@@ -144,9 +144,10 @@ void validate_numbers(const MeasureOptions& options) {
   if (!options.until_stopped && !(options.seconds > 0.0 && options.seconds <= 3600.0)) {
     refuse("seconds", options.seconds, "be above 0 and at most 3600");
   }
-  if (options.until_stopped && options.sweep_seconds < 1e-3) {
+  if (options.until_stopped &&
+      !(options.sweep_seconds >= 1e-3 && options.sweep_seconds <= 3600.0)) {
     refuse("sweep_seconds", options.sweep_seconds,
-           "be at least 0.001 where the rounds are what is measured");
+           "be at least 0.001 and at most 3600 where the rounds are what is measured");
   }
   if (options.kept_rounds == 0) {
     refuse("kept_rounds", std::uint32_t{0}, "be at least 1");

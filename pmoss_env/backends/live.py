@@ -112,7 +112,7 @@ class LiveRuntime:
     Args:
         backend: the index, its load, and what runs beside it; in this process
             (``make_backend("hardware", ..., own_process=False)``).
-        sweep_seconds: length of a round; at least 0.001.
+        sweep_seconds: length of a round; from 0.001 to 3600.
         kept_rounds: rounds that wait for a reader. When there are more, the oldest is dropped.
         always_move: every change copies all slices, even if their data are in place. Shows on one
             node what moving costs.
@@ -197,6 +197,8 @@ class LiveRuntime:
     def next_round(self, timeout: float = 10.0) -> LiveRound | None:
         """The oldest round that was not read; None if there is none within ``timeout`` seconds.
 
+        None as well once another thread has ended the run.
+
         Raises:
             BackendError: no run, or one of its threads has failed; the message names its role.
             ForkedError: the run belongs to the process that this one was forked from.
@@ -250,7 +252,10 @@ class LiveRuntime:
         return stack
 
     def _end(self) -> None:
-        self._run = None  # its threads end with it
+        run, self._run = self._run, None
+        if run is not None:
+            # Others may hold it for long: a thread that reads, or the traceback of an exception.
+            run.end()
         self._put_back()
 
     def _put_back(self) -> None:

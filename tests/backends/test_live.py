@@ -120,6 +120,35 @@ def test_an_exception_ends_all_threads(backend: HardwareBackend, schedules: list
         live.start(schedules[0])
         raise KeyError("of the caller")
     assert threads_of_process() == threads
+    wrong = Schedule(schedules[0].cores[:-1], schedules[0].nodes[:-1])
+    with pytest.raises(ScheduleError) as told, LiveRuntime(backend) as live:
+        live.start(schedules[0])
+        live.switch(wrong)
+    # Its traceback holds the frames of the run.
+    assert told.value.__traceback__ is not None
+    assert threads_of_process() == threads
+
+
+def test_nobody_waits_for_a_reader_in_another_thread(
+    backend: HardwareBackend, schedules: list[Schedule]
+) -> None:
+    seen: list[LiveRound | None] = []
+
+    def read() -> None:
+        try:
+            seen.append(live.next_round(timeout=600.0))
+        except BackendError:  # of a thread that began too late
+            seen.append(None)
+
+    with LiveRuntime(backend, sweep_seconds=3600.0) as live:
+        live.start(schedules[0])
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(20):
+            live.switch(schedules[number % 2])
+        assert not seen
+    reader.join()
+    assert seen == [None]
 
 
 def test_one_thread_reads_while_another_switches(

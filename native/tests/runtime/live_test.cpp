@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -302,7 +303,12 @@ TEST_F(RunnerLive, APollEndsIt) {
   EXPECT_THROW(run->next_round(long_enough, [] { return true; }), Cancelled);
   EXPECT_FALSE(run->running());
   run = runner.start(live_options());
-  run.reset();  // without stop()
+  run->end();  // without stop()
+  run->end();
+  EXPECT_FALSE(run->running());
+  EXPECT_THROW(run->stop({}), RunnerError);
+  run = runner.start(live_options());
+  run.reset();
   const MeasureOptions after = options_for(LoadKind::closed);
   expect_consistent(runner.measure(after), after);
 }
@@ -310,6 +316,8 @@ TEST_F(RunnerLive, APollEndsIt) {
 TEST_F(RunnerLive, BadOptionsAreRefused) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = live_options(0.0);
+  EXPECT_THROW(runner.start(options), std::invalid_argument);
+  options = live_options(std::numeric_limits<double>::infinity());
   EXPECT_THROW(runner.start(options), std::invalid_argument);
   options = live_options();
   options.kept_rounds = 0;

@@ -42,7 +42,7 @@ void Router::connect(std::vector<Ring*> rings) {
 }
 
 void Router::run(const Control& control) {
-  Backoff backoff = backoff_of_role(settings_.shares_core);
+  RoleBackoff backoff = backoff_of_role(settings_.shares_core);
   for (;;) {
     switch (step(control)) {
       case Step::sent:

@@ -89,7 +89,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
   // Queries of one router before the next router's queue is looked at. Fewer where routing waits.
   const std::size_t burst = std::max<std::size_t>(hosted_.empty() ? 64 : 16, settings_.batch);
   // Routers on this CPU are hosted: no other thread needs the core.
-  Backoff backoff = backoff_of_role(false);
+  RoleBackoff backoff = backoff_of_role(false);
   tally_->cpu = numa::current_cpu();
   last_ = Clock::ticks();
   bool idle = true;

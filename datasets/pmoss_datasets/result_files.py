@@ -87,7 +87,8 @@ class ResultFile:
         line = json.dumps(row)
         kept: dict[str, Any] = json.loads(line)
         if self.path is not None:
-            if self._file is None:
+            # A disk that was full may have taken no header yet.
+            if self._file is None or self._end == 0:
                 self._begin(self.path)
             self._write(_sealed(line))
         self.rows[self._key_of(kept)] = kept
@@ -115,7 +116,8 @@ class ResultFile:
     def _begin(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._locked()
+            if self._file is None:
+                self._file = self._locked()
         except OSError as error:
             raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
         if os.fstat(self._file).st_size > self._end:

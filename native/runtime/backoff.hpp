@@ -9,9 +9,9 @@ namespace pmoss::runtime {
 
 /// As Backoff, but a wait that goes on sleeps now and then.
 ///
-/// A fair scheduler charges a thread for every yield. One that does nothing else for long owes so
-/// much time that it would not run for seconds or minutes, once another thread comes to its core. A
-/// sleep ends that debt.
+/// A fair scheduler charges a thread for every yield. One that does nothing else for long owes much
+/// time: it would not run for seconds once another thread comes to its core. A sleep ends that
+/// debt.
 class RoleBackoff {
  public:
   explicit RoleBackoff(unsigned spins) noexcept : backoff_(spins), rest_(spins + yields) {}

@@ -11,6 +11,7 @@ def test_help_teaches_every_command() -> None:
     commands = [
         *learning,
         "rollout",
+        "autopilot",
         "explain",
         "doctor",
         "machines",
@@ -24,7 +25,7 @@ def test_help_teaches_every_command() -> None:
         assert command in top
         text = pmoss(command, "--help")
         assert "Usage:" in text
-        if command in [*learning, "measure", "rollout", "explain"]:
+        if command in [*learning, "measure", "rollout", "explain", "autopilot"]:
             assert "Example: pmoss" in text
 
 

@@ -6,6 +6,7 @@ import typer
 
 from pmoss_benchmarks.cli import (
     access_path,
+    autopilot,
     demo,
     doctor,
     evaluation,
@@ -32,3 +33,4 @@ commands.command(rich_help_panel="Benchmarks")(report.report)
 commands.command(rich_help_panel="This host")(doctor.doctor)
 commands.command(rich_help_panel="This host")(measure.measure)
 commands.command(rich_help_panel="This host")(load.load)
+commands.command(rich_help_panel="This host")(autopilot.autopilot)

@@ -17,7 +17,7 @@ from pmoss_env.envs.continual.running import Epoch
 from pmoss_env.errors import BackendError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.memory import slice_gib
-from pmoss_env.types import CoTenant, Float64Array, Instance, Int32Array
+from pmoss_env.types import CoTenant, Float64Array, Instance, Int32Array, Schedule
 
 #: Sweeping rounds of an epoch: of about a tenth of a second, but neither few nor many.
 _ROUND_SECONDS, _LEAST_ROUNDS, _MOST_ROUNDS = 0.1, 5, 20
@@ -63,33 +63,41 @@ class LiveIndex:
 
     Attributes:
         cores: (slices,) int32, that serve from the next epoch on.
+        served: (slices,) int32, that serve now.
         nodes: (slices,) int32, that hold the data.
         pending: (slices,) float64: 1 where data are still to be moved, else 0.
+        rounds: sweeping rounds of an epoch.
 
     Args:
         backend: the index and its load, in this process.
         seconds: length of an epoch.
         always_move: copies data also where they are in place; see LiveRuntime.
+        rounds: sweeping rounds of an epoch; None: of about a tenth of a second.
     """
 
     def __init__(
-        self, backend: HardwareBackend, seconds: float, *, always_move: bool = False
+        self,
+        backend: HardwareBackend,
+        seconds: float,
+        *,
+        always_move: bool = False,
+        rounds: int | None = None,
     ) -> None:
         self.backend, self.machine, self.slices = backend, backend.machine, backend.slices
-        rounds = np.clip(round(seconds / _ROUND_SECONDS), _LEAST_ROUNDS, _MOST_ROUNDS)
-        self._rounds = int(rounds)
+        usual = np.clip(round(seconds / _ROUND_SECONDS), _LEAST_ROUNDS, _MOST_ROUNDS)
+        self.rounds = int(usual) if rounds is None else rounds
         self._always_move = always_move
         self._beside = RealCoTenants(backend)
         self._live = LiveRuntime(
             backend,
-            sweep_seconds=max(seconds / self._rounds, 1e-3),
-            kept_rounds=4 * self._rounds,
+            sweep_seconds=max(seconds / self.rounds, 1e-3),
+            kept_rounds=4 * self.rounds,
             always_move=always_move,
         )
         self.cores: Int32Array = np.zeros(self.slices, dtype=np.int32)
         self.nodes: Int32Array = np.zeros(self.slices, dtype=np.int32)
         self.pending: Float64Array = np.zeros(self.slices)
-        self._served: Int32Array = self.cores
+        self.served: Int32Array = self.cores
         self._switches = 0
 
     @property
@@ -123,7 +131,7 @@ class LiveIndex:
         self._require_room()
         self.cores = cores.astype(np.int32)
         self._live.start(self.machine.local_schedule(self.cores))
-        self._served, self._switches = self.cores.copy(), 0
+        self.served, self._switches = self.cores.copy(), 0
         self._arrived(np.zeros(0, dtype=np.int32))
         self._disturb(conditions)
 
@@ -162,25 +170,39 @@ class LiveIndex:
         """
         while self._live.next_round(timeout=0.0) is not None:
             pass  # of the time in which a policy thought
-        self._next_round()
+        self.next_round()
         self._disturb(conditions)
-        if not np.array_equal(self.cores, self._served):
-            self._live.switch(self.machine.local_schedule(self.cores))
-            self._served = self.cores.copy()
-            self._switches += 1
-        rounds = [self._next_round() for _ in range(self._rounds)]
+        before = [] if np.array_equal(self.cores, self.served) else self.change()
+        after = [self.next_round() for _ in range(self.rounds - len(before))]
+        rounds = [*before, *after]
         # A change that has not taken effect yet has not told what it will move.
         late = rounds[-1].switches < self._switches
-        elsewhere = self.nodes != self.machine.node_of_core[self._served]
+        elsewhere = self.nodes != self.machine.node_of_core[self.served]
         pending = np.flatnonzero(elsewhere).astype(np.int32) if late else rounds[-1].pending_slices
         self._arrived(pending)
-        snapshot = mean_snapshot(rounds)
-        queries = snapshot.throughput * seconds
+        queries = mean_snapshot(rounds).throughput * seconds
         pieces = tuple(
             (float(one.snapshot.provenance["seconds"]), one.snapshot.throughput) for one in rounds
         )
         moved = sum(one.bytes_moved for one in rounds)
-        return Epoch(queries, queries, float(moved), snapshot, pieces)
+        return Epoch(queries, queries, float(moved), mean_snapshot(after), pieces)
+
+    def change(self) -> list[LiveRound]:
+        """Lets the cores of ``cores`` serve from now on, and data follow.
+
+        Returns:
+            Rounds of the epoch that have passed meanwhile, fewer than it has; none here. A subclass
+            may try the change first, and give ``cores`` other values. The snapshot of the epoch is
+            that of the rounds that follow.
+        """
+        self.serve(self.machine.local_schedule(self.cores))
+        self.served = self.cores.copy()
+        return []
+
+    def serve(self, schedule: Schedule) -> None:
+        """Changes what runs."""
+        self._live.switch(schedule)
+        self._switches += 1
 
     def stop(self) -> None:
         """Ends all threads, co-tenants too. Safe to repeat."""
@@ -188,7 +210,8 @@ class LiveIndex:
         with self._live:
             pass
 
-    def _next_round(self) -> LiveRound:
+    def next_round(self) -> LiveRound:
+        """The round that ends next."""
         found = self._live.next_round(timeout=_SILENCE)
         if found is None:
             self.stop()
@@ -207,6 +230,6 @@ class LiveIndex:
         """Takes note of where data are: those under way are where they were."""
         waits = np.zeros(self.slices, dtype=np.bool_)
         waits[pending] = True
-        self.nodes = np.where(waits, self.nodes, self.machine.node_of_core[self._served])
+        self.nodes = np.where(waits, self.nodes, self.machine.node_of_core[self.served])
         self.nodes = self.nodes.astype(np.int32)
         self.pending = waits.astype(np.float64)

@@ -30,6 +30,7 @@ class Session:
 
     Attributes:
         backend: checks the descriptions; on hardware it holds the index.
+        live: the index on this host; None on a model.
         machine: as described.
         slices: of the index.
         running: whether an episode runs.
@@ -57,14 +58,14 @@ class Session:
         )
         self.machine, self.slices = machine, arguments.slices
         arguments.family.check(machine, self.slices)
-        self._live: LiveIndex | None = None
+        self.live: LiveIndex | None = None
         if isinstance(self.backend, HardwareBackend):
             if machine.workers.size < 2:
                 raise UnsupportedError(
                     f"{machine.name} has {machine.workers.size} worker core: with fewer than two "
                     "there is nowhere to move a slice to"
                 )
-            self._live = LiveIndex(self.backend, float(arguments.epoch_seconds))
+            self.live = LiveIndex(self.backend, float(arguments.epoch_seconds))
         self.running = False
         self._began = False
         self._lost: tuple[CoTenant, ...] = ()
@@ -100,7 +101,7 @@ class Session:
         self.drift = draw_drift(
             arguments.family, self.machine, self.slices, arguments.epochs + 1, drift_seed
         )
-        index = self._live or self._modelled(rng)
+        index = self.live or self._modelled(rng)
         self.index = index
         index.begin(self.workload_seed, self.conditions(0), self._start(rng))
         course = [self.conditions(epoch) for epoch in range(arguments.epochs + 1)]
@@ -129,8 +130,8 @@ class Session:
     def close(self) -> None:
         """Ends the episode, and all threads."""
         self.running = False
-        if self._live is not None:
-            self._live.stop()
+        if self.live is not None:
+            self.live.stop()
             self.backend.close()
 
     @property

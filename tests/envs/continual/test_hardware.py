@@ -135,7 +135,7 @@ def test_what_only_a_model_can_is_refused():
     with pytest.raises(UnsupportedError, match="oracles plan in the true machine"):
         _ = LiveIndex(env.session.backend, 0.02).native
     with pytest.raises(UnsupportedError, match="only co-tenants drift"):
-        env.session._live._disturb(Conditions(shift=2))
+        env.session.live._disturb(Conditions(shift=2))
     env.close()
 
 
@@ -176,7 +176,7 @@ def test_co_tenants_that_cannot_run_are_told():
         _native.CoTenants([("noise", 0, 0.5, 0, -1)])
     env = make()
     with pytest.raises(PmossError, match="core 77"):
-        env.session._live._beside.become((CoTenant("busy_core", 77, 0.5),))
+        env.session.live._beside.become((CoTenant("busy_core", 77, 0.5),))
     threads = threads_of_process()
     many = _native.CoTenants([("spin", 0, 0.8, 0, -1), ("memory_stream", 0, 0.3, 1 << 21, -1)])
     assert threads_of_process() > threads

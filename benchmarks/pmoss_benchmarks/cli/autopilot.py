@@ -1,0 +1,198 @@
+"""`pmoss autopilot`: an agent re-schedules the index that runs on this host, again and again."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmoss_env.cli.console import console
+from pmoss_env.cli.output import check_output, printable
+from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pmoss_benchmarks.autopilot.loop import Told
+    from pmoss_env.envs.continual import ContinualSchedulingEnv
+
+#: Epochs that the live view lists.
+_SHOWN = 8
+
+
+def autopilot(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="Who proposes moves: repair, kernel-like, tries or another policy of the domain "
+            "continual; a checkpoint (.safetensors); or module:Class. Planners and forecasters "
+            "need a machine with parameters, which this host has none of."
+        ),
+    ] = "repair",
+    drift: Annotated[
+        str,
+        typer.Option(help="Co-tenants that come and go: none, busy-cores, jobs, memory, ..."),
+    ] = "none",
+    workload: Annotated[str, typer.Option(help="A name from `pmoss workloads`.")] = "ycsb-a",
+    slices: Annotated[int, typer.Option(help="Key ranges.")] = 64,
+    load: Annotated[
+        str, typer.Option(help="closed, closed:<queries in flight per worker>, or saturated.")
+    ] = "closed",
+    records: Annotated[int, typer.Option(help="Records in the index.")] = 1_000_000,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="After so many the loop ends.")] = 100_000,
+    epoch_seconds: Annotated[
+        float,
+        typer.Option(min=0.04, help="Length of an epoch: most of it is there for a trial."),
+    ] = 2.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of drift, agent and trials.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Every epoch with its snapshot (.jsonl); goes on with one that is there."
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="A report at the end, also after Ctrl-C (.html).")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run exports in TorchScript (.pt): they are programs.")
+    ] = False,
+) -> None:
+    """Serve an index on this host and let an agent re-schedule it while queries run.
+
+    In every epoch the agent sees the last snapshot and proposes moves. A trial runs the old and the
+    new schedule in turn, round by round. A signed-rank test keeps the change or reverts it: a
+    change that does nothing is kept in fewer than 1 of 100 trials. Data follow lazily.
+
+    The loop ends after EPOCHS, or with Ctrl-C, SIGTERM or SIGHUP (status 130, 143 or 129). Then all
+    threads end, and nothing of the host stays changed. An agent that raises moves nothing. A full
+    disk does not stop the loop. A kill loses no epoch of OUT that has ended.
+
+    Example: pmoss autopilot --epochs 10
+    Example: pmoss autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/autopilot.html
+    Example: pmoss autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
+    Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
+    """
+    from pmoss_benchmarks.autopilot.loop import EpochFile, fly, running_env
+    from pmoss_benchmarks.policies import named_policies
+    from pmoss_datasets.continual.domain import CONTINUAL
+    from pmoss_env.cli.signals import go_on_by
+
+    for path in (out, html):
+        if path:
+            check_output(path)
+    # Policies of the domain go first: names of agents may be any.
+    if agent in CONTINUAL.policies():
+        policy = CONTINUAL.policy(agent)
+    else:
+        found = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies
+        (policy,) = found.values()
+    settings: dict[str, Any] = {
+        "drift": drift,
+        "workload": workload,
+        "slices": slices,
+        "load": load,
+        "epochs": epochs,
+        "epoch_seconds": epoch_seconds,
+        "backend_options": {"records": records},
+        **pairs(env),
+    }
+    subject = running_env(settings, seed)
+    file = EpochFile(out, {**settings, "agent": agent})
+    go_on_by("all threads have ended; --out holds every epoch, and goes on as another session")
+    told: deque[Told] = deque(maxlen=100_000)
+    view = _View(subject)
+    try:
+        with view:
+            for one in fly(subject, policy, seed):
+                file.append(one)
+                told.append(one)
+                view.show(one, file.trouble)
+    finally:
+        file.close()
+        if html and told:
+            _write_report(html, list(told), agent, subject, file.lost)
+    console.print(_summary(list(told), file.lost))
+
+
+def _write_report(
+    path: Path, told: list[Told], agent: str, env: ContinualSchedulingEnv, lost: int
+) -> None:
+    from pmoss_benchmarks.autopilot.page import report_page
+    from pmoss_env.files import write_atomically
+
+    title = f"{agent} on {env.machine.description}"
+    notes = [
+        f"{env.session.backend.workload.name}, {env.slices} slices, drift {env.arguments.drift}.",
+        _summary(told, lost),
+    ]
+    write_atomically(path, report_page(told, title, notes))
+
+
+def _summary(told: list[Told], lost: int) -> str:
+    verdicts = Counter(one.verdict for one in told)
+    parts = [f"{verdicts[name]} {name}" for name in ("kept", "reverted", "stayed")]
+    mean = sum(one.throughput for one in told) / max(len(told), 1)
+    words = f"{len(told)} epochs, {mean:.3f} Mq/s in the mean: {', '.join(parts)}."
+    return f"{words} {lost} epochs were not written." if lost else words
+
+
+class _View:
+    """The live view of a terminal; elsewhere a line per epoch."""
+
+    def __init__(self, env: ContinualSchedulingEnv) -> None:
+        self._env = env
+        self._lines: deque[str] = deque(maxlen=_SHOWN)
+        self._live: Any = nullcontext()
+        if console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(
+                console=console, get_renderable=self._renderable, refresh_per_second=4
+            )
+
+    def __enter__(self) -> None:
+        if not console.is_terminal:
+            console.print("loading the index, and serving")
+        self._live.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._live.__exit__(*error)
+
+    def show(self, told: Told, trouble: str) -> None:
+        """Takes an epoch.
+
+        Args:
+            told: what came of it.
+            trouble: with the file.
+        """
+        from pmoss_benchmarks.autopilot.page import trial_in_words
+
+        parts = [
+            f"epoch {told.epoch}  {told.throughput:.3f} Mq/s  {told.verdict}",
+            trial_in_words(told),
+            f"{told.pending} slices under way" if told.pending else "",
+            told.trouble,
+            trouble,
+        ]
+        line = "  ".join(filter(None, parts))
+        self._lines.append(line)
+        if not console.is_terminal:
+            console.print(line)
+
+    def _renderable(self) -> RenderableType:
+        from rich.text import Text
+
+        from pmoss_env.envs.continual.viewer import as_text
+
+        lines = "\n".join(self._lines)
+        if not lines:
+            return Text("loading the index, and serving")
+        return Text(f"{as_text(self._env.session)}\n\n{printable(lines)}")

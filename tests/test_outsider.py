@@ -346,7 +346,7 @@ def test_what_others_get_wrong_is_one_line(install_package: Any, here: Path) -> 
 def test_a_plain_policy_by_entry_point(install_package: Any, here: Path) -> None:
     groups = {"pmoss.agents": {"first": "outsider_strange:First"}}
     install_package("outsider_strange", groups, STRANGE)
-    assert "first" in pmoss("agents")
+    assert "first" in pmoss("agents", "list")
     assert "first" in pmoss("evaluate", "first", *ENVS["access-path"], *FEW)
     assert "'first'" in refusal("train", "first.safetensors", "--agent", "first")
     assert "first" not in usable_agents(load_suite("sisters"), None)[0]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pmoss_agents import checkpoints
+from pmoss_agents import checkpoints, pretrained
 from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
 from pmoss_agents.configs import read_config
+from pmoss_agents.pretrained import names as pretrained_names
 from pmoss_agents.registry import agent_class, agent_names, policy_maker, registered_class
 from pmoss_env.errors import CheckpointError, PluginError, PmossError, UnknownNameError
 
@@ -24,6 +25,7 @@ __all__ = [
     "load",
     "make",
     "names_policy",
+    "pretrained_names",
 ]
 
 
@@ -57,7 +59,7 @@ def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: boo
     """The agent of a checkpoint, ready to act or to go on learning; or of an export (.pt), to act.
 
     Args:
-        path: of the file.
+        path: of the file, or the name of an agent that ships: one of pretrained_names().
         agent: its class, or ``module:Class``. None: the file names it, and it must be registered;
             what a file names is never imported.
         trust: whether the code of an export in TorchScript (.pt) may run. Such a file is a program,
@@ -68,7 +70,10 @@ def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: boo
             agent, or is a program that is not trusted.
         MissingExtraError: the agent needs a package that is not installed.
         PluginError: an agent of another package cannot be imported.
+        UnknownNameError: no agent of that name ships.
     """
+    if pretrained.is_name(path):
+        path = pretrained.find(str(path))
     if Path(path).suffix == checkpoints.EXPORTED:
         from pmoss_agents.spatial.export import load_policy
 
@@ -92,16 +97,16 @@ def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: boo
 
 def names_policy(word: str) -> bool:
     """Whether find_policy() knows what to do with a word; baselines have other names."""
-    return ":" in word or _is_file(word) or word in agent_names()
+    return ":" in word or _is_file(word) or pretrained.is_name(word) or word in agent_names()
 
 
 def find_policy(word: str, *, trust: bool = False) -> Policy:
     """The policy that a word of a command names.
 
     Args:
-        word: a checkpoint or export; ``module:Class@FILE``, a checkpoint of an agent of your own;
-            an agent's name, for one that needs no fit(); or ``module:Class`` of any policy. Both
-            are made without arguments.
+        word: a checkpoint or export, or the name of an agent that ships; ``module:Class@FILE``, a
+            checkpoint of an agent of your own; an agent's name, for one that needs no fit(); or
+            ``module:Class`` of any policy. Both are made without arguments.
         trust: see load().
 
     Raises:
@@ -113,7 +118,7 @@ def find_policy(word: str, *, trust: bool = False) -> Policy:
     named, _, file = word.partition("@")
     if file and ":" in named:
         return load(file, named)
-    if _is_file(word):
+    if _is_file(word) or pretrained.is_name(word):
         return load(word, trust=trust)
     policy = _made(word, policy_maker(word), {})
     if isinstance(policy, Agent):

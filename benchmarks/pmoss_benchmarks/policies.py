@@ -57,6 +57,9 @@ def named_policies(
     _check_names([*(baselines or ()), *map(short_name, words)])
     found = {word: find_policy(word, trust=trust) for word in words}
     of = find_domain(domain or _domain_of(found))
+    for word, policy in found.items():
+        if (own := getattr(policy, "domain", "")) not in ("", of.name):
+            raise DescriptionError(f"{word}: is for the environment {own}, not for {of.name}")
     chosen = list(baselines or usual(of))
     _check_names([*chosen, *map(short_name, words)])
     policies: dict[str, Any] = {

@@ -284,26 +284,27 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
 
 
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:
-    from pmoss_benchmarks.demo import AGENT, BASELINES
+    pytest.importorskip("torch")
+    from pmoss_benchmarks.demo import AGENT, QUICK, RULES
 
-    output = pmoss("demo", "--quick", "--out", str(tmp_path / "demo"))
-    for name in (AGENT, "lpt", "grouped", "Picture:"):
+    output = pmoss("demo", "--quick", "--html", "--out", str(tmp_path / "demo"))
+    tried = QUICK.with_measurements(AGENT)
+    for name in (AGENT, tried, "lpt", "grouped", "Picture:", "Lost queries: 0", QUICK.agent):
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert written == {
-        *(
-            "agent-0.safetensors",
-            "agent-1.safetensors",
-            "dataset",
-            "demo.png",
-            "results.jsonl",
-            "summary.json",
-        )
-    }
+    assert written == {"demo.html", "demo.png", "results.jsonl", "summary.json"}
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    assert {p["policy"] for p in summary["policies"]} == {AGENT, *BASELINES}
+    searches = {"local-search", "best-fit + 3", "greedy-capacity + 3"}
+    measured = {p["policy"]: p["measured"] for p in summary["policies"]}
+    assert set(measured) == {AGENT, tried, *searches, *RULES}
+    assert measured[AGENT] == measured["lpt"] == 0 and measured[tried] == 3
     assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
+    assert {len(values) for values in summary["host"]["throughput_mq_per_s"].values()} == {3}
+    page = (tmp_path / "demo" / "demo.html").read_text()
+    assert "<script" not in page and "http" not in page.replace("http-equiv", "")
+    for policy in measured:
+        assert f">{policy}<" in page
     assert "all bits equal" in pmoss("validate", str(tmp_path / "demo" / "results.jsonl"))
 
 

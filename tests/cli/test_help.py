@@ -55,7 +55,7 @@ def test_lists_are_json_on_request() -> None:
     environments = pmoss_json("envs")
     assert "pmoss/toy-v0" in {each["id"] for each in environments}
     assert {"name", "nodes"} <= set(pmoss_json("machines")[0])
-    assert pmoss_json("agents", "spatial")[0]["domain"] == "spatial"
+    assert pmoss_json("agents", "list", "spatial")[0]["domain"] == "spatial"
     assert pmoss_json("workloads")
     assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))
 

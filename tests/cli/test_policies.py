@@ -22,8 +22,8 @@ def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) 
     path = tmp_path / "rule.safetensors"
     pmoss_agents.make("threads-rule").save(path)
     words = ["first_policy:First", path, "threads-random"]
-    found = named_policies(["lpt"], words, domain="spatial").policies
-    assert list(found) == ["lpt", "First", "rule", "threads-random"]
+    found = named_policies(None, words, domain="threads").policies
+    assert list(found)[-3:] == ["First", "rule", "threads-random"]
     assert all(isinstance(policy, Policy) for policy in found.values())
     with pytest.raises(DescriptionError, match="more than one policy is named 'rule'"):
         named_policies([], [path, path])

@@ -7,7 +7,7 @@ import typer
 from pmoss_agents.cli import listing, threads, training
 
 commands = typer.Typer()
-commands.command(rich_help_panel="Agents")(listing.agents)
+commands.add_typer(listing.agents, name="agents", rich_help_panel="Agents")
 commands.command(rich_help_panel="Agents")(training.train)
 commands.command(rich_help_panel="Agents")(training.export)
 commands.command(rich_help_panel="This host")(threads.threads)

@@ -25,8 +25,8 @@ def train(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss agents`, or module:Class of your own. Otherwise the domain's "
-            "usual one: decision-transformer, linear-cost or threads-hybrid."
+            help="A name from `pmoss agents list`, or module:Class of your own. Otherwise the "
+            "domain's usual one: decision-transformer, linear-cost or threads-hybrid."
         ),
     ] = None,
     domain: Annotated[
@@ -52,7 +52,7 @@ def train(
 
     The domain follows from the data or from the agent. With OUT alone the agent plays in the
     environment that --env describes. Ctrl-C keeps the last checkpoint, --resume goes on.
-    `pmoss agents` lists agents, `pmoss datasets list` data.
+    `pmoss agents list` lists agents, `pmoss datasets list` data.
 
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
     Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200

@@ -112,11 +112,12 @@ class PlanningAgent(SpatialAgent):
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act. Where actions name nodes, data are local as far as these have room."""
         if self._tiles is None:
-            if "slice_counters" not in observation:
-                raise CheckpointError(
-                    f"{self.name}: the observation lacks slice_counters: make the environment with "
-                    "observation='complete'"
-                )
+            for needed in ("slice_counters", "incumbent_tiles", "slice"):
+                if needed not in observation:
+                    raise CheckpointError(
+                        f"{self.name}: the observation lacks {needed}: make an environment of "
+                        "spatial scheduling with observation='complete'"
+                    )
             tiles = np.asarray(observation["incumbent_tiles"])
             self._tiles = self._plan(np.asarray(observation["slice_counters"]), tiles)
         slice_ = round(float(observation["slice"][0]) * self._tiles.size)

@@ -8,38 +8,38 @@ from typing import Annotated
 import typer
 
 from pmoss_benchmarks.cli.summaries import print_summaries
-from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.console import Stages, console
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for all that is written.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Of dataset, training and schedules.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of what runs on this host.")] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="A toy machine and a few seconds: is all installed?")
     ] = False,
+    html: Annotated[
+        bool, typer.Option("--html", help="Also write OUT/demo.html: one page, needs nothing else.")
+    ] = False,
 ) -> None:
-    """The whole idea in minutes: measure this host, collect, train, place, compare.
+    """The whole idea in two minutes: watch this host, then let a trained agent place and compare.
 
-    Example: pmoss demo --out runs/demo
+    First a real B+-tree serves on this host, and is re-scheduled while it does. Then an agent that
+    ships with the package meets a modelled server of 96 cores, beside all rules and search.
+
+    Example: pmoss demo --html --out runs/demo
     """
     from pmoss_benchmarks.demo import AGENT, FULL, QUICK, run_demo
+    from pmoss_benchmarks.demo.page import host_in_words, lead
     from pmoss_datasets.domain import find_domain
     from pmoss_datasets.schema import FIRST_DOMAIN
 
     plan = QUICK if quick else FULL
     with Stages() as progress:
-        result = run_demo(plan, out, seed=seed, progress=progress)
-
-    rows = []
-    for name, found in result.host.items():
-        low, high = min(found.throughputs), max(found.throughputs)
-        median = sorted(found.throughputs)[len(found.throughputs) // 2]
-        p99 = f"{found.snapshot.latency_p99_us:.0f}"
-        rows.append((name, f"{median:.2f}", f"{low:.2f} .. {high:.2f}", p99))
-    host = result.host["lpt"].snapshot.provenance["host"]["cpu_model"]
-    title = f"This host ({host}): a real B+-tree, {plan.host_records:,} records, YCSB-A, closed"
-    console.print(table(title, ["schedule", ">Mq/s", "range", ">p99 us"], rows))
-
+        result = run_demo(
+            plan, out, seed=seed, html=html, progress=progress, on_round=progress.note
+        )
+    console.print(host_in_words(result))
+    console.print()
     task = plan.env_kwargs
     print_summaries(
         result.summaries,
@@ -49,10 +49,12 @@ def demo(
         emphasised=AGENT,
     )
     console.print(
-        f"Score 0: random schedules; 100: local search with {plan.search_budget} evaluations. "
-        f"Mean of the training data: {result.dataset_mean:.1f} Mq/s. Agents trained: "
-        f"{plan.training_seeds}; {AGENT} sees raw counters, and measures nothing before it decides."
+        f"+ {plan.measurements}: may try so many schedules on the server before it decides. Score "
+        f"0: random schedules; 100: local search with {plan.search_budget:,} evaluations."
     )
+    console.print(lead(result))
+    console.print(f"The agent is {plan.agent}: pmoss agents show {plan.agent}")
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")
-    console.print(f"Picture: {out / 'demo.png'}   results: {out / 'results.jsonl'}")
+    page = f"   page: {out / 'demo.html'}" if html else ""
+    console.print(f"Picture: {out / 'demo.png'}{page}   results: {out / 'results.jsonl'}")

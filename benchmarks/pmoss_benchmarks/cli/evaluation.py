@@ -8,7 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from pmoss_benchmarks.cli.policies import AgentsArgument, DomainOption, PadOption, TrustOption
+from pmoss_benchmarks.cli.policies import (
+    AgentOption,
+    AgentsArgument,
+    DomainOption,
+    PadOption,
+    TrustOption,
+)
 from pmoss_benchmarks.cli.summaries import print_summaries
 from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
@@ -18,6 +24,7 @@ from pmoss_env.cli.pairs import pairs
 
 def evaluate(
     agents: AgentsArgument = None,
+    agent: AgentOption = None,
     baseline: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,6 +49,8 @@ def evaluate(
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
 
+    Example: pmoss evaluate --agent pmoss/surrogate-busy-core-v0 -e interference=busy_core
+
     Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
 
     Example: pmoss evaluate my_agent:Mine@runs/mine.safetensors -b lpt -e machine=toy -e slices=8
@@ -58,7 +67,7 @@ def evaluate(
     # Local search as an opponent gets what the search of score 100 gets.
     named = named_policies(
         baseline,
-        agents,
+        [*(agents or ()), *(agent or ())],
         budget,
         pad=pad,
         domain=domain,

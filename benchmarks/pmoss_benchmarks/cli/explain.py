@@ -64,17 +64,18 @@ def explain(
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
 
-    A and B are each a baseline (lpt, grouped, os-default, ...), a saved agent (.safetensors or
-    .pt), an agent of yours (module:Class@CHECKPOINT), or any policy (module:Class). Or they are a
-    schedule file (.json with {"cores": [...]}) or a row of a result file. FILE.jsonl:POLICY is the
-    first row of a policy, FILE.jsonl:12 line 12. Both are measured in the same episode. A row
-    brings its own. Only what places slices has such counters.
+    A and B are each a baseline (lpt, grouped, os-default, ...) or an agent: one that ships trained
+    (pmoss/NAME), a saved one (.safetensors or .pt), or yours (module:Class@CHECKPOINT). Any policy
+    will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}) or a row
+    of a result file. FILE.jsonl:POLICY is the first row of a policy, FILE.jsonl:12 line 12. Both
+    are measured in the same episode. A row brings its own. Only what places slices has such
+    counters.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
-    Example: pmoss explain incumbent runs/dt.safetensors -e interference=busy_core -e order=load
+    Example: pmoss explain incumbent pmoss/surrogate-busy-core-v0 -e interference=busy_core
 
-    Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:decision-transformer
+    Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:surrogate
     """
     from pmoss_benchmarks.explaining.choosing import Asked, explain_words
     from pmoss_benchmarks.explaining.page import explain_page

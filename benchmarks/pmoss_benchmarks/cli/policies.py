@@ -10,10 +10,15 @@ AgentsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[AGENT]...",
-        help="A checkpoint (.safetensors) or export; module:Class@CHECKPOINT of an agent of yours; "
-        "module:Class of any policy; or the name of an agent that needs no training, also of one "
-        "that a package offers as entry point pmoss.agents. Repeatable.",
+        help="pmoss/NAME of an agent that ships trained; a checkpoint (.safetensors) or export; "
+        "module:Class@CHECKPOINT of an agent of yours; module:Class of any policy; or the name of "
+        "an agent that needs no training, also of one that a package offers as entry point "
+        "pmoss.agents. Repeatable.",
     ),
+]
+AgentOption = Annotated[
+    list[str] | None,
+    typer.Option("--agent", "-a", metavar="AGENT", help="The same as an option; repeatable."),
 ]
 DomainOption = Annotated[
     str | None,

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from pmoss_benchmarks.cli.live import round_in_words
-from pmoss_benchmarks.cli.policies import AgentsArgument, DomainOption, PadOption, TrustOption
+from pmoss_benchmarks.cli.policies import (
+    AgentOption,
+    AgentsArgument,
+    DomainOption,
+    PadOption,
+    TrustOption,
+)
 from pmoss_datasets.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
@@ -31,6 +37,7 @@ Baselines = Annotated[
 
 def rollout(
     agents: AgentsArgument = None,
+    agent: AgentOption = None,
     baseline: Baselines = None,
     domain: DomainOption = None,
     backend: Annotated[
@@ -72,6 +79,8 @@ def rollout(
     the same, the command ends with status 1. Other domains than spatial play on their models, and
     have nothing to undo.
 
+    Example: pmoss rollout --agent pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
+
     Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
 
     Example: pmoss rollout my_agent:Mine --machine toy --backend simulated --undo worse
@@ -87,7 +96,7 @@ def rollout(
         check_output(keep, folder=True)
     named = named_policies(
         baseline,
-        agents,
+        [*(agents or ()), *(agent or ())],
         pad=pad,
         domain=domain,
         trust=trust,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_agents import find_policy
+from pmoss_agents import find_policy, pretrained
 from pmoss_benchmarks.cells import Progress, Result, finish_cells
 from pmoss_benchmarks.evaluation.statistics import paired_difference, ratio_of_means
 from pmoss_benchmarks.policies import short_name
@@ -111,6 +111,7 @@ class Entrant:
     def of(cls, word: str) -> Entrant:
         """The agent that a word names."""
         path = Path(word.partition("@")[2] or word)
+        path = pretrained.find(word) if pretrained.is_name(word) else path
         digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         return cls(short_name(word), word, digest)
 

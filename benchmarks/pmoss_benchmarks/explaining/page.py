@@ -54,7 +54,7 @@ THEMES = (
 _AMOUNT_ENDS = (("#cfe0f1", "#08396b"), ("#24415e", "#a6d3ff"))
 _DIFFERENCE_ENDS = (("#1a5fa8", "#e6e9ec", "#d9730d"), ("#6db3f2", "#2c353f", "#f5a04c"))
 
-_STYLE = """
+STYLE = """
 body { margin: 0 auto; padding: 1.5rem; max-width: 1500px; background: var(--page);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
@@ -114,7 +114,7 @@ def explain_page(comparison: Comparison, task: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{colours()}{_STYLE}</style>
+<style>{colours()}{STYLE}</style>
 </head>
 <body>
 <h1>{escape(title)}</h1>
@@ -192,7 +192,7 @@ def _key_figures(comparison: Comparison) -> str:
         ("median latency, us", a.latency_p50_us, b.latency_p50_us),
         ("99th percentile, us", a.latency_p99_us, b.latency_p99_us),
     )
-    figures = _rows(
+    figures = html_table(
         ["", comparison.before.name, comparison.after.name, "change"],
         [(name, number(x), number(y), percent_change(x, y)) for name, x, y in rows],
     )
@@ -223,13 +223,14 @@ def _table(table: Table, comparison: Comparison) -> str:
             for i in seen
         ]
         body.append((table.places[place], *cells))
-    inside = f'<div class="scroll">{_rows(head, body)}</div>'
+    inside = f'<div class="scroll">{html_table(head, body)}</div>'
     told = f"<summary>{len(order)} rows, biggest difference first</summary>"
     opened = " open" if len(order) <= 12 else ""
     return f"<h2>{_TITLES[table.kind]}</h2><details{opened}>{told}{inside}</details>"
 
 
-def _rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def html_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A table with a head; all cells are text."""
     top = "".join(f"<th>{escape(word)}</th>" for word in head)
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(word)}</td>" for word in row) + "</tr>" for row in body

@@ -23,53 +23,52 @@ from pmoss_benchmarks.texts.transcripts import COMMANDS
 WANTED = {"median_error": 0.05, "p95_error": 0.12, "tau": 0.90, "regret": 0.01, "signs": 0.90}
 
 
-#: What the demo's learner was given.
-_GIVEN = {
-    "surrogate": "It sees raw counters and the topology, and measures nothing before it decides.",
-    "decision-transformer": "The inputs of this result held what `best-fit` decides by. Agents no "
-    "longer get them.",
-}
-
-
 def demo(stored: Stored) -> str:
     """What ``./run demo`` prints, and what its figures say."""
     summary = stored["demo/summary.json"]
     policies = {policy["policy"]: policy for policy in summary["policies"]}
-    ordered = sorted(policies.values(), key=lambda policy: float(policy["throughput"]))
+    tries = summary["measurements"]
     rows = [
         (
             policy["policy"],
+            f"{policy['measured']:,}",
             interval(policy["throughput"], policy["throughput_low"], policy["throughput_high"]),
             interval(policy["score"], policy["score_low"], policy["score_high"]),
             f"{policy['seconds_per_decision'] * 1e3:.2f}",
         )
-        for policy in ordered
+        for policy in sorted(policies.values(), key=lambda policy: float(policy["throughput"]))
     ]
-    name = "surrogate" if "surrogate" in policies else "decision-transformer"
-    learned, rule = policies[name], policies["best-fit"]
-    simple = [policies[name] for name in ("random", "grouped", "spread", "mixed", "lpt")]
-    best = max(simple, key=lambda policy: float(policy["throughput"]))
+    learned, measured = policies["surrogate"], policies[f"surrogate + {tries}"]
+    plain = [policies[name] for name in ("random", "grouped", "spread", "mixed", "lpt")]
+    rules = [policies[name] for name in ("lpt-capacity", "greedy-capacity", "best-fit")]
+    equal = [policies[f"{name} + {tries}"] for name in ("best-fit", "greedy-capacity")]
+    best, rule, rival = (max(of, key=_throughput) for of in (plain, rules, equal))
     ratio = learned["throughput"] / best["throughput"]
+    agent = summary["agent"]
     lines = [
-        table(["schedule", "Mq/s [95 %]", "score [95 %]", "ms per decision"], rows),
+        table(["schedule", "tries", "Mq/s [95 %]", "score [95 %]", "ms per decision"], rows),
         "",
-        f"Means over {learned['episodes']} unseen incumbents and {summary['training_seeds']} "
-        "training seeds.",
-        "Score 0 is the mean of random schedules, 100 what a long local search finds.",
-        f"The data were {counted(summary['dataset']['episodes'], 'episode')} of "
-        f"{summary['dataset']['mean_throughput_mq_per_s']:.1f} Mq/s in the mean.",
+        f"Means over {learned['episodes']} unseen incumbents. `{agent['name']}` learned from "
+        f"{counted(agent['dataset']['episodes'], 'logged episode')}.",
+        "Tries are schedules that run on the server before one decides. Score 0 is the mean of "
+        "random schedules, 100 what a search of the model finds.",
         "",
-        f"`{name}` serves {ratio:.2f} times the queries of {best['policy']}, the best of LPT, "
-        "Grouped, Spread, Mixed and Random.",
-        f"`best-fit` serves {rule['throughput']:.1f} Mq/s, what was learned "
-        f"{learned['throughput']:.1f}, `greedy-capacity`, a rule for busy cores alone, "
-        f"{policies['greedy-capacity']['throughput']:.1f}, and search "
+        f"Without a try, `surrogate` serves {ratio:.2f} times the queries of `{best['policy']}`, "
+        "the best of the schedules that look at no busy core.",
+        f"The best rule for busy cores, `{rule['policy']}`, serves {rule['throughput']:.1f} Mq/s, "
+        f"and the agent {learned['throughput']:.1f}.",
+        f"After {tries} tries the agent serves {measured['throughput']:.1f} Mq/s. The best search "
+        f"after as many, `{rival['policy']}`, serves {rival['throughput']:.1f}, and "
+        f"{summary['search_budget']:,} evaluations of the model reach "
         f"{policies['local-search']['throughput']:.1f}.",
-        _GIVEN[name],
         "",
         made(summary, "demo/summary.json"),
     ]
     return "\n".join(lines)
+
+
+def _throughput(policy: Mapping[str, Any]) -> float:
+    return float(policy["throughput"])
 
 
 def fidelity(stored: Stored) -> str:

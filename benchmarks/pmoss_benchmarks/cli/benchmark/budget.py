@@ -19,8 +19,9 @@ def budget(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name from `pmoss agents`, trained as the offline benchmark does, or NAME=FILE "
-            "with {task} and {seed} in the path of a checkpoint; repeatable; default: none."
+            help="A name from `pmoss agents list`, trained as the offline benchmark does, or "
+            "NAME=FILE with {task} and {seed} in the path of a checkpoint; repeatable; default: "
+            "none."
         ),
     ] = None,
     episodes: Annotated[int, typer.Option(help="Of each task.", min=1)] = 100,

@@ -33,8 +33,8 @@ def offline(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name from `pmoss agents`, module:Class of your own, or opponents (all that do "
-            "not learn); repeatable; default: all that are registered."
+            help="A name from `pmoss agents list`, module:Class of your own, or opponents (all "
+            "that do not learn); repeatable; default: all that are registered."
         ),
     ] = None,
     seeds: Annotated[

@@ -63,7 +63,8 @@ def parse_agents(words: list[str]) -> tuple[list[str], dict[str, str]]:
         name, _, file = word.partition("=")
         if "/" in name or not name or name in names:
             raise DescriptionError(
-                f"agent {word!r}: must be a name from `pmoss agents`, or NAME=FILE, each name once"
+                f"agent {word!r}: must be a name from `pmoss agents list`, or NAME=FILE, each name "
+                "once"
             )
         names.append(name)
         if file:

@@ -1,0 +1,188 @@
+"""Agents that ship with the package: trained, each with a card that says how and what it is worth.
+
+Their names begin with "pmoss/". Each is a checkpoint of weights alone, without what only an
+interrupted training needs, and a card of the same name. The card holds the checkpoint's checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pmoss_agents import checkpoints
+from pmoss_agents.configs import check_types
+from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
+from pmoss_env.files import read_bytes, read_json, write_atomically
+
+PREFIX = "pmoss/"
+FOLDER = Path(__file__).parent / "shipped"
+#: Bytes of the largest checkpoint that ships.
+MOST = 2 << 20
+CARD = ".json"
+#: What begins the names of arrays that only go on with an interrupted training.
+_OPTIMISER = "optimiser/"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an agent reached in episodes that its data do not hold.
+
+    Attributes:
+        value: the mean.
+        low: lower end of its 95 % interval over the episodes.
+        high: its upper end.
+        unit: what the value is, in words.
+        episodes: how many.
+        results: the stored file that holds the episodes, or a folder of such.
+    """
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    episodes: int
+    results: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """What there is to know of an agent that ships.
+
+    Attributes:
+        name: what load() knows it by.
+        agent: its registered name.
+        domain: the environment that it is for.
+        env: arguments of the environment that it was trained for, plain JSON.
+        dataset: ``id``, ``checksum`` and number of ``episodes`` of its data.
+        seed: of its training.
+        updates: of its training.
+        score: see Score.
+        commands: that make it again.
+        licence: of the weights, an SPDX name.
+        code_version: of the package that trained it.
+        size: bytes of the checkpoint.
+        sha256: of the checkpoint.
+    """
+
+    name: str
+    agent: str
+    domain: str
+    env: Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    seed: int
+    updates: int
+    score: Score
+    commands: tuple[str, ...]
+    licence: str
+    code_version: str
+    size: int
+    sha256: str
+
+
+def names() -> list[str]:
+    """The names of all agents that ship, sorted."""
+    return sorted(PREFIX + path.name.removesuffix(CARD) for path in FOLDER.glob("*" + CARD))
+
+
+def is_name(word: str | Path) -> bool:
+    """Whether a word can only name an agent that ships: no file, and no ending of one."""
+    text = str(word)
+    if not text.startswith(PREFIX) or Path(text).exists():
+        return False
+    return Path(text).suffix not in (checkpoints.SUFFIX, checkpoints.EXPORTED, ".npz")
+
+
+def card(name: str) -> Card:
+    """The card of an agent that ships.
+
+    Raises:
+        UnknownNameError: there is none of that name; lists them.
+        CheckpointError: the card is damaged.
+    """
+    return _read(_file(name).with_suffix(CARD))
+
+
+def find(name: str) -> Path:
+    """The checkpoint of an agent that ships, once its checksum is that of the card.
+
+    Raises:
+        UnknownNameError: there is none of that name; lists them.
+        CheckpointError: checkpoint or card are damaged.
+    """
+    path = _file(name)
+    known = _read(path.with_suffix(CARD))
+    try:
+        found = hashlib.sha256(read_bytes(path, MOST)).hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+    if found != known.sha256:
+        raise CheckpointError(
+            f"{path}: is damaged: its SHA-256 is {found[:12]}, but its card says "
+            f"{known.sha256[:12]}; install the package again"
+        )
+    return path
+
+
+def slim(checkpoint: str | Path, out: Path) -> None:
+    """Writes a checkpoint without what only an interrupted training needs.
+
+    Args:
+        checkpoint: of a trained agent.
+        out: of the new one, ``.safetensors``.
+
+    Raises:
+        CheckpointError: it cannot be read, or is larger than what ships may be; then nothing is
+            left at ``out``.
+    """
+    header, arrays = checkpoints.read(checkpoint)
+    weights = {key: a for key, a in arrays.items() if not key.startswith(_OPTIMISER)}
+    checkpoints.write(out, header, weights)
+    if (size := out.stat().st_size) > MOST:
+        out.unlink()
+        raise CheckpointError(f"{checkpoint}: has {size} bytes of weights: {MOST} may ship")
+
+
+def write_card(path: Path, told: Card) -> None:
+    """Writes a card, whole or not at all."""
+    write_atomically(path, json.dumps(asdict(told), indent=1) + "\n")
+
+
+def in_words(told: Card) -> list[str]:
+    """A card as lines of plain text."""
+    score = told.score
+    world = ", ".join(f"{key} {value}" for key, value in told.env.items())
+    return [
+        f"{told.name}: {told.agent}, for the environment {told.domain}",
+        f"trained for: {world}",
+        f"data: {told.dataset['id']}, {told.dataset['episodes']} episodes, "
+        f"checksum {str(told.dataset['checksum'])[:12]}",
+        f"training: {told.updates} updates, seed {told.seed}, pmoss-env {told.code_version}",
+        f"score: {score.value:.1f} [{score.low:.1f}, {score.high:.1f}] {score.unit}",
+        f"that is in {score.episodes} episodes that its data do not hold: {score.results}",
+        f"file: {told.size / 1e6:.2f} MB, SHA-256 {told.sha256}",
+        f"licence: {told.licence}",
+        "made by:",
+        *(f"  {command}" for command in told.commands),
+    ]
+
+
+def _file(name: str) -> Path:
+    """Where the checkpoint of a name lies."""
+    if name not in (known := names()):
+        raise UnknownNameError("pretrained agent", name, known)
+    return FOLDER / (name.removeprefix(PREFIX) + checkpoints.SUFFIX)
+
+
+def _read(path: Path) -> Card:
+    try:
+        values = read_json(path)
+        values = {**values, "score": Score(**values["score"])}
+        values["commands"] = tuple(values["commands"])
+        check_types(str(path), Card, {one.name: values[one.name] for one in fields(Card)})
+        return Card(**values)
+    except (OSError, DescriptionError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: is no card of an agent: {error}") from error

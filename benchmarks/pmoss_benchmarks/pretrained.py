@@ -1,0 +1,197 @@
+"""Making what ships of a trained agent: its weights, and a card from the results that it earned.
+
+The score is that of stored results, and only of the very agent: it must play some of their episodes
+again, action by action. Of a report on drifting indexes the checkpoint's checksum says as much.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents import Agent, OfflineAgent, checkpoints, pretrained
+from pmoss_agents.configs import has_config, task_name
+from pmoss_benchmarks.continual.headroom import FORMAT
+from pmoss_benchmarks.evaluation import EpisodeResult, read_results
+from pmoss_benchmarks.evaluation.statistics import paired_difference
+from pmoss_benchmarks.offline.store import SUMMARY, rows_path
+from pmoss_datasets import Dataset, open_dataset
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.suite import suite_ids
+from pmoss_env.errors import DatasetError
+from pmoss_env.files import read_json
+
+LICENCE = "Apache-2.0"
+#: Of the stored episodes so many are played again.
+_PLAYED = 3
+_TRACK = "same-task"
+
+
+def publish(
+    checkpoint: Path, dataset: Path, results: Path, out: Path, name: str
+) -> pretrained.Card:
+    """Writes the weights of a trained agent and its card.
+
+    Args:
+        checkpoint: of an agent that learned offline.
+        dataset: folder of the data that it learned from.
+        results: folder of an offline benchmark, or report (.json) on drifting indexes.
+        out: folder for ``name.safetensors`` and ``name.json``.
+        name: without "pmoss/".
+
+    Raises:
+        DatasetError: the data or the results are not those of this agent.
+        CheckpointError: the checkpoint is damaged, or too large.
+    """
+    agent, data = pmoss_agents.load(checkpoint), open_dataset(dataset)
+    if not isinstance(agent, OfflineAgent) or agent.dataset.get("checksum") != data.checksum:
+        raise DatasetError(f"{checkpoint}: did not learn from {dataset}: its checksum is another")
+    if results.is_dir():
+        score, command = _of_offline(agent, data, results)
+    else:
+        score, command = _of_continual(checkpoint, results)
+    path = out / (name + checkpoints.SUFFIX)
+    pretrained.slim(checkpoint, path)
+    header, _ = checkpoints.read(checkpoint)
+    content = path.read_bytes()
+    card = pretrained.Card(
+        name=pretrained.PREFIX + name,
+        agent=agent.name,
+        domain=agent.domain,
+        env=dict(data.metadata.env_kwargs),
+        dataset={"id": data.id, "checksum": data.checksum, "episodes": len(data)},
+        seed=int(agent.config.seed),
+        updates=agent.updates,
+        score=score,
+        commands=(
+            *_data_commands(data, dataset),
+            _training_command(agent, data, dataset, checkpoint),
+            command,
+            shlex.join(
+                [
+                    *("pmoss", "benchmark", "pretrained", str(checkpoint), _word(data, dataset)),
+                    *(str(results), "--name", name, "--out", str(out)),
+                ]
+            ),
+        ),
+        licence=LICENCE,
+        code_version=str(header["code_version"]),
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    pretrained.write_card(path.with_suffix(pretrained.CARD), card)
+    return card
+
+
+def _of_offline(agent: Agent, data: Dataset, folder: Path) -> tuple[pretrained.Score, str]:
+    """The agent's score in an offline benchmark, and the benchmark's command."""
+    summary = read_json(folder / SUMMARY)
+    for cell in summary["cells"].values():
+        training = cell.get("training") or {}
+        told = (
+            cell["track"],
+            cell["agent"],
+            cell["seed"],
+            training.get("source", {}).get("checksum"),
+        )
+        if told == (_TRACK, agent.name, agent.config.seed, data.checksum):
+            break
+    else:
+        raise DatasetError(f"{folder}: has no cell of {agent.name} with this seed and these data")
+    made = pmoss_agents.make(agent.name, **{**training["config"], "seed": cell["seed"]})
+    if asdict(made.config) != asdict(agent.config):
+        raise DatasetError(f"{folder}: its {agent.name} had another config: {training['config']}")
+    path = rows_path(folder, _TRACK, cell["task"])
+    header, rows = read_results(path)
+    own = header["notes"].get("common_seed", 0)
+    # Of a common seed the rows of each training seed are told by its number.
+    own_rows = [row for row in rows if row.policy == agent.name and row.seed == own + cell["seed"]]
+    _play_again(agent, header, own_rows, path)
+    scores = np.array([row.score for row in own_rows if row.score is not None])
+    found = paired_difference(scores[None])
+    assert found.low is not None and found.high is not None
+    budget = header["notes"].get("long_search") or header["search_budget"]
+    unit = f"of 100, what a search of {budget:,} evaluations reaches; random schedules: 0"
+    told_score = pretrained.Score(
+        found.value, found.low, found.high, unit, len(scores), path.as_posix()
+    )
+    return told_score, str(summary["command"])
+
+
+def _play_again(
+    agent: Agent, header: Mapping[str, Any], rows: list[EpisodeResult], path: Path
+) -> None:
+    """Refuses results that are not of this agent: DatasetError."""
+    domain = find_domain(agent.domain)
+    env = domain.make_env(header["env_kwargs"], header["env_id"])
+    judge = domain.judge(env)
+    try:
+        agent.check_env(env)
+        for row in rows[:: max(1, len(rows) // _PLAYED)]:
+            env.reset(seed=row.env_seed)
+            judge.begin()
+            played = domain.play(env, agent, row.env_seed, judge)
+            if played.actions != row.actions:
+                raise DatasetError(
+                    f"{path}: {row.policy}, episode {row.episode}: this agent acts otherwise"
+                )
+    finally:
+        env.close()
+        judge.close()
+
+
+def _of_continual(checkpoint: Path, report: Path) -> tuple[pretrained.Score, str]:
+    """The agent's share of the law oracle in a report, and the report's command."""
+    told = read_json(report)
+    if told.get("format") != FORMAT:
+        raise DatasetError(f"{report}: is no report on drifting indexes")
+    digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    for task in told["tasks"]:
+        for row in task["agents"].values():
+            if row["checkpoint_sha256"] == digest:
+                share = row["share_of_law"]
+                unit = f"% of what an oracle serves that knows the law of {task['drift']}"
+                count = len(row["outcomes"])
+                value, low, high = (100.0 * share[key] for key in ("value", "low", "high"))
+                score = pretrained.Score(value, low, high, unit, count, report.as_posix())
+                return score, str(told["command"])
+    raise DatasetError(f"{report}: has no agent of the checkpoint {checkpoint}: its SHA-256 is new")
+
+
+def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:
+    """What makes the data."""
+    if data.id in suite_ids():
+        return (f"pmoss datasets build {data.id}",)
+    recipe = data.metadata.recipe
+    words = ["pmoss", "collect", str(folder), "--domain", str(data.metadata.domain)]
+    behaviours = recipe.get("behaviours") or []
+    if len(behaviours) == 1:
+        words += ["--policy", str(behaviours[0]["policy"])]
+    for key, value in data.metadata.env_kwargs.items():
+        words += ["-e", f"{key}={value}"]
+    return (shlex.join([*words, "--episodes", str(len(data)), "--seed", str(data.metadata.seed)]),)
+
+
+def _training_command(agent: Agent, data: Dataset, folder: Path, out: Path) -> str:
+    """What trains the agent, with every field that its committed config does not say."""
+    config_file = agent.name if has_config(agent.name) else None
+    usual = asdict(
+        pmoss_agents.make(agent.name, config_file=config_file, task=task_name(data.id)).config
+    )
+    words = ["pmoss", "train", _word(data, folder), str(out), "--agent", agent.name]
+    for key, value in asdict(agent.config).items():
+        if value != usual[key]:
+            words += ["--set", f"{key}={value}"]
+    return shlex.join(words)
+
+
+def _word(data: Dataset, folder: Path) -> str:
+    """How commands name the data."""
+    return data.id if data.id in suite_ids() else str(folder)

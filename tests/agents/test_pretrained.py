@@ -1,0 +1,123 @@
+"""Agents that ship: cards, names, and how damaged or foreign ones are answered."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import pmoss_agents
+from pmoss_agents import checkpoints, pretrained
+from pmoss_env.errors import CheckpointError, UnknownNameError
+
+NAMES = pretrained.names()
+#: Bytes of all that ships together: it is in every package.
+ALL = 4 << 20
+
+
+def test_what_ships_is_small() -> None:
+    sizes = [pretrained.find(name).stat().st_size for name in NAMES]
+    assert len(NAMES) >= 2 and max(sizes) <= pretrained.MOST and sum(sizes) <= ALL
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_tells_of_its_agent(name: str) -> None:
+    card = pretrained.card(name)
+    agent = pmoss_agents.load(name)
+    path = pretrained.find(name)
+    assert (card.name, card.agent, card.domain) == (name, agent.name, agent.domain)
+    assert card.size == path.stat().st_size
+    assert agent.dataset["checksum"] == card.dataset["checksum"]
+    assert card.seed == agent.config.seed and card.updates == agent.updates  # type: ignore[attr-defined]
+    assert card.score.low <= card.score.value <= card.score.high
+    assert card.commands[-1].startswith("pmoss benchmark pretrained")
+    _, arrays = checkpoints.read(path)
+    assert not [key for key in arrays if key.startswith("optimiser/")]
+    assert (Path(__file__).parents[2] / card.score.results).exists()
+
+
+def test_unknown_names_are_answered_with_those_there_are() -> None:
+    for found in (pmoss_agents.load, pmoss_agents.find_policy, pretrained.card):
+        with pytest.raises(UnknownNameError, match=NAMES[0]):
+            found("pmoss/no-such-agent-v0")
+
+
+def test_a_file_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert pretrained.is_name("pmoss/anything") and pmoss_agents.names_policy("pmoss/anything")
+    assert not pretrained.is_name("pmoss/a.safetensors")
+    (tmp_path / "pmoss").mkdir()
+    (tmp_path / "pmoss" / "anything").touch()
+    assert not pretrained.is_name("pmoss/anything")
+
+
+def test_damage_is_found_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pretrained.find(NAMES[0])
+    shutil.copy(path, tmp_path)
+    shutil.copy(path.with_suffix(pretrained.CARD), tmp_path)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
+    copied = tmp_path / path.name
+    content = bytearray(copied.read_bytes())
+    content[-1] ^= 1
+    copied.write_bytes(content)
+    with pytest.raises(CheckpointError, match="is damaged: its SHA-256"):
+        pmoss_agents.load(NAMES[0])
+    copied.unlink()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        pmoss_agents.load(NAMES[0])
+    told = json.loads((tmp_path / path.with_suffix(pretrained.CARD).name).read_text())
+    for wrong in ({"score": 1}, {"size": "big"}):
+        copied.with_suffix(pretrained.CARD).write_text(json.dumps({**told, **wrong}))
+        with pytest.raises(CheckpointError, match="is no card"):
+            pretrained.card(NAMES[0])
+
+
+def test_observations_of_another_environment_are_refused() -> None:
+    from pmoss_env.envs.continual import ContinualSchedulingEnv
+    from pmoss_env.envs.spatial import SpatialSchedulingEnv
+
+    (name,) = (name for name in NAMES if "surrogate-busy-core" in name)
+    agent = pmoss_agents.load(name)
+    env = ContinualSchedulingEnv(machine="toy", slices=8, epochs=2)
+    observation, _ = env.reset(seed=0)
+    agent.check_env(env)
+    with pytest.raises(CheckpointError, match="observation lacks"):
+        agent.act(observation)
+    env.close()
+    spatial = SpatialSchedulingEnv(machine="toy", slices=8)
+    seen, info = spatial.reset(seed=0)
+    agent.check_env(spatial)
+    with pytest.raises(CheckpointError, match="observation='complete'"):
+        agent.act(seen, info["action_mask"])
+    spatial.close()
+
+
+def test_slim_keeps_what_acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header, arrays = checkpoints.read(pretrained.find(NAMES[0]))
+    header.pop("code_version")
+    fat = tmp_path / "fat.safetensors"
+    checkpoints.write(fat, header, {**arrays, "optimiser/0/exp_avg": np.zeros(3, np.float32)})
+    pretrained.slim(fat, tmp_path / "slim.safetensors")
+    assert set(checkpoints.read(tmp_path / "slim.safetensors")[1]) == set(arrays)
+    monkeypatch.setattr(pretrained, "MOST", 1000)
+    with pytest.raises(CheckpointError, match="1000 may ship"):
+        pretrained.slim(fat, tmp_path / "other.safetensors")
+    assert not (tmp_path / "other.safetensors").exists()
+
+
+def test_cards_are_kept_as_they_are(tmp_path: Path) -> None:
+    card = pretrained.card(NAMES[0])
+    pretrained.write_card(tmp_path / "card.json", card)
+    assert dataclasses.asdict(card) == {
+        **json.loads((tmp_path / "card.json").read_text()),
+        "commands": card.commands,
+    }
+    told = "\n".join(pretrained.in_words(card))
+    assert card.licence in told and card.sha256 in told and card.commands[0] in told

@@ -1,0 +1,87 @@
+"""Agents that ship are those of the stored results, and commands take them by name."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("h5py")
+
+import pmoss_agents
+from pmoss_agents import pretrained
+from pmoss_benchmarks.evaluation import read_results
+from pmoss_benchmarks.policies import named_policies
+from pmoss_benchmarks.pretrained import publish
+from pmoss_datasets.domain import find_domain
+from pmoss_env.errors import DatasetError, DescriptionError
+from tests.cli.invoking import pmoss, pmoss_json
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUSY = "pmoss/surrogate-busy-core-v0"
+STREAM = "pmoss/surrogate-memory-stream-v0"
+
+
+def test_it_plays_as_the_stored_rows_say() -> None:
+    card = pretrained.card(BUSY)
+    header, rows = read_results(REPOSITORY / card.score.results)
+    domain = find_domain(card.domain)
+    env = domain.make_env(header["env_kwargs"], header["env_id"])
+    judge = domain.judge(env)
+    agent = pmoss_agents.load(BUSY)
+    agent.check_env(env)
+    row = next(row for row in rows if row.policy == card.agent)
+    env.reset(seed=row.env_seed)
+    judge.begin()
+    played = domain.play(env, agent, row.env_seed, judge)
+    # Another processor may round otherwise, so that a slice or two go elsewhere.
+    assert played.outcome == pytest.approx(row.throughput, rel=0.02)
+    judge.close()
+    env.close()
+
+
+def test_agents_of_one_environment_play_in_no_other() -> None:
+    with pytest.raises(DescriptionError, match="is for the environment spatial, not for threads"):
+        named_policies(None, [BUSY], domain="threads")
+    assert named_policies(None, [BUSY, STREAM]).domain.name == "spatial"
+
+
+def test_commands_take_the_name(tmp_path: Path) -> None:
+    task = ("-e", "slices=8", "-e", "interference=busy_core")
+    out = pmoss("explain", "lpt", BUSY, "--machine", "toy", *task)
+    assert "surrogate-busy-core-v0" in out
+    rolled = ("rollout", "--agent", BUSY, "--machine", "toy", "--backend", "analytic")
+    assert "surrogate-busy-core-v0" in pmoss(*rolled, *task, "--episodes", "1")
+    few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
+    words = ("evaluate", BUSY, "-b", "lpt", "-e", "machine=toy", *task, *few)
+    assert {row["policy"] for row in pmoss_json(*words)} == {"lpt", "surrogate-busy-core-v0"}
+    assert "Known: pmoss/surrogate-busy" in pmoss("evaluate", "pmoss/none", status=2)
+
+
+def test_lists_and_cards() -> None:
+    rows = {row["name"]: row for row in pmoss_json("agents", "list")}
+    assert rows[BUSY]["domain"] == "spatial" and rows["surrogate"]["learns from"] == "data"
+    assert BUSY not in {row["name"] for row in pmoss_json("agents", "list", "threads")}
+    assert pmoss_json("agents", "show", BUSY)["name"] == BUSY
+    assert "licence: Apache-2.0" in pmoss("agents", "show", STREAM)
+    assert "unknown pretrained agent" in pmoss("agents", "show", "surrogate", status=2)
+
+
+def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
+    data = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
+    path = pretrained.find(BUSY)
+    results = REPOSITORY / "benchmarks/results/offline/core"
+    with pytest.raises(DatasetError, match="did not learn from"):
+        publish(path, data, results, tmp_path, "mine")
+    few = {"updates": 1, "members": 1, "width": 8, "features": 4, "demands": 2}
+    agent = pmoss_agents.make("surrogate", **few)
+    from pmoss_datasets import open_dataset
+
+    agent.fit(open_dataset(data))  # type: ignore[attr-defined]
+    mine = tmp_path / "mine.safetensors"
+    agent.save(mine)
+    with pytest.raises(DatasetError, match="has no cell of surrogate"):
+        publish(mine, data, results, tmp_path / "out", "mine")
+    report = REPOSITORY / "benchmarks/results/continual/headroom.json"
+    with pytest.raises(DatasetError, match="has no agent of the checkpoint"):
+        publish(mine, data, report, tmp_path / "out", "mine")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,47 @@
+"""The notebooks in examples/ run from the first cell to the last, and open as notebooks."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+PAGE = REPOSITORY / "docs" / "tutorials" / "notebooks.md"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_all_cells_run(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_it_is_a_notebook(path: Path) -> None:
+    jupytext = pytest.importorskip("jupytext", reason="NOT RUN: the extra notebooks is missing")
+    notebook = json.loads(jupytext.writes(jupytext.read(path), fmt="ipynb"))
+    kinds = [cell["cell_type"] for cell in notebook["cells"]]
+    assert kinds[0] == "markdown" and kinds.count("code") >= 3
+
+
+def test_the_page_names_all_of_them_and_they_name_their_pages() -> None:
+    assert len(EXAMPLES) == 5
+    page = PAGE.read_text()
+    for path in EXAMPLES:
+        assert f"examples/{path.name}" in page
+        (named,) = re.findall(r"`(docs/[\w/-]+\.md)`", path.read_text())
+        text = (REPOSITORY / named).read_text()
+        assert f"examples/{path.name}" in text, f"{named} does not name {path.name}"

@@ -109,6 +109,10 @@ def _compared(stored: Stored) -> Iterator[tuple[str, Mapping[str, Any], Mapping[
                 parts.append(f"on {Path(env['machine']).stem}")
             if "workload" in env:
                 parts.append(f"under {env['workload']}")
+            if "deviation" in env:
+                parts.append(f"deviation {env['deviation']:g}")
+            if "moves_per_epoch" in env:
+                parts.append(f"{env['moves_per_epoch']} moves per epoch")
             yield ", ".join([f"`{task['drift']}`", *parts]), report, task
 
 

@@ -12,7 +12,8 @@ import pmoss_env  # noqa: F401  # registers the environments
 from pmoss_benchmarks.report import Figure, seconds_of
 
 EPOCH_GOAL_PER_SECOND = 2000.0
-EPOCHS, MOVES, SLICES, ENVIRONMENTS = 20, 8, 256, 16
+#: Epochs as the environment has them by default.
+EPOCHS, MOVES, SLICES, ENVIRONMENTS = 100, 8, 256, 16
 CARTPOLE_STEPS = 1000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -36,7 +37,7 @@ class Rows(Protocol):
 
 
 class BatchVectorEnv(
-    VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray[Any]], Generic[_Env]
+    VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray[Any]], Generic[_Env], ABC
 ):
     """Sub-environments that are the faces of rows of a batch.
 
@@ -198,31 +199,31 @@ class BatchVectorEnv(
     def _ended(self) -> BoolArray:
         return cast(BoolArray, self._episodes.results[self._ended_by])
 
+    @abstractmethod
     def _observed(self) -> Observation:
         """All observations, fresh or read-only."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
         """The actions, or IllegalActionError; those of ``resting`` rows do not matter."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:
         """Steps the batch; the observations after it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
         """Begins an episode in a row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
         """Ends the episode that has come to its end; its observation and info."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _infos(self, finals: dict[int, tuple[Observation, dict[str, Any]]]) -> dict[str, Any]:
         """The infos of all rows; ``finals`` are those that have ended now."""
-        raise NotImplementedError
 
     def _final_infos(
         self, finals: dict[int, tuple[Observation, dict[str, Any]]], ended: BoolArray

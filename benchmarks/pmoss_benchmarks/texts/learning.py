@@ -81,8 +81,8 @@ def transfer(stored: Stored) -> str:
         )
     settings = report["settings"]
     told = (
-        f"A checkpoint learned on the table's other machines and on "
-        f"{counted(settings['made_up'], 'made-up one')}, {settings['data']} episodes of each. "
+        f"A checkpoint learned on the other machines and on "
+        f"{counted(settings['made_up'], 'made-up one')}. Each gave {settings['data']} episodes. "
         f"It then met {counted(settings['episodes'], 'episode')} with co-tenants "
         f"`{settings['interference']}`. A number after a comma is of measurements."
     )

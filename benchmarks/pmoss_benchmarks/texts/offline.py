@@ -55,9 +55,9 @@ def _means(stored: Stored, folder: str) -> str:
         [
             table(["policy", *tasks, "mean"], rows),
             "",
-            f"Means over {' or '.join(map(str, sorted(counts)))} common episodes of each task, of "
-            f"data of the tier {summary['settings']['tier']}; training seeds of an agent: "
-            f"{_seeds_of_agents(summary)}.",
+            f"Means over {' or '.join(map(str, sorted(counts)))} common episodes of each task. "
+            f"The data are of the tier {summary['settings']['tier']}.",
+            f"Training seeds of an agent: {_seeds_of_agents(summary)}.",
             "Collected over several calls; the command is the last of them.",
             made(summary, f"benchmarks/results/{name}"),
         ]

@@ -13,6 +13,7 @@ from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repa
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_datasets.stepwise.policies import any_legal
+from pmoss_env.envs.continual.episodes import INFO_KEYS
 from pmoss_env.errors import UnsupportedError
 
 #: Every policy that decides rounds, by name.
@@ -56,16 +57,7 @@ class ContinualDomain(StepDomain):
         "now-oracle": "the machine, and what the next epoch will be like",
     }
     simple = ("random", "stay", "interleave", "best-fit-once")
-    infos = (
-        "epoch",
-        "moves",
-        "queries",
-        "paid",
-        "throughput",
-        "p99_us",
-        "moved_gb",
-        "pending_slices",
-    )
+    infos = INFO_KEYS[2:]  # all but masks and what broke them
     on_machine = True
     kind = "policy"
     choices = "moves"

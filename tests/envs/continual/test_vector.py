@@ -13,24 +13,10 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from tests.envs.alike import alike
 
 ID = "pmoss/ContinualScheduling-v0"
 SMALL = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2}
-
-
-def alike(one, other):
-    """The same structure and the same bits."""
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert set(one) == set(other)
-        for key in one:
-            alike(one[key], other[key])
-    elif isinstance(one, np.ndarray) and one.dtype == object:
-        for a, b in zip(one, other, strict=True):
-            alike(a, b)
-    elif one is not None:
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        assert one.tobytes() == other.tobytes()
 
 
 def follow(native, synchronous, steps=16):

@@ -17,6 +17,7 @@ from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import (
     UnknownNameError,
 )
+from tests.envs.alike import alike
 from tests.envs.spatial.batches import TOY, follow
 
 
@@ -94,22 +95,6 @@ def test_gymnasium_makes_it_and_declares_its_autoreset():
     assert envs.observation_space["machine_view"].shape == (3, 2, 4, 21)
     envs.step(envs.action_space.sample())
     envs.close()
-
-
-def alike(one, other):
-    """The same structure and the same bits."""
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert set(one) == set(other)
-        for key in one:
-            alike(one[key], other[key])
-    elif isinstance(one, np.ndarray) and one.dtype == object:
-        for a, b in zip(one, other, strict=True):
-            alike(a, b)
-    elif one is not None:
-        assert one.dtype == other.dtype
-        assert one.shape == other.shape
-        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])

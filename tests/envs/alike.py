@@ -1,0 +1,19 @@
+"""Comparing what two environments return."""
+
+import numpy as np
+
+
+def alike(one, other):
+    """The same structure and the same bits."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert set(one) == set(other)
+        for key in one:
+            alike(one[key], other[key])
+    elif isinstance(one, np.ndarray) and one.dtype == object:
+        for a, b in zip(one, other, strict=True):
+            alike(a, b)
+    elif one is not None:
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.tobytes() == other.tobytes()

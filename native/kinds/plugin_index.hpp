@@ -53,6 +53,8 @@ class PluginIndex {
   std::uint64_t size() const { return api().size(index_.get()); }
   double bytes_per_record() const;
   bool has_scan() const noexcept { return api().scan != nullptr; }
+  /// Whether the misses of lookups in a batch overlap; else a batch is one lookup after the other.
+  bool overlaps_lookups() const noexcept { return api().lookup_batch != nullptr; }
   bool tells_memory() const noexcept { return api().visit_memory != nullptr; }
 
   /// Adds records whose values are their keys.

@@ -20,7 +20,7 @@ std::unique_ptr<runtime::QueryStream> stream_of_keys(OperationGenerator generato
 
 /// Runs operations on `Tree`: lookup, insert, update and scan with the parameters and results of
 /// BTree's; a guard is passed to those that take one. Lookups of a batch go together where there is
-/// a lookup_batch.
+/// a lookup_batch, and overlaps_lookups(), where there is that, does not deny it.
 template <class Tree>
 class ExecutorOfKeys final : public runtime::QueryExecutor {
  public:
@@ -66,10 +66,13 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
 
   void execute_batch(const EpochGuard& guard, const runtime::Ring& ring,
                      std::size_t count) override {
+    if constexpr (requires { tree_.overlaps_lookups(); }) {
+      if (!tree_.overlaps_lookups()) return one_by_one(guard, ring, count);
+    }
     if constexpr (requires { &Tree::lookup_batch; }) {
       lookups_first(guard, ring, count);
     } else {
-      for (std::size_t i = 0; i < count; ++i) execute(guard, ring.front(i));
+      one_by_one(guard, ring, count);
     }
   }
 
@@ -82,6 +85,10 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
     } else {
       return call();
     }
+  }
+
+  void one_by_one(const EpochGuard& guard, const runtime::Ring& ring, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) execute(guard, ring.front(i));
   }
 
   void lookups_first(const EpochGuard& guard, const runtime::Ring& ring, std::size_t count) {

@@ -14,8 +14,12 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 BUILD = REPOSITORY / "build" / "bench"
 
 
-def build_program(name: str) -> Path:
-    """Compiles one program; needs a source checkout and a compiler.
+def build_program(name: str, file: str | None = None) -> Path:
+    """Compiles one program, or a library; needs a source checkout and a compiler.
+
+    Args:
+        name: the target's.
+        file: what is built, if its name is another one.
 
     Raises:
         BackendError: there is no source, a tool is missing or the build fails.
@@ -27,7 +31,7 @@ def build_program(name: str) -> Path:
         *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_BENCH=ON"),
     )
     run_program(_tool("cmake"), "--build", BUILD, "--target", name, "-j", "2")
-    return next(path for path in BUILD.rglob(name) if path.is_file())
+    return next(path for path in BUILD.rglob(file or name) if path.is_file())
 
 
 def run_program(*command: object) -> str:

@@ -34,6 +34,12 @@ TEST(Plugin, AGoodOnePasses) {
   EXPECT_NE(told[4].find("visit_memory"), std::string::npos);
 }
 
+TEST(Plugin, OurOwnTreePassesAsALibrary) {
+  const auto told = check_plugin(PMOSS_BTREE_PLUGIN, {.operations = 20'000, .threads = 4});
+  ASSERT_EQ(told.size(), 5u);
+  EXPECT_EQ(told[0], "the B+-tree of pmoss");
+}
+
 TEST(Plugin, WrongOnesAreRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"other_abi", "version 99"},        {"too_small", "struct_size"},

@@ -1,0 +1,118 @@
+// The B+-tree of this project behind the header for users' libraries: what that way costs is
+// measured with it, and recordings of libraries are compared with the tree's own. Built by the
+// target pmoss_btree_plugin.
+#include <pmoss/index.h>
+
+#include <exception>
+#include <new>
+#include <optional>
+
+#include "index/btree.hpp"
+#include "workload/keyspace.hpp"
+
+struct pmoss_index {
+  explicit pmoss_index(const pmoss::BTree::Options& options) : tree(options) {}
+
+  pmoss::BTree tree;
+};
+
+namespace {
+
+/// Runs what may find no memory. An exception must not leave the library.
+template <class Operation>
+int told_of(Operation operation) {
+  try {
+    return operation() ? 1 : 0;
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+}
+
+pmoss_index* open(const pmoss_index_options* options) {
+  try {
+    return new pmoss_index({.slices = options->slices});
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+void close(pmoss_index* index) { delete index; }
+
+int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* values,
+         std::size_t count) {
+  return told_of([&] { return index->tree.insert_batch(keys, values, count) <= count; });
+}
+
+int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  return index->tree.lookup(key, *value) ? 1 : 0;
+}
+
+int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  return told_of([&] { return index->tree.insert(key, value); });
+}
+
+int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  return index->tree.update(key, value) ? 1 : 0;
+}
+
+std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                  std::uint64_t* values) {
+  return static_cast<std::int64_t>(index->tree.scan(first, limit, keys, values));
+}
+
+std::uint64_t size(pmoss_index* index) { return index->tree.size(); }
+
+int lookup_batch(pmoss_index* index, const std::uint64_t* keys, std::size_t count,
+                 std::uint64_t* values, std::uint8_t* found) {
+  static_assert(sizeof(bool) == 1);
+  index->tree.lookup_batch(keys, count, values, reinterpret_cast<bool*>(found));
+  return 1;
+}
+
+/// One guard for all operations of a thread: each then takes a nested one, which costs nothing. No
+/// node is ever unlinked here, so nothing waits for the guard to end.
+thread_local std::optional<pmoss::EpochGuard> guard_of_thread;
+
+int attach_thread(pmoss_index*) {
+  guard_of_thread.emplace();
+  return 1;
+}
+
+void detach_thread(pmoss_index*) { guard_of_thread.reset(); }
+
+int visit_memory(pmoss_index* index, std::uint64_t first, std::uint64_t last, pmoss_visit visit,
+                 void* context) {
+  const pmoss::EpochGuard guard;
+  const std::uint32_t end = pmoss::slice_of_key(last, index->tree.slices());
+  for (std::uint32_t slice = pmoss::slice_of_key(first, index->tree.slices()); slice <= end;
+       ++slice) {
+    for (const pmoss::ChunkView chunk : index->tree.arena(slice).chunks()) {
+      visit(context, reinterpret_cast<const void*>(chunk.address), chunk.bytes);
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
+  static const struct pmoss_index_api api = {
+      .abi = PMOSS_INDEX_ABI,
+      .struct_size = sizeof(struct pmoss_index_api),
+      .name = "the B+-tree of pmoss",
+      .open = open,
+      .close = close,
+      .load = load,
+      .lookup = lookup,
+      .insert = insert,
+      .update = update,
+      .scan = scan,
+      .size = size,
+      .lookup_batch = lookup_batch,
+      .visit_memory = visit_memory,
+      .attach_thread = attach_thread,
+      .detach_thread = detach_thread,
+      .bytes_per_record = [](pmoss_index*) { return 24.0; },
+  };
+  return &api;
+}

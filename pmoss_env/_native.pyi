@@ -263,6 +263,12 @@ def streaming(
 def modified_lines(lines: int, queries: int) -> Trace: ...
 def page_chase(slices: int, pages_per_slice: int, queries: int) -> Trace: ...
 
+class SimulatedMigration(TypedDict):
+    snapshot: ModelSnapshot
+    pieces: tuple[tuple[float, float], ...]
+    moved_bytes: float
+    pending: int
+
 class SimulatedServer:
     def __init__(
         self,
@@ -285,6 +291,14 @@ class SimulatedServer:
         data: str = "slice",
         seed: int = 0,
     ) -> ModelSnapshot: ...
+    def migrate(
+        self,
+        cores: npt.NDArray[np.int32],
+        nodes: npt.NDArray[np.int32],
+        moves: Sequence[tuple[int, int, float]],
+        most_gb_per_s: float = 0.0,
+        seed: int = 0,
+    ) -> SimulatedMigration: ...
 
 # native/analytic
 class LatencyCurve:

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "bindings/bindings.hpp"
 #include "bindings/model_types.hpp"
@@ -57,6 +59,28 @@ simulator::ServerOptions::Dispatch dispatch_named(const std::string& name) {
   throw std::invalid_argument("dispatch '" + name + "': must be ideal or modelled");
 }
 
+using GivenMove = std::tuple<std::int32_t, std::int32_t, double>;
+
+py::dict migrate(SharedServer& shared, const Places& cores, const Places& nodes,
+                 const std::vector<GivenMove>& given, double most_gb_per_s, std::uint64_t seed) {
+  const Placement placement{view(cores), view(nodes)};
+  std::vector<simulator::Move> moves;
+  for (const auto& [slice, core, bytes] : given) moves.push_back({slice, core, bytes});
+  const simulator::Migration found = shared.with([&](simulator::Server& server) {
+    return server.migrate(placement, moves, most_gb_per_s, seed);
+  });
+  py::list pieces;
+  for (const auto& piece : found.pieces) {
+    pieces.append(py::make_tuple(piece.seconds, piece.throughput));
+  }
+  py::dict result;
+  result["snapshot"] = to_dict(found.snapshot, &ComputedCounter::simulated);
+  result["pieces"] = py::tuple(pieces);
+  result["moved_bytes"] = found.copied_bytes;
+  result["pending"] = found.pending;
+  return result;
+}
+
 void bind_server(py::module_& module) {
   const simulator::ServerOptions standard;
   py::class_<SharedServer>(module, "SimulatedServer",
@@ -97,7 +121,10 @@ void bind_server(py::module_& module) {
           },
           py::arg("cores").noconvert(), py::arg("nodes").noconvert(), py::arg("routing") = "core",
           py::arg("data") = "slice", py::arg("seed") = 0,
-          "Executes the trace once; the result depends on the arguments alone.");
+          "Executes the trace once; the result depends on the arguments alone.")
+      .def("migrate", &migrate, py::arg("cores").noconvert(), py::arg("nodes").noconvert(),
+           py::arg("moves"), py::arg("most_gb_per_s") = 0.0, py::arg("seed") = 0,
+           "The same, with slices that move when the warm-up ends.");
 }
 
 void bind_micro_traces(py::module_& module) {

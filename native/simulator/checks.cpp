@@ -99,4 +99,21 @@ void check(const Placement& placement, const recording::Trace& trace, const Mach
   }
 }
 
+void check(std::span<const Move> moves, const recording::Trace& trace, const Machine& machine) {
+  std::vector<bool> moved(trace.slices, false);
+  for (const Move& move : moves) {
+    if (move.slice < 0 || static_cast<std::uint32_t>(move.slice) >= trace.slices) {
+      refuse("slice that moves", move.slice, "0 to " + std::to_string(trace.slices - 1));
+    }
+    if (moved[static_cast<std::size_t>(move.slice)]) {
+      refuse("slice that moves", move.slice, "another one: a slice moves once");
+    }
+    moved[static_cast<std::size_t>(move.slice)] = true;
+    if (!is_worker(machine, move.core)) {
+      refuse("core of a slice", move.core, "a worker core of the machine");
+    }
+    if (!(move.bytes >= 0.0)) refuse("bytes of a slice", move.bytes, "at least 0");
+  }
+}
+
 }  // namespace pmoss::simulator

@@ -1,6 +1,8 @@
 // Checks of a simulated server's arguments, before anything changes.
 #pragma once
 
+#include <span>
+
 #include "machine/machine.hpp"
 #include "machine/placement.hpp"
 #include "recording/trace.hpp"
@@ -17,5 +19,8 @@ void check(const recording::Trace& trace);
 
 /// Whether the machine's workers can run every slice of the trace.
 void check(const Placement& placement, const recording::Trace& trace, const Machine& machine);
+
+/// Whether each slice moves once, to a worker.
+void check(std::span<const Move> moves, const recording::Trace& trace, const Machine& machine);
 
 }  // namespace pmoss::simulator

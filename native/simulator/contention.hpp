@@ -37,6 +37,12 @@ class Contention {
     ++traffic_.written[node];
     move(writer_socket, socket_of_node_[node]);
   }
+  /// Lines that a core of node `to` reads at node `from` and writes beside itself.
+  void copy(std::size_t from, std::size_t to, std::uint64_t lines) noexcept {
+    traffic_.read[from] += lines;
+    traffic_.written[to] += lines;
+    traffic_.flow[socket_of_node_[from] * sockets_ + socket_of_node_[to]] += lines;
+  }
   void move(std::size_t from, std::size_t to) noexcept { ++traffic_.flow[from * sockets_ + to]; }
 
   /// Ends an epoch of `ns`, in which every line stood for `bytes_per_line` bytes.

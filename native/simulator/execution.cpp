@@ -146,6 +146,13 @@ double Execution::translate(std::size_t physical, std::uint32_t query, SliceCoun
   return ns;
 }
 
+void Execution::rehome(std::int32_t slice, int node) {
+  for (std::size_t line = 0; line < trace_->lines(); ++line) {
+    if (trace_->slice_of_line[line] != slice) continue;
+    memory_.rehome(static_cast<std::uint32_t>(line), static_cast<std::uint8_t>(node));
+  }
+}
+
 void Execution::close_epoch(double ns) {
   memory_.contention().close_epoch(ns, line_bytes * trace_->line_sampling);
   for (std::size_t domain = 0; domain < interference_.llc_lines_per_ns.size(); ++domain) {

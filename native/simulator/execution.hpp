@@ -51,6 +51,10 @@ class Execution {
   /// Latencies follow the traffic of the epoch of `ns` that ends here.
   void close_epoch(double ns);
 
+  /// The data of a slice are at another node from now on.
+  void rehome(std::int32_t slice, int node);
+
+  Contention& contention() { return memory_.contention(); }
   const recording::Trace& trace() const { return *trace_; }
   const Interference& co_tenants() const { return interference_; }
   const MemorySystem& memory() const { return memory_; }

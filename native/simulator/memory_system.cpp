@@ -125,6 +125,17 @@ void MemorySystem::pollute(std::size_t domain, std::uint64_t lines) noexcept {
   }
 }
 
+void MemorySystem::rehome(std::uint32_t line, std::uint8_t home) noexcept {
+  LineState& state = lines_[line];
+  for_each(state.sharers, [&](std::size_t core) { l2_.erase(core, line); });
+  for_each_bit(state.domains, [&](std::size_t domain) { llc_.erase(domain, line); });
+  state.sharers = {};
+  state.domains = 0;
+  state.modified = LineState::clean;
+  state.in_writers_l2 = false;
+  state.home = home;
+}
+
 Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept {
   const std::size_t physical = physical_of_[thread];
   if (l2_.touch(physical, line)) return {Served::By::l2, 0.0, 0.0};

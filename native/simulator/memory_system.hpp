@@ -51,6 +51,9 @@ class MemorySystem {
   /// Brings `lines` into a domain that are never used again.
   void pollute(std::size_t domain, std::uint64_t lines) noexcept;
 
+  /// The line's data are at another node, under another address: no cache holds it.
+  void rehome(std::uint32_t line, std::uint8_t home) noexcept;
+
   std::size_t physical_cores() const noexcept { return physical_cores_; }
   std::size_t physical_of(std::size_t thread) const noexcept { return physical_of_[thread]; }
   LineState& state(std::uint32_t line) noexcept { return lines_[line]; }

@@ -8,6 +8,7 @@
 #include "simulator/backlog.hpp"
 #include "simulator/checks.hpp"
 #include "simulator/completions.hpp"
+#include "simulator/copies.hpp"
 #include "simulator/execution.hpp"
 #include "simulator/page_homes.hpp"
 #include "simulator/slice_counts.hpp"
@@ -60,6 +61,8 @@ class Server::State {
 
   void set_instance(std::shared_ptr<const recording::Trace> trace, Interference interference);
   Snapshot run(const Placement& placement, std::uint64_t seed);
+  Migration migrate(const Placement& placement, std::span<const Move> moves, double most_gb_per_s,
+                    std::uint64_t seed);
 
  private:
   std::size_t cores() const { return machine_.node_of_core.size(); }
@@ -87,6 +90,9 @@ class Server::State {
   void set_speed(std::size_t core);
   void tell_mates(std::size_t core);
   void begin_measuring();
+  void close_epoch(double ns);
+  void begin_moving();
+  void end_piece(double at_ns);
   double interarrival_ns();
   Snapshot result() const;
 
@@ -118,6 +124,14 @@ class Server::State {
   std::vector<SliceCounts> counts_;
   Traffic traffic_before_;
   Histogram responses_;
+
+  // Slices that move in this run.
+  std::span<const Move> moves_;
+  std::vector<std::int32_t> cores_of_moved_;  // of all slices, from the moves on
+  std::unique_ptr<Copies> copies_;
+  std::vector<Migration::Piece> pieces_;
+  double piece_from_ns_ = 0;
+  std::size_t piece_from_ = 0;  // completed queries
 };
 
 void Server::State::set_instance(std::shared_ptr<const recording::Trace> trace,
@@ -127,6 +141,7 @@ void Server::State::set_instance(std::shared_ptr<const recording::Trace> trace,
   validate(interference, machine_);
   execution_ = std::make_unique<Execution>(machine_, std::move(trace), std::move(interference));
   trace_ = &execution_->trace();
+  copies_ = std::make_unique<Copies>(machine_, trace_->line_sampling);
 }
 
 void Server::State::prepare_cores(const Placement& placement) {
@@ -283,7 +298,10 @@ void Server::State::complete(std::size_t c) {
   }
   const std::uint32_t slot = core.slot;
   responses_.add(static_cast<std::uint64_t>(now_ - slots_[slot].arrival_ns));
-  if (completed_ == warmup_) begin_measuring();
+  if (completed_ == warmup_) {
+    begin_measuring();
+    begin_moving();
+  }
   core.slot = core.head;
   if (core.slot == nobody) {
     core.busy = false;
@@ -306,6 +324,39 @@ void Server::State::begin_measuring() {
   responses_ = Histogram{};
   traffic_before_ = execution_->memory().contention().traffic();
   measured_from_ = now_;
+}
+
+void Server::State::begin_moving() {
+  if (moves_.empty()) return;
+  cores_of_moved_.assign(placement_.cores.begin(), placement_.cores.end());
+  for (const Move& move : moves_) {
+    const auto slice = static_cast<std::size_t>(move.slice);
+    const int source = placement_.nodes[slice];
+    const int target = machine_.node_of_core[static_cast<std::size_t>(move.core)];
+    cores_of_moved_[slice] = move.core;
+    if (source != target) copies_->add(move.slice, source, target, move.bytes);
+  }
+  placement_.cores = cores_of_moved_;
+  piece_from_ns_ = now_;
+  piece_from_ = completed_;
+}
+
+void Server::State::close_epoch(double ns) {
+  if (!copies_->empty()) {
+    const double passed = std::min(ns, epoch_begin_ + ns - piece_from_ns_);
+    const auto arrived = copies_->advance(passed, execution_->contention());
+    for (const Copies::Arrived& one : arrived) execution_->rehome(one.slice, one.node);
+    if (!arrived.empty()) end_piece(epoch_begin_ + ns);
+  }
+  execution_->close_epoch(ns);
+}
+
+void Server::State::end_piece(double at_ns) {
+  const double ns = at_ns - piece_from_ns_;
+  const auto queries = static_cast<double>(completed_ - piece_from_);
+  if (ns > 0.0) pieces_.push_back({ns * 1e-9, queries / ns * 1e3});
+  piece_from_ns_ = at_ns;
+  piece_from_ = completed_;
 }
 
 double Server::State::interarrival_ns() {
@@ -338,6 +389,8 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
   const std::size_t total = trace_->size();
   warmup_ = static_cast<std::size_t>(options_.warmup_share * static_cast<double>(total));
   begin_measuring();
+  copies_->clear();
+  if (warmup_ == 0) begin_moving();
 
   if (has_backlog()) {
     for (const std::uint32_t core : workers_) start_from_backlog(core);
@@ -353,7 +406,7 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
         first_dispatch_ == nobody ? Completions::never : slots_[first_dispatch_].ready_ns;
     now_ = std::min({completion, dispatch, next_arrival_});
     for (; now_ >= epoch_begin_ + epoch_ns; epoch_begin_ += epoch_ns) {
-      execution_->close_epoch(epoch_ns);
+      close_epoch(epoch_ns);
     }
     if (now_ == completion) {
       complete(core);
@@ -371,6 +424,33 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
   }
   placement_ = {};
   return result();
+}
+
+Migration Server::State::migrate(const Placement& placement, std::span<const Move> moves,
+                                 double most_gb_per_s, std::uint64_t seed) {
+  if (!execution_) throw std::logic_error("no instance: call set_instance() first");
+  if (placement.routing != Routing::core || placement.data != DataPlacement::slice ||
+      has_backlog()) {
+    throw std::invalid_argument(
+        "moves: need slices with cores and data of their own, under a closed or an open load");
+  }
+  check(moves, *trace_, machine_);
+  pieces_.clear();
+  copies_->limit(most_gb_per_s);
+  moves_ = moves;
+  Migration result;
+  try {
+    result.snapshot = run(placement, seed);
+  } catch (...) {
+    moves_ = {};
+    throw;
+  }
+  moves_ = {};
+  end_piece(now_);
+  result.pieces = pieces_;
+  result.copied_bytes = copies_->copied_bytes();
+  result.pending = copies_->size();
+  return result;
 }
 
 Snapshot Server::State::result() const {
@@ -413,6 +493,11 @@ void Server::set_instance(std::shared_ptr<const recording::Trace> trace,
 
 Snapshot Server::run(const Placement& placement, std::uint64_t seed) {
   return state_->run(placement, seed);
+}
+
+Migration Server::migrate(const Placement& placement, std::span<const Move> moves,
+                          double most_gb_per_s, std::uint64_t seed) {
+  return state_->migrate(placement, moves, most_gb_per_s, seed);
 }
 
 }  // namespace pmoss::simulator

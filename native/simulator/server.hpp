@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "machine/interference.hpp"
 #include "machine/load.hpp"
@@ -28,6 +30,24 @@ struct ServerOptions {
   NumaBalancing balancing;
 };
 
+/// A slice that goes to another core while queries run. To another node its data follow.
+struct Move {
+  std::int32_t slice = 0, core = 0;
+  double bytes = 0;  ///< that follow; infinite for a copy that lasts as long as the run
+};
+
+/// What came of moves.
+struct Migration {
+  struct Piece {
+    double seconds = 0, throughput = 0;  ///< million queries per second
+  };
+
+  Snapshot snapshot;          ///< from the moves to the end
+  std::vector<Piece> pieces;  ///< each but the last ends when the data of slices were there
+  double copied_bytes = 0;
+  std::size_t pending = 0;  ///< slices whose data were not there in the end
+};
+
 /// Executes a trace once from beginning to end and measures what follows the warm-up. The result of
 /// run() depends on its arguments alone. Closed load starts with all queries in the queues. A
 /// saturated worker always has the next query of those that are routed to it; with modelled
@@ -48,6 +68,13 @@ class Server {
   /// `placement.nodes` is for every slice; so is `placement.cores` where the routing is by core.
   /// Throws std::invalid_argument, and std::logic_error before set_instance().
   Snapshot run(const Placement& placement, std::uint64_t seed);
+
+  /// The same, with slices that move when the warm-up ends. Queries that are queued by then stay
+  /// where they are. Data arrive at the ends of the server's epochs. `most_gb_per_s` limits the
+  /// copies; 0: not at all. Throws std::invalid_argument also for moves that do not exist, and
+  /// unless cores and data are the slices' own under a closed or an open load.
+  Migration migrate(const Placement& placement, std::span<const Move> moves, double most_gb_per_s,
+                    std::uint64_t seed);
 
  private:
   class State;

@@ -9,7 +9,7 @@ from pmoss_env import _native
 from pmoss_env.types import COUNTER_NAMES
 
 STUB = Path(__file__).resolve().parents[2] / "pmoss_env" / "_native.pyi"
-TYPES_ONLY = {"ModelSnapshot", "RunningEpoch"}
+TYPES_ONLY = {"ModelSnapshot", "RunningEpoch", "SimulatedMigration"}
 
 
 def members(body: list[ast.stmt]) -> set[str]:

@@ -12,6 +12,7 @@ from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
+from pmoss_benchmarks.cli.benchmark.migration import migration
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.performance import performance
@@ -35,6 +36,7 @@ app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)
 app.command()(continual)
+app.command()(migration)
 app.command()(transfer)
 app.command()(selection)
 app.command()(pretrained)

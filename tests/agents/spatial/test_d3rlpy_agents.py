@@ -7,6 +7,7 @@ import torch
 
 import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
+from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.bc import imitation_loss
 from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent
 from pmoss_agents.spatial.d3rlpy_masked import (
@@ -231,6 +232,20 @@ def test_the_conservative_loss_is_over_allowed_tiles(fitted, dataset):
         for row, mask, action in zip(values, legal, batch.actions[:, 0], strict=True)
     ]
     np.testing.assert_allclose(loss.item(), np.mean(expected), rtol=1e-4)
+
+
+def test_the_committed_penalty_is_not_drowned_by_the_values(tmp_path):
+    """One rule's data: values cannot tell tiles that no data take, the penalty has to."""
+    data = collected(tmp_path, Behaviour("best-fit", 1))
+    config = read_config("cql", "skylake-x-8n-btree-ycsb-a-memory-stream")
+    config.pop("agent", None)
+    of_chance = np.log(data.machine.workers.size)
+
+    def loss(**changes):
+        settings = {**config, **SMALL, "updates": 60, **changes}
+        return pmoss_agents.make("cql", **settings).fit(data)["conservative_loss"]
+
+    assert loss() < 0.65 * of_chance < loss(alpha=0.1)
 
 
 def test_the_losses_of_implicit_q_learning(dataset):

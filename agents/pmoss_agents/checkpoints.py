@@ -78,7 +78,21 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Arra
         "header": text,
         "sha256": _checksum(text, arrays),
     }
-    write_atomically(path, _safetensors().numpy.save(arrays, metadata))
+    write_atomically(path, _ordered(_safetensors().numpy.save(arrays, metadata)))
+
+
+def _ordered(data: bytes) -> bytes:
+    """The same file with its metadata in order: safetensors writes them as a hash table has them.
+
+    So the same agent gives the same file.
+    """
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    # Arrays begin at a multiple of 8 bytes.
+    text = text.ljust(-(-len(text) // 8) * 8)
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -151,3 +151,16 @@ def test_without_safetensors_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingExtraError, match=r"safetensors.*pmoss-env\[agents\]"):
         checkpoints.check_output(tmp_path / "agent.safetensors")
+
+
+def test_the_same_agent_gives_the_same_file(tmp_path: Path) -> None:
+    header = {"agent": "x", "config": {"name": "ü"}, "values": {}}
+    arrays = {"b": np.arange(3, dtype=np.float32), "a": np.ones((2, 2))}
+    files = [tmp_path / f"{number}.safetensors" for number in range(8)]
+    for file in files:
+        checkpoints.write(file, header, arrays)
+    # Each write would draw another order with a chance of 23 in 24.
+    assert len({file.read_bytes() for file in files}) == 1
+    found, read = checkpoints.read(files[0])
+    assert found["config"] == header["config"]
+    assert all(np.array_equal(read[name], array) for name, array in arrays.items())

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from html import escape
 
 from pmoss_benchmarks.autopilot.loop import Told
+from pmoss_benchmarks.html_page import html_page
 
 _WIDTH, _HEIGHT = 900, 220
 _STYLE = """
 body { margin: 0 auto; padding: 1.5rem; max-width: 1000px; font: 15px/1.5 system-ui, sans-serif;
   background: #fff; color: #1d2733; }
+h1 { overflow-wrap: anywhere; } .scroll { overflow-x: auto; }
 svg { width: 100%; height: auto; } table { border-collapse: collapse; }
 td, th { padding: .15rem .7rem; border-bottom: 1px solid #c9d1d9; text-align: right; }
 td:last-child, th:last-child { text-align: left; }
@@ -45,13 +47,12 @@ def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
         for one in told
     )
     paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(title)}</h1><p>{len(told)} epochs: {counted}.</p>{paragraphs}"
-        f"{_timeline(told)}<table><tr><th>epoch</th><th>s</th><th>Mq/s</th><th>under way</th>"
-        f"<th>verdict</th><th>trial</th></tr>\n{rows}</table></body></html>\n"
+    body = (
+        f"<p>{len(told)} epochs: {counted}.</p>{paragraphs}{_timeline(told)}"
+        '<div class="scroll"><table><tr><th>epoch</th><th>s</th><th>Mq/s</th><th>under way</th>'
+        f"<th>verdict</th><th>trial</th></tr>\n{rows}</table></div>"
     )
+    return html_page(title, _STYLE, body)
 
 
 def _timeline(told: Sequence[Told]) -> str:

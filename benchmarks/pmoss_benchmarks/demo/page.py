@@ -11,6 +11,7 @@ from pmoss_benchmarks.evaluation import Summary
 from pmoss_benchmarks.explaining import compare, headline
 from pmoss_benchmarks.explaining.chip import draw_run
 from pmoss_benchmarks.explaining.page import STYLE, colours, html_table
+from pmoss_benchmarks.html_page import html_page
 from pmoss_env import __version__
 
 _OWN = """
@@ -43,18 +44,7 @@ def demo_page(result: DemoResult) -> str:
         for run in (comparison.before, comparison.after)
     )
     told = escape(", ".join(f"{key} {value}" for key, value in result.plan.env_kwargs.items()))
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{colours()}{STYLE}{_OWN}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p class="lead">{escape(lead(result))}</p>
+    body = f"""<p class="lead">{escape(lead(result))}</p>
 <h2>A modelled server, and incumbents that no data hold</h2>
 {_bars(result)}
 <p class="quiet">Means over {of[AGENT].episodes} episodes: {told}. In brackets 95 % intervals.
@@ -72,10 +62,8 @@ figures.</p>
 <h2>All figures</h2>
 <div class="scroll">{html_table(*_table(result))}</div>
 <p class="quiet">pmoss_env {__version__}; agent {escape(result.plan.agent)}. Every episode of the
-server replays to the last bit: pmoss validate {escape(str(result.folder / "results.jsonl"))}</p>
-</body>
-</html>
-"""
+server replays to the last bit: pmoss validate {escape(str(result.folder / "results.jsonl"))}</p>"""
+    return html_page(title, f"{colours()}{STYLE}{_OWN}", body)
 
 
 def lead(result: DemoResult) -> str:

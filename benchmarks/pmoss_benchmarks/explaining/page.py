@@ -18,6 +18,7 @@ from pmoss_benchmarks.explaining.differences import (
     value,
 )
 from pmoss_benchmarks.explaining.reasons import headline, moved_slices, reasons
+from pmoss_benchmarks.html_page import html_page
 from pmoss_env import __version__
 from pmoss_env.backends.data_facts import misplaced_in_words
 
@@ -107,18 +108,7 @@ def explain_page(comparison: Comparison, task: str) -> str:
         "their data on another node.</p>"
     )
     tables = "".join(_table(comparison.tables[kind], comparison) for kind in _TITLES)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
-<style>{colours()}{STYLE}</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-<p class="quiet">{escape(task)}</p>
+    body = f"""<p class="quiet">{escape(task)}</p>
 <p class="lead">{escape(headline(comparison))}</p>
 {f"<ul>{found}</ul>" if found else ""}
 {_misplaced(a)}{_misplaced(b)}
@@ -137,10 +127,8 @@ difference a bar goes up, orange, for more and down, blue, for less; the number 
 memories and links percentage points (GB/s where the bandwidth is not known). Point at anything for
 its figures.</p>
 {tables}
-<p class="quiet">pmoss_env {__version__}; {escape(_origin(comparison))}</p>
-</body>
-</html>
-"""
+<p class="quiet">pmoss_env {__version__}; {escape(_origin(comparison))}</p>"""
+    return html_page(title, f"{colours()}{STYLE}", body)
 
 
 def colours() -> str:

@@ -13,13 +13,19 @@ from pmoss_datasets.quality import (
 )
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
+from pmoss_datasets.suite import licence_of
 
 _BINS = 10
 _BAR = 30
 
 
-def card(dataset: Dataset) -> str:
-    """Markdown: what it holds, how it was measured, units, returns by policy, known limits."""
+def card(dataset: Dataset, licence: str = "") -> str:
+    """Markdown: what it holds, how it was measured, units, returns by policy, limits, licence.
+
+    Args:
+        dataset: to be told of.
+        licence: of data of one's own, an SPDX name; what committed recipes give has one.
+    """
     metadata, domain = dataset.metadata, dataset.domain
     told = domain.describe(dataset)
     task = ", ".join(f"{key} = {json.dumps(value)}" for key, value in metadata.env_kwargs.items())
@@ -46,7 +52,16 @@ def card(dataset: Dataset) -> str:
     if np.isnan(dataset.column("propensity")).any():
         limits.append("The chances of some choices are not known (NaN in `propensity`).")
     sections += ["## Known limits", "\n".join(f"- {limit}" for limit in limits) or "None."]
+    sections += ["## Licence", _licence(dataset, licence)]
     return "\n\n".join(sections) + "\n"
+
+
+def _licence(dataset: Dataset, given: str) -> str:
+    if given:
+        return f"{given}."
+    if known := licence_of(dataset):
+        return f"{known}: a recipe of pmoss_env gave these data."
+    return "None is stated: ask who collected these data."
 
 
 def _policies(dataset: Dataset) -> str:

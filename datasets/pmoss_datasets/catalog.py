@@ -47,11 +47,11 @@ def known_ids(root: str | Path | None = None) -> list[str]:
     return sorted(ids)
 
 
-def installed() -> list[Dataset]:
-    """The datasets under the default root, and what ships, that can be opened."""
+def installed(root: str | Path | None = None) -> list[Dataset]:
+    """The datasets under a root, the default one if None, and what ships, that can be opened."""
     found = []
-    for root in (default_root(), SHIPPED_ROOT):
-        for folder in dataset_folders(root):
+    for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
+        for folder in dataset_folders(place):
             try:
                 found.append(open_dataset(folder))
             except PmossError:

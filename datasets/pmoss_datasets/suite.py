@@ -26,6 +26,8 @@ SHIPPED = (
     "pmoss/milan-nps4-btree-ycsb-a-cache-thrash/small-v0",
 )
 SHIPPED_ROOT = Path(__file__).parent / "shipped"
+#: Of all that the committed recipes give, an SPDX name.
+LICENCE = "Apache-2.0"
 #: The task that ships but is no benchmark: small enough to enumerate.
 TOY = "toy-btree-ycsb-a-busy-core"
 
@@ -223,6 +225,14 @@ def _is_recipe(stored: Mapping[str, Any], recipe: Recipe) -> bool:
         return Recipe.from_dict(stored, trusted=named) == recipe
     except DescriptionError:  # of another version, or of functions of its own
         return False
+
+
+def licence_of(dataset: Dataset) -> str:
+    """The licence of what a committed recipe gave; empty for data of somebody's own."""
+    try:
+        return LICENCE if _is_recipe(dataset.metadata.recipe, recipe_of(dataset.id)) else ""
+    except (DescriptionError, UnknownNameError):
+        return ""
 
 
 def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:

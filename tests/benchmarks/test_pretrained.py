@@ -54,7 +54,7 @@ def test_commands_take_the_name(tmp_path: Path) -> None:
     few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
     words = ("evaluate", BUSY, "-b", "lpt", "-e", "machine=toy", *task, *few)
     assert {row["policy"] for row in pmoss_json(*words)} == {"lpt", "surrogate-busy-core-v0"}
-    assert "Known: pmoss/surrogate-busy" in pmoss("evaluate", "pmoss/none", status=2)
+    assert "Known: pmoss/forecaster" in pmoss("evaluate", "pmoss/none", status=2)
 
 
 def test_lists_and_cards() -> None:
@@ -85,3 +85,15 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="has no agent of the checkpoint"):
         publish(mine, data, report, tmp_path / "out", "mine")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_forecaster_plays_what_it_is_for() -> None:
+    name = "pmoss/forecaster-jobs-v0"
+    card = pretrained.card(name)
+    assert card.domain == "continual" and card.env["drift"] == "jobs"
+    assert "93" in pmoss("agents", "show", name)
+    task = ("-e", "machine=toy", "-e", "slices=8", "-e", "epochs=4", "-e", "drift=jobs")
+    few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
+    rows = pmoss_json("evaluate", name, "-b", "stay", "--domain", "continual", *task, *few)
+    assert {row["policy"] for row in rows} == {"stay", "forecaster-jobs-v0"}
+    assert all(row["illegal_actions"] == 0 for row in rows)

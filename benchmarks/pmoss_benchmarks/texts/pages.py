@@ -20,6 +20,7 @@ from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import (
     access_path,
     continual,
+    datasets,
     leaderboard,
     learning,
     offline,
@@ -40,6 +41,7 @@ BLOCKS: Mapping[str, Block] = {
     **continual.BLOCKS,
     **learning.BLOCKS,
     **leaderboard.BLOCKS,
+    **datasets.BLOCKS,
 }
 _END = "<!-- end of results -->"
 _MARKED = re.compile(

@@ -10,6 +10,7 @@ from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.core_node import core_node
+from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
 from pmoss_benchmarks.cli.benchmark.migration import migration
@@ -40,3 +41,4 @@ app.command()(migration)
 app.command()(transfer)
 app.command()(selection)
 app.command()(pretrained)
+app.command()(datasets)

@@ -1,0 +1,56 @@
+"""`pmoss datasets export`: what is shared with others."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pmoss_datasets.cli.datasets import RewardOption, Root
+from pmoss_env.cli.console import console, progress_bar
+
+
+class Place(StrEnum):
+    """Where datasets and agents can be shared."""
+
+    hub = "hub"
+
+
+ToOption = Annotated[Place, typer.Option(help="What takes the folder: hub, the Hugging Face hub.")]
+
+
+def export(
+    out: Annotated[Path, typer.Argument(help="Folder that gets the folder pmoss.")],
+    to: ToOption = Place.hub,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="Id or folder; repeatable. Default: all that are here."),
+    ] = None,
+    licence: Annotated[
+        str, typer.Option(help="Of data of your own, as SPDX names it; ours have one.")
+    ] = "",
+    reward: RewardOption = None,
+    root: Root = None,
+) -> None:
+    """Write a folder to share: Minari's form, cards with metadata, an index, checksums.
+
+    OUT/pmoss is uploaded as it is, and Minari downloads from it. An episode of 256 steps takes
+    about 0.1 MB. Interrupted, the same command goes on where it stopped.
+
+    Example: pmoss datasets export --to hub runs/hub
+    --dataset pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
+    """
+    from pmoss_datasets.catalog import installed, load
+    from pmoss_datasets.formats.hub import export as write
+
+    found = [load(name, root) for name in dataset or ()]
+    if not dataset:  # a built one in place of the same that ships
+        found = list({one.id: one for one in reversed(installed(root))}.values())[::-1]
+    with progress_bar("exporting") as progress:
+        folder = write(found, out, licence, reward, progress)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    console.print(f"{len(found)} datasets in {folder}, {size:.1f} MB")
+    words = f"hf upload USER/{folder.name} {folder} --repo-type dataset"
+    console.print(f"To upload it: {words}", soft_wrap=True)

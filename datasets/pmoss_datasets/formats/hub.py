@@ -1,0 +1,198 @@
+"""A folder that the Hugging Face hub takes as it is: datasets in Minari's form, cards, an index.
+
+The folder is named after the namespace of the ids. Uploaded as ``USER/pmoss``, Minari downloads
+from it (``MINARI_REMOTE=hf://USER``). Where it lies, Minari opens it, too: its parent is a folder
+of Minari datasets. The hub's viewer shows the index.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pmoss_datasets.card import card
+from pmoss_datasets.folder import nothing_left
+from pmoss_datasets.formats.minari import MAIN, to_minari
+from pmoss_datasets.hub import CARD, size_category, write_frame
+from pmoss_datasets.index import COLUMNS, as_table, line
+from pmoss_datasets.storage import Dataset
+from pmoss_datasets.suite import licence_of
+from pmoss_env.errors import DatasetError
+from pmoss_env.files import read_json
+
+NAMESPACE = "pmoss"
+INDEX = "index.csv"
+#: Where Minari looks for what a namespace holds.
+_OF_NAMESPACE = "namespace_metadata.json"
+_ABOUT = """# pmoss_env: offline datasets of placement
+
+Which core serves which part of a main-memory index, and which memory holds its data?
+These datasets hold logged decisions, with the hardware counters that they were made from.
+Each lies in a folder of its own, in the form of [Minari](https://minari.farama.org), with a card.
+
+```python
+import minari
+
+dataset = minari.load_dataset("{id}", download=True)
+env = dataset.recover_environment()  # needs pmoss-env
+```
+
+`MINARI_REMOTE=hf://USER` names who keeps this repository. Without a download, the parent of this
+folder is the value of `MINARI_DATASETS_PATH`. `sha256sum -c SHA256SUMS` checks all files.
+
+For d3rlpy, play every episode again, and make the buffer that `ReplayBuffer.load` reads:
+
+```console
+$ pmoss datasets convert --to pmoss {id} FOLDER
+$ pmoss datasets convert --to d3rlpy FOLDER FILE
+```
+
+## Index
+
+{table}
+
+Score 0 is the mean of random actions, score 100 what the reference policy or search reaches, and
+the mean is that of all episodes. TQ is 0 for random actions and 1 for the reference. SACo counts
+different pairs of state and action, relative to random actions. MB are those of the compact form.
+The checksum is that of the episodes.
+
+## Licence
+
+{licences}
+"""
+
+
+def export(
+    datasets: Sequence[Dataset],
+    out: Path,
+    licence: str = "",
+    reward: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Path:
+    """Writes ``out/pmoss``. What an earlier, interrupted call has finished there is kept.
+
+    Args:
+        datasets: at least one, each of another id.
+        out: folder, which may have to be made.
+        licence: of datasets that no committed recipe gives, an SPDX name.
+        reward: as of to_minari().
+        progress: called with (datasets done, datasets).
+
+    Returns:
+        The folder that is uploaded.
+
+    Raises:
+        DatasetError: a dataset is there twice or has no licence, or another one lies there.
+        MissingExtraError: Minari is not installed.
+    """
+    _check(datasets, licence)
+    folder = out / NAMESPACE
+    _check_others(folder, [dataset.id for dataset in datasets])
+    lines = []
+    for number, dataset in enumerate(datasets):
+        progress(number, len(datasets))
+        target = out / dataset.id
+        if target.exists():
+            _check_same(target, dataset, reward)
+        else:
+            to_minari(dataset, out, reward)
+        one = line(dataset, "" if licence_of(dataset) else licence)
+        lines.append(one)
+        (target / CARD).write_text(card(dataset, one["licence"]), encoding="utf-8")
+    with nothing_left(folder):
+        _write_namespaces(folder, [dataset.id for dataset in datasets])
+        (folder / INDEX).write_text(_csv(lines), encoding="utf-8")
+        write_frame(folder, _facts(lines), _about(lines))
+    progress(len(datasets), len(datasets))
+    return folder
+
+
+def _check(datasets: Sequence[Dataset], licence: str) -> None:
+    """Refuses what cannot be exported before anything is written."""
+    ids = [dataset.id for dataset in datasets]
+    if not ids:
+        raise DatasetError("no dataset to export: name one, or build some: pmoss datasets build")
+    for number, dataset in enumerate(datasets):
+        if dataset.id in ids[:number]:
+            raise DatasetError(f"{dataset.path}: id {dataset.id}: is there twice: leave one out")
+        if not (licence or licence_of(dataset)):
+            raise DatasetError(
+                f"{dataset.path}: has no licence, for no committed recipe gives it: name one with "
+                "--licence, such as CC-BY-4.0"
+            )
+
+
+def _check_others(folder: Path, ids: Sequence[str]) -> None:
+    """Refuses a folder with datasets that its index would not name."""
+    there = [path.parents[1] for path in sorted(folder.glob(f"*/*/data/{MAIN}"))]
+    for path in there:
+        if path.relative_to(folder.parent).as_posix() not in ids:
+            raise DatasetError(f"{path}: is not among what is exported: name it, or remove it")
+
+
+def _check_same(target: Path, dataset: Dataset, reward: str | None) -> None:
+    """Refuses a folder that holds something else."""
+    try:
+        told = read_json(target / "data" / "metadata.json")
+        found = (told["pmoss_checksum"], told["pmoss_reward"])
+        whole = (target / "data" / MAIN).is_file()
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DatasetError(f"{target}: exists and is no dataset of an export") from error
+    if not whole or found != (dataset.checksum, dataset.reward(reward)):
+        raise DatasetError(f"{target}: holds another dataset: remove it, or take another folder")
+
+
+def _facts(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Metadata of a card, as the hub names them."""
+    licences = sorted({one["licence"].lower() for one in lines})
+    tags = {"offline-rl", "minari", "gymnasium", "scheduling", "numa", "database-index"}
+    return {
+        "license": licences[0] if len(licences) == 1 else licences,
+        "pretty_name": "pmoss_env",
+        "task_categories": ["reinforcement-learning"],
+        "tags": sorted(tags | {one["domain"] for one in lines}),
+        "size_categories": [size_category(sum(one["steps"] for one in lines))],
+        # The viewer cannot show Minari's files.
+        "configs": [{"config_name": "index", "data_files": INDEX}],
+    }
+
+
+def _about(lines: Sequence[Mapping[str, Any]]) -> str:
+    head, rows = as_table(lines)
+    linked = [
+        [f"[{row[0]}]({row[0].strip('`').partition('/')[2]}/{CARD})", *row[1:]] for row in rows
+    ]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *linked])
+    licences = {one["licence"] for one in lines}
+    told = [
+        f"- {licence}: {sum(one['licence'] == licence for one in lines)} datasets"
+        for licence in sorted(licences)
+    ]
+    return _ABOUT.format(id=lines[0]["id"], table=table, licences="\n".join(told))
+
+
+def _write_namespaces(folder: Path, ids: Sequence[str]) -> None:
+    """What Minari asks of a namespace before it downloads from it."""
+    tasks = sorted({id_.rpartition("/")[0] for id_ in ids})
+    told = {
+        "description": "Offline datasets of placement on servers with several memories",
+        "datasets": sorted(ids),
+        "namespaces": tasks,
+    }
+    (folder / _OF_NAMESPACE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    for task in tasks:
+        about = {"description": f"Datasets of the task {task.partition('/')[2]}"}
+        path = folder.parent / task / _OF_NAMESPACE
+        path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()

@@ -1,0 +1,73 @@
+"""What every folder for the Hugging Face hub has: a card with metadata, and checksums.
+
+The metadata are those of the hub's dataset and model cards: YAML between two lines of hyphens.
+JSON is YAML, too, so strings are written as JSON has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+CARD = "README.md"
+CHECKSUMS = "SHA256SUMS"
+#: Files that git keeps outside its own store; those of other endings are small.
+_LARGE = ("hdf5", "safetensors")
+
+
+def card_text(facts: Mapping[str, Any], text: str) -> str:
+    """A card: metadata, and what people read.
+
+    Args:
+        facts: strings, numbers, or lists of them; other values are written in one line.
+        text: Markdown.
+    """
+    lines = ["---"]
+    for key, value in facts.items():
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            lines += [f"{key}:", *(f"- {_yaml(item)}" for item in value)]
+        else:
+            lines.append(f"{key}: {_yaml(value)}")
+    return "\n".join([*lines, "---", "", text.strip(), ""])
+
+
+def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
+    """Writes the card of a folder, its attributes for git, and checksums of all its files.
+
+    Args:
+        folder: with everything else in it.
+        facts: as of card_text().
+        text: as of card_text().
+    """
+    (folder / CARD).write_text(card_text(facts, text), encoding="utf-8")
+    rules = [f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in _LARGE]
+    (folder / ".gitattributes").write_text("".join(rules), encoding="utf-8")
+    sums = [
+        f"{_sha256(path)}  {path.relative_to(folder).as_posix()}\n"
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != CHECKSUMS
+    ]
+    (folder / CHECKSUMS).write_text("".join(sums), encoding="utf-8")
+
+
+def size_category(count: int) -> str:
+    """The hub's class of a number of examples."""
+    names = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
+    passed = sum(count >= 10 ** (number + 3) for number in range(len(names)))
+    if passed == 0:
+        return f"n<{names[0]}"
+    if passed == len(names):
+        return f"n>{names[-1]}"
+    return f"{names[passed - 1]}<n<{names[passed]}"
+
+
+def _yaml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

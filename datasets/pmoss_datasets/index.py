@@ -1,0 +1,71 @@
+"""The index of datasets: one line each, to choose by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pmoss_datasets.quality import state_action_coverage, trajectory_quality
+from pmoss_datasets.storage import Dataset
+from pmoss_datasets.suite import licence_of
+
+#: What a line holds, in the order of its columns.
+COLUMNS = (
+    *("id", "domain", "tier", "episodes", "steps", "bytes", "checksum", "licence", "unit"),
+    *("reference_low", "reference_high", "mean", "quality", "coverage"),
+)
+
+
+def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
+    """What the index tells of a dataset, plain JSON, by the names of COLUMNS.
+
+    ``checksum`` is that of the episodes, whatever form they are kept in, and ``bytes`` the size of
+    the compact form. ``reference_low`` scores 0 and ``reference_high`` 100. ``mean`` is that of all
+    episodes; all three are in ``unit``. ``quality`` and ``coverage`` are TQ and SACo. What is not
+    known is None.
+
+    Args:
+        dataset: to be told of.
+        licence: as of card().
+    """
+    domain, scores = dataset.domain, dataset.metadata.reference_scores
+    low, high = (scores.get(name, {}).get("mean") for name in domain.references[:2])
+    return {
+        "id": dataset.id,
+        "domain": domain.name,
+        "tier": dataset.id.rpartition("/")[2].rpartition("-v")[0],
+        "episodes": len(dataset),
+        "steps": int(dataset.lengths().sum()),
+        "bytes": sum(path.stat().st_size for path in dataset.path.iterdir()),
+        "checksum": dataset.checksum,
+        "licence": licence or licence_of(dataset),
+        "unit": domain.unit,
+        "reference_low": low,
+        "reference_high": high,
+        "mean": float(dataset.column(domain.outcome).mean()),
+        "quality": trajectory_quality(dataset),
+        "coverage": state_action_coverage(dataset),
+    }
+
+
+def as_table(lines: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the index for readers."""
+    head = ["dataset", "episodes", "steps", "MB", "checksum", "unit", "score 0", "score 100"]
+    rows = [
+        [
+            f"`{one['id']}`",
+            f"{one['episodes']:,}",
+            f"{one['steps']:,}",
+            f"{one['bytes'] / 1e6:.2f}",
+            f"`{one['checksum'][:12]}`",
+            str(one["unit"]),
+            *(_number(one[name], 1) for name in ("reference_low", "reference_high", "mean")),
+            *(_number(one[name], 2) for name in ("quality", "coverage")),
+        ]
+        for one in lines
+    ]
+    return [*head, "mean", "TQ", "SACo"], rows
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,122 @@
+"""The folder for the hub: Minari and d3rlpy read it, and its metadata are what the hub takes."""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_datasets import Dataset, open_dataset
+from pmoss_datasets.formats.hub import export
+from pmoss_datasets.formats.minari import from_minari
+from pmoss_datasets.hub import card_text, size_category
+from pmoss_datasets.index import COLUMNS, as_table, line
+from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT, licence_of
+from pmoss_env.errors import DatasetError
+
+minari = pytest.importorskip("minari")
+yaml = pytest.importorskip("yaml")
+
+
+def front_matter(path: Path) -> dict:
+    """The metadata of a card, read by a parser that is not ours."""
+    first, metadata, text = path.read_text().split("---\n", 2)
+    assert first == "" and text.startswith("\n# ")
+    return yaml.safe_load(metadata)
+
+
+def check_sums(folder: Path) -> None:
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    sums = dict(reversed(one.split("  ")) for one in lines)
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert files == {*sums, "SHA256SUMS"}
+    for name, told in sums.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == told
+
+
+@pytest.fixture(scope="module")
+def hub(original: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export([original], tmp_path_factory.mktemp("hub"), licence="CC-BY-4.0")
+
+
+def test_the_card_is_what_the_hub_takes(original: Dataset, hub: Path) -> None:
+    facts = front_matter(hub / "README.md")
+    assert facts["license"] == "cc-by-4.0"
+    assert facts["task_categories"] == ["reinforcement-learning"]
+    assert facts["size_categories"] == ["n<1K"] and "minari" in facts["tags"]
+    assert (hub / facts["configs"][0]["data_files"]).is_file()
+    check_sums(hub)
+    [row] = csv.DictReader((hub / "index.csv").open())
+    assert tuple(row) == COLUMNS and row["checksum"] == original.checksum
+    assert row["id"] in (hub / "README.md").read_text()
+    place = hub.parent / original.id / "README.md"
+    assert "## Licence\n\nCC-BY-4.0." in place.read_text()
+    told = json.loads((hub / "namespace_metadata.json").read_text())
+    assert told["datasets"] == [original.id]
+
+
+def test_minari_and_d3rlpy_read_it(
+    original: Dataset, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(hub.parent))
+    assert set(minari.list_local_datasets()) == {original.id}
+    assert "pmoss" in minari.namespace.list_local_namespaces()
+    found = minari.load_dataset(original.id)
+    assert found.total_episodes == len(original)
+    for stored, episode in zip(found.iterate_episodes(), original, strict=True):
+        np.testing.assert_array_equal(stored.actions, episode.actions)
+
+    from pmoss_datasets.formats.d3rlpy import to_d3rlpy
+
+    buffer = to_d3rlpy(from_minari(original.id, tmp_path / "back"))
+    assert [episode.actions[:, 0].tolist() for episode in buffer.episodes] == [
+        episode.actions.tolist() for episode in original
+    ]
+
+
+def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None:
+    file = hub.parent / original.id / "data" / "main_data.hdf5"
+    before = file.stat().st_mtime_ns
+    export([original], hub.parent, licence="CC-BY-4.0")
+    assert file.stat().st_mtime_ns == before
+    check_sums(hub)
+    with pytest.raises(DatasetError, match="holds another dataset"):
+        export([original], hub.parent, licence="CC-BY-4.0", reward="slice")
+    shipped = open_dataset(SHIPPED_ROOT / SHIPPED[1])
+    with pytest.raises(DatasetError, match="is not among what is exported"):
+        export([shipped], hub.parent)
+
+
+def test_what_cannot_be_shared_is_refused(original: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no dataset to export"):
+        export([], tmp_path / "hub")
+    with pytest.raises(DatasetError, match=r"has no licence.*--licence"):
+        export([original], tmp_path / "hub")
+    with pytest.raises(DatasetError, match="is there twice"):
+        export([original, original], tmp_path / "hub", licence="CC-BY-4.0")
+    assert not (tmp_path / "hub").exists()
+
+
+@pytest.mark.parametrize("id_", SHIPPED)
+def test_what_ships_has_licence_quality_and_references(id_: str) -> None:
+    dataset = open_dataset(SHIPPED_ROOT / id_)
+    assert licence_of(dataset) == "Apache-2.0"
+    one = line(dataset)
+    assert one["reference_low"] < one["mean"] < one["reference_high"]
+    assert 0 < one["quality"] < 1 and 0 < one["coverage"] <= 1
+    head, [row] = as_table([one])
+    assert len(head) == len(row) and all(row)
+
+
+def test_metadata_are_yaml_whatever_they_hold() -> None:
+    facts = {"a": 'no: "yes"\n---', "b": ["é", "- x", "null"], "c": 1.5, "d": [{"e": ["f"]}]}
+    text = card_text(facts, "# Title")
+    assert yaml.safe_load(text.split("---\n", 1)[1].rsplit("\n---\n", 1)[0]) == facts
+    assert text.endswith("\n# Title\n")
+
+
+def test_sizes_have_the_names_of_the_hub() -> None:
+    sizes = {999: "n<1K", 1000: "1K<n<10K", 2_000_000: "1M<n<10M", 10**12: "n>1T"}
+    assert {count: size_category(count) for count in sizes} == sizes

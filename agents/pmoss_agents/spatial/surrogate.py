@@ -38,7 +38,14 @@ from pmoss_agents.spatial.inputs import GROUPS as SUMS
 from pmoss_agents.spatial.inputs import check_groups
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate_planner import Planner
-from pmoss_agents.spatial.throughput_model import ELAPSED, GROUPS, Member, Topology, loss_of
+from pmoss_agents.spatial.throughput_model import (
+    ELAPSED,
+    GROUPS,
+    MORE_GROUPS,
+    Member,
+    Topology,
+    loss_of,
+)
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
@@ -59,7 +66,8 @@ class Config:
         width: of the hidden layers.
         features: of a slice and of a core.
         demands: of a slice on the core, cache, node and machine that it shares with others.
-        inputs: groups of inputs that it sees, see throughput_model.GROUPS.
+        inputs: some of throughput_model.MORE_GROUPS: what it sees, and whether it begins with the
+            times that were measured.
         pessimism: standard deviations of the members that the planner adds to each time.
         rounds: of asking the model and balancing.
         save_every: updates between checkpoints.
@@ -86,7 +94,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_device(self.device)
-        groups = check_groups(self.inputs, "surrogate: inputs", GROUPS)
+        groups = check_groups(self.inputs, "surrogate: inputs", MORE_GROUPS)
         object.__setattr__(self, "inputs", groups)
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
             if getattr(self, name) < 1:

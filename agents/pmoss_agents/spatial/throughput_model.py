@@ -16,6 +16,9 @@ from pmoss_env.types import COUNTER_INDEX
 QUERIES, ELAPSED = COUNTER_INDEX["queries"], COUNTER_INDEX["elapsed_us"]
 #: The groups of inputs that a model reads: counters and their sums, and what one event costs.
 GROUPS = (*SUMS, "cost")
+#: And what a model for machines that it never met may be told: which workers are siblings, how
+#: large caches are, and the time that each slice took, which it then only changes.
+MORE_GROUPS = (*GROUPS, "sibling", "capacity", "measured")
 #: What an event costs: one counter over the sum of others. A node whose memory answers late shows
 #: in cycles per line from memory long before it shows in any sum.
 COSTS = (
@@ -28,7 +31,7 @@ COSTS = (
 #: Costs that differ by less, as logarithms, are as good as equal; and outliers end here.
 _LEAST_COST_SPREAD, _MOST_COST = 0.1, 5.0
 #: The levels that a core shares with others, itself the first.
-_LEVELS = ("core", "cache", "node")
+_LEVELS = ("core", "sibling", "cache", "node")
 #: Below this, in million counts per second, a counter is as good as 0.
 _LEAST = 1e-4
 
@@ -41,8 +44,10 @@ class Topology:
         column: (tiles,) the worker on each tile, -1 where there is none.
         cache, node: (W,) int64, dense numbers of its last-level cache and its node.
         first_of_cache, first_of_node: (caches,) and (nodes,) int64, one worker of each.
-        caches, nodes: (W, W) 1 where two workers share it.
+        siblings, caches, nodes: (W, W) 1 where two workers share the core's units, cache or node.
         sizes: (W, 2) logarithms of how many workers share its cache and its node.
+        capacity: (W, 2) logarithms of the MiB of its second-level and last-level cache, as far as
+            the machine's description says.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -58,10 +63,14 @@ class Topology:
         self.first_of_cache, self.first_of_node = (
             torch.from_numpy(np.unique(one, return_index=True)[1]) for one in places
         )
-        self.caches, self.nodes = (
-            torch.from_numpy(one[:, None] == one[None, :]).float() for one in places
+        physical = machine.physical_of_core[workers]
+        self.siblings, self.caches, self.nodes = (
+            torch.from_numpy(one[:, None] == one[None, :]).float() for one in (physical, *places)
         )
         self.sizes = torch.stack([self.caches.sum(1), self.nodes.sum(1)], 1).log()
+        known = [machine.parameters.get(name) for name in ("l2_kib", "llc_kib")]
+        mib = [float(np.max(one.value)) / 1024 if one is not None else 1.0 for one in known]
+        self.capacity = torch.tensor(mib).log().expand(len(workers), -1).contiguous()
 
     def to(self, device: torch.device) -> Topology:
         """The same with all tensors on a device."""
@@ -81,12 +90,14 @@ class Known:
         cores: (P, W, features).
         demands: (P, S, demands), above 0.
         shares: (P, S) of all queries.
+        base: (P, S) logarithms of the microseconds per query that were measured; or 0.
     """
 
     slices: Tensor
     cores: Tensor
     demands: Tensor
     shares: Tensor
+    base: Tensor
 
     def repeated(self, schedules: int) -> Known:
         """The same, P = 1, for so many schedules."""
@@ -95,6 +106,7 @@ class Known:
             self.cores.expand(schedules, -1, -1),
             self.demands.expand(schedules, -1, -1),
             self.shares.expand(schedules, -1),
+            self.base.expand(schedules, -1),
         )
 
 
@@ -168,7 +180,7 @@ class Reader(nn.Module):
             told += len(COSTS)
         self.levels = tuple(level for level in _LEVELS if level in self.inputs)
         shared = len(self.levels) + ("machine" in self.inputs)
-        self.sizes = 2 * ("topology" in self.inputs)
+        self.sizes = 2 * ("topology" in self.inputs) + 2 * ("capacity" in self.inputs)
         self.of_slice = _layers((shared + ("slice" in self.inputs)) * told, width, features)
         self.of_core = _layers(shared * told + 1 + self.sizes, width, features)
         self.demand = nn.Linear(features, demands)
@@ -203,6 +215,8 @@ class Reader(nn.Module):
         core = there.transpose(1, 2) @ counters
         ran = (core[..., ELAPSED, None] > 0).float()
         sums = {"core": core, "cache": topology.caches @ core, "node": topology.nodes @ core}
+        if "sibling" in self.levels:
+            sums["sibling"] = topology.siblings @ core
         seen = [self._standard(counters)] if "slice" in self.inputs else []
         around = []
         for level in self.levels:
@@ -215,7 +229,7 @@ class Reader(nn.Module):
             around.append(whole.expand(-1, workers, -1))
         around.append(ran)
         if self.sizes:
-            around.append(topology.sizes.expand(len(counters), -1, -1))
+            around.append(self._sizes(topology).expand(len(counters), -1, -1))
         features = self.of_slice(torch.cat(seen, -1))
         queries = counters[..., QUERIES]
         return Known(
@@ -223,7 +237,23 @@ class Reader(nn.Module):
             self.of_core(torch.cat(around, -1)),
             F.softplus(self.demand(features)),
             queries / queries.sum(1, keepdim=True).clamp(min=1e-9),
+            self._base(counters),
         )
+
+    def _sizes(self, topology: Topology) -> Tensor:
+        """(W, sizes): what the description says of each worker's place."""
+        groups = {"topology": topology.sizes, "capacity": topology.capacity}
+        return torch.cat([part for name, part in groups.items() if name in self.inputs], 1)
+
+    def _base(self, counters: Tensor) -> Tensor:
+        """Known.base; of a slice that served no query the mean of the others."""
+        elapsed, queries = counters[..., ELAPSED], counters[..., QUERIES]
+        if "measured" not in self.inputs:
+            return torch.zeros_like(elapsed)
+        ran = (elapsed > 0) & (queries > 0)
+        times = torch.where(ran, _log(elapsed) - _log(queries), 0.0)
+        usual = times.sum(1, keepdim=True) / ran.sum(1, keepdim=True).clamp(min=1)
+        return torch.where(ran, times, usual)
 
     def _standard(self, values: Tensor) -> Tensor:
         """Counters, or sums of them, as the network sees them."""
@@ -264,7 +294,8 @@ class Member(Reader):
         last = self.time[-1]
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
-        nn.init.constant_(last.bias, usual_time(counters))
+        usual = 0.0 if "measured" in self.inputs else usual_time(counters)
+        nn.init.constant_(last.bias, usual)
 
     def forward(self, topology: Topology, known: Known, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Foretells other schedules of the same slices.
@@ -285,13 +316,17 @@ class Member(Reader):
             return values.gather(1, columns.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
         sums = {"core": core, "cache": cache, "node": node}
+        if "sibling" in self.levels:
+            sums["sibling"] = topology.siblings @ core
         inputs = [known.slices, at(known.cores), *(_log(at(sums[level])) for level in self.levels)]
         if "machine" in self.inputs:
             machine = known.demands.sum(1, keepdim=True).expand(-1, columns.shape[1], -1)
             inputs.append(_log(machine))
         if self.sizes:
-            inputs.append(topology.sizes[columns])
+            inputs.append(self._sizes(topology)[columns])
         times = self.time(torch.cat(inputs, -1)).squeeze(-1)
+        if "measured" in self.inputs:
+            times = times + known.base
         busy = (there * (known.shares * times.exp()).unsqueeze(-1)).sum(1)
         # The norm, taken where nothing overflows.
         most = busy.amax(-1, keepdim=True)
@@ -316,6 +351,8 @@ class Member(Reader):
             "cache": (cache, there @ topology.caches[:, one_cache]),
             "node": (node, there @ topology.nodes[:, one_node]),
         }
+        if "sibling" in self.levels:
+            sums["sibling"] = topology.siblings @ core, there @ topology.siblings
         spread = {"cache": topology.cache, "node": topology.node}
         # The first layer is linear: each part is done once, not once per slice and core.
         first = self.time[0]
@@ -330,7 +367,7 @@ class Member(Reader):
         slices = known.slices[0] @ of_slice.T + of_machine
         cores = known.cores[0] @ of_core.T
         if self.sizes:
-            cores = cores + topology.sizes @ others[-1].T
+            cores = cores + self._sizes(topology) @ others[-1].T
         parts = []
         for level, weight in zip(self.levels, others, strict=False):
             now, already = sums[level]
@@ -341,6 +378,8 @@ class Member(Reader):
         for part in rest:
             hidden += part
         times: Tensor = self.time[1:](hidden).squeeze(-1)
+        if "measured" in self.inputs:
+            times = times + known.base[0].unsqueeze(1)
         return times
 
 

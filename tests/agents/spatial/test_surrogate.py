@@ -11,7 +11,12 @@ import pmoss_agents  # noqa: E402
 from pmoss_agents import checkpoints  # noqa: E402
 from pmoss_agents.spatial.inputs import GROUPS as SUMS  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
-from pmoss_agents.spatial.throughput_model import GROUPS, Member, Topology  # noqa: E402
+from pmoss_agents.spatial.throughput_model import (  # noqa: E402
+    GROUPS,
+    MORE_GROUPS,
+    Member,
+    Topology,
+)
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
@@ -70,10 +75,11 @@ def test_untrained_a_query_takes_as_long_on_every_core(known):
     assert (table == table[0, 0]).all()
 
 
-@pytest.mark.parametrize("without", ["", *GROUPS])
-def test_everywhere_foretells_what_forward_does(known, without):
+@pytest.mark.parametrize("told", [GROUPS, MORE_GROUPS], ids=["usual", "more"])
+@pytest.mark.parametrize("without", ["", *MORE_GROUPS])
+def test_everywhere_foretells_what_forward_does(known, told, without):
     _, topology, counters, columns = known
-    kept = [group for group in GROUPS if group != without]
+    kept = [group for group in told if group != without]
     member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4, inputs=kept)
     member.set_scales(counters.flatten(0, 1))
     with torch.inference_mode():

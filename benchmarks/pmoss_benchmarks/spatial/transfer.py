@@ -6,9 +6,10 @@ of made-up ones. Each policy plays the same episodes, and differences are paired
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,16 @@ from pmoss_datasets.several import Several
 from pmoss_datasets.suite import obtain
 from pmoss_env.baselines import Context, answer_after, best_fit, measured_search
 from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import load_machine
+from pmoss_env.machines.random_machine import PREFIX, SMT_PREFIX
 from pmoss_env.types import Schedule
 
 #: Episodes of the evaluation begin here: no dataset has them.
 _EVALUATION = 101
-#: The made-up machines are random:1000, random:1001, ...
-_FIRST_MADE_UP = 1000
+#: The made-up machines are random:1000, random:1001, ..., and random-smt:1500, random-smt:1501, ...
+_FIRST_MADE_UP, _FIRST_THREADED = 1000, 1500
+#: What least_workers may be.
+_MOST_LEAST = 64
 #: Rules to be beaten.
 RULES = ("best-fit", "lpt-capacity", "lpt")
 _AGENT = "surrogate"
@@ -42,6 +47,8 @@ class TransferOptions:
     Attributes:
         machines: each is left out once.
         made_up: machines that the generator makes, in the data of every checkpoint.
+        threaded: made-up machines with two hardware threads per core, beside these.
+        least_workers: made-up machines with fewer are passed over.
         workload: of all.
         interference: of all.
         slices: of all.
@@ -55,6 +62,8 @@ class TransferOptions:
 
     machines: tuple[str, ...]
     made_up: int = 4
+    threaded: int = 0
+    least_workers: int = 1
     workload: str = "ycsb-a"
     interference: str = "busy_core"
     slices: int = 256
@@ -68,8 +77,13 @@ class TransferOptions:
     def __post_init__(self) -> None:
         if len(set(self.machines)) != len(self.machines):
             raise DescriptionError(f"machines = {list(self.machines)}: each must be named once")
-        if len(self.machines) + self.made_up < 2:
+        if len(self.machines) + self.made_up + self.threaded < 2:
             raise DescriptionError("machines: with one left out, none is there to learn from")
+        if self.least_workers > _MOST_LEAST:
+            raise DescriptionError(
+                f"least_workers = {self.least_workers}: must be at most {_MOST_LEAST}, for few "
+                "made-up machines have more"
+            )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -79,8 +93,12 @@ class TransferOptions:
     @property
     def learned_on(self) -> tuple[str, ...]:
         """The machines that some checkpoint learns on."""
-        made_up = (f"random:{_FIRST_MADE_UP + number}" for number in range(self.made_up))
-        return (*(self.machines if len(self.machines) > 1 else ()), *made_up)
+        least = self.least_workers
+        return (
+            *(self.machines if len(self.machines) > 1 else ()),
+            *_made_up(PREFIX, _FIRST_MADE_UP, self.made_up, least),
+            *_made_up(SMT_PREFIX, _FIRST_THREADED, self.threaded, least),
+        )
 
     def env(self, machine: str) -> dict[str, Any]:
         """Arguments of the environment on a machine."""
@@ -177,6 +195,13 @@ def data_of(
     """
     recipe = Recipe(env=options.env(machine), episodes=options.data, reference_episodes=0)
     return obtain(recipe, Path(options.folder) / recipe.id, progress, processes=processes)
+
+
+def _made_up(prefix: str, first: int, number: int, least_workers: int) -> Iterator[str]:
+    """So many names, by rising seed, of machines that have so many workers."""
+    names = (f"{prefix}{seed}" for seed in count(first))
+    large = (name for name in names if load_machine(name).workers.size >= least_workers)
+    return islice(large, number)
 
 
 def _search(budget: int) -> Any:

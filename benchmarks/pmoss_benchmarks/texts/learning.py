@@ -68,21 +68,25 @@ def transfer(stored: Stored) -> str:
     """Policies on a machine that no data are of."""
     report = stored["transfer.json"]
     names = list(report["cells"][0]["policies"])
+    trainings = len({cell["seed"] for cell in report["cells"]})
     rows = []
     for cell in report["cells"]:
         policies = cell["policies"]
         ahead = policies["surrogate"]["over_rule"]
         rows.append(
             [
-                cell["machine"],
+                cell["machine"] + f", training {cell['seed']}" * (trainings > 1),
                 *(interval(*_ends(policies[name]["score"])) for name in names),
                 f"{interval(*_ends(ahead))} over {cell['best_rule']}",
             ]
         )
     settings = report["settings"]
+    made_up = counted(settings["made_up"] + settings["threaded"], "made-up one")
+    if settings["threaded"]:
+        made_up += f", {settings['threaded']} of them with two threads per core"
     told = (
         f"A checkpoint learned on the other machines and on "
-        f"{counted(settings['made_up'], 'made-up one')}. Each gave {settings['data']} episodes. "
+        f"{made_up}. Each gave {settings['data']} episodes. "
         f"It then met {counted(settings['episodes'], 'episode')} with co-tenants "
         f"`{settings['interference']}`. A number after a comma is of measurements."
     )

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 from pmoss_agents.agent import OfflineAgent, OnlineAgent  # noqa: E402
 from pmoss_agents.configs import has_config, read_config  # noqa: E402
 from pmoss_agents.registry import OWN, agent_class  # noqa: E402
+from pmoss_agents.spatial.throughput_model import MORE_GROUPS  # noqa: E402
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
@@ -46,11 +47,11 @@ def task(tmp_path_factory):
     return get
 
 
-def untrained(name, seed, env, data):
+def untrained(name, seed, env, data, **changes):
     """An agent as it is before its first update: weights drawn, inputs standardised."""
     config = read_config(name, TOY) if has_config(name) else {}
     config.pop("agent", None)
-    agent = agent_class(name)(**{**config, "seed": seed})
+    agent = agent_class(name)(**{**config, "seed": seed, **changes})
     try:
         agent.check_extras()
     except MissingExtraError as error:
@@ -87,6 +88,15 @@ def test_an_untrained_planner_knows_no_more_than_lpt(name, seed, task):
     policies = {name: untrained(name, seed, env, data), **rules}
     scores = mean_scores(env, policies, references, BENCHMARK, PLANNED)
     assert scores[name] <= scores["lpt"] < scores["best-fit"] - 40
+
+
+def test_inputs_for_unseen_machines_tell_no_more_than_lpt_reads(task):
+    """Measured times are the loads that rules read, and a cache's size places no slice."""
+    env, data, references = task(CORE)
+    more = untrained("surrogate", 0, env, data, inputs=MORE_GROUPS)
+    policies = {"more": more, "lpt": SchedulePolicy("lpt")}
+    scores = mean_scores(env, policies, references, BENCHMARK, PLANNED)
+    assert scores["more"] <= scores["lpt"]
 
 
 def test_the_yardstick_tells_chance_from_a_rule(task):

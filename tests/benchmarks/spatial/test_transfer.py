@@ -8,6 +8,7 @@ from pmoss_benchmarks.cli.benchmark import transfer as command
 from pmoss_benchmarks.spatial import transfer
 from pmoss_benchmarks.spatial.transfer import TransferCell, TransferOptions, measure_cell
 from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import load_machine
 
 SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
 
@@ -40,19 +41,37 @@ def test_machines_are_named_once_and_leave_some_to_learn_from():
         TransferOptions(("toy", "toy"))
     with pytest.raises(DescriptionError, match="none is there to learn from"):
         TransferOptions(("toy",), made_up=0)
+    with pytest.raises(DescriptionError, match="least_workers = 65: must be at most 64"):
+        TransferOptions(("toy",), least_workers=65)
+
+
+def test_made_up_machines_may_have_two_threads_per_core_and_be_of_some_size():
+    options = TransferOptions(("toy",), made_up=2, threaded=2, least_workers=20)
+    assert options.learned_on == ("random:1000", "random:1002", *options.learned_on[2:])
+    assert all(name.startswith("random-smt:15") for name in options.learned_on[2:])
+    machines = [load_machine(name) for name in options.learned_on]
+    assert len(machines) == 4
+    assert all(machine.workers.size >= 20 for machine in machines)
 
 
 def test_data_that_cells_share_are_there_before_the_cells(monkeypatch):
-    done = []
+    done, shown = [], []
     monkeypatch.setattr(transfer, "data_of", lambda options, name, *_: done.append(name))
     score = {"score": {"value": 1.0}}
 
     def finish(work, cells, *_):
         done.extend(cell.name for cell in cells)
-        return [{"machine": cell.machine, "policies": {"lpt": score}} for cell in cells]
+        return [
+            {"machine": cell.machine, "seed": cell.seed, "policies": {"lpt": score}}
+            for cell in cells
+        ]
 
     monkeypatch.setattr(command, "finish", finish)
-    command.transfer(machine=["toy", "random:3"], made_up=1, processes=2)
-    assert done == ["toy", "random:3", "random:1000", "toy/0", "random:3/0"]
+    monkeypatch.setattr(command, "table", lambda title, columns, rows: shown.extend(rows))
+    command.transfer(machine=["toy", "random:3"], made_up=1, seeds=2, processes=2)
+    cells = ["toy/0", "random:3/0", "toy/1", "random:3/1"]
+    assert done == ["toy", "random:3", "random:1000", *cells]
+    # Rows of two trainings can be told apart.
+    assert ["/".join(row[:2]) for row in shown] == cells
     # Nobody learns on the only machine: it is the one left out.
     assert TransferOptions(("toy",), made_up=1).learned_on == ("random:1000",)

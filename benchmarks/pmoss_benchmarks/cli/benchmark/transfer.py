@@ -19,6 +19,12 @@ def transfer(
         list[str] | None, typer.Option(help="Left out once; repeatable; default: the paper's.")
     ] = None,
     made_up: Annotated[int, typer.Option(min=0, help="Machines of the generator in all data.")] = 4,
+    threaded: Annotated[
+        int, typer.Option(min=0, help="Made-up machines with two threads per core, beside these.")
+    ] = 0,
+    least_workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Made-up machines with fewer are passed over.")
+    ] = 1,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings without each machine.")] = 1,
     slices: Annotated[int, typer.Option(min=1, help="Of the index.")] = 256,
     interference: Annotated[str, typer.Option(help="Family of co-tenants.")] = "busy_core",
@@ -53,6 +59,8 @@ def transfer(
     options = TransferOptions(
         machines=tuple(machine or PAPER_MACHINES),
         made_up=made_up,
+        threaded=threaded,
+        least_workers=least_workers,
         interference=interference,
         slices=slices,
         data=episodes_of_data,
@@ -71,8 +79,9 @@ def transfer(
     rows = [
         (
             found["machine"],
+            str(found["seed"]),
             *(f"{found['policies'][name]['score']['value']:.1f}" for name in names),
         )
         for found in results
     ]
-    console.print(table("Scores on the machine left out", ["machine", *names], rows))
+    console.print(table("Scores on the machine left out", ["machine", "seed", *names], rows))

@@ -63,7 +63,7 @@ class Topology:
         self.first_of_cache, self.first_of_node = (
             torch.from_numpy(np.unique(one, return_index=True)[1]) for one in places
         )
-        physical = machine.physical_of_core[workers]
+        physical = machine.physical_of_core[workers].astype(np.int64)
         self.siblings, self.caches, self.nodes = (
             torch.from_numpy(one[:, None] == one[None, :]).float() for one in (physical, *places)
         )

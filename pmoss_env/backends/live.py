@@ -52,16 +52,25 @@ class LiveRound:
 
 
 def mean_snapshot(rounds: Sequence[LiveRound]) -> HardwareSnapshot:
-    """What rounds that follow each other have counted, as one snapshot.
+    """What rounds that follow each other have counted; see mean_of().
+
+    Args:
+        rounds: at least one, of one run.
+    """
+    mean = mean_of([one.snapshot for one in rounds])
+    return replace(mean, provenance={**mean.provenance, "rounds": len(rounds)})
+
+
+def mean_of(snapshots: Sequence[HardwareSnapshot]) -> HardwareSnapshot:
+    """What snapshots of times that follow each other have counted, as one snapshot.
 
     Rates are means over their time. Response times are means over their queries; a percentile of
     all queries together is not known any more. A counter is available where some round has it, and
     its rates are of those rounds.
 
     Args:
-        rounds: at least one, of one run.
+        snapshots: at least one; the ``seconds`` of each stand in its provenance.
     """
-    snapshots = [one.snapshot for one in rounds]
     seconds = np.array([float(one.provenance["seconds"]) for one in snapshots])
     share = seconds / seconds.sum()
     queries = np.array([one.throughput for one in snapshots]) * seconds
@@ -90,7 +99,6 @@ def mean_snapshot(rounds: Sequence[LiveRound]) -> HardwareSnapshot:
         latency_p99_us=latency("latency_p99_us"),
         provenance={
             **snapshots[-1].provenance,
-            "rounds": len(snapshots),
             "seconds": float(seconds.sum()),
         },
     )

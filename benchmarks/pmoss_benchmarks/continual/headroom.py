@@ -28,7 +28,8 @@ from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_env.envs.continual import FAMILIES
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnknownNameError
+from pmoss_env.files import read_json
 
 #: What a report calls itself.
 FORMAT = "continual-headroom"
@@ -182,6 +183,7 @@ def compare(
     *,
     policies: Sequence[str] | None = None,
     agents: Sequence[str] = (),
+    tuned: Path | None = None,
     out: Path | None = None,
     processes: int = 1,
     progress: Progress = lambda done, total: None,
@@ -193,6 +195,8 @@ def compare(
         options: how.
         policies: keys of GRIDS; None: all. "law-oracle" and an opponent must be among them.
         agents: words of learned agents that play along, see pmoss_agents.find_policy().
+        tuned: a report of the same drifts; policies are as they were tuned for it. None: they are
+            tuned here.
         out: JSON file of the report; games go to a file beside it, and the same call goes on.
         processes: worker processes; the results do not depend on them.
         progress: called with (done, total) games.
@@ -224,26 +228,28 @@ def compare(
         kept=kept,
         processes=processes,
     )
+    told = None if tuned is None else _as_tuned(tuned, drifts, names)
     tuning = [
         Game(drift, name, choice, TUNING_SEED + number)
         for drift, name in product(drifts, names)
         for choice in range(len(GRIDS[name]))
         for number in range(options.tuning)
-        if len(GRIDS[name]) > 1
+        if len(GRIDS[name]) > 1 and told is None
     ]
     compared = len(drifts) * (len(names) + len(entrants)) * options.episodes
     total = len(tuning) + compared
-    tuned = play(tuning, progress=lambda done, _: progress(done, total)) if tuning else {}
-    chosen = {
-        (drift, name): _best(drift, name, options.tuning, tuned)
+    served = play(tuning, progress=lambda done, _: progress(done, total)) if tuning else {}
+    chosen = told or {
+        (drift, name): _best(drift, name, options.tuning, served)
         for drift, name in product(drifts, names)
     }
     players = [*names, *(entrant.key for entrant in entrants)]
     choice = chosen | {(drift, one.key): 0 for drift, one in product(drifts, entrants)}
     games = [
         Game(drift, name, choice[drift, name], seed)
-        for drift, name in product(drifts, players)
+        # Players innermost: those of one episode share its recording on the simulator.
         for seed in range(options.episodes)
+        for drift, name in product(drifts, players)
     ]
     results = play(games, progress=lambda done, _: progress(len(tuning) + done, total))
 
@@ -263,6 +269,31 @@ def compare(
         write_report(out, [__name__], format=FORMAT, settings=settings, tasks=found)
         kept.unlink(missing_ok=True)
     return found
+
+
+def _as_tuned(
+    path: Path, drifts: Sequence[str], names: Sequence[str]
+) -> dict[tuple[str, str], int]:
+    """The positions in their grids of what a stored report chose.
+
+    Raises:
+        DatasetError: the file is no such report, or lacks a drift or a policy.
+    """
+    try:
+        tasks = {task["drift"]: task["policies"] for task in read_json(path)["tasks"]}
+        return {
+            (drift, name): [dict(one) for one in GRIDS[name]].index(
+                tasks[drift][name]["parameters"]
+            )
+            for drift, name in product(drifts, names)
+        }
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        if isinstance(error, PmossError):
+            raise
+        raise DatasetError(
+            f"{path}: does not tell how {', '.join(names)} are tuned for {', '.join(drifts)}: "
+            f"{error!r}; name a report of `pmoss benchmark continual` that holds them"
+        ) from error
 
 
 def _best(drift: str, name: str, episodes: int, tuned: Mapping[str, Result]) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.texts.stored import Stored, counted, made, table
+from pmoss_benchmarks.continual.migration import GOAL
+from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
 
 FOLDER = "continual"
+SIMULATED = f"{FOLDER}/simulated"
 #: Where the law oracle gains no more on the delayed one, what comes next cannot be foretold.
 _FORETOLD = 0.02
 
@@ -97,10 +99,53 @@ def tasks(stored: Stored) -> str:
     )
 
 
-def _compared(stored: Stored) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def simulated(stored: Stored) -> str:
+    """Tasks that the simulator has looked at, beside what the model says of them."""
+    by_model = {name: task for name, _, task in _compared(stored)}
+    rows, commands = [], []
+    for name, report, task in _compared(stored, SIMULATED):
+        model, settings = by_model[name], report["settings"]
+        law = task["policies"]["law-oracle"]
+        others = {
+            other: row
+            for other, row in {**task["policies"], **task["agents"]}.items()
+            if other not in (task["best"], "law-oracle")
+        }
+        rows.append(
+            [
+                name,
+                f"{settings['episodes']} of {settings['env'].get('epochs', 100)} epochs",
+                _with_interval(model["headroom"], 100.0),
+                f"{task['best']}: {_with_interval(task['headroom'], 100.0)}",
+                "; ".join(
+                    f"{other} {_with_interval(row['share_of_law'], 100.0)}"
+                    for other, row in others.items()
+                ),
+                "yes" if (law["beyond_best"]["low"] or 0.0) > 0 else "not shown",
+            ]
+        )
+        commands.append(f"$ {report['command']}")
+    columns = [
+        "task",
+        "episodes",
+        "headroom by the model, % [95 %]",
+        "by the simulator, over the best opponent there",
+        "others, % of the law oracle there",
+        "the law oracle ahead",
+    ]
+    shown = "\n".join(commands)
+    return (
+        f"{table(columns, rows)}\n\nStored in `benchmarks/results/{SIMULATED}`, by these "
+        f"commands.\n\n```console\n{shown}\n```"
+    )
+
+
+def _compared(
+    stored: Stored, folder: str = FOLDER
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """(name, report, task) of all stored comparisons."""
-    for path in sorted((stored.folder / FOLDER).glob("*.json")):
-        report = stored[f"{FOLDER}/{path.name}"]
+    for path in sorted((stored.folder / folder).glob("*.json")):
+        report = stored[f"{folder}/{path.name}"]
         for task in report["tasks"]:
             env = report["settings"]["env"]
             options = (env.get("drift_options") or {}).items()
@@ -136,4 +181,56 @@ def _with_interval(share: Mapping[str, Any], unit: float) -> str:
     return f"{value} [{unit * share['low']:.1f}, {unit * share['high']:.1f}]"
 
 
-BLOCKS = {"continual-headroom": headroom, "continual-tasks": tasks}
+def migration(stored: Stored) -> str:
+    """The analytic model of migration beside the simulator."""
+    report = stored["migration.json"]
+    rows, missed = [], []
+    for cell in report["cells"]:
+        time, served = cell["time_error"], cell["served_error"]
+        rows.append(
+            [
+                cell["machine"],
+                cell["interference"].replace("_", " "),
+                f"{cell['simulated_ms']:.1f}",
+                f"{100 * time['median']:+.1f}",
+                f"{100 * time['p95']:.1f}",
+                f"{100 * cell['model_dip']:.1f}",
+                f"{100 * cell['simulated_dip']:.1f}",
+                f"{100 * served['size']:.1f}",
+            ]
+        )
+        name = f"{cell['machine']} ({cell['interference'].replace('_', ' ')})"
+        parts = {"time": time["size"], "served": served["size"]}
+        missed += [f"{name}: {what}" for what, size in parts.items() if size > GOAL]
+    columns = [
+        "machine",
+        "co-tenants",
+        "data move for, ms",
+        "error of that, % (median)",
+        "its size, % (95th percentile)",
+        "the model's dip, %",
+        "the simulator's dip, %",
+        "error of what is served, % (median size)",
+    ]
+    settings = report["settings"]
+    return "\n".join(
+        [
+            table(columns, rows),
+            "",
+            f"Each row holds {counted(settings['trials'], 'trial')}, under closed load.",
+            f"In each {counted(2 * settings['pairs'], 'slice')} of {settings['slices']} go to "
+            f"other nodes, with {settings['record_bytes']:g} bytes for each record.",
+            "The dip is what is not served while data move, of what was served before.",
+            f"Wanted are at most {percent(GOAL)} of error, of the time and of what is served.",
+            f"Missed: {'; '.join(missed) or 'nothing'}.",
+            made(report, "benchmarks/results/migration.json"),
+        ]
+    )
+
+
+BLOCKS = {
+    "continual-headroom": headroom,
+    "continual-simulated": simulated,
+    "continual-tasks": tasks,
+    "migration": migration,
+}

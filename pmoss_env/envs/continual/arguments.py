@@ -15,14 +15,13 @@ from pmoss_env.envs.continual.migration import Migration
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.noise import Noise
 
-BACKENDS = ("analytic", "hardware")
+BACKENDS = ("analytic", "simulated", "hardware")
 #: What only the model of a machine can be given, and the value that leaves it out.
 _OF_MODELS = {
     "noise": 0.0,
     "deviation": 0.0,
     "record_bytes": 1000.0,
     "copy_gb_per_s": 0.0,
-    "p99_limit_us": None,
 }
 ON_ILLEGAL = ("leave", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
@@ -39,7 +38,7 @@ class Arguments:
         index: "btree", or another kind with a workload that is for it.
         workload: a name of the workload catalogue or a path to a workload file.
         slices: number of key ranges.
-        backend: "analytic", or "hardware": an index on this host, with machine="host".
+        backend: "analytic", "simulated", or "hardware": an index on this host, with machine="host".
         load: as of the spatial environment.
         drift: a family of ``pmoss_env.envs.continual.FAMILIES``.
         drift_options: parameters of the family, where they are not its own.
@@ -122,6 +121,8 @@ class Arguments:
         _check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
         _ = self.family, self.migration
         self._check_options()
+        if self.backend != "analytic":
+            self._check_for_others()
         if self.on_host:
             self._check_for_hardware()
 
@@ -138,6 +139,18 @@ class Arguments:
             if name in (*(one.name for one in fields(self)), "own_process"):
                 raise UnsupportedError(f"backend_options[{name!r}]: is chosen by the environment")
 
+    def _check_for_others(self) -> None:
+        if not self.family.only_co_tenants:
+            raise UnsupportedError(
+                f"drift = {self.drift!r}: changes what is asked of the index; on {self.backend} "
+                "only co-tenants come and go: choose another drift, or the backend analytic"
+            )
+        if self.p99_limit_us is not None:
+            raise UnsupportedError(
+                f"p99_limit_us = {self.p99_limit_us!r}: needs the share of queries within it; "
+                f"leave it out on {self.backend}, or choose the backend analytic"
+            )
+
     def _check_for_hardware(self) -> None:
         for name, without in _OF_MODELS.items():
             if (value := getattr(self, name)) != without:
@@ -145,11 +158,6 @@ class Arguments:
                     f"{name} = {value!r}: is of the model; on hardware leave it at {without!r}: "
                     "this host has its own"
                 )
-        if not self.family.only_co_tenants:
-            raise UnsupportedError(
-                f"drift = {self.drift!r}: changes what is asked of the index; on hardware only "
-                "co-tenants come and go: choose another drift, or the backend analytic"
-            )
 
     @cached_property
     def family(self) -> DriftFamily:

@@ -105,7 +105,9 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
 
     ## Backends
 
-    ``backend="analytic"`` models an epoch. ``backend="hardware"`` runs it: with ``machine="host"``
+    ``backend="analytic"`` models an epoch. ``backend="simulated"`` samples it on the simulated
+    server, while data move and after that; only co-tenants drift there, and there is no
+    ``p99_limit_us``. ``backend="hardware"`` runs it: with ``machine="host"``
     threads serve a real index on this host, under a closed load unless ``load`` says otherwise.
     Co-tenants are threads too. The environment, its actions and its observations are the same,
     with these differences:

@@ -40,7 +40,7 @@ class Episodes:
     Attributes:
         state: the arrays of observations that the batch writes, a row per episode.
         results: the arrays of what else a step gives, an element per episode.
-        batch: the native batch, or what stands for it on hardware.
+        batch: the native batch, or what stands for it on another backend than analytic.
 
     Args:
         arguments: of every environment.
@@ -71,7 +71,7 @@ class Episodes:
         }
         self.batch: Any = (
             LiveBatch(arguments, machine, self.state, self.results)
-            if arguments.on_host
+            if arguments.backend != "analytic"
             else _native.EpochBatch(
                 _task(arguments, machine), rows, self.state, self.results, threads
             )

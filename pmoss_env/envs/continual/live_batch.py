@@ -1,4 +1,4 @@
-"""The calls of the native batch, for the one index that really runs on this host."""
+"""The calls of the native batch, for one index that runs on this host, or is simulated."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.envs.continual.observation import Observation
 from pmoss_env.envs.continual.running import Epoch
+from pmoss_env.envs.continual.simulated_index import SimulatedIndex
 from pmoss_env.envs.spatial.observation import HIGHEST, observed_counters, observed_meta
 from pmoss_env.machines import Machine
+from pmoss_env.noise import Noise
 from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array
 
 
 class LiveBatch:
-    """One row, stepped in Python: next to an epoch of real time, that costs nothing.
+    """One row, stepped in Python: next to an epoch of real time or a simulated one, that is free.
 
     The arrays hold what native/environment/epochs.hpp says.
 
@@ -28,7 +30,7 @@ class LiveBatch:
 
     Args:
         arguments: of the environment.
-        machine: this host.
+        machine: as described.
         state: the arrays of observations, with one row.
         results: the arrays of what else a step gives, with one element.
     """
@@ -47,14 +49,17 @@ class LiveBatch:
         self._timeline: list[float] = []
         self._moves: list[int] = []
 
-    def start(self, index: LiveIndex, course: Sequence[Conditions]) -> None:
+    def start(
+        self, index: LiveIndex | SimulatedIndex, course: Sequence[Conditions], noise_seed: int
+    ) -> None:
         """Runs epoch 0 of an index that serves already.
 
         Args:
             index: what runs.
             course: of epoch 0 and of all that follow.
+            noise_seed: of the episode.
         """
-        self._index, self._course = index, course
+        self._index, self._course, self._noise_seed = index, course, noise_seed
         self._timeline, self._moves = [], []
         self._cores = index.cores.copy()
         for name in ("epoch", "queries", "paid", "rewards", "truncated", "illegal_actions"):
@@ -104,10 +109,12 @@ class LiveBatch:
     def _run(self) -> Epoch:
         arguments, index, results = self._arguments, self._index, self._results
         seconds = float(arguments.epoch_seconds)
-        epoch = index.run(self._course[int(results["epoch"][0])], seconds)
+        number = int(results["epoch"][0])
+        epoch = index.run(self._course[number], seconds)
         moved = index.cores != self._cores
         self._cores = index.cores.copy()
-        shown = epoch.snapshot
+        noise = Noise(float(arguments.noise), (self._noise_seed, number))
+        shown = noise.snapshot(epoch.snapshot)
         self.snapshot = shown if arguments.counters == "all" else shown.without_pmu()
         results["throughput"][0] = epoch.queries / seconds
         results["p99_us"][0] = epoch.snapshot.latency_p99_us

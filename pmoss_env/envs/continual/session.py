@@ -10,12 +10,14 @@ from gymnasium.error import ResetNeeded
 from pmoss_env.backends.catalog import make_backend
 from pmoss_env.backends.deviation import true_machine
 from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.envs.continual.arguments import Arguments
 from pmoss_env.envs.continual.drift import Conditions, Drift, draw_drift
 from pmoss_env.envs.continual.episodes import Episodes
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.envs.continual.running import RunningIndex
+from pmoss_env.envs.continual.simulated_index import SimulatedIndex
 from pmoss_env.envs.spatial.incumbents import relabelled
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
@@ -39,7 +41,7 @@ class Session:
         workload_seed: names the workload instance of this episode.
     """
 
-    index: RunningIndex | LiveIndex
+    index: RunningIndex | LiveIndex | SimulatedIndex
     drift: Drift
 
     def __init__(self, arguments: Arguments) -> None:
@@ -111,14 +113,14 @@ class Session:
             taken = [(index.taken(one), one.shift) for one in course]
             batch.start(self._row, index.core, taken, self._noise_seed)
         else:
-            batch.start(index, course)
+            batch.start(index, course, self._noise_seed)
         self._began = self.running = True
 
-    def _modelled(self, rng: np.random.Generator) -> RunningIndex:
-        """An index on the analytic model, of a machine that is not quite as described."""
+    def _modelled(self, rng: np.random.Generator) -> RunningIndex | SimulatedIndex:
+        """An index on a model, of a machine that is not quite as described."""
         arguments = self.arguments
         native, self._lost = true_machine(self.machine, float(arguments.deviation), rng)
-        return RunningIndex(
+        index = RunningIndex(
             self.machine,
             native,
             self.backend.workload,
@@ -126,6 +128,9 @@ class Session:
             self.backend.load,
             arguments.migration,
         )
+        if isinstance(self.backend, SimulatedBackend):
+            return SimulatedIndex(self.backend, index)
+        return index
 
     def close(self) -> None:
         """Ends the episode, and all threads."""
@@ -174,7 +179,7 @@ class Session:
     def snapshot(self) -> HardwareSnapshot:
         """Of the last epoch, as observed."""
         batch, index = self.episodes.batch, self.index
-        if isinstance(index, LiveIndex):
+        if not isinstance(index, RunningIndex):
             snapshot: HardwareSnapshot = batch.snapshot
             return snapshot
         epoch, arguments = self.epoch, self.arguments

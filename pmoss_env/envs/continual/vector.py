@@ -61,16 +61,16 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
             **arguments: of ``ContinualSchedulingEnv``.
 
         Raises:
-            UnsupportedError: the backend hardware: one host runs one index at a time.
+            UnsupportedError: another backend than analytic.
             UnknownNameError: another autoreset mode.
             DescriptionError: an impossible value, here or in ``arguments``.
         """
         check_counts(num_envs, threads)
         checked_mode(autoreset_mode)
-        if arguments.get("backend") == "hardware":
+        if (backend := arguments.get("backend", "analytic")) != "analytic":
             raise UnsupportedError(
-                "backend = 'hardware': the native vector environment needs a model; give "
-                "gymnasium.make() the backend, or make_vec() the backend 'analytic'"
+                f"backend = {backend!r}: the native vector environment needs the analytic model; "
+                "give gymnasium.make() the backend, or make_vec() the backend 'analytic'"
             )
         envs = [ContinualSchedulingEnv(**arguments) for _ in range(num_envs)]
         super().__init__(envs, copy=copy, autoreset_mode=autoreset_mode, info_keys=INFO_KEYS)

@@ -141,3 +141,15 @@ def test_another_checkpoint_of_the_same_name_plays_anew(tmp_path):
     assert len(keys) == 2 and {key.partition("@")[0] for key in keys} == {"mine"}
     with pytest.raises(DescriptionError, match="planner: the name is taken"):
         compare(["jobs"], OPTIONS, agents=[str(tmp_path / "planner.safetensors")])
+
+
+def test_policies_as_they_were_tuned_elsewhere(tmp_path):
+    (task,) = compare(["jobs"], OPTIONS, policies=FEW, out=tmp_path / "model.json")
+    longer = HeadroomOptions({**ENV, "epochs": 4}, episodes=2)
+    (same,) = compare(["jobs"], longer, policies=FEW, tuned=tmp_path / "model.json")
+    for name in FEW:
+        assert same["policies"][name]["parameters"] == task["policies"][name]["parameters"]
+    with pytest.raises(DatasetError, match="repair are tuned for jobs"):
+        compare(["jobs"], OPTIONS, policies=[*FEW, "repair"], tuned=tmp_path / "model.json")
+    with pytest.raises(DatasetError, match="none.json"):
+        compare(["jobs"], OPTIONS, policies=FEW, tuned=tmp_path / "none.json")

@@ -150,7 +150,7 @@ def test_what_only_a_model_can_is_refused():
         ({"backend_options": {"own_process": True}}, UnsupportedError, "own_process"),
         ({"backend_options": {"recods": 5}}, UnsupportedError, "recods"),
         ({"backend_options": 5}, DescriptionError, "backend_options = 5"),
-        ({"backend": "simulated"}, UnsupportedError, "hardware"),
+        ({"backend": "simulator"}, UnsupportedError, "simulated, hardware"),
     ],
 )
 def test_impossible_arguments_are_named(options, error, named):

@@ -114,7 +114,7 @@ def test_bad_input_is_refused_and_moves_nothing():
             envs.step(np.array(actions))
     _, _, _, _, after = envs.step(np.array([[8, 0], [8, free]]))
     assert before["epoch"].tolist() == [0, 0] and after["epoch"].tolist() == [1, 1]
-    with pytest.raises(UnsupportedError, match="needs a model"):
+    with pytest.raises(UnsupportedError, match="needs the analytic model"):
         ContinualVectorEnv(2, backend="hardware", machine="host")
     with pytest.raises(DescriptionError, match="threads = 0"):
         ContinualVectorEnv(2, threads=0, **SMALL)

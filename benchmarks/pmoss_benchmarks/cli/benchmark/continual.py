@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +33,10 @@ def continual(
     episodes: Annotated[int, typer.Option(min=1, help="Episodes that all policies meet.")] = 30,
     tuning: Annotated[int, typer.Option(min=1, help="Episodes for each choice of a grid.")] = 4,
     tuning_epochs: Annotated[int, typer.Option(min=1, help="Epochs of these.")] = 40,
+    as_tuned: Annotated[
+        Path | None,
+        typer.Option(help="A report of the same drift: policies are as tuned for it, not anew."),
+    ] = None,
     processes: shared.Processes = 1,
     out: shared.Out = None,
 ) -> None:
@@ -53,6 +58,7 @@ def continual(
             options,
             policies=policy,
             agents=agent or (),
+            tuned=as_tuned,
             out=out,
             processes=processes,
             progress=bar,

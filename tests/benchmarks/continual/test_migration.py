@@ -51,7 +51,7 @@ def test_a_cell_tells_both_times_and_repeats() -> None:
 
 def test_data_that_never_arrive_are_told() -> None:
     options = MigrationOptions(trials=1, queries=20_000, slices=8)
-    with pytest.raises(DescriptionError, match="still move"):
+    with pytest.raises(DescriptionError, match="no data are there"):
         measure_cell(options, TOY)
     with pytest.raises(DescriptionError, match="trials = 0"):
         MigrationOptions(trials=0)

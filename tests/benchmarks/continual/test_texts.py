@@ -1,10 +1,14 @@
 """The block about continual scheduling shows what a comparison wrote."""
 
 import shutil
+from dataclasses import asdict
+from functools import partial
 
 import pytest
 
+from pmoss_benchmarks.cells import Cell, run_cells
 from pmoss_benchmarks.continual.headroom import HeadroomOptions, compare
+from pmoss_benchmarks.continual.migration import MigrationOptions, measure_cell
 from pmoss_benchmarks.texts.pages import BLOCKS
 from pmoss_benchmarks.texts.stored import Stored
 
@@ -39,3 +43,30 @@ def test_every_task_has_its_verdict(stored):
     text = BLOCKS["continual-tasks"](stored)
     assert "| `jobs`, on toy | stay | 2 | " in text
     assert "| yes |" in text or "| no: " in text
+
+
+def test_the_simulator_stands_beside_the_model(stored):
+    folder = stored.folder / "continual" / "simulated"
+    folder.mkdir()
+    env = {"machine": "toy", "slices": 8, "epochs": 2}
+    options = HeadroomOptions(env, episodes=2, tuning=1, tuning_epochs=1)
+    policies = ["stay", "interleave", "law-oracle"]
+    compare(["jobs"], options, policies=policies, out=folder / "jobs.json")
+    text = BLOCKS["continual-simulated"](stored)
+    assert "| `jobs`, on toy | 2 of 2 epochs | " in text and "interleave" in text
+    assert "continual/simulated`, by these commands" in text
+
+
+def test_the_card_of_migration_tells_what_is_missed(stored):
+    options = MigrationOptions(trials=1, pairs=1, record_bytes=1.0, queries=100_000, slices=8)
+    run_cells(
+        partial(measure_cell, options),
+        [Cell("toy", "btree", "lookups")],
+        settings=asdict(options),
+        command="pmoss benchmark migration",
+        out=stored.folder / "migration.json",
+    )
+    text = BLOCKS["migration"](stored)
+    assert "| toy | none | " in text and "Each row holds 1 trial, under closed load." in text
+    assert "In each 2 slices of 8 go to other nodes" in text
+    assert "Wanted are at most 10 % of error" in text and "Missed: " in text

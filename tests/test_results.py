@@ -45,7 +45,7 @@ def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("path", sorted((RESULTS / "continual").glob("*.json")))
+@pytest.mark.parametrize("path", sorted((RESULTS / "continual").rglob("*.json")))
 def test_an_episode_of_every_continual_result_replays_to_the_last_bit(path: Path) -> None:
     assert recheck_continual(path, 1) == []
 

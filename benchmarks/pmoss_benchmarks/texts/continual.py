@@ -76,6 +76,10 @@ def tasks(stored: Stored) -> str:
                     _with_interval(policies["delayed-oracle"]["share_of_law"], 100.0),
                     _with_interval(task["headroom"], 100.0),
                     "yes" if task["standard"] else _reason(task),
+                    "; ".join(
+                        f"`{agent}` {_with_interval(row['gap_closed'], 100.0)}"
+                        for agent, row in task["agents"].items()
+                    ),
                 ],
             )
         )
@@ -88,6 +92,7 @@ def tasks(stored: Stored) -> str:
         "the delayed oracle's",
         "headroom, % [95 %]",
         "standard",
+        "agents close of it, % [95 %]",
     ]
     rows.sort(key=lambda row: -row[0])
     shown = "\n".join(dict.fromkeys(commands))

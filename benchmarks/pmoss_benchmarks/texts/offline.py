@@ -232,7 +232,7 @@ def servers(stored: Stored) -> str:
         "(one training seed)."
     ]
     for track, load in (("same-task", "Closed load"), ("saturated", "Unbounded backlog")):
-        ratios, best = _ratios(summary, track)
+        ratios, best = ratios_of(summary, track)
         rows = [
             [machine, *(f"{ratios[machine][name]:.2f}" for name in ratios[machine])]
             for machine in _MACHINES
@@ -245,9 +245,10 @@ def servers(stored: Stored) -> str:
     return "\n".join(lines)
 
 
-def _ratios(
+def ratios_of(
     summary: Mapping[str, Any], track: str
 ) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Ratios of the Decision Transformer's throughput by server and schedule, and a sentence."""
     found = summary["tracks"][track]["tasks"]
     cells = [cell for cell in summary["cells"].values() if cell["track"] == track]
     shared = shared_means(SPATIAL, cells, list(found))

@@ -24,6 +24,7 @@ from pmoss_benchmarks.texts import (
     leaderboard,
     learning,
     offline,
+    papers,
     spatial,
     threads,
 )
@@ -133,8 +134,9 @@ def fill(text: str, stored: Stored, name: str, up: str = "") -> tuple[str, int]:
 
 
 def _generated(stored: Stored) -> list[tuple[Path, str]]:
-    """Pages beside the results that hold nothing else."""
-    pages = []
+    """Pages that hold nothing else: beside the results, and one for each row of the papers."""
+    place = stored.root / "docs" / "papers"
+    pages = [(place / name, text) for name, text in papers.pages(stored).items()]
     for path in sorted(stored.folder.glob("offline/*/summary.json")):
         summary = stored[path.relative_to(stored.folder).as_posix()]
         pages.append((path.with_name("README.md"), as_markdown(summary)))

@@ -1,0 +1,283 @@
+"""A page for each row of results of the papers: what they say, our figures, the verdict, the cause.
+
+The rows stand in ``papers.toml``. All figures come from stored results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pmoss_benchmarks.texts import learning, spatial
+from pmoss_benchmarks.texts.offline import ratios_of
+from pmoss_benchmarks.texts.stored import Stored, counted, made, of_today, table
+from pmoss_env.errors import DescriptionError
+from pmoss_env.files import read_toml
+
+#: Titles of the papers, in the order of the contents.
+PAPERS = {
+    "p-moss": "P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level Hardware "
+    "Statistics",
+    "access-paths": "Adaptive Access Path Selection for Hardware-Accelerated DRAM Loads",
+    "smart-scheduler": "Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA "
+    "systems",
+}
+_ROWS = Path(__file__).with_name("papers.toml")
+_LOADS = {"same-task": "closed load", "saturated": "unbounded backlog"}
+_SERVERS = "offline/machines/summary.json"
+_BLOCKS = {**learning.BLOCKS, **spatial.BLOCKS}
+_RESULTS = "benchmarks/results/"
+_FITTED = "A fitted figure set a value that no source gives, so it is no evidence."
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of results; the head of ``papers.toml`` says what the fields are."""
+
+    id: str
+    paper: str
+    title: str
+    says: str
+    value: str
+    section: str
+    statements: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
+    scans: tuple[str, ...] = ()
+    speed: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    note: str = ""
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    row: list[Row]
+
+
+@cache
+def read_rows() -> tuple[Row, ...]:
+    """The rows of ``papers.toml``.
+
+    Raises:
+        DescriptionError: names the field and the reason.
+    """
+
+    def build(data: dict[str, Any]) -> tuple[Row, ...]:
+        try:
+            return tuple(msgspec.convert(data, _File).row)
+        except msgspec.ValidationError as error:
+            raise DescriptionError(str(error)) from error
+
+    return read_toml(_ROWS, build)
+
+
+def pages(stored: Stored) -> dict[str, str]:
+    """Every page by its name below ``docs/papers``."""
+    rows = read_rows()
+    return {
+        "index.md": _contents(rows, stored),
+        **{f"{row.id}.md": _page(row, stored) for row in rows},
+    }
+
+
+def _contents(rows: tuple[Row, ...], stored: Stored) -> str:
+    parts = [
+        "# Papers",
+        "Three papers stand behind the environments. Each row of their results has a page. It says "
+        "what the paper has, what we have, whether that lies inside its range, and why not.",
+        "Our machines are models, so ratios and ranks are compared. Where a search stands in the "
+        "place of P-MOSS, the table says so, and how many figures Random has inside their range.",
+    ]
+    for paper, title in PAPERS.items():
+        mine = [row for row in rows if row.paper == paper]
+        cells = [
+            [f"[{row.id.upper()}]({row.id}.md)", row.title, row.value, _verdict(row, stored)]
+            for row in mine
+        ]
+        head = ["row", "result", "the paper has", "our figures inside their range"]
+        parts += [f"## {title}", table(head, cells)]
+    listed = "\n".join(row.id for row in rows)
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
+
+
+def _page(row: Row, stored: Stored) -> str:
+    parts = [
+        f"# {row.id.upper()}: {row.title}",
+        f"{row.says}",
+        table(
+            ["the paper", "where", "its number", "our figures inside their range"],
+            [[PAPERS[row.paper], row.section, row.value, _verdict(row, stored)]],
+        ),
+    ]
+    for tell in (_statements, _learned, _threads, _scans, _speed):
+        if told := tell(row, stored):
+            parts.append(told)
+    parts += [_BLOCKS[name](stored) for name in row.blocks]
+    if row.note:
+        parts += ["## Remark", row.note]
+    return "\n\n".join(parts).replace(f"]({_RESULTS}", f"](../../{_RESULTS}") + "\n"
+
+
+def _verdict(row: Row, stored: Stored) -> str:
+    """How many of the judged figures of a row lie inside, in words."""
+    found = [one["verdict"] for one in _of_statements(row, stored)]
+    found += [one["verdict"] for one in _of_threads(row, stored) if not one["fitted"]]
+    found += [one["verdict"] for one in _of_scans(row, stored) if one["verdict"] != "fitted"]
+    judged = [verdict for verdict in found if verdict in ("inside", "outside")]
+    if not judged:
+        return "not judged"
+    told = f"{judged.count('inside')} of {len(judged)}"
+    if stood := [one["random_inside"] for one in _of_statements(row, stored) if "random" in one]:
+        told += f", by a search; Random {sum(stood)} of {len(stood)}"
+    return told
+
+
+def _of_statements(row: Row, stored: Stored) -> list[dict[str, Any]]:
+    by_number = {verdict["number"]: verdict for verdict in stored.validation}
+    found = [by_number[number] for number in row.statements]
+    # What was fitted to the statement itself proves nothing.
+    return [
+        {**one, "verdict": "fitted", "cause": ""} if one["cause"].endswith("no evidence") else one
+        for one in found
+    ]
+
+
+def _of_threads(row: Row, stored: Stored) -> list[dict[str, Any]]:
+    rows = stored["threads/threads.json"]["rows"] if row.threads else []
+    return [one for one in rows if one["statement"].startswith(row.threads)]
+
+
+def _of_scans(row: Row, stored: Stored) -> list[dict[str, Any]]:
+    rows = stored["access-path/results.json"]["rows"] if row.scans else []
+    return [one for one in rows if one["what"].startswith(row.scans)]
+
+
+def _statements(row: Row, stored: Stored) -> str:
+    found = _of_statements(row, stored)
+    if not found:
+        return ""
+    stood = any("random" in verdict for verdict in found)
+    head = ["statement", "the paper has", "accepted", "simulated", "by the model"]
+    cells = []
+    for verdict in found:
+        cell = [
+            verdict["statement"],
+            verdict["expected"],
+            f"{verdict['low']:g} .. {verdict['high']:g}",
+            *(_value(verdict["got"].get(name)) for name in ("simulated", "analytic")),
+        ]
+        if stood:
+            cell.append(_value(verdict.get("random", {}).get("simulated")))
+        cells.append([*cell, verdict["verdict"]])
+    columns = [*head, *(["Random in its place"] if stood else []), "verdict"]
+    told = [
+        "## Statements",
+        table(columns, cells),
+        "The same command gives the same figures, so they have no interval.",
+    ]
+    if stood:
+        told.append(
+            "A search of the model stands in the place of P-MOSS. Where Random passes as well, "
+            "the statement tells nothing about a policy."
+        )
+    if any(verdict["verdict"] == "fitted" for verdict in found):
+        told.append(_FITTED)
+    causes: dict[str, list[str]] = {}
+    for verdict in found:
+        if verdict["verdict"] in ("outside", "not modelled"):
+            cause = verdict["cause"] or "not known"
+            causes.setdefault(cause, []).append(verdict["statement"])
+    if causes:
+        lines = [f"- {'; '.join(of)}. Cause: {cause}." for cause, of in causes.items()]
+        told += ["### What lies outside, or is not modelled", "\n".join(lines)]
+    return "\n\n".join([*told, made(stored["validation.json"], f"{_RESULTS}validation.json")])
+
+
+def _learned(row: Row, stored: Stored) -> str:
+    """The Decision Transformer, which is the paper's own method."""
+    if not row.learned:
+        return ""
+    summary = stored[_SERVERS]
+    cells = []
+    for track, load in _LOADS.items():
+        ratios, _ = ratios_of(summary, track)
+        cells += [
+            [server, load, *(f"{ratios[server][name]:.2f}" for name in row.learned)]
+            for server in row.servers
+        ]
+    episodes = summary["settings"]["episodes"]
+    return "\n\n".join(
+        [
+            "## The learned policy",
+            "Throughput of a Decision Transformer, which is the paper's method, as a ratio.",
+            table(["server", "load", *row.learned], cells),
+            f"Means over {counted(episodes, 'episode')} of one training seed, so there is no "
+            "interval.",
+            made(summary, f"{_RESULTS}{_SERVERS}"),
+        ]
+    )
+
+
+def _threads(row: Row, stored: Stored) -> str:
+    cells = [
+        [one["statement"], one["paper"], f"{one['ours']:.4g}", _judged(one), one["cause"]]
+        for one in _of_threads(row, stored)
+    ]
+    return _figures(stored, "threads/threads.json", cells, ["cause where it misses"])
+
+
+def _scans(row: Row, stored: Stored) -> str:
+    cells = [
+        [one["what"], f"{one['paper']:g}", f"{one['ours']:.3g}", one["verdict"]]
+        for one in _of_scans(row, stored)
+    ]
+    return _figures(stored, "access-path/results.json", cells, [])
+
+
+def _judged(one: Mapping[str, Any]) -> str:
+    return "fitted" if one["fitted"] else str(one["verdict"])
+
+
+def _figures(stored: Stored, name: str, cells: list[list[str]], more: list[str]) -> str:
+    if not cells:
+        return ""
+    told = ["## Figures", table(["figure", "the paper has", "ours", "verdict", *more], cells)]
+    if any(cell[3] == "fitted" for cell in cells):
+        told.append(_FITTED)
+    return "\n\n".join([*told, made(stored[name], f"{_RESULTS}{name}")])
+
+
+def _speed(row: Row, stored: Stored) -> str:
+    """Figures of this software on hosts, with their range over rounds."""
+    if not row.speed:
+        return ""
+    cells, commands = [], []
+    for path in sorted((stored.folder / "performance").glob("*.json")):
+        report = stored[f"performance/{path.name}"]
+        for part in report["parts"].values():
+            mine = [one for one in part["figures"] if one["name"].startswith(row.speed)]
+            cells += [
+                [
+                    one["name"],
+                    path.stem,
+                    f"{one['median']:.4g} [{one['low']:.4g}, {one['high']:.4g}] {one['unit']}",
+                    str(one["rounds"]),
+                ]
+                for one in mine
+            ]
+            commands += [part["command"]] if mine else []
+    shown = "\n".join(f"$ {command}" for command in dict.fromkeys(map(of_today, commands)))
+    return "\n\n".join(
+        [
+            "## Measured",
+            table(["figure", "host", "median [least, most]", "rounds"], cells),
+            f"```console\n{shown}\n```",
+        ]
+    )
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"

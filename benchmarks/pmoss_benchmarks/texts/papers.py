@@ -18,13 +18,21 @@ from pmoss_benchmarks.texts.stored import Stored, counted, made, of_today, table
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 
-#: Titles of the papers, in the order of the contents.
+#: The papers in the order of the contents: what each is called here, and its title.
 PAPERS = {
-    "p-moss": "P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level Hardware "
-    "Statistics",
-    "access-paths": "Adaptive Access Path Selection for Hardware-Accelerated DRAM Loads",
-    "smart-scheduler": "Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA "
-    "systems",
+    "p-moss": (
+        "P-MOSS",
+        "P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level Hardware "
+        "Statistics",
+    ),
+    "access-paths": (
+        "Access paths",
+        "Adaptive Access Path Selection for Hardware-Accelerated DRAM Loads",
+    ),
+    "smart-scheduler": (
+        "Smart Scheduler",
+        "Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA systems",
+    ),
 }
 _ROWS = Path(__file__).with_name("papers.toml")
 _LOADS = {"same-task": "closed load", "saturated": "unbounded backlog"}
@@ -91,14 +99,14 @@ def _contents(rows: tuple[Row, ...], stored: Stored) -> str:
         "Our machines are models, so ratios and ranks are compared. Where a search stands in the "
         "place of P-MOSS, the table says so, and how many figures Random has inside their range.",
     ]
-    for paper, title in PAPERS.items():
+    for paper, (name, title) in PAPERS.items():
         mine = [row for row in rows if row.paper == paper]
         cells = [
             [f"[{row.id.upper()}]({row.id}.md)", row.title, row.value, _verdict(row, stored)]
             for row in mine
         ]
         head = ["row", "result", "the paper has", "our figures inside their range"]
-        parts += [f"## {title}", table(head, cells)]
+        parts += [f"## {name}", f"{title}.", table(head, cells)]
     listed = "\n".join(row.id for row in rows)
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
 
@@ -107,9 +115,12 @@ def _page(row: Row, stored: Stored) -> str:
     parts = [
         f"# {row.id.upper()}: {row.title}",
         f"{row.says}",
-        table(
-            ["the paper", "where", "its number", "our figures inside their range"],
-            [[PAPERS[row.paper], row.section, row.value, _verdict(row, stored)]],
+        "\n".join(
+            [
+                f"- The paper: {PAPERS[row.paper][1]}, {row.section}.",
+                f"- Its number: {row.value}.",
+                f"- Our figures inside their range: {_verdict(row, stored)}.",
+            ]
         ),
     ]
     for tell in (_statements, _learned, _threads, _scans, _speed):

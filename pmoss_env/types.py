@@ -130,12 +130,14 @@ class LoadRegime:
 
     Attributes:
         kind: "closed" (a fixed number of outstanding queries), "saturated" (every worker always
-            has a backlog: the paper's) or "open" (fixed arrivals).
+            has a backlog: the paper's), "saturated:mix" (the same backlog; the throughput is the
+            rate at which the workload's mix is served, that of its worst served part) or "open"
+            (fixed arrivals).
         outstanding_per_worker: queries in flight per worker (closed), or backlog (saturated).
         offered_mq_per_s: arrival rate in million queries per second (open only).
     """
 
-    kind: Literal["closed", "saturated", "open"] = "closed"
+    kind: Literal["closed", "saturated", "saturated:mix", "open"] = "closed"
     outstanding_per_worker: int = 32
     offered_mq_per_s: float = 0.0
 
@@ -143,7 +145,8 @@ class LoadRegime:
     def parse(cls, text: str) -> LoadRegime:
         """Reads a text; raises UnknownNameError if it is none of these.
 
-        "closed", "closed:<queries in flight per worker>", "saturated" or "open:<Mq/s>".
+        "closed", "closed:<queries in flight per worker>", "saturated", "saturated:mix" or
+        "open:<Mq/s>".
         """
         if text == "closed":
             return cls("closed")
@@ -151,8 +154,8 @@ class LoadRegime:
         whole = count.isascii() and count.isdigit() and len(count) < 10
         if count != text and whole and 0 < int(count) <= MOST_OUTSTANDING:
             return cls("closed", outstanding_per_worker=int(count))
-        if text == "saturated":
-            return cls("saturated")
+        if text in ("saturated", "saturated:mix"):
+            return cls("saturated:mix" if text == "saturated:mix" else "saturated")
         if text.startswith("open:"):
             rate = plain_number(text.removeprefix("open:"))
             if rate is not None and rate > 0:
@@ -164,6 +167,7 @@ class LoadRegime:
                 "closed",
                 "closed:<queries in flight per worker>",
                 "saturated",
+                "saturated:mix",
                 "open:<million queries per second>",
             ),
         )

@@ -46,7 +46,9 @@ def test_schedule_refuses_shapes_that_do_not_fit() -> None:
         Schedule([[1, 2]], [[0, 0]])
 
 
-@pytest.mark.parametrize("text", ["closed", "closed:4096", "saturated", "open:2.5"])
+@pytest.mark.parametrize(
+    "text", ["closed", "closed:4096", "saturated", "saturated:mix", "open:2.5"]
+)
 def test_load_regime_reads_what_it_writes(text: str) -> None:
     assert str(LoadRegime.parse(text)) == text
 

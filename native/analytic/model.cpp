@@ -281,7 +281,31 @@ void Model::refresh() {
     x = contention_.solve(demands_);
     ns_per_unit = (saturated ? active_cores() : 1.0) / x;
   }
-  throughput_ = 1e3 * x;
+  throughput_ = 1e3 * (load_.counts_mix ? mix_rate() : x);
+}
+
+/// Queries per ns of the workload's own mix. The workers of a queue serve together what is in it.
+double Model::mix_rate() const {
+  const std::vector<double>& rate = contention_.core_rate();
+  double least = std::numeric_limits<double>::infinity();
+  const auto take = [&](double served, double share) {
+    if (share > 0.0) least = std::min(least, served / share);
+  };
+  if (schedule_.routing == Routing::core) {
+    for (Index core = 0; core < map_.cores(); ++core) take(rate[core], demands_.share[core]);
+    return least;
+  }
+  const bool by_node = schedule_.routing == Routing::node;
+  for (Index node = 0; node < (by_node ? map_.nodes() : 1); ++node) {
+    double served = 0.0, share = 0.0;
+    for (Index core = 0; core < map_.cores(); ++core) {
+      if (demands_.share[core] == 0.0 || (by_node && map_.node_of_core[core] != node)) continue;
+      served += rate[core];
+      share += demands_.share[core];
+    }
+    take(served, share);
+  }
+  return least;
 }
 
 }  // namespace pmoss::analytic

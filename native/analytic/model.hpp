@@ -94,6 +94,7 @@ class Model {
   bool take_interference(const Interference& interference);
   void start_over();
   void refresh();
+  double mix_rate() const;
   void solve_cores();
   void solve_domains(bool passing_only, double ns_per_unit);
   void sum_demands();

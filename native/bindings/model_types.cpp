@@ -42,10 +42,14 @@ Load make_load(const std::string& kind, int outstanding_per_worker, double offer
     load.kind = Load::Kind::closed;
   } else if (kind == "saturated") {
     load.kind = Load::Kind::saturated;
+  } else if (kind == "saturated:mix") {
+    load.kind = Load::Kind::saturated;
+    load.counts_mix = true;
   } else if (kind == "open") {
     load.kind = Load::Kind::open;
   } else {
-    throw std::invalid_argument("load '" + kind + "': must be closed, saturated or open");
+    throw std::invalid_argument("load '" + kind +
+                                "': must be closed, saturated, saturated:mix or open");
   }
   return load;
 }

@@ -28,7 +28,7 @@ pybind11::array_t<T> to_array(const std::vector<T>& values) {
 /// ModelSnapshot of _native.pyi, with the counters that this model computes.
 pybind11::dict to_dict(const Snapshot& snapshot, bool ComputedCounter::* model);
 
-/// `kind` is closed, saturated or open; else throws std::invalid_argument.
+/// `kind` is closed, saturated, saturated:mix or open; else throws std::invalid_argument.
 Load make_load(const std::string& kind, int outstanding_per_worker, double offered_mq_per_s);
 
 }  // namespace pmoss::bindings

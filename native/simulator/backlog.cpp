@@ -1,6 +1,7 @@
 #include "simulator/backlog.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace pmoss::simulator {
 
@@ -50,6 +51,21 @@ std::uint32_t Backlog::next(const recording::Trace& trace, std::size_t core) noe
     __builtin_prefetch(trace.page_touches.data() + next.first_page);
   }
   return query;
+}
+
+void Backlog::forget_served() noexcept {
+  for (Stream& stream : streams_) stream.served = 0;
+}
+
+double Backlog::served_mix() const noexcept {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Stream& stream : streams_) {
+    if (stream.begin == stream.end) continue;
+    const double share =
+        static_cast<double>(stream.end - stream.begin) / static_cast<double>(queries_.size());
+    least = std::min(least, static_cast<double>(stream.served) / share);
+  }
+  return least;
 }
 
 }  // namespace pmoss::simulator

@@ -23,9 +23,17 @@ class Backlog {
   /// The next query of a worker of that trace, or `nothing` if none is ever routed to it.
   std::uint32_t next(const recording::Trace& trace, std::size_t core) noexcept;
 
+  /// A worker has served a query of its stream.
+  void served(std::size_t core) noexcept { ++streams_[stream_of_core_[core]].served; }
+  void forget_served() noexcept;
+  /// Queries of the trace's own mix that were served since forget_served(): the least, over the
+  /// streams, of what was served over the stream's share of the trace.
+  double served_mix() const noexcept;
+
  private:
   struct Stream {
     std::size_t begin = 0, end = 0, at = 0;  // in queries_
+    std::uint64_t served = 0;
   };
 
   std::vector<Stream> streams_;

@@ -287,6 +287,7 @@ void Server::State::complete(std::size_t c) {
   ++counts.queries;
   ++completed_;
   if (has_backlog()) {
+    backlog_.served(c);
     // In a queue that is always full, a query comes when the one that many places before it leaves.
     double& came = left_[c * static_cast<std::size_t>(load_.outstanding_per_worker) + core.place];
     core.place = core.place + 1 == load_.outstanding_per_worker ? 0 : core.place + 1;
@@ -322,6 +323,7 @@ void Server::State::complete(std::size_t c) {
 void Server::State::begin_measuring() {
   counts_.assign(trace_->slices, SliceCounts{});
   responses_ = Histogram{};
+  backlog_.forget_served();
   traffic_before_ = execution_->memory().contention().traffic();
   measured_from_ = now_;
 }
@@ -458,7 +460,9 @@ Snapshot Server::State::result() const {
   const double lines = trace_->line_sampling;
   const double per_us = 1e3 / (now_ - measured_from_);
   Snapshot result;
-  result.throughput = static_cast<double>(completed_ - warmup_) * per_us;
+  const bool counts_mix = load_.counts_mix && has_backlog();
+  result.throughput =
+      (counts_mix ? backlog_.served_mix() : static_cast<double>(completed_ - warmup_)) * per_us;
   for (const SliceCounts& n : counts_) {
     result.slices.push_back(n.rates(per_us, *trace_, machine_));
   }

@@ -51,9 +51,9 @@ struct Migration {
 /// Executes a trace once from beginning to end and measures what follows the warm-up. The result of
 /// run() depends on its arguments alone. Closed load starts with all queries in the queues. A
 /// saturated worker always has the next query of those that are routed to it; with modelled
-/// dispatch, the routers are always busy. Queries of an open load are lost when as many queries are
-/// in the system as the trace has. Latencies are response times. For saturated load they are those
-/// of a queue that always holds `outstanding_per_worker`.
+/// dispatch, the routers are always busy, and hand out the mix as it is. Queries of an open load
+/// are lost when as many queries are in the system as the trace has. Latencies are response times.
+/// For saturated load they are those of a queue that always holds `outstanding_per_worker`.
 class Server {
  public:
   /// Throws std::invalid_argument.

@@ -84,7 +84,7 @@ def make_backend(
         workload: a catalogue name, a path, or a description.
         index: a name of pmoss_env.indexes, as the workload has it.
         slices: number of key ranges, 1 to 65536.
-        load: "closed", "saturated" or "open:<Mq/s>".
+        load: "closed", "saturated", "saturated:mix" or "open:<Mq/s>".
         **options: of the backend's class, e.g. ``seconds`` of a hardware measurement. The hardware
             backend measures in a process of its own unless ``own_process`` is False.
 

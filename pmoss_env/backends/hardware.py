@@ -119,6 +119,11 @@ class HardwareBackend(SubjectBackend):
             )
         if not seconds > 0 or not warmup_seconds >= 0:
             raise BackendError(f"seconds = {seconds}, warmup_seconds = {warmup_seconds}: too short")
+        if subject.load.kind == "saturated:mix":
+            raise UnsupportedError(
+                "load = 'saturated:mix': the routers of a real server do not count what they drop; "
+                "measure load='closed', which serves the mix as it is offered, or 'saturated'"
+            )
         if strategy not in STRATEGIES:
             raise UnknownNameError("strategy", strategy, STRATEGIES)
         if pace not in PACES:

@@ -1,12 +1,14 @@
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.baselines import Context, local_search
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS, CoTenant, Instance, Schedule
@@ -98,6 +100,46 @@ def test_bounded_queues_make_balance_matter_and_unbounded_ones_do_not() -> None:
         spread[load] = max(x) / min(x)
     assert spread["saturated"] < 1.12
     assert spread["closed"] > 1.2
+
+
+@pytest.mark.parametrize("routing", ["core", "node", "any"])
+def test_the_mix_rate_is_that_of_the_worst_served_slice(routing: str) -> None:
+    schedule = replace(random_schedule(make(), 1), routing=routing)
+    served = make(load="saturated").measure(schedule, seed=0)
+    offered = make(load="closed").measure(schedule, seed=0)
+    mix = make(load="saturated:mix").measure(schedule, seed=0)
+    assert np.array_equal(mix.slice_counters, served.slice_counters)
+    share = offered.slice_throughput / offered.slice_throughput.sum()
+    worst = (served.slice_throughput / share).min()
+    assert mix.throughput == pytest.approx(worst)
+    # Nothing waits for one worker alone where all of them share the queries.
+    assert (mix.throughput > 0.999 * served.throughput) == (routing == "any")
+
+
+def test_a_search_for_the_mix_starves_nobody() -> None:
+    # What is served in all can be raised by starving slices of costly queries.
+    found = {}
+    for load in ("saturated", "saturated:mix"):
+        backend = make(load=load, machine="skylake-x-8n", slices=256)
+        incumbent = random_schedule(backend, 1)
+        context = Context(
+            backend.machine,
+            backend.slices,
+            incumbent,
+            backend.measure(incumbent, seed=0),
+            np.random.default_rng(0),
+            backend,
+        )
+        found[load] = local_search(context, 2_000).schedule
+    served, mix = (
+        {
+            load: make(load=kind, machine="skylake-x-8n", slices=256).place(schedule)
+            for load, schedule in found.items()
+        }
+        for kind in ("saturated", "saturated:mix")
+    )
+    assert served["saturated"] > 1.2 * served["saturated:mix"]
+    assert mix["saturated:mix"] > 1.5 * mix["saturated"]
 
 
 def test_remote_data_cost_throughput() -> None:

@@ -163,6 +163,52 @@ def test_all_layouts_are_told_apart_and_corrected(tmp_path, machine):
     save_snapshots(tmp_path / "out.npz", data, overwrite=True)
 
 
+def move(root: Path, before: str, after: str) -> None:
+    (root / after).parent.mkdir(parents=True, exist_ok=True)
+    (root / before).rename(root / after)
+
+
+def test_the_learners_repository_is_read_as_it_is_without_snapshots(tmp_path):
+    make_original(tmp_path, "amd_x")
+    move(tmp_path, "machines/amd_x.cfg", "machines/amd_x/hw.cfg")
+    move(tmp_path, "schedules/amd_x", "machine_configs/amd_x")
+    move(tmp_path, "kb_b__", "kbs/amd/x/kb_b__")
+    learned = tmp_path / "pmoss_machine_configs" / "amd_x" / "11" / "c_15000_256.txt"
+    learned.parent.mkdir(parents=True)
+    learned.write_bytes((tmp_path / "machine_configs" / "amd_x" / "c_5_256.txt").read_bytes())
+    data = import_folder(tmp_path, "amd_x")
+    assert data.machine.name == "amd_x" and data.snapshots is not None
+    assert set(data.schedules) == {5} and set(data.learned) == {("11", 15000)}
+    move(tmp_path, "kbs", "elsewhere")
+    data = import_folder(tmp_path, "amd_x")
+    assert data.snapshots is None and "snapshots: none" in data.summary()
+    save_snapshots(tmp_path / "out.npz", data)
+    with np.load(tmp_path / "out.npz") as file:
+        assert file["learned_cores"].shape == (1, 256) and "queries" not in file
+    with pytest.raises(DatasetError, match="no folder of snapshots"):
+        import_folder(tmp_path, "amd_x", "kb_b__")
+    with pytest.raises(DatasetError, match="no snapshots: nothing tells"):
+        data.on_their_cores_node()
+
+
+def test_the_systems_repository_is_read_with_a_machine_file_from_elsewhere(tmp_path):
+    make_original(tmp_path, "intel_skx_x")
+    move(tmp_path, "schedules/intel_skx_x", "src/config/skx_x")
+    move(tmp_path, "machines/intel_skx_x.cfg", "mine/hw.cfg")
+    with pytest.raises(DatasetError, match=r"has no machine file .*hw\.cfg.*--machine-file"):
+        import_folder(tmp_path, "intel_skx_x")
+    data = import_folder(tmp_path, "intel_skx_x", machine_file=tmp_path / "mine" / "hw.cfg")
+    assert data.machine.name == "intel_skx_x" and set(data.schedules) == {5}
+    assert data.snapshots is not None
+
+
+def test_a_folder_with_nothing_of_the_machine_names_where_it_looked(tmp_path):
+    make_original(tmp_path, "amd_x")
+    move(tmp_path, "machines/amd_x.cfg", "other/machines/amd_x/hw.cfg")
+    with pytest.raises(DatasetError, match=r"neither schedules .* pmoss_machine_configs/amd_x"):
+        import_folder(tmp_path / "other", "amd_x")
+
+
 @pytest.mark.parametrize(("name", "slices"), [("c_7", 100), ("c_7_1000", 1000), ("c_7_256_r", 256)])
 def test_a_schedule_has_as_many_slices_as_its_name_says(tmp_path, name, slices):
     make_original(tmp_path, "amd_x")

@@ -19,12 +19,14 @@ from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import (
     access_path,
+    backlog,
     continual,
     datasets,
     leaderboard,
     learning,
     offline,
     papers,
+    published,
     spatial,
     threads,
 )
@@ -35,6 +37,8 @@ from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedErro
 Block = Callable[[Stored], str]
 BLOCKS: Mapping[str, Block] = {
     **spatial.BLOCKS,
+    **backlog.BLOCKS,
+    **published.BLOCKS,
     **offline.BLOCKS,
     **budget_text.BLOCKS,
     **access_path.BLOCKS,

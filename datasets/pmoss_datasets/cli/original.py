@@ -18,11 +18,15 @@ def import_original(
         typer.Argument(help="Your copy; $PMOSS_ORIGINAL_DATA or shared/data/original if none."),
     ] = None,
     machine: Annotated[
-        str, typer.Option(help="Name of the machine file below machines/, without .cfg.")
+        str, typer.Option(help="Whose files to read, by the name of its machine file.")
     ] = "intel_skx_4s_8n",
+    machine_file: Annotated[
+        Path | None, typer.Option(help="The machine file, where FOLDER has none.")
+    ] = None,
     knowledge_base: Annotated[
-        str, typer.Option(help="Folder of the recorded snapshots, below FOLDER.")
-    ] = "kb_b__",
+        str | None,
+        typer.Option(help="Folder of the snapshots, below FOLDER; kb_b__, if it is there."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the corrected snapshots here (.npz).")
     ] = None,
@@ -30,8 +34,9 @@ def import_original(
 ) -> None:
     """Read the original P-MOSS schedules and snapshots, and correct what is wrong in them.
 
-    The copy holds machines/, schedules/ and kb_b__/ as the original's repositories have them. Those
-    have no licence: nothing of them is part of this project.
+    FOLDER is a clone of either public repository, purduedb/PMOSS or purduedb/L-PMOSS, or a copy
+    with machines/, schedules/, learned/ and kb_b__/. Schedules are read without snapshots, too. The
+    repositories have no licence: nothing of them is part of this project.
 
     Example: pmoss import-original ../shared/data/original --out runs/original.npz
     """
@@ -45,7 +50,7 @@ def import_original(
         check_output(out)
         check_target(out, overwrite, what="")
     with progress_bar("reading") as progress:
-        found = import_folder(folder, machine, knowledge_base, progress)
+        found = import_folder(folder, machine, knowledge_base, progress, machine_file=machine_file)
     console.print(found.summary(), highlight=False)
     if out:
         save_snapshots(out, found, overwrite=overwrite)

@@ -12,7 +12,8 @@ import numpy as np
 
 from pmoss_datasets.folder import check_target
 from pmoss_datasets.original.knowledge_base import KnowledgeBase, read_knowledge_base
-from pmoss_datasets.original.machine_file import MachineFile, read_machine_file
+from pmoss_datasets.original.layout import find_files
+from pmoss_datasets.original.machine_file import MachineFile
 from pmoss_datasets.original.schedules import OriginalSchedule, read_schedule
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import write_atomically
@@ -29,20 +30,22 @@ class OriginalData:
         machine: the machine file.
         schedules: training schedules of 256 slices, by id.
         learned: what the learned scheduler wrote, by (workload's folder, id).
-        snapshots: the recorded knowledge base.
+        snapshots: the recorded knowledge base; None if the copy has none.
     """
 
     machine: MachineFile
     schedules: dict[int, OriginalSchedule]
     learned: dict[tuple[str, int], OriginalSchedule]
-    snapshots: KnowledgeBase
+    snapshots: KnowledgeBase | None
 
     def on_their_cores_node(self) -> int:
         """Slices that appear in the folder of their core's node alone, of the first schedule run.
 
         Raises:
-            DatasetError: that schedule's file is absent.
+            DatasetError: that schedule's file is absent, or there are no snapshots.
         """
+        if self.snapshots is None:
+            raise DatasetError("no snapshots: nothing tells in whose folder a slice appears")
         config = int(self.snapshots.config[0])
         if config not in self.schedules:
             raise DatasetError(f"schedules: c_{config}_256.txt: is missing: the snapshots ran it")
@@ -51,11 +54,22 @@ class OriginalData:
 
     def summary(self) -> str:
         """A few lines of what was found."""
-        found = self.snapshots
-        kilo = " ".join(f"{value:.1f}" for value in found.throughput_kq_per_s)
+        schedules = f"schedules: {len(self.schedules)}"
+        if self.learned:
+            agreement = np.mean([schedule.agreement for schedule in self.learned.values()])
+            schedules += (
+                f", learned: {len(self.learned)}, which put {agreement:.0%} of the slices on their "
+                "core's node"
+            )
         lines = [
             f"{self.machine.name}: {self.machine.nodes} nodes, {self.machine.workers.size} workers",
-            f"schedules: {len(self.schedules)}",
+            schedules,
+        ]
+        if self.snapshots is None:
+            return "\n".join([*lines, "snapshots: none"])
+        found = self.snapshots
+        kilo = " ".join(f"{value:.1f}" for value in found.throughput_kq_per_s)
+        lines += [
             f"snapshots: {found.config.size} sweeps, layout {found.vendor}, configs "
             f"{sorted(set(found.config.tolist()))}, workloads "
             f"{sorted(set(found.workload.tolist()))}",
@@ -63,12 +77,6 @@ class OriginalData:
             f"hottest slice: {found.slice_share.max():.2%} of the queries",
             f"slices whose counters were dropped: {int(found.dropped.any(axis=0).sum())}",
         ]
-        if self.learned:
-            agreement = np.mean([schedule.agreement for schedule in self.learned.values()])
-            lines[1] += (
-                f", learned: {len(self.learned)}, which put {agreement:.0%} of the slices on their "
-                "core's node"
-            )
         if int(found.config[0]) in self.schedules:
             lines.append(
                 f"slices on their core's node: {self.on_their_cores_node()} of "
@@ -91,43 +99,45 @@ def find_original() -> Path | None:
 def import_folder(
     folder: str | Path,
     machine: str,
-    knowledge_base: str = "kb_b__",
+    knowledge_base: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    machine_file: str | Path | None = None,
 ) -> OriginalData:
-    """Reads ``machines/<machine>.cfg``, ``schedules/<machine without vendor>/`` and the snapshots.
-
-    Also ``learned/<machine>/<workload>/``, if it is there.
+    """Reads what a folder holds of a machine: its schedules, and its snapshots if there are any.
 
     Args:
-        folder: a copy of the original's files.
-        machine: name of the machine file.
-        knowledge_base: folder of the snapshots, below ``folder``.
+        folder: a clone of either public repository, or a sorted copy; see find_files().
+        machine: its name, such as "intel_skx_4s_8n".
+        knowledge_base: folder of the snapshots, below ``folder``; None: "kb_b__", if it is there.
         progress: called with (files read, files).
+        machine_file: where the folder has none.
 
     Raises:
         DatasetError: a file is missing, damaged or does not fit the others.
     """
-    folder = Path(folder)
-    described = read_machine_file(folder / "machines" / f"{machine}.cfg")
-    places = [folder / "schedules" / name for name in (machine, machine.partition("_")[2])]
-    paths = sorted({path for place in places for path in place.glob("c_*_256.txt")})
-    paths += (written := sorted((folder / "learned" / machine).glob("*/c_*_256.txt")))
-    total = len(paths) + 1
+    found = find_files(
+        Path(folder), machine, knowledge_base, Path(machine_file) if machine_file else None
+    )
+    paths = (*found.schedules, *found.learned)
+    total = len(paths) + (found.snapshots is not None)
     schedules, learned = {}, {}
     for done, path in enumerate(paths, start=1):
-        schedule = read_schedule(path, described)
-        if path in written:
+        schedule = read_schedule(path, found.machine)
+        if path in found.learned:
             learned[path.parent.name, schedule.id] = schedule
         else:
             schedules[schedule.id] = schedule
         progress(done, total)
-    snapshots = read_knowledge_base(folder / knowledge_base, described)
-    progress(total, total)
-    return OriginalData(described, schedules, learned, snapshots)
+    snapshots = None
+    if found.snapshots is not None:
+        snapshots = read_knowledge_base(found.snapshots, found.machine)
+        progress(total, total)
+    return OriginalData(found.machine, schedules, learned, snapshots)
 
 
 def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = False) -> None:
-    """Writes the corrected snapshots and the schedules as an npz archive, whole or not at all.
+    """Writes the schedules, and the corrected snapshots if any, as an npz archive or not at all.
 
     Args:
         path: the file.
@@ -139,7 +149,9 @@ def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = Fa
     """
     check_target(path, overwrite, what="")  # which finds the file itself
     found = data.snapshots
-    arrays = {field.name: np.asarray(getattr(found, field.name)) for field in fields(found)}
+    arrays = {}
+    if found is not None:
+        arrays = {field.name: np.asarray(getattr(found, field.name)) for field in fields(found)}
     arrays["machine"] = np.array(data.machine.name)
     arrays["learned_workloads"] = np.array([workload for workload, _ in sorted(data.learned)], str)
     for kind, by_key in (("schedule", data.schedules), ("learned", data.learned)):

@@ -20,7 +20,7 @@ class MachineFile:
     """What a machine file says.
 
     Attributes:
-        name: of the file, without its ending.
+        name: of the machine.
         nodes: NUMA nodes.
         sockets: packages.
         channels_per_node: memory channels, as stated (wrong in some files).
@@ -53,8 +53,12 @@ class MachineFile:
         return self.node_of_worker()[index]
 
 
-def read_machine_file(path: str | Path) -> MachineFile:
+def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
     """Reads a machine file.
+
+    Args:
+        path: of the file.
+        name: of the machine; None: that of the file.
 
     Raises:
         DatasetError: it is not five lines that fit each other; names the line.
@@ -85,7 +89,7 @@ def read_machine_file(path: str | Path) -> MachineFile:
         if len(set(values)) < len(values) or min(values) < 0:
             raise DatasetError(f"{path}: line {line}: must hold different numbers from 0 on")
     return MachineFile(
-        name=path.stem,
+        name=name or path.stem,
         nodes=nodes,
         sockets=sockets,
         channels_per_node=channels,

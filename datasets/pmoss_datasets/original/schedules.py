@@ -13,7 +13,7 @@ from pmoss_datasets.original.numbers import read_table, whole
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import Int32Array, Schedule
 
-_NAME = re.compile(r"c_(\d{1,9})(?:_(\d{1,9}))?(?:_r)?")
+_NAME = re.compile(r"c_(-?\d{1,9})(?:_(\d{1,9}))?(?:_r)?")
 #: Slices of a file whose name does not say.
 _SLICES = 100
 

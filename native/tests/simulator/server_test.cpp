@@ -130,6 +130,27 @@ TEST(Server, SaturatedThroughputIsTheSumOfPaces) {
   EXPECT_NEAR(x, 5.0 * 1e3 / (cpu_ns + 5.0), 0.01 * x);
 }
 
+TEST(Server, TheMixIsServedAtThePaceOfItsWorstPart) {
+  // Five workers: three with a quarter of the queries each, two with an eighth.
+  const auto trace = trace_of({.slices = 8, .lines_per_slice = 10, .touches = 1});
+  Load load;
+  load.kind = Load::Kind::saturated;
+  load.counts_mix = true;
+  const std::vector<std::int32_t> cores{0, 0, 2, 2, 4, 4, 6, 7}, nodes{0, 0, 1, 1, 2, 2, 3, 3};
+  const Snapshot s = run(flat_machine(), trace, cores, nodes, load);
+  const double pace = 1e3 / (cpu_ns + 5.0);
+  EXPECT_NEAR(s.throughput, 4.0 * pace, 0.04 * pace);
+  double served = 0.0;
+  for (const SliceRates& slice : s.slices) served += slice.queries;
+  EXPECT_NEAR(served, 5.0 * pace, 0.05 * pace) << "all queries stay in the counters";
+}
+
+TEST(Server, OnlyABacklogCanServeAnotherMix) {
+  Load load;
+  load.counts_mix = true;
+  EXPECT_THROW(Server(flat_machine(), load), std::invalid_argument);
+}
+
 TEST(Server, LittlesLawHolds) {
   const auto trace = trace_of({.lines_per_slice = 10, .touches = 1});
   Load load;

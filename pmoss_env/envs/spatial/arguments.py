@@ -38,8 +38,8 @@ class Arguments:
         slices: number of key ranges.
         backend: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a
             model of the machine's caches and memories, about a second) or "hardware" (this host).
-        load: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated" or
-            "open:<Mq/s>".
+        load: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated",
+            "saturated:mix" or "open:<Mq/s>".
         interference: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
         observation: "full", "paper" or "complete".
         actions: "core", or "core_node": an action also names the node of the slice's data.

@@ -17,7 +17,7 @@ from pmoss_env.types import Schedule
 from tests.envs.spatial.episodes import TOY, bits, play, total
 
 
-@pytest.mark.parametrize("load", ["closed", "saturated", "open:3"])
+@pytest.mark.parametrize("load", ["closed", "saturated", "saturated:mix", "open:3"])
 @pytest.mark.parametrize("interference", ["none", "busy_core"])
 @pytest.mark.parametrize("order", ["index", "load"])
 def test_same_seed_same_bits(load, interference, order):

@@ -39,6 +39,7 @@ VARIANTS = [
     {"noise": 1.0, "measure_every": 3},
     {"interference": "busy_core"},
     {"load": "saturated"},
+    {"load": "saturated:mix"},
     {"load": "open:3"},
     {"constraints": {"max_slices_per_core": 2}},
     {"on_illegal": "terminate"},

@@ -6,6 +6,7 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
+from pmoss_benchmarks.cli.benchmark.backlog import backlog
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.continual import continual
@@ -18,6 +19,7 @@ from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
+from pmoss_benchmarks.cli.benchmark.published import published
 from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.selection import selection
 from pmoss_benchmarks.cli.benchmark.threads import threads
@@ -29,9 +31,11 @@ for command in (performance, fidelity, headroom, validation):
     app.command()(command)
 app.command()(ablation)
 app.command("co-tenants")(co_tenants)
+app.command()(backlog)
 app.command("core-node")(core_node)
 app.command("off-policy")(off_policy)
 app.command()(offline)
+app.command()(published)
 app.command()(references)
 app.command()(budget)
 app.command("access-path")(access_path)

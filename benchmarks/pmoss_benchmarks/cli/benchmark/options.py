@@ -23,7 +23,8 @@ Loads = Annotated[
     list[str] | None,
     typer.Option(
         "--load",
-        help="closed, closed:<queries in flight per worker>, saturated or open:<Mq/s>; repeatable.",
+        help="closed, closed:<queries in flight per worker>, saturated, saturated:mix or "
+        "open:<Mq/s>; repeatable.",
     ),
 ]
 Processes = Annotated[int, typer.Option(help="Worker processes.")]

@@ -1,0 +1,192 @@
+"""What a backlog makes of the goal: all queries served, against the workload's mix served.
+
+Under a backlog, the P-MOSS paper's load (section 7.1), a worker always has queries of its own
+slices. A schedule that starves slices of costly queries then serves more in all. The mix rate is
+the least, over what has a queue, of the rate served over its share of the workload.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+
+from pmoss_benchmarks.simulation import simulation
+from pmoss_env.backends import Backend, IncrementalBackend, make_backend
+from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
+from pmoss_env.types import Float64Array, Instance, Schedule
+from pmoss_env.workloads import load_workload
+
+#: The paper's servers, and a server of today's with as many cores.
+MACHINES = (
+    "sandy-bridge",
+    "skylake-x-4n",
+    "skylake-x-8n",
+    "milan-nps1",
+    "milan-nps4",
+    "rome-7302",
+    "grace-hopper",
+)
+#: W1 to W6 of the paper (sections 7.2 to 7.5); the R-tree with a tenth of its points.
+WORKLOADS = ("ycsb-a", "lookups", "scans", "lookups-scans", "osm-a", "rtree-ranges-5m")
+#: The paper's schedules, and rules.
+SCHEDULES = (
+    *SHARED_BASELINES,
+    "grouped",
+    "spread",
+    "mixed",
+    "random",
+    "lpt",
+    "greedy-capacity",
+    "best-fit",
+)
+#: What a search looks at, and the load that says it.
+OBJECTIVES = {"served": "saturated", "mix": "saturated:mix", "closed": "closed"}
+#: A slice is starved that is served at less than this part of its share of what is served.
+STARVED = 0.5
+
+
+@dataclass(frozen=True)
+class BacklogOptions:
+    """What a report depends on.
+
+    Attributes:
+        instances: workload instances, of seeds 1, 2, ...
+        budgets: model evaluations of the searches; one search each per objective.
+        slices: of the index.
+        confirmed: workloads whose first instance the simulated server measures too.
+        simulated: options of the simulated backend.
+    """
+
+    instances: int = 3
+    budgets: tuple[int, ...] = (2_000, 10_000)
+    slices: int = 256
+    confirmed: tuple[str, ...] = ()
+    simulated: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class BacklogCell:
+    """One server under one workload."""
+
+    machine: str
+    workload: str
+
+    @property
+    def name(self) -> str:
+        """Decides the cell."""
+        return f"{self.machine}/{self.workload}"
+
+
+def backlog_cells(machines: list[str] | None, workloads: list[str] | None) -> list[BacklogCell]:
+    """Every server under every workload; None: MACHINES, WORKLOADS."""
+    return [BacklogCell(*pair) for pair in product(machines or MACHINES, workloads or WORKLOADS)]
+
+
+def measure_cell(options: BacklogOptions, cell: BacklogCell) -> dict[str, Any]:
+    """The rows of one cell: means over its instances, Mq/s.
+
+    Returns:
+        "rows", by schedule: "served" of all queries, "mix" rate, "closed" throughput, "starved"
+        share of the slices; where ``confirmed`` also "simulated_served" and "simulated_mix".
+    """
+    of_instances = [_instance(options, cell, seed) for seed in range(1, options.instances + 1)]
+    rows = {
+        name: {
+            field: float(
+                np.mean([rows[name][field] for rows in of_instances if field in rows[name]])
+            )
+            for field in first
+        }
+        for name, first in of_instances[0].items()
+    }
+    return {"rows": rows}
+
+
+def _instance(options: BacklogOptions, cell: BacklogCell, seed: int) -> dict[str, dict[str, float]]:
+    instance = Instance(seed)
+    with ExitStack() as stack:
+        models = {}
+        for objective, load in OBJECTIVES.items():
+            made = stack.enter_context(closing(_backend("analytic", cell, options.slices, load)))
+            made.set_instance(instance)
+            models[objective] = cast(IncrementalBackend, made)
+        found = {
+            name: make_baseline(name, shared=True)(_context(models["served"], seed))
+            for name in SCHEDULES
+        }
+        for objective, budget in product(OBJECTIVES, options.budgets):
+            context = _context(models[objective], seed)
+            found[f"search-{budget}-{objective}"] = local_search(context, budget).schedule
+        rows = {name: _row(models, schedule, seed) for name, schedule in found.items()}
+        if cell.workload in options.confirmed and seed == 1:
+            _confirm(options, cell, instance, found, rows)
+        return rows
+
+
+def _backend(name: str, cell: BacklogCell, slices: int, load: str, **options: Any) -> Backend:
+    return make_backend(
+        name,
+        machine=cell.machine,
+        workload=cell.workload,
+        index=load_workload(cell.workload).index,
+        slices=slices,
+        load=load,
+        **options,
+    )
+
+
+def _context(model: IncrementalBackend, seed: int) -> Context:
+    incumbent = grouped(Context(model.machine, model.slices))
+    return Context(
+        model.machine,
+        model.slices,
+        incumbent,
+        model.measure(incumbent, seed=seed),
+        np.random.default_rng(seed),
+        model,
+    )
+
+
+def _row(models: dict[str, IncrementalBackend], schedule: Schedule, seed: int) -> dict[str, float]:
+    closed, mix = (models[name].measure(schedule, seed=seed) for name in ("closed", "mix"))
+    # A closed load serves the mix as it is offered.
+    offered = closed.slice_throughput / closed.slice_throughput.sum()
+    return {
+        "served": float(mix.slice_throughput.sum()),
+        "mix": mix.throughput,
+        "closed": closed.throughput,
+        "starved": starved_share(mix.slice_throughput, offered),
+    }
+
+
+def starved_share(served: Float64Array, offered: Float64Array) -> float:
+    """Share of the slices that get less than STARVED of their share of what is served.
+
+    Args:
+        served: (slices,) rate of each slice.
+        offered: (slices,) its share of the workload; slices without any do not count.
+    """
+    asked = offered > 0
+    given = served[asked] / served.sum() / offered[asked]
+    return float(np.mean(given < STARVED))
+
+
+def _confirm(
+    options: BacklogOptions,
+    cell: BacklogCell,
+    instance: Instance,
+    found: dict[str, Schedule],
+    rows: dict[str, dict[str, float]],
+) -> None:
+    """Adds what the simulated server measures."""
+    more = simulation(options.simulated)
+    with closing(_backend("simulated", cell, options.slices, OBJECTIVES["mix"], **more)) as server:
+        server.set_instance(instance)
+        for name, schedule in found.items():
+            snapshot = server.measure(schedule, seed=instance.workload_seed)
+            rows[name]["simulated_served"] = float(snapshot.slice_throughput.sum())
+            rows[name]["simulated_mix"] = snapshot.throughput

@@ -1,0 +1,242 @@
+"""What the schedules that P-MOSS published are worth by our models.
+
+The public repositories hold schedules that the authors' policy wrote, and no throughput of any. Our
+models tell what they would serve beside Random, Grouped, LPT and search. The repositories have no
+licence, so a report holds figures of the schedules and none of their contents.
+
+Which slices were hot in the authors' runs is not published, but for one run. So a schedule meets
+many workload instances, whose hot slices lie anywhere. That tells what its shape is worth: how many
+slices share a core, and how far their data are. Where snapshots of the machine exist, a second test
+tells whether the schedule knew the load: its slices are exchanged at random, and the busiest core
+of the result is compared.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmoss_datasets.original import OriginalData, OriginalSchedule, import_folder
+from pmoss_env.backends import IncrementalBackend, make_backend
+from pmoss_env.baselines import Context, grouped, local_search, make_baseline
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.types import Float64Array, Instance, Int32Array, Schedule
+from pmoss_env.workloads import load_workload
+
+#: Our description of each machine, by the name of its machine file.
+MACHINES = {
+    "amd_epyc7302_2s_2n": "rome-7302",
+    "amd_epyc7543_2s_2n": "milan-nps1",
+    "amd_epyc7543_2s_8n": "milan-nps4",
+    "intel_sb_4s_4n": "sandy-bridge",
+    "intel_skx_4s_4n": "skylake-x-4n",
+    "intel_skx_4s_8n": "skylake-x-8n",
+    "nvidia_gh_1s_1n": "grace-hopper",
+}
+#: Our workload of each of the original's ids.
+WORKLOADS = {"11": "ycsb-a", "12": "lookups-zipf", "13": "scans"}
+#: What published schedules are held against.
+OPPONENTS = ("random", "grouped", "lpt", "greedy-capacity", "search")
+LOADS = ("closed", "saturated:mix")
+#: Random exchanges of a schedule's slices.
+EXCHANGES = 2_000
+
+
+@dataclass(frozen=True)
+class PublishedOptions:
+    """What a report depends on.
+
+    Attributes:
+        instances: workload instances, of seeds 1, 2, ...
+        budget: model evaluations of the search.
+    """
+
+    instances: int = 20
+    budget: int = 2_000
+
+
+@dataclass(frozen=True)
+class PublishedCell:
+    """The schedules of one machine for one workload.
+
+    Attributes:
+        original: name of the machine file.
+        workload: the original's id, a key of WORKLOADS.
+    """
+
+    original: str
+    workload: str
+
+    @property
+    def name(self) -> str:
+        """Decides the cell."""
+        return f"{self.original}/{self.workload}"
+
+
+def published_cells(folder: Path, machines: list[str] | None) -> list[PublishedCell]:
+    """A cell per machine and workload with learned schedules in a folder.
+
+    Args:
+        folder: of the original's files, see pmoss_datasets.original.
+        machines: names of machine files; None: all of MACHINES that the folder has.
+
+    Raises:
+        DatasetError: a machine that was asked for is not there, or damaged.
+        UnsupportedError: a machine that we have no description of, or nothing to score.
+    """
+    cells = []
+    for name in machines or [name for name in MACHINES if _has(folder, name)]:
+        if name not in MACHINES:
+            raise UnsupportedError(
+                f"machine {name!r}: no description of it here: choose of {', '.join(MACHINES)}"
+            )
+        workloads = sorted({workload for workload, _ in import_folder(folder, name).learned})
+        cells += [PublishedCell(name, w) for w in workloads if w in WORKLOADS]
+    if not cells:
+        raise UnsupportedError(
+            f"{folder}: holds no learned schedule for the workloads {', '.join(WORKLOADS)} (below "
+            "learned/ or pmoss_machine_configs/)"
+        )
+    return cells
+
+
+def _has(folder: Path, machine: str) -> bool:
+    return any((folder / home / machine).is_dir() for home in ("learned", "pmoss_machine_configs"))
+
+
+def measure_cell(options: PublishedOptions, folder: Path, cell: PublishedCell) -> dict[str, Any]:
+    """The report of one cell.
+
+    Args:
+        options: of the report.
+        folder: of the original's files; a report does not name it.
+        cell: of published_cells().
+
+    Returns:
+        "rows", by schedule: per load the throughput of each instance in Mq/s; of published ones
+        also "cores" in use, "most" slices of one core, and the "agreement" of nodes and cores.
+        "awareness", by published schedule, see exchanged(); empty without snapshots.
+    """
+    data = import_folder(folder, cell.original)
+    machine = load_machine(MACHINES[cell.original])
+    found = {
+        f"published-{number}": schedule
+        for (workload, number), schedule in sorted(data.learned.items())
+        if workload == cell.workload
+    }
+    fixed = {name: translated(schedule, data, machine) for name, schedule in found.items()}
+    fixed |= {
+        f"{name}-as-written": Schedule(fixed[name].cores, schedule.executed_nodes)
+        for name, schedule in found.items()
+        if schedule.agreement < 1
+    }
+    rows: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        models = {
+            load: stack.enter_context(closing(_model(machine, WORKLOADS[cell.workload], load)))
+            for load in LOADS
+        }
+        for seed in range(1, options.instances + 1):
+            for model in models.values():
+                model.set_instance(Instance(seed))
+            schedules = fixed | _opponents(models["closed"], seed, options.budget)
+            for name, schedule in schedules.items():
+                row = rows.setdefault(name, {load: [] for load in LOADS})
+                for load, model in models.items():
+                    row[load].append(float(model.place(schedule)))
+    for name, original in found.items():
+        counts = np.unique(original.schedule.cores, return_counts=True)[1]
+        rows[name] |= {
+            "cores": int(counts.size),
+            "most": int(counts.max()),
+            "agreement": original.agreement,
+        }
+    return {"machine": machine.name, "rows": rows, "awareness": _awareness(data, cell, found)}
+
+
+def translated(schedule: OriginalSchedule, data: OriginalData, machine: Machine) -> Schedule:
+    """A published schedule on our description of its machine: its k-th worker is our k-th.
+
+    Raises:
+        UnsupportedError: the machines have other numbers of workers or nodes.
+    """
+    theirs = data.machine
+    if theirs.workers.size != machine.workers.size or theirs.nodes != machine.nodes:
+        raise UnsupportedError(
+            f"{theirs.name}: {theirs.workers.size} workers on {theirs.nodes} nodes: "
+            f"{machine.name} has {machine.workers.size} on {machine.nodes}"
+        )
+    ours = dict(zip(theirs.workers.tolist(), machine.workers.tolist(), strict=True))
+    cores = np.array([ours[cpu] for cpu in schedule.schedule.cores.tolist()])
+    return machine.local_schedule(cores)
+
+
+def _model(machine: Machine, workload: str, load: str) -> IncrementalBackend:
+    model = make_backend(
+        "analytic",
+        machine=machine,
+        workload=workload,
+        index=load_workload(workload).index,
+        slices=256,
+        load=load,
+    )
+    assert isinstance(model, IncrementalBackend)
+    return model
+
+
+def _opponents(model: IncrementalBackend, seed: int, budget: int) -> dict[str, Schedule]:
+    incumbent = grouped(Context(model.machine, model.slices))
+    context = Context(
+        model.machine,
+        model.slices,
+        incumbent,
+        model.measure(incumbent, seed=seed),
+        np.random.default_rng(seed),
+        model,
+    )
+    made = {name: make_baseline(name)(context) for name in OPPONENTS if name != "search"}
+    return {**made, "search": local_search(context, budget).schedule}
+
+
+def _awareness(
+    data: OriginalData, cell: PublishedCell, found: dict[str, OriginalSchedule]
+) -> dict[str, dict[str, float]]:
+    if data.snapshots is None or int(cell.workload) not in data.snapshots.workload:
+        return {}
+    share = data.snapshots.slice_share
+    return {
+        name: exchanged(schedule.schedule.cores, share, np.random.default_rng(0))
+        for name, schedule in found.items()
+    }
+
+
+def exchanged(cores: Int32Array, share: Float64Array, rng: np.random.Generator) -> dict[str, float]:
+    """Whether a schedule knows the load of slices: it, against itself with exchanged slices.
+
+    Args:
+        cores: (slices,) of a schedule.
+        share: (slices,) of all queries.
+        rng: draws the exchanges.
+
+    Returns:
+        "busiest": the share of the busiest core, over the mean of the cores in use. "exchanged":
+        its mean over EXCHANGES random exchanges. "as_good": share of these that are as good.
+    """
+    used = np.unique(cores, return_inverse=True)[1].astype(np.int32)
+
+    def busiest(of: Int32Array) -> float:
+        loads = np.bincount(of, weights=share)
+        return float(loads.max() / loads.mean())
+
+    own = busiest(used)
+    others = np.array([busiest(rng.permutation(used)) for _ in range(EXCHANGES)])
+    return {
+        "busiest": own,
+        "exchanged": float(others.mean()),
+        "as_good": float(np.mean(others <= own)),
+    }

@@ -1,0 +1,98 @@
+"""The block about backlogs: all queries served, against the workload's mix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pmoss_benchmarks.spatial.backlog import STARVED, WORKLOADS
+from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
+
+#: What the table shows of each pair, in this order; all schedules stand in the stored file.
+_SHOWN = ("shared-nothing-node", "random", "grouped", "lpt", "greedy-capacity", "best-fit")
+
+Row = Mapping[str, float]
+
+
+def backlog(stored: Stored) -> str:
+    """Every pair of server and workload: rules, the paper's schedules and three searches."""
+    report = stored["backlog.json"]
+    settings, cells = report["settings"], report["cells"]
+    budget = max(settings["budgets"])
+    searches = {name: f"search-{budget}-{name}" for name in ("served", "mix", "closed")}
+    rows = []
+    for cell in sorted(cells, key=lambda cell: WORKLOADS.index(cell["workload"])):
+        of = cell["rows"]
+        rows.append(
+            (
+                f"{cell['machine']}, `{cell['workload']}`",
+                *(_both(of[name]) for name in (*_SHOWN, *searches.values())),
+                percent(of[searches["served"]]["starved"]),
+            )
+        )
+    columns = [f"`{name}`" for name in _SHOWN]
+    columns += [f"search, {name}" for name in ("all", "mix", "closed load")]
+    return "\n".join(
+        [
+            table(["server, workload", *columns, "starved"], rows),
+            "",
+            "Each cell: all queries served / the mix served, in Mq/s, means over "
+            f"{counted(settings['instances'], 'workload instance')}. A search has {budget:,} "
+            "evaluations of the analytic model. Its name says what it looks at.",
+            f"Starved: slices that get less than {percent(STARVED)} of their share, in the search "
+            "for all queries. In each other column of this table at most "
+            f"{percent(_most_starved(cells, searches))} are starved.",
+            *_sentences(cells, searches),
+            made(report, "benchmarks/results/backlog.json"),
+        ]
+    )
+
+
+def _both(row: Row) -> str:
+    return f"{row['served']:.0f} / {row['mix']:.0f}"
+
+
+def _most_starved(cells: list[Any], searches: Mapping[str, str]) -> float:
+    names = (*_SHOWN, searches["mix"], searches["closed"])
+    return float(max(cell["rows"][name]["starved"] for cell in cells for name in names))
+
+
+def _sentences(cells: list[Any], searches: Mapping[str, str]) -> list[str]:
+    served, mix, closed = (searches[name] for name in ("served", "mix", "closed"))
+    gamed = [
+        (row[served]["served"] / row[mix]["served"], row[served]["mix"] / row[mix]["mix"])
+        for row in (cell["rows"] for cell in cells)
+    ]
+    more, less = ([pair[i] for pair in gamed] for i in (0, 1))
+    lines = [
+        f"Over {counted(len(cells), 'pair')}, the search for all queries serves {min(more):.2f} to "
+        f"{max(more):.2f} times the queries of the search for the mix, and {min(less):.2f} to "
+        f"{max(less):.2f} times its mix.",
+    ]
+    by_closed = [cell["rows"][closed]["mix"] / cell["rows"][mix]["mix"] for cell in cells]
+    lines.append(
+        "The search under a closed load, which is no backlog, finds "
+        f"{min(by_closed):.2f} to {max(by_closed):.2f} times the mix of the search for it."
+    )
+    confirmed = [cell["rows"] for cell in cells if "simulated_mix" in cell["rows"][mix]]
+    if confirmed:
+        ratios = {
+            field: [
+                row[served][f"simulated_{field}"] / row[mix][f"simulated_{field}"]
+                for row in confirmed
+            ]
+            for field in ("served", "mix")
+        }
+        lines.append(
+            f"The simulated server confirms it on {counted(len(confirmed), 'pair')}: "
+            + " and ".join(
+                f"{min(of):.2f} to {max(of):.2f} times "
+                + ("the queries" if field == "served" else "the mix")
+                for field, of in ratios.items()
+            )
+            + "."
+        )
+    return lines
+
+
+BLOCKS = {"backlog": backlog}

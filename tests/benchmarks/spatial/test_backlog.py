@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.spatial.backlog import (
+    MACHINES,
+    SCHEDULES,
+    WORKLOADS,
+    BacklogCell,
+    BacklogOptions,
+    backlog_cells,
+    measure_cell,
+    starved_share,
+)
+
+
+def test_a_slice_is_starved_that_gets_less_than_half_of_its_share() -> None:
+    offered = np.array([0.4, 0.4, 0.2, 0.0])
+    assert starved_share(5.0 * offered, offered) == 0
+    assert starved_share(np.array([8.0, 1.0, 1.0, 0.0]), offered) == pytest.approx(1 / 3)
+
+
+def test_every_server_meets_every_workload() -> None:
+    cells = backlog_cells(None, None)
+    assert len({cell.name for cell in cells}) == len(cells) == len(MACHINES) * len(WORKLOADS)
+    assert [cell.name for cell in backlog_cells(["toy"], ["scans"])] == ["toy/scans"]
+
+
+def test_a_cell_holds_every_schedule_under_both_counts() -> None:
+    options = BacklogOptions(
+        instances=1,
+        budgets=(200,),
+        slices=16,
+        confirmed=("ycsb-a",),
+        simulated={"queries": 4_000, "line_sampling": 16, "records": 100_000},
+    )
+    rows = measure_cell(options, BacklogCell("toy", "ycsb-a"))["rows"]
+    assert set(SCHEDULES) <= set(rows)
+    assert {"search-200-served", "search-200-mix", "search-200-closed"} <= set(rows)
+    for row in rows.values():
+        assert 0 < row["mix"] <= 1.0001 * row["served"]
+        assert 0 < row["simulated_mix"] <= 1.0001 * row["simulated_served"]
+    everywhere = rows["shared-everything"]
+    assert everywhere["mix"] == pytest.approx(everywhere["served"])
+    assert everywhere["starved"] == 0
+    # Each search is best, or level, at what it looks at.
+    for name in ("served", "mix", "closed"):
+        best = max(rows[f"search-200-{other}"][name] for other in ("served", "mix", "closed"))
+        assert rows[f"search-200-{name}"][name] >= 0.97 * best

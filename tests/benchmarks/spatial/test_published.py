@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.spatial.published import (
+    MACHINES,
+    OPPONENTS,
+    PublishedCell,
+    PublishedOptions,
+    exchanged,
+    measure_cell,
+    published_cells,
+    translated,
+)
+from pmoss_datasets.original import import_folder
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.machines import load_machine
+
+NAME = "intel_sb_4s_4n"
+
+
+def make_learned(root: Path, workers: int = 40) -> Path:
+    """A machine file and one schedule with the nodes of other cores, as the authors' writer had."""
+    per_node = workers // 4
+    cpus = np.arange(100, 100 + workers)
+    (root / "machines" / NAME).mkdir(parents=True)
+    lines = [[4, per_node, 1, 4, 1], [workers], range(4), cpus, range(workers)]
+    text = "\n".join(" ".join(str(value) for value in line) for line in lines)
+    (root / "machines" / NAME / "hw.cfg").write_text(text)
+    chosen = np.random.default_rng(0).integers(workers, size=256)
+    table = np.concatenate([(chosen % 4).reshape(16, 16), cpus[chosen].reshape(16, 16)])
+    home = root / "pmoss_machine_configs" / NAME / "11"
+    home.mkdir(parents=True)
+    np.savetxt(home / "c_256_256.txt", table, fmt="%d")
+    return root
+
+
+def test_a_published_schedule_is_scored_as_meant_and_as_written(tmp_path: Path) -> None:
+    folder = make_learned(tmp_path)
+    (cell,) = published_cells(folder, None)
+    assert cell == PublishedCell(NAME, "11") and cell.name == f"{NAME}/11"
+    result = measure_cell(PublishedOptions(instances=2, budget=50), folder, cell)
+    assert result["machine"] == MACHINES[NAME] and result["awareness"] == {}
+    rows = result["rows"]
+    assert set(rows) == {"published-256", "published-256-as-written", *OPPONENTS}
+    assert all(
+        len(of) == 2 for row in rows.values() for of in (row["closed"], row["saturated:mix"])
+    )
+    assert rows["published-256"]["agreement"] < 0.5
+    # Data that lie on the wrong nodes cost throughput.
+    assert np.mean(rows["published-256-as-written"]["closed"]) < np.mean(
+        rows["published-256"]["closed"]
+    )
+
+
+def test_workers_are_ours_in_their_order(tmp_path: Path) -> None:
+    data = import_folder(make_learned(tmp_path), NAME)
+    machine = load_machine(MACHINES[NAME])
+    schedule = translated(data.learned["11", 256], data, machine)
+    their_worker = data.learned["11", 256].schedule.cores - 100
+    np.testing.assert_array_equal(schedule.cores, machine.workers[their_worker])
+
+
+def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="holds no learned schedule"):
+        published_cells(tmp_path, None)
+    with pytest.raises(UnsupportedError, match="'power': no description"):
+        published_cells(tmp_path, ["power"])
+    folder = make_learned(tmp_path / "other", workers=20)
+    with pytest.raises(UnsupportedError, match="20 workers on 4 nodes: sandy-bridge has 40 on 4"):
+        measure_cell(PublishedOptions(2, 50), folder, PublishedCell(NAME, "11"))
+
+
+def test_exchanging_slices_tells_who_knows_the_load() -> None:
+    share = np.sort(np.random.default_rng(1).pareto(1.5, 64))
+    share /= share.sum()
+    aware = np.zeros(64, dtype=np.int32)
+    loads = np.zeros(8)
+    for s in np.argsort(-share):
+        aware[s] = loads.argmin()
+        loads[aware[s]] += share[s]
+    knows = exchanged(aware, share, np.random.default_rng(0))
+    assert knows["busiest"] < knows["exchanged"] and knows["as_good"] < 0.05
+    blind = np.arange(64, dtype=np.int32)[::-1] % 8
+    blind[:16] = np.repeat([0, 1], 8)
+    assert 0.05 < exchanged(blind, share, np.random.default_rng(0))["as_good"] <= 1

@@ -44,6 +44,7 @@ def backlog(stored: Stored) -> str:
             f"{percent(_most_starved(cells, searches))} are starved.",
             *_sentences(cells, searches),
             made(report, "benchmarks/results/backlog.json"),
+            *_simulated(stored),
         ]
     )
 
@@ -74,25 +75,38 @@ def _sentences(cells: list[Any], searches: Mapping[str, str]) -> list[str]:
         "The search under a closed load, which is no backlog, finds "
         f"{min(by_closed):.2f} to {max(by_closed):.2f} times the mix of the search for it."
     )
-    confirmed = [cell["rows"] for cell in cells if "simulated_mix" in cell["rows"][mix]]
-    if confirmed:
-        ratios = {
-            field: [
-                row[served][f"simulated_{field}"] / row[mix][f"simulated_{field}"]
-                for row in confirmed
-            ]
-            for field in ("served", "mix")
-        }
-        lines.append(
-            f"The simulated server confirms it on {counted(len(confirmed), 'pair')}: "
-            + " and ".join(
-                f"{min(of):.2f} to {max(of):.2f} times "
-                + ("the queries" if field == "served" else "the mix")
-                for field, of in ratios.items()
-            )
-            + "."
-        )
     return lines
+
+
+def _simulated(stored: Stored) -> list[str]:
+    """What the simulated server measured of the same schedules."""
+    report = stored["backlog-simulated.json"]
+    workloads = report["settings"]["confirmed"]
+    cells = [cell for cell in report["cells"] if cell["workload"] in workloads]
+    budget = max(report["settings"]["budgets"])
+    rows = [
+        (
+            f"{cell['machine']}, `{cell['workload']}`",
+            *(
+                f"{row['simulated_served']:.0f} / {row['simulated_mix']:.0f}"
+                for row in (cell["rows"][name] for name in _simulated_names(budget))
+            ),
+        )
+        for cell in cells
+    ]
+    columns = ["`random`", "`lpt`", "search, all", "search, mix"]
+    return [
+        "",
+        "The simulated server measures the same schedules so:",
+        "",
+        table(["server, workload", *columns], rows),
+        "",
+        made(report, "benchmarks/results/backlog-simulated.json"),
+    ]
+
+
+def _simulated_names(budget: int) -> tuple[str, ...]:
+    return "random", "lpt", f"search-{budget}-served", f"search-{budget}-mix"
 
 
 BLOCKS = {"backlog": backlog}

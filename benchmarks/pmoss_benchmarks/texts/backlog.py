@@ -36,12 +36,11 @@ def backlog(stored: Stored) -> str:
         [
             table(["server, workload", *columns, "starved"], rows),
             "",
-            "Each cell: all queries served / the mix served, in Mq/s, means over "
+            "Each cell: all queries served / the mix served, in Mq/s, over "
             f"{counted(settings['instances'], 'workload instance')}. A search has {budget:,} "
             "evaluations of the analytic model. Its name says what it looks at.",
             f"Starved: slices that get less than {percent(STARVED)} of their share, in the search "
-            "for all queries. In each other column of this table at most "
-            f"{percent(_most_starved(cells, searches))} are starved.",
+            "for all queries.",
             *_sentences(cells, searches),
             made(report, "benchmarks/results/backlog.json"),
             *_simulated(stored),
@@ -51,11 +50,6 @@ def backlog(stored: Stored) -> str:
 
 def _both(row: Row) -> str:
     return f"{row['served']:.0f} / {row['mix']:.0f}"
-
-
-def _most_starved(cells: list[Any], searches: Mapping[str, str]) -> float:
-    names = (*_SHOWN, searches["mix"], searches["closed"])
-    return float(max(cell["rows"][name]["starved"] for cell in cells for name in names))
 
 
 def _sentences(cells: list[Any], searches: Mapping[str, str]) -> list[str]:

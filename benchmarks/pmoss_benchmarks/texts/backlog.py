@@ -60,9 +60,9 @@ def _sentences(cells: list[Any], searches: Mapping[str, str]) -> list[str]:
     ]
     more, less = ([pair[i] for pair in gamed] for i in (0, 1))
     lines = [
-        f"Over {counted(len(cells), 'pair')}, the search for all queries serves {min(more):.2f} to "
-        f"{max(more):.2f} times the queries of the search for the mix, and {min(less):.2f} to "
-        f"{max(less):.2f} times its mix.",
+        f"On {counted(len(cells), 'pair')} the search for all queries serves {min(more):.2f} to "
+        f"{max(more):.2f} times what the search for the mix serves in all.",
+        f"Of the mix it serves {min(less):.2f} to {max(less):.2f} times as much.",
     ]
     by_closed = [cell["rows"][closed]["mix"] / cell["rows"][mix]["mix"] for cell in cells]
     lines.append(

@@ -10,6 +10,7 @@ from pmoss_benchmarks.continual.migration import GOAL
 from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
 
 FOLDER = "continual"
+SIMULATED = f"{FOLDER}/simulated"
 #: Where the law oracle gains no more on the delayed one, what comes next cannot be foretold.
 _FORETOLD = 0.02
 
@@ -103,10 +104,53 @@ def tasks(stored: Stored) -> str:
     )
 
 
-def _compared(stored: Stored) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def simulated(stored: Stored) -> str:
+    """Tasks that the simulator has looked at, beside what the model says of them."""
+    by_model = {name: task for name, _, task in _compared(stored)}
+    rows, commands = [], []
+    for name, report, task in _compared(stored, SIMULATED):
+        model, settings = by_model[name], report["settings"]
+        law = task["policies"]["law-oracle"]
+        others = {
+            other: row
+            for other, row in {**task["policies"], **task["agents"]}.items()
+            if other not in (task["best"], "law-oracle")
+        }
+        rows.append(
+            [
+                name,
+                f"{settings['episodes']} of {settings['env'].get('epochs', 100)} epochs",
+                _with_interval(model["headroom"], 100.0),
+                f"{task['best']}: {_with_interval(task['headroom'], 100.0)}",
+                "; ".join(
+                    f"{other} {_with_interval(row['share_of_law'], 100.0)}"
+                    for other, row in others.items()
+                ),
+                "yes" if (law["beyond_best"]["low"] or 0.0) > 0 else "not shown",
+            ]
+        )
+        commands.append(f"$ {report['command']}")
+    columns = [
+        "task",
+        "episodes",
+        "headroom by the model, % [95 %]",
+        "by the simulator, over the best opponent there",
+        "others, % of the law oracle there",
+        "the law oracle ahead",
+    ]
+    shown = "\n".join(commands)
+    return (
+        f"{table(columns, rows)}\n\nStored in `benchmarks/results/{SIMULATED}`, by these "
+        f"commands.\n\n```console\n{shown}\n```"
+    )
+
+
+def _compared(
+    stored: Stored, folder: str = FOLDER
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """(name, report, task) of all stored comparisons."""
-    for path in sorted((stored.folder / FOLDER).glob("*.json")):
-        report = stored[f"{FOLDER}/{path.name}"]
+    for path in sorted((stored.folder / folder).glob("*.json")):
+        report = stored[f"{folder}/{path.name}"]
         for task in report["tasks"]:
             env = report["settings"]["env"]
             options = (env.get("drift_options") or {}).items()
@@ -191,6 +235,7 @@ def migration(stored: Stored) -> str:
 
 BLOCKS = {
     "continual-headroom": headroom,
+    "continual-simulated": simulated,
     "continual-tasks": tasks,
     "migration": migration,
 }

@@ -45,6 +45,18 @@ def test_every_task_has_its_verdict(stored):
     assert "| yes |" in text or "| no: " in text
 
 
+def test_the_simulator_stands_beside_the_model(stored):
+    folder = stored.folder / "continual" / "simulated"
+    folder.mkdir()
+    env = {"machine": "toy", "slices": 8, "epochs": 2}
+    options = HeadroomOptions(env, episodes=2, tuning=1, tuning_epochs=1)
+    policies = ["stay", "interleave", "law-oracle"]
+    compare(["jobs"], options, policies=policies, out=folder / "jobs.json")
+    text = BLOCKS["continual-simulated"](stored)
+    assert "| `jobs`, on toy | 2 of 2 epochs | " in text and "interleave" in text
+    assert "continual/simulated`, by these commands" in text
+
+
 def test_the_card_of_migration_tells_what_is_missed(stored):
     options = MigrationOptions(trials=1, pairs=1, record_bytes=1.0, queries=100_000, slices=8)
     run_cells(

@@ -50,22 +50,23 @@ def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
 
 def as_table(lines: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the index for readers."""
-    head = ["dataset", "episodes", "steps", "MB", "checksum", "unit", "score 0", "score 100"]
+    head = ["dataset", "episodes", "steps", "MB", "score 0", "score 100", "mean", "unit"]
     rows = [
         [
             f"`{one['id']}`",
             f"{one['episodes']:,}",
             f"{one['steps']:,}",
             f"{one['bytes'] / 1e6:.2f}",
-            f"`{one['checksum'][:12]}`",
-            str(one["unit"]),
             *(_number(one[name], 1) for name in ("reference_low", "reference_high", "mean")),
+            str(one["unit"]),
             *(_number(one[name], 2) for name in ("quality", "coverage")),
+            f"`{one['checksum'][:12]}`",
         ]
         for one in lines
     ]
-    return [*head, "mean", "TQ", "SACo"], rows
+    return [*head, "TQ", "SACo", "checksum"], rows
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    # Adding nothing turns a rounded -0.0 into 0.0.
+    return "" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"

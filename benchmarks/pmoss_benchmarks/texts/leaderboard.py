@@ -35,7 +35,9 @@ def simulated(stored: Stored) -> str:
 
 def _tier(stored: Stored, name: str) -> str:
     board = stored.folder / FOLDER
-    round_ = newest_round(board)
+    # A round that has only begun has no rows: those of the one before stay on the page.
+    revealed = [one for one in rounds_of(board) if one.secret]
+    round_ = revealed[-1] if revealed else newest_round(board)
     tier = round_.tier(name)
     found = standings(board, round_, tier)
     told = (

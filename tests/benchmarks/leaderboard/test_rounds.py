@@ -12,7 +12,10 @@ from pmoss_benchmarks.leaderboard.rounds import (
     read_round,
     reveal,
 )
+from pmoss_benchmarks.texts.leaderboard import analytic
+from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import SubmissionError
+from tests.benchmarks.leaderboard.conftest import TIER
 
 
 def test_a_round_publishes_the_digest_alone(sealed: Round, board: Path, tmp_path: Path) -> None:
@@ -40,6 +43,16 @@ def test_a_secret_that_was_changed_is_refused(sealed: Round, board: Path, tmp_pa
     path.write_text(path.read_text().replace('secret = "', 'secret = "0')[:-1])
     with pytest.raises(SubmissionError, match="secret"):
         read_round(board, "r1")
+
+
+def test_a_round_that_begins_leaves_the_tables_of_the_last(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    board = stored.folder / "leaderboard"
+    commit(board, "r1", tmp_path / "first", (TIER,))
+    assert analytic(stored).startswith("Round r1")
+    reveal(board, "r1", tmp_path / "first")
+    commit(board, "r2", tmp_path / "second", (TIER,))
+    assert analytic(stored).startswith("Round r1")
 
 
 @pytest.mark.parametrize("name", ["", "Big", "../up", "a b"])

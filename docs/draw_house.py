@@ -25,7 +25,7 @@ FLOORS = {
     "pmoss_benchmarks": REPOSITORY / "benchmarks" / "pmoss_benchmarks",
 }
 #: What is no room of a floor of C++: what lies beside it.
-_ASIDE = ("tests", "bench", "bindings", "examples")
+_ASIDE = ("tests", "bench", "bindings", "examples", "portable")
 _SOURCES = (".py", ".cpp", ".hpp", ".inc")
 #: Sizes of the picture, in pixels.
 WIDTH, FLOOR_HEIGHT, BOX_HEIGHT, LEFT, GAP = 1400, 190, 44, 190, 14

@@ -645,6 +645,8 @@ def available_memory(root: str = "/") -> int: ...
 
 #: Names of the counters, in the order of the table that the module was built with.
 COUNTERS: tuple[str, ...]
+#: What only a build for Linux has; empty in a portable one.
+HOST_NAMES: tuple[str, ...]
 
 def probe_events() -> list[dict[str, Any]]: ...
 

@@ -80,6 +80,10 @@ class UnsupportedError(BackendError):
     """A backend that cannot do what was asked, e.g. the R-tree on the analytic model."""
 
 
+class PlatformError(UnsupportedError):
+    """Something that needs Linux, in a portable build of the native module."""
+
+
 class DatasetError(PmossError, ValueError):
     """A dataset file that is damaged, foreign or of another version."""
 

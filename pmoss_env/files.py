@@ -20,6 +20,9 @@ from pmoss_env.errors import DescriptionError, UnknownNameError
 
 T = TypeVar("T")
 
+# Flags that other systems than Linux lack, or have in addition.
+NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
+OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: Bytes of a file of settings, such as a machine's or an agent's: thousands of times the usual.
 MOST_SETTINGS = 4 << 20
 #: Bytes of a text that is read whole.
@@ -41,7 +44,7 @@ def open_regular(path: str | Path) -> int:
         OSError: it cannot be opened, or is none; names the path.
     """
     # Without O_NONBLOCK a pipe that nobody writes is waited for.
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.open(path, os.O_RDONLY | NO_WAIT | OPEN_FLAGS)
     mode = os.fstat(file).st_mode
     if not stat.S_ISREG(mode):
         os.close(file)
@@ -110,7 +113,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         name = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}")
         # The mode that the user's umask gives to every new file.
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS, 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pmoss_env._native import IndexPluginError, check_plugin
+from pmoss_env import _native
 from pmoss_env.errors import PluginError
 from pmoss_env.indexes import PLUGIN, register_plugin
 from pmoss_env.processes import die_with_parent
@@ -39,6 +39,7 @@ def check_index(
         What was done, a line each; the first one is the index's own name.
 
     Raises:
+        PlatformError: a portable build, which serves no index.
         PluginError: no library; a wrong answer, which the message names; a crash; no end.
         ValueError: impossible numbers.
     """
@@ -78,9 +79,9 @@ def _main(parent: int, asked: str) -> None:
     die_with_parent(parent)
     library, operations, threads, seed = json.loads(asked)
     try:
-        told = check_plugin(library, operations=operations, threads=threads, seed=seed)
+        told = _native.check_plugin(library, operations=operations, threads=threads, seed=seed)
         answer: dict[str, object] = {"told": told}
-    except IndexPluginError as error:
+    except _native.IndexPluginError as error:
         answer = {"wrong": str(error)}
     except (ValueError, TypeError) as error:
         answer = {"refused": str(error)}

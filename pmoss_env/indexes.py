@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pmoss_env._native as _native
 from pmoss_env._native import IndexKind, index_kinds
-from pmoss_env._native import register_plugin as register_native
 from pmoss_env.errors import PluginError, UnknownNameError
 from pmoss_env.files import check_regular
+from pmoss_env.platforms import require_host
 
 #: What workloads and environments are for unless they say otherwise.
 DEFAULT = "btree"
@@ -67,7 +68,9 @@ def register_plugin(path: str | Path) -> str:
 
     Raises:
         PluginError: no such file, or no shared library.
+        PlatformError: a portable build, which serves no index.
     """
+    require_host("an index of a shared library")
     library = Path(str(path).removeprefix(PLUGIN)).expanduser().resolve()
     try:
         check_regular(library)
@@ -80,7 +83,7 @@ def register_plugin(path: str | Path) -> str:
             f"{str(library)!r} is no shared library: build one with `cc -shared -fPIC` that "
             "includes pmoss/index.h"
         )
-    return register_native(str(library))
+    return _native.register_plugin(str(library))
 
 
 def holds_points(name: str) -> bool:

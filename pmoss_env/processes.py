@@ -13,7 +13,11 @@ from multiprocessing import resource_tracker
 from types import FrameType
 
 #: What ends a command: Ctrl-C, `kill`, and a terminal that closes.
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
+)
 
 
 def die_with_parent(parent: int) -> None:
@@ -47,11 +51,12 @@ def interrupts_later(for_children: bool = False) -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         # Any thread of this process may take a signal: the mask of this one is not enough.
         handlers = {n: signal.getsignal(n) for n in ENDING if callable(signal.getsignal(n))}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    masks = hasattr(signal, "pthread_sigmask")  # not on Windows
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if masks else None
     try:
         for number in handlers:
             signal.signal(number, hold)
-        if for_children:
+        if for_children and masks:
             # Started with the first child it would unblock two of the signals, for that child too.
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
@@ -59,6 +64,7 @@ def interrupts_later(for_children: bool = False) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for came in held:
             signal.raise_signal(came)

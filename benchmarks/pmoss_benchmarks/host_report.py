@@ -8,6 +8,7 @@ from typing import Any
 
 from pmoss_env import _native
 from pmoss_env.counter_table import Counter
+from pmoss_env.platforms import require_host
 from pmoss_env.types import COUNTERS
 
 
@@ -54,6 +55,7 @@ class HostReport:
 
 def host_report(root: str = "/") -> HostReport:
     """Looks at cores, nodes, permissions, kernel settings and every event, one by one."""
+    require_host("a report on this host")
     topology = _native.host_topology(root)
     facts = _native.host_facts(root)
     events = _native.probe_events()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pmoss_env import _native
 from pmoss_env.envs.threads.programs import load_program
 from pmoss_env.errors import BackendError, DescriptionError
+from pmoss_env.platforms import require_host
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def run_load(
         DescriptionError: an impossible value.
         BackendError: memory or the node is refused, or a value was damaged.
     """
+    require_host("a load on this host")
     program = load_program(pattern)
     if seconds is not None and not seconds > 0.0:
         raise DescriptionError(f"seconds = {seconds}: must be positive")

@@ -11,6 +11,7 @@ import ast
 import hashlib
 import importlib.util
 import os
+import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from pmoss_benchmarks.evaluation.results import command_line
 from pmoss_env import __version__, _native
+from pmoss_env.platforms import looks_at_host
 
 PACKAGES = ("pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks")
 #: Floors of the native code that modelled results need; results of this host need all.
@@ -48,7 +50,14 @@ def provenance(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict
 
 
 def describe_machine() -> dict[str, Any]:
-    """The machine in words, as the kernel gives them."""
+    """The machine in words, as the kernel gives them; in a portable build as Python does."""
+    if not looks_at_host():
+        return {
+            "cpu_model": platform.processor(),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+            "cpus": os.cpu_count(),
+        }
     facts = dict(_native.host_facts("/"))
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {**facts, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}

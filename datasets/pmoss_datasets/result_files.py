@@ -9,7 +9,6 @@ command is done.
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import logging
 import os
@@ -21,7 +20,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import parse_json
+from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
 
@@ -127,11 +131,11 @@ class ResultFile:
 
     def _locked(self) -> int:
         assert self.path is not None
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS | NO_WAIT, 0o666)
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise DatasetError(f"{self.path}: is no regular file")
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except DatasetError:
             os.close(file)
             raise
@@ -235,3 +239,10 @@ def _sealed(line: str) -> str:
 
 def _code(line: str) -> int:
     return zlib.crc32(line.encode())
+
+
+def _lock(file: int) -> None:
+    """Keeps other commands from writing the file; OSError if one does already."""
+    # Windows locks files otherwise: there nothing keeps two commands apart.
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

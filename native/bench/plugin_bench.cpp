@@ -18,6 +18,8 @@
 
 #include "kinds/index_kind.hpp"
 #include "kinds/plugin.hpp"
+#include "runtime/runner.hpp"
+#include "runtime/served_index.hpp"
 
 namespace {
 

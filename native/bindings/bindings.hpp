@@ -8,16 +8,15 @@ namespace pmoss::bindings {
 void bind_workload(pybind11::module_& module);
 void bind_machine(pybind11::module_& module);
 void bind_kinds(pybind11::module_& module);
-void bind_scan(pybind11::module_& module);
 void bind_scan_paths(pybind11::module_& module);
 void bind_simulator(pybind11::module_& module);
 void bind_analytic(pybind11::module_& module);
 void bind_environment(pybind11::module_& module);
 void bind_running(pybind11::module_& module);
 void bind_epochs(pybind11::module_& module);
-void bind_pmu(pybind11::module_& module);
-void bind_runtime(pybind11::module_& module);
-void bind_co_tenants(pybind11::module_& module);
 void bind_threads(pybind11::module_& module);
+
+/// What looks at this host, measures it or changes it; nothing in a portable build.
+void bind_host(pybind11::module_& module);
 
 }  // namespace pmoss::bindings

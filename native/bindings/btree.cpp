@@ -13,7 +13,6 @@
 
 #include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
-#include "kinds/served_btree.hpp"
 
 namespace py = pybind11;
 
@@ -195,7 +194,7 @@ void bind(py::module_& module) {
              "Chooses the instruction set of all trees; for tests and measurements.");
 }
 
-const IndexClassRegistration registration{{bind, view_of_tree<kinds::ServedBTree>}};
+const IndexClassRegistration registration{bind};
 
 }  // namespace
 

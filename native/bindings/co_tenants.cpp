@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bindings.hpp"
+#include "bindings/host_bindings.hpp"
 #include "bindings/names.hpp"
 #include "environment/forks.hpp"
 #include "runtime/co_tenant_crew.hpp"

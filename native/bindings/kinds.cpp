@@ -8,8 +8,6 @@
 
 #include "bindings/bindings.hpp"
 #include "kinds/index_kind.hpp"
-#include "kinds/plugin.hpp"
-#include "kinds/plugin_library.hpp"
 
 namespace py = pybind11;
 
@@ -83,23 +81,6 @@ void bind_kinds(py::module_& module) {
 
   module.def("index_kinds", &kinds::all_kinds, py::return_value_policy::reference,
              "All kinds of index, by name in alphabetical order.");
-
-  py::register_exception<kinds::PluginError>(module, "IndexPluginError", PyExc_RuntimeError);
-  module.def(
-      "register_plugin", &kinds::register_plugin, py::arg("path"),
-      "Makes a kind of a user's library (native/include/pmoss/index.h) and returns its name, "
-      "\"plugin:PATH\". The path is absolute. Its code runs when the kind is served.");
-  const kinds::PluginCheck usual;
-  module.def(
-      "check_plugin",
-      [](const std::string& path, std::uint64_t operations, unsigned threads, std::uint64_t seed) {
-        const py::gil_scoped_release release;
-        return kinds::check_plugin(path, {operations, threads, seed});
-      },
-      py::arg("path"), py::kw_only(), py::arg("operations") = usual.operations,
-      py::arg("threads") = usual.threads, py::arg("seed") = usual.seed,
-      "Holds random operations of one thread, then of several, against a model. Returns what was "
-      "done, a line each; IndexPluginError is raised at the first wrong answer.");
 }
 
 }  // namespace pmoss::bindings

@@ -1,6 +1,7 @@
 #include "machine/machine.hpp"
 
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <string>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/names.hpp"
 #include "machine/interference.hpp"
+#include "numa/available_memory.hpp"
 
 namespace py = pybind11;
 
@@ -93,6 +95,9 @@ void bind_machine(py::module_& module) {
       .def_readwrite("query_overhead_cycles", &Machine::query_overhead_cycles)
       .def_readwrite("dispatch_ns", &Machine::dispatch_ns)
       .def_readwrite("routers", &Machine::routers);
+
+  module.def("available_memory", &numa::available_memory, py::arg("root") = "/",
+             "Bytes that this process may still take; the largest number if nothing is known.");
 }
 
 }  // namespace pmoss::bindings

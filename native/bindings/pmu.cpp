@@ -2,11 +2,9 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
-#include "bindings/bindings.hpp"
 #include "bindings/events.hpp"
-#include "counters/rates.hpp"
+#include "bindings/host_bindings.hpp"
 #include "numa/affinity.hpp"
-#include "numa/available_memory.hpp"
 #include "numa/facts.hpp"
 #include "numa/topology.hpp"
 #include "pmu/counters.hpp"
@@ -91,11 +89,6 @@ py::list events_list(const std::vector<pmu::Availability>& events) {
 }
 
 void bind_pmu(py::module_& module) {
-  py::tuple names(counter_names.size());
-  for (std::size_t i = 0; i < counter_names.size(); ++i) {
-    names[i] = py::str(std::string(counter_names[i]));
-  }
-  module.attr("COUNTERS") = names;
   module.def(
       "probe_events",
       [] {
@@ -112,8 +105,6 @@ void bind_pmu(py::module_& module) {
              "process may use (those of the running host, whatever the root).");
   module.def("host_facts", &facts_dict, py::arg("root") = "/",
              "Settings that change what a measurement means, as the kernel gives them.");
-  module.def("available_memory", &numa::available_memory, py::arg("root") = "/",
-             "Bytes that this process may still take; the largest number if nothing is known.");
 }
 
 }  // namespace pmoss::bindings

@@ -12,7 +12,6 @@
 
 #include "bindings/index_classes.hpp"
 #include "bindings/integers.hpp"
-#include "kinds/served_rtree.hpp"
 
 namespace py = pybind11;
 
@@ -136,7 +135,7 @@ void bind(py::module_& module) {
       .def("height", &RTree::height, py::arg("slice"), "Levels of a slice's tree, 0 if empty.");
 }
 
-const IndexClassRegistration registration{{bind, view_of_tree<kinds::ServedRTree>}};
+const IndexClassRegistration registration{bind};
 
 }  // namespace
 

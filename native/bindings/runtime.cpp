@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bindings.hpp"
 #include "bindings/co_tenants.hpp"
 #include "bindings/events.hpp"
-#include "bindings/index_classes.hpp"
+#include "bindings/host_bindings.hpp"
+#include "bindings/index_views.hpp"
 #include "bindings/integers.hpp"
 #include "bindings/names.hpp"
 #include "environment/forks.hpp"
@@ -502,8 +502,8 @@ void bind_runtime(py::module_& module) {
           "index",
           [](const py::object& self) {
             const auto& runner = py::cast<const Runner&>(self);
-            for (const IndexClass& index_class : index_classes()) {
-              py::object view = index_class.view(runner.index(), self);
+            for (const ViewIndex view_index : index_views()) {
+              py::object view = view_index(runner.index(), self);
               if (!view.is_none()) return view;
             }
             return py::object(py::none());

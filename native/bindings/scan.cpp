@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bindings/bindings.hpp"
+#include "bindings/host_bindings.hpp"
 #include "environment/forks.hpp"
 #include "scan/background.hpp"
 #include "scan/table.hpp"

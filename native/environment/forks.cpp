@@ -1,13 +1,16 @@
 #include "environment/forks.hpp"
 
-#include <pthread.h>
+#include "index/at_fork.hpp"
 
 namespace pmoss::environment {
 namespace {
 
 constinit std::atomic<std::uint32_t> count{0};
 
-[[maybe_unused]] const int counting = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+[[maybe_unused]] const bool counting = [] {
+  at_fork_in_child([] { ++count; });
+  return true;
+}();
 
 }  // namespace
 

@@ -19,7 +19,7 @@ Team::Team(int threads)
     : parts_(checked(threads)),
       errors_(parts_),
       forks_(forks()),
-      threads_(std::make_unique<std::vector<std::jthread>>()) {
+      threads_(std::make_unique<std::vector<JoinedThread>>()) {
   try {
     for (std::size_t part = 1; part < parts_; ++part) {
       threads_->emplace_back([this, part] { serve(part); });

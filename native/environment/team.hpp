@@ -7,10 +7,10 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "environment/forks.hpp"
+#include "workload/joined_thread.hpp"
 
 namespace pmoss::environment {
 
@@ -42,7 +42,7 @@ class Team {
   std::atomic<std::size_t> busy_{0};
   bool over_ = false;          // published by round_
   const std::uint32_t forks_;  // of the process, when the threads were started
-  std::unique_ptr<std::vector<std::jthread>> threads_;
+  std::unique_ptr<std::vector<JoinedThread>> threads_;
 };
 
 }  // namespace pmoss::environment

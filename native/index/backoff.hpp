@@ -1,7 +1,7 @@
 // How a thread waits for another.
 #pragma once
 
-#include <sched.h>
+#include <thread>
 
 namespace pmoss {
 
@@ -24,7 +24,7 @@ class Backoff {
       asm volatile("yield");
 #endif
     } else {
-      ::sched_yield();
+      std::this_thread::yield();
     }
   }
 

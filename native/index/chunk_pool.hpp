@@ -21,6 +21,10 @@ struct UnmapChunk {
 };
 using Chunk = std::unique_ptr<std::byte, UnmapChunk>;
 
+/// A fresh chunk, none of whose pages is touched. Throws std::bad_alloc.
+/// `huge_pages` is a wish: where there are none the chunk works all the same.
+Chunk map_chunk(bool huge_pages);
+
 /// Maps chunks, gives each its placement before it is touched, and keeps some that are no longer
 /// needed. A chunk that was used or reserved has its pages already: writing to fresh memory costs
 /// several times what copying a leaf does. All members may be called by several threads.

@@ -1,14 +1,11 @@
 #include "index/epoch.hpp"
 
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "index/arena.hpp"
-#include "index/racy.hpp"
+#include "index/at_fork.hpp"
+#include "index/kernel_barrier.hpp"
 
 namespace pmoss {
 namespace epoch_detail {
@@ -19,23 +16,10 @@ constinit thread_local Reader* this_reader = nullptr;
 
 namespace {
 
-// <linux/membarrier.h> of older systems lacks them.
-constexpr int private_expedited = 1 << 3;
-constexpr int register_private_expedited = 1 << 4;
-
 /// What is retired with it is freed with its index only.
 constexpr std::uint64_t never = Reader::outside;
 
 constinit std::atomic<Reader*> readers{nullptr};
-
-int membarrier(int command) noexcept {
-#if defined(SYS_membarrier) && !PMOSS_TSAN
-  return static_cast<int>(::syscall(SYS_membarrier, command, 0));
-#else
-  static_cast<void>(command);  // ThreadSanitizer does not know what it does
-  return -1;
-#endif
-}
 
 /// Gives a thread's entry back when the thread ends.
 struct Registration {
@@ -57,7 +41,7 @@ void forget_other_readers() noexcept {
 }
 
 [[maybe_unused]] const bool prepared = [] {
-  ::pthread_atfork(nullptr, nullptr, forget_other_readers);
+  at_fork_in_child(forget_other_readers);
   return use_kernel_barrier(true);
 }();
 
@@ -82,10 +66,9 @@ Reader* register_reader() noexcept {
 std::uint64_t begin_epoch() noexcept {
   const std::uint64_t begun = current_epoch.fetch_add(1, std::memory_order_seq_cst) + 1;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!kernel_barrier.load() || membarrier(private_expedited) == 0) return begun;
+  if (!kernel_barrier.load() || order_all_threads()) return begun;
   // The registration may have been lost in a fork().
-  const bool ordered =
-      membarrier(register_private_expedited) == 0 && membarrier(private_expedited) == 0;
+  const bool ordered = may_order_all_threads() && order_all_threads();
   return ordered ? begun : never;
 }
 
@@ -104,7 +87,7 @@ bool kernel_barrier_in_use() noexcept { return epoch_detail::kernel_barrier.load
 
 bool use_kernel_barrier(bool wanted) noexcept {
   using namespace epoch_detail;
-  const bool possible = wanted && membarrier(register_private_expedited) == 0;
+  const bool possible = wanted && may_order_all_threads();
   kernel_barrier.store(possible);
   return possible == wanted;
 }

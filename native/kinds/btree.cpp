@@ -1,10 +1,7 @@
-#include "index/btree.hpp"
-
 #include <memory>
 
 #include "analytic/btree_profile.hpp"
 #include "kinds/built_in.hpp"
-#include "kinds/served_btree.hpp"
 #include "recording/record.hpp"
 
 namespace pmoss::kinds {
@@ -15,11 +12,7 @@ IndexKind btree() {
       .title = "B+-tree",
       .records = Records::keys,
       .usual_workload = "ycsb-a",
-      .serve = [](const WorkloadSpec& spec,
-                  const ServeOptions& options) -> std::unique_ptr<runtime::ServedIndex> {
-        return std::make_unique<ServedBTree>(
-            spec, BTree::Options{options.slices, options.huge_pages, options.placement});
-      },
+      .serve = serve_btree(),
       .record = recording::record_btree,
       .make_profiler = [](const WorkloadSpec& spec, std::uint32_t slices,
                           const recording::TraceOptions&) -> Profiler {

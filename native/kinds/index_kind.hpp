@@ -10,9 +10,12 @@
 #include "analytic/profile.hpp"
 #include "numa/memory.hpp"
 #include "recording/trace.hpp"
-#include "runtime/runner.hpp"
-#include "runtime/served_index.hpp"
 #include "workload/generator.hpp"
+
+namespace pmoss::runtime {
+class Runner;
+class ServedIndex;
+}  // namespace pmoss::runtime
 
 namespace pmoss::kinds {
 
@@ -29,6 +32,10 @@ struct ServeOptions {
   numa::Placement placement = {};  ///< of the pages that loading touches
 };
 
+/// Makes an index behind the runtime, empty. Who calls it includes runtime/served_index.hpp.
+using Serve =
+    std::function<std::unique_ptr<runtime::ServedIndex>(const WorkloadSpec&, const ServeOptions&)>;
+
 /// The profiles of the instance of a seed, for the analytic model.
 using Profiler = std::function<analytic::SliceProfiles(std::uint64_t seed)>;
 
@@ -43,9 +50,7 @@ struct IndexKind {
   Records records = Records::keys;
   std::string usual_workload;  ///< of the catalogue: what the kind gets by default
 
-  /// The index behind the runtime, empty.
-  std::function<std::unique_ptr<runtime::ServedIndex>(const WorkloadSpec&, const ServeOptions&)>
-      serve;
+  Serve serve;  ///< empty in a build without the runtime
   /// Builds the index, runs queries on it and records what they touched. The same arguments give
   /// the same bits in every process.
   std::function<std::shared_ptr<const recording::Trace>(const WorkloadSpec&, std::uint32_t slices,
@@ -59,8 +64,8 @@ struct IndexKind {
   bool profiled_by_formulas = false;
 };
 
-/// Adds a kind. Throws std::invalid_argument without a name, `serve` or `record`, or if there is a
-/// kind of that name. Not while another thread asks for kinds.
+/// Adds a kind. Throws std::invalid_argument without a name, `record` or, where indexes can be
+/// served, `serve`, or if there is a kind of that name. Not while another thread asks for kinds.
 void register_kind(IndexKind kind);
 
 /// Registers a kind before main() begins or the module is loaded.
@@ -74,7 +79,8 @@ std::vector<const IndexKind*> all_kinds();
 /// Throws std::invalid_argument, naming those that there are.
 const IndexKind& kind_named(const std::string& name);
 
-/// A runner of this kind of index. `load_threads`: 0 takes one per CPU that the process may use.
+/// A runner of this kind of index; not in a build without the runtime. `load_threads`: 0 takes one
+/// per CPU that the process may use.
 std::unique_ptr<runtime::Runner> make_runner(const IndexKind& kind, const WorkloadSpec& spec,
                                              const ServeOptions& options,
                                              unsigned load_threads = 0);

@@ -11,7 +11,7 @@ namespace {
 
 void add(std::map<std::string, IndexKind>& kinds, IndexKind kind) {
   if (kind.name.empty()) throw std::invalid_argument("a kind of index must have a name");
-  if (!kind.serve || !kind.record) {
+  if ((indexes_are_served && !kind.serve) || !kind.record) {
     throw std::invalid_argument("the index '" + kind.name + "' must have `serve` and `record`");
   }
   if (kinds.contains(kind.name)) {
@@ -59,11 +59,6 @@ const IndexKind& kind_named(const std::string& name) {
     known += (known.empty() ? "" : ", ") + kind->name;
   }
   throw std::invalid_argument("index is '" + name + "'; it must be one of " + known);
-}
-
-std::unique_ptr<runtime::Runner> make_runner(const IndexKind& kind, const WorkloadSpec& spec,
-                                             const ServeOptions& options, unsigned load_threads) {
-  return std::make_unique<runtime::Runner>(spec, kind.serve(spec, options), load_threads);
 }
 
 }  // namespace pmoss::kinds

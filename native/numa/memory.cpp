@@ -1,16 +1,9 @@
 #include "numa/memory.hpp"
 
-#include <linux/mempolicy.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <new>
 #include <thread>
 
 namespace pmoss::numa {
@@ -18,25 +11,6 @@ namespace {
 
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-constexpr std::size_t most_nodes = 1024;
-constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
-
-class NodeMask {
- public:
-  void add(int node) noexcept {
-    const auto bit = static_cast<std::size_t>(node);
-    words_[bit / word_bits] |= 1UL << (bit % word_bits);
-  }
-  bool contains(std::size_t bit) const noexcept {
-    return (words_[bit / word_bits] >> (bit % word_bits)) & 1UL;
-  }
-  unsigned long* words() noexcept { return words_.data(); }
-  /// The kernel takes the number of bits plus one.
-  static constexpr unsigned long bits = most_nodes + 1;
-
- private:
-  std::array<unsigned long, most_nodes / word_bits + 1> words_{};
-};
 
 /// 0 or the errno. Above 0 the kernel says that pages did not move; each status says why, or keeps
 /// what it was.
@@ -44,8 +18,6 @@ int call_for(const PageCall& call, std::vector<void*>& pages, const int* nodes,
              std::vector<int>& status) {
   return call(status.size(), pages.data(), nodes, status.data()) < 0 ? errno : 0;
 }
-
-bool in_mask(int node) noexcept { return node >= 0 && static_cast<std::size_t>(node) < most_nodes; }
 
 struct Query {
   std::vector<void*> pages;
@@ -138,20 +110,6 @@ class PartMove {
 
 }  // namespace
 
-std::vector<int> memory_nodes() {
-  NodeMask mask;
-  std::vector<int> nodes;
-  int unused = 0;
-  if (::syscall(SYS_get_mempolicy, &unused, mask.words(), NodeMask::bits, nullptr,
-                MPOL_F_MEMS_ALLOWED) == 0) {
-    for (std::size_t node = 0; node < most_nodes; ++node) {
-      if (mask.contains(node)) nodes.push_back(static_cast<int>(node));
-    }
-  }
-  if (nodes.empty()) nodes.push_back(0);
-  return nodes;
-}
-
 std::vector<int> nodes_to_interleave(const Topology& topology, const std::vector<int>& memory) {
   std::vector<int> nodes;
   for (const Node& node : topology.nodes) {
@@ -159,61 +117,6 @@ std::vector<int> nodes_to_interleave(const Topology& topology, const std::vector
     if (has_memory && !node.cpus.empty()) nodes.push_back(node.id);
   }
   return nodes.empty() ? memory : nodes;
-}
-
-int refused_placement() {
-  void* const page =
-      ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) throw std::bad_alloc();
-  int error = 0;
-  try {
-    // As set_placement() does where somebody has asked for a node.
-    if (::syscall(SYS_mbind, page, page_bytes, MPOL_DEFAULT, nullptr, 0UL, 0U) != 0) error = errno;
-    if (error == 0) {
-      *static_cast<volatile std::byte*>(page) = std::byte{1};
-      error = resident_pages(page, page_bytes).error_number;
-    }
-    if (error == 0) {
-      NodeMask mask;
-      int unused = 0;
-      if (::syscall(SYS_get_mempolicy, &unused, mask.words(), NodeMask::bits, nullptr,
-                    MPOL_F_MEMS_ALLOWED) != 0) {
-        error = errno;
-      }
-    }
-  } catch (...) {
-    ::munmap(page, page_bytes);
-    throw;
-  }
-  ::munmap(page, page_bytes);
-  return error;
-}
-
-int set_placement(void* address, std::size_t bytes, const Placement& placement) noexcept {
-  NodeMask mask;
-  int mode = MPOL_DEFAULT;
-  switch (placement.kind) {
-    case Placement::Kind::first_touch:
-      break;
-    case Placement::Kind::node:
-      if (!in_mask(placement.node)) return EINVAL;
-      // Not MPOL_BIND, under which a full node kills the process.
-      mode = MPOL_PREFERRED;
-      mask.add(placement.node);
-      break;
-    case Placement::Kind::interleaved:
-      mode = MPOL_INTERLEAVE;
-      for (const int node : placement.nodes) {
-        if (!in_mask(node)) return EINVAL;
-        mask.add(node);
-      }
-      break;
-  }
-  const bool named = mode != MPOL_DEFAULT;
-  return ::syscall(SYS_mbind, address, bytes, mode, named ? mask.words() : nullptr,
-                   named ? NodeMask::bits : 0UL, 0U) == 0
-             ? 0
-             : errno;
 }
 
 std::uint64_t ResidentPages::on(int node) const {
@@ -246,13 +149,6 @@ ResidentPages& ResidentPages::operator+=(const ResidentPages& other) {
   absent += other.absent;
   if (other.error_number != 0) error_number = other.error_number;
   return *this;
-}
-
-PageCall system_page_call() {
-  return [](std::size_t count, void** pages, const int* nodes, int* status) {
-    return ::syscall(SYS_move_pages, 0, count, pages, nodes, status,
-                     nodes != nullptr ? MPOL_MF_MOVE : 0);
-  };
 }
 
 ResidentPages resident_pages(const void* address, std::size_t bytes, const PageCall& call) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,9 @@ struct Placement {
     return {Kind::interleaved, 0, std::move(nodes)};
   }
   friend bool operator==(const Placement&, const Placement&) = default;
-  friend auto operator<=>(const Placement&, const Placement&) = default;
+  friend bool operator<(const Placement& a, const Placement& b) {
+    return std::tie(a.kind, a.node, a.nodes) < std::tie(b.kind, b.node, b.nodes);
+  }
 };
 
 /// The nodes with memory that this process may use, ascending. Where the kernel does not say (no

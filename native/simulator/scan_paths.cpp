@@ -4,10 +4,11 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <thread>
+#include <vector>
 
 #include "simulator/scan_checks.hpp"
 #include "simulator/scan_run.hpp"
+#include "workload/joined_thread.hpp"
 
 namespace pmoss::simulator {
 namespace {
@@ -76,7 +77,7 @@ void ScanPaths::run_batch(std::span<const Scan> scans, std::span<const std::uint
     }
   };
   {
-    std::vector<std::jthread> team;
+    std::vector<JoinedThread> team;
     for (int t = 1; t < threads; ++t) team.emplace_back(work);
     work();
   }

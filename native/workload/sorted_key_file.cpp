@@ -1,15 +1,11 @@
 #include "workload/sorted_key_file.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <numeric>
 #include <stdexcept>
 
+#include "workload/file_words.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss {
@@ -19,39 +15,17 @@ namespace {
   throw std::invalid_argument("key file '" + path + "': " + reason);
 }
 
-struct FileDescriptor {
-  explicit FileDescriptor(const std::string& path) : number(::open(path.c_str(), O_RDONLY)) {}
-  ~FileDescriptor() {
-    if (number >= 0) ::close(number);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int number;
-};
-
-/// Words of a whole file, read only.
-std::shared_ptr<const std::uint64_t[]> map_words(const std::string& path, std::uint64_t& words) {
-  const FileDescriptor file(path);
-  struct stat about{};
-  if (file.number < 0 || ::fstat(file.number, &about) != 0) refuse(path, "cannot be opened");
-  const auto bytes = static_cast<std::size_t>(about.st_size);
-  if (bytes < sizeof(std::uint64_t) || bytes % sizeof(std::uint64_t) != 0) {
-    refuse(path, std::to_string(bytes) + " bytes: must be a count and 8 bytes per key");
-  }
-  void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.number, 0);
-  if (address == MAP_FAILED) refuse(path, "cannot be mapped into memory");
-  words = bytes / sizeof(std::uint64_t);
-  return {static_cast<const std::uint64_t*>(address), [bytes](const std::uint64_t* mapped) {
-            ::munmap(const_cast<std::uint64_t*>(mapped), bytes);
-          }};
-}
-
 }  // namespace
 
 SortedKeyFile::SortedKeyFile(const std::string& path) {
   static_assert(std::endian::native == std::endian::little);
   std::uint64_t words = 0;
-  const auto file = map_words(path, words);
+  std::shared_ptr<const std::uint64_t[]> file;
+  try {
+    file = words_of_file(path, words);
+  } catch (const std::invalid_argument& error) {
+    refuse(path, error.what());
+  }
   const std::uint64_t count = file[0];
   if (count != words - 1) {
     refuse(path,
@@ -70,7 +44,7 @@ SortedKeyFile::SortedKeyFile(const std::string& path) {
   if (repeats == 0) {
     keys_ = std::shared_ptr<const std::uint64_t[]>(file, file.get() + 1);
   } else {
-    auto unique = std::make_shared<std::uint64_t[]>(size_);
+    std::shared_ptr<std::uint64_t[]> unique = std::make_unique<std::uint64_t[]>(size_);
     std::unique_copy(file.get() + 1, file.get() + 1 + count, unique.get());
     keys_ = std::move(unique);
   }

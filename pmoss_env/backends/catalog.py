@@ -16,6 +16,7 @@ from pmoss_env.doors import load as load_entry
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.indexes import DEFAULT, holds_points, is_plugin
 from pmoss_env.machines import Machine, load_machine
+from pmoss_env.platforms import require_host
 from pmoss_env.types import LoadRegime
 from pmoss_env.workloads import Workload, load_workload
 
@@ -96,6 +97,8 @@ def make_backend(
     """
     takes = backend_options(name)
     points = holds_points(index)
+    if name in _OWN and backend_class(name).measures_host:
+        require_host(f"the backend {name!r}")
     if isinstance(machine, str):
         machine = load_machine(machine)
     if isinstance(workload, str):

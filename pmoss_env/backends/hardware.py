@@ -21,6 +21,7 @@ from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
+from pmoss_env.platforms import require_host
 from pmoss_env.types import (
     BoolArray,
     CoTenant,
@@ -117,6 +118,7 @@ class HardwareBackend(SubjectBackend):
                 "machine 'host'; to model that one, choose the backend analytic or simulated "
                 "(--backend analytic)"
             )
+        require_host("the backend 'hardware'")
         if not seconds > 0 or not warmup_seconds >= 0:
             raise BackendError(f"seconds = {seconds}, warmup_seconds = {warmup_seconds}: too short")
         if subject.load.kind == "saturated:mix":

@@ -47,6 +47,9 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    if not hasattr(signal, "setitimer"):  # Windows
+        signal.raise_signal(signal.SIGINT)
+        return
     # A timer of the system takes no lock, as a thread would.
     signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.01)
@@ -69,7 +72,8 @@ def way_on() -> str:
 
 def end_at_once() -> None:
     """Gives the signals that end a command back to the system; those that are ignored stay so."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
     sys.unraisablehook = sys.__unraisablehook__
     for number in ENDING:
         if callable(signal.getsignal(number)):

@@ -8,6 +8,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.machines.description import Machine
+from pmoss_env.platforms import require_host
 from pmoss_env.types import Int32Array
 
 #: Physical cores from which on a node can spare one for routing, and another one for sweeping.
@@ -30,7 +31,11 @@ def describe_host(root: str = "/") -> Machine:
 
     Args:
         root: where /sys is found; tests describe other machines in files.
+
+    Raises:
+        PlatformError: a portable build, which does not look at its host.
     """
+    require_host("the machine 'host'")
     topology = _native.host_topology(root)
     facts = _native.host_facts(root)
     allowed = set(topology["allowed_cpus"]) if root == "/" else None

@@ -10,6 +10,7 @@
 #include "kinds/index_kind.hpp"
 #include "kinds/plugin_index.hpp"
 #include "runtime/errors.hpp"
+#include "runtime/runner.hpp"
 
 namespace pmoss::kinds {
 namespace {

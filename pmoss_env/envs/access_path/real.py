@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pmoss_env import _native
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.platforms import require_host
 
 #: Copy engines by name: a helper thread, which every host has, and Intel's Data Streaming
 #: Accelerator, where a device and its driver are there.
@@ -46,6 +47,7 @@ def make_engine(name: str, cpu: int = -1) -> _native.CopyEngine:
     """
     if name not in ENGINES:
         raise UnknownNameError("copy engine", name, ENGINES)
+    require_host(f"the copy engine {name!r}")
     try:
         return _native.CopyEngine(name, cpu)
     except (RuntimeError, OSError) as error:
@@ -89,6 +91,7 @@ def scan(
     Raises:
         DescriptionError: values of another type or shape, or an impossible number.
         UnknownNameError: no engine of this name.
+        PlatformError: a portable build, which scans nothing.
     """
     # Zero rows are a table too, but not an object array.
     if values.dtype != np.int32 or values.ndim != 1:

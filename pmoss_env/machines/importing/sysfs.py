@@ -16,6 +16,7 @@ from pmoss_env.machines.importing.found import (
     most_common,
     number,
 )
+from pmoss_env.platforms import require_host
 
 _ORIGIN = "sysfs"
 
@@ -27,7 +28,9 @@ def read_host(root: str = "/") -> Found:
 
     Raises:
         DescriptionError: the tree is not one that a Linux kernel writes; names folder and reason.
+        PlatformError: a portable build, which does not look at its host.
     """
+    require_host("a machine that is read from /sys")
     try:
         topology = _native.host_topology(root)
     except RuntimeError as error:

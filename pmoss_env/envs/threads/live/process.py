@@ -16,6 +16,7 @@ from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.server import Outcome, Sample
 from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import Machine, load_machine
+from pmoss_env.platforms import require_host
 from pmoss_env.types import Int32Array
 
 _LINE_GB = 64e-9
@@ -100,6 +101,7 @@ class ProcessServer:
         near: Sequence[int] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        require_host("scheduling the threads of a live process")
         if not moves_per_second > 0.0:
             raise DescriptionError(f"moves_per_second = {moves_per_second}: must be positive")
         self._machine = load_machine("host") if machine is None else machine

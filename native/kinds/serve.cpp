@@ -1,0 +1,37 @@
+// The built-in kinds behind the runtime.
+#include "index/btree.hpp"
+#include "index/rtree.hpp"
+#include "kinds/built_in.hpp"
+#include "kinds/served_btree.hpp"
+#include "kinds/served_rtree.hpp"
+#include "runtime/runner.hpp"
+
+namespace pmoss::kinds {
+
+const bool indexes_are_served = true;
+
+Serve serve_btree() {
+  return [](const WorkloadSpec& spec,
+            const ServeOptions& options) -> std::unique_ptr<runtime::ServedIndex> {
+    return std::make_unique<ServedBTree>(
+        spec, BTree::Options{options.slices, options.huge_pages, options.placement});
+  };
+}
+
+Serve serve_rtree() {
+  return [](const WorkloadSpec& spec,
+            const ServeOptions& options) -> std::unique_ptr<runtime::ServedIndex> {
+    RTree::Options of_tree;
+    of_tree.grid = grid_of(options.slices);
+    of_tree.huge_pages = options.huge_pages;
+    of_tree.placement = options.placement;
+    return std::make_unique<ServedRTree>(spec, of_tree);
+  };
+}
+
+std::unique_ptr<runtime::Runner> make_runner(const IndexKind& kind, const WorkloadSpec& spec,
+                                             const ServeOptions& options, unsigned load_threads) {
+  return std::make_unique<runtime::Runner>(spec, kind.serve(spec, options), load_threads);
+}
+
+}  // namespace pmoss::kinds

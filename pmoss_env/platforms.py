@@ -1,0 +1,56 @@
+"""What a portable build of the native module lacks, and the typed error that says so.
+
+A build for Linux serves an index on this host, places its memory and counts events. A portable one,
+as for macOS and Windows, has everything else, with the same bits.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import pmoss_env._native as _native
+from pmoss_env.errors import PlatformError
+
+
+def looks_at_host() -> bool:
+    """Whether this build can look at its host, measure it and change it."""
+    return bool(_native.HOST_NAMES)
+
+
+def require_host(what: str) -> None:
+    """Refuses what a portable build lacks.
+
+    Args:
+        what: was asked for, as the subject of a sentence: "the backend 'hardware'".
+
+    Raises:
+        PlatformError: this build is a portable one; says what works instead.
+    """
+    if not looks_at_host():
+        raise PlatformError(_message(what))
+
+
+def _message(what: str) -> str:
+    system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    why = (
+        "this build for Linux was made with PMOSS_PORTABLE=ON"
+        if system == "Linux"
+        else f"serving an index, placing memory and counting events need Linux; this is {system}"
+    )
+    return (
+        f"{what} is not available: {why}. The backends 'analytic' and 'simulated' work here, with "
+        "all environments, datasets and agents on them. For this, install pmoss-env on Linux"
+    )
+
+
+def refuse_absent_names() -> None:
+    """Makes every name that a portable build lacks a typed error, wherever it is used first."""
+
+    def absent(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise PlatformError(_message(f"{name}, a part of the native module,"))
+
+    if not looks_at_host():
+        vars(_native)["__getattr__"] = absent

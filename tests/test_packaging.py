@@ -1,0 +1,121 @@
+"""What packages say of themselves, and the self-test that every package must pass."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+import pmoss_env
+from pmoss_env.platforms import looks_at_host
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PYPROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+#: Other names for the same on conda-forge.
+ON_CONDA = {"torch": "pytorch", "matplotlib": "matplotlib-base", "msgspec": "msgspec-python"}
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "packaging" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def text_of(path: str) -> str:
+    return (REPOSITORY / path).read_text("utf-8")
+
+
+def words(requirements: list[str]) -> set[str]:
+    """Requirements without blanks: "numpy>=2"."""
+    return {requirement.replace(" ", "") for requirement in requirements}
+
+
+@pytest.fixture(scope="module")
+def recipe() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(text_of("packaging/conda/recipe.yaml"))
+    return content
+
+
+def test_this_build_gives_the_bits_of_every_build() -> None:
+    selftest = load("selftest")
+    selftest.check_indexes()
+    assert selftest.digests() == selftest.EXPECTED
+    assert looks_at_host()
+
+
+def test_the_core_needs_numpy_and_gymnasium_alone() -> None:
+    assert [re.split(r"\W", name)[0] for name in PROJECT["dependencies"]] == ["numpy", "gymnasium"]
+
+
+def test_every_extra_is_explained() -> None:
+    page = text_of("docs/start/install.md")
+    assert [name for name in EXTRAS if f"| `{name}` |" not in page] == []
+
+
+def test_versions_are_one(recipe: dict[str, Any]) -> None:
+    assert PROJECT["version"] == pmoss_env.__version__ == recipe["context"]["version"]
+
+
+def test_the_recipe_needs_what_the_project_needs(recipe: dict[str, Any]) -> None:
+    needs = recipe["requirements"]
+    python = f"python{PROJECT['requires-python']}"
+    assert words(needs["run"]) == words([python, *PROJECT["dependencies"]])
+    assert words(PYPROJECT["build-system"]["requires"]) <= words(needs["host"])
+    ours = {f"{PROJECT['name']}["}
+    extras = {
+        requirement
+        for name in ("cli", "report", "datasets", "agents")
+        for requirement in words(EXTRAS[name])
+        if not requirement.startswith(tuple(ours))
+    }
+    renamed = {re.sub(r"^[\w-]+", lambda m: ON_CONDA.get(m[0], m[0]), one) for one in extras}
+    assert words(needs["run_constraints"]) == renamed
+    [command] = recipe["build"]["python"]["entry_points"]
+    name, _, place = command.partition(" = ")
+    assert PROJECT["scripts"] == {name: place}
+    [about] = [recipe["about"]]
+    assert (about["license"], about["summary"]) == (PROJECT["license"], PROJECT["description"])
+
+
+def test_wheels_are_made_for_every_python_of_the_classifiers() -> None:
+    known = re.findall(r"Python :: 3\.(\d+)", "\n".join(PROJECT["classifiers"]))
+    settings = PYPROJECT["tool"]["cibuildwheel"]
+    assert settings["build"] == [f"cp3{minor}-*" for minor in known]
+    for table in (settings, settings["macos"], settings["windows"]):
+        for path in re.findall(r"\{project\}/(\S+)", table["test-command"]):
+            assert (REPOSITORY / path).is_file(), path
+
+
+def test_what_an_sdist_leaves_out_is_there() -> None:
+    for path in PYPROJECT["tool"]["scikit-build"]["sdist"]["exclude"]:
+        assert path == ".*" or (REPOSITORY / path.strip("/")).exists(), path
+
+
+def test_the_container_has_a_user_and_names_the_capabilities() -> None:
+    text = text_of("packaging/Dockerfile")
+    users = re.findall(r"^USER (\w+)$", text, re.MULTILINE)
+    assert users and users[-1] != "root"
+    assert {"PERFMON", "SYS_NICE"} <= set(re.findall(r"--cap-add (\w+)", text))
+    [extras] = re.findall(r"\.whl\)\[([\w,]+)\]", text)
+    assert set(extras.split(",")) <= set(EXTRAS)
+
+
+def test_workflows_call_what_is_there() -> None:
+    workflows = list((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+    assert workflows
+    for path in workflows:
+        jobs = yaml.safe_load(path.read_text())["jobs"]
+        steps = [step for job in jobs.values() for step in job["steps"]]
+        for command in (step.get("run", "") for step in steps):
+            for script in re.findall(r"(?:^|/)(packaging/\w+\.py)", command):
+                assert (REPOSITORY / script).is_file(), f"{path.name}: {script}"
+            for name in re.findall(r"^\./run (wheel|test|docs)\b", command):
+                assert f"# ./run {name} " in text_of("run"), f"{path.name}: {command}"

@@ -51,19 +51,24 @@ def test_threads_of_a_live_process_are_scheduled_as_shown() -> None:
     (block,) = (block for block in CONSOLES if block.startswith("$ pmoss threads"))
     command, _, shown = block[2:].partition("\n")
     words = shlex.split(command)
-    words[words.index("--seconds") + 1] = "4"
-    done = subprocess.run(
-        words,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
     target, _, ours = as_form(shown).partition(" note:")
-    said = as_form(done.stdout)
-    assert target in said
+    # On a busy host the target may not have begun to serve after a few seconds.
+    for seconds in ("4", "30", "200"):
+        words[words.index("--seconds") + 1] = seconds
+        words[-1] = "600"
+        done = subprocess.run(
+            words,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said = as_form(done.stdout)
+        if target in said:
+            break
+    assert target in said, done.stdout
     nodes = Path("/sys/devices/system/node/online")
     if not nodes.exists() or nodes.read_text().strip() == "0":
         # The notes depend on the host's counters; what happened does not.

@@ -1,6 +1,7 @@
 #include "environment/running.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -90,6 +91,8 @@ void RunningIndex::begin(analytic::Model& model, analytic::SliceProfiles profile
   for (const std::int32_t core : cores) {
     if (core < 0 || core >= machine_.cores()) refuse("core " + std::to_string(core));
   }
+  validate(interference, machine_);
+  began_ = unplaced_ = false;
   shares_ = profiles.share;
   take(interference, shift);
   model.set_instance(std::move(profiles), taken_);
@@ -99,8 +102,8 @@ void RunningIndex::begin(analytic::Model& model, analytic::SliceProfiles profile
   copies_.clear();
   moved_.clear();
   unsettled_.clear();
-  began_ = true;
   place(model);
+  began_ = true;
 }
 
 void RunningIndex::move(int slice, int core) {
@@ -268,9 +271,35 @@ Snapshot RunningIndex::seen(const analytic::Model& model) const {
 Epoch RunningIndex::run(analytic::Model& model, const Interference& interference, int shift,
                         double seconds, double limit_us) {
   if (!began_) refuse("nothing runs: call begin() first");
+  if (!(seconds > 0.0) || !std::isfinite(seconds)) {
+    refuse("an epoch of " + std::to_string(seconds) + " s: must be above 0 and finite");
+  }
+  validate(interference, machine_);
+  const Progress before = progress();
   const bool shifted = shift != shift_;
-  take(interference, shift);
-  if (shifted) place(model);
+  try {
+    take(interference, shift);
+    if (shifted || unplaced_) place(model);
+    unplaced_ = false;
+    return advance(model, seconds, limit_us);
+  } catch (...) {
+    go_back(before);
+    throw;
+  }
+}
+
+/// What was there before an epoch that has failed. Addresses stay.
+void RunningIndex::go_back(const Progress& before) {
+  std::copy(before.nodes.begin(), before.nodes.end(), nodes_.begin());
+  std::copy(before.pending.begin(), before.pending.end(), pending_.begin());
+  copies_ = before.copies;
+  moved_ = before.moved;
+  unsettled_ = before.unsettled;
+  shift_ = before.shift;
+  unplaced_ = true;
+}
+
+Epoch RunningIndex::advance(analytic::Model& model, double seconds, double limit_us) {
   add_cold_lines(seconds);
   std::vector<int> changed = unsettled_;
   changed.insert(changed.end(), moved_.begin(), moved_.end());

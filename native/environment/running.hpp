@@ -61,7 +61,8 @@ class RunningIndex {
   void move(int slice, int core);
 
   /// One epoch. `limit_us` is on the response time; 0: none. Throws std::invalid_argument for
-  /// impossible co-tenants, and before begin().
+  /// impossible co-tenants, no time, a model without this index, and before begin(). Then the index
+  /// is as before the call, which may be made again.
   Epoch run(analytic::Model& model, const Interference& interference, int shift, double seconds,
             double limit_us);
 
@@ -78,6 +79,14 @@ class RunningIndex {
   struct Copy {
     int slice;
     double bytes;
+  };
+  /// What an epoch changes.
+  struct Progress {
+    std::vector<std::int32_t> nodes;
+    std::vector<double> pending;  // share of each slice's data that is still to be copied
+    std::vector<Copy> copies;
+    std::vector<int> moved, unsettled;
+    int shift = 0;
   };
   struct Planned {
     double seconds;
@@ -98,6 +107,9 @@ class RunningIndex {
   double change(analytic::Model& model, const Traffic* traffic, std::vector<int> slices);
   Snapshot seen(const analytic::Model& model) const;
   double left(const Copy& copy) const;
+  Epoch advance(analytic::Model& model, double seconds, double limit_us);
+  Progress progress() const { return {nodes_, pending_, copies_, moved_, unsettled_, shift_}; }
+  void go_back(const Progress& before);
 
   const Machine machine_;
   const std::vector<double> slice_bytes_;
@@ -108,6 +120,7 @@ class RunningIndex {
   std::vector<Copy> copies_;
   std::vector<int> moved_, unsettled_;
   bool began_ = false;
+  bool unplaced_ = false;  // the model was left in the middle of an epoch
   int shift_ = 0;
   Interference taken_;                           // with what copies and cold lines take
   std::vector<double> busy_nodes_, busy_links_;  // what co-tenants take of memories and links

@@ -17,15 +17,19 @@ Enforcement::Enforcement(Enforcer enforcer, RouteBoard& board, const Plan& plan)
 
 void Enforcement::add(ScheduleChange change) {
   const std::scoped_lock lock(mutex_);
-  changes_.push_back(std::move(change));
+  // Those whose time has come take effect before it, and those of later times do not hold it up.
+  change.after_seconds = std::max(change.after_seconds, seconds());
+  const auto later = [](double time, const ScheduleChange& one) {
+    return time < one.after_seconds;
+  };
+  changes_.insert(std::upper_bound(changes_.begin(), changes_.end(), change.after_seconds, later),
+                  std::move(change));
   settled_.store(false, std::memory_order_release);
 }
 
 bool Enforcement::step(Phase phase) {
   if (phase == Phase::measuring) {
-    if (!begin_) begin_ = Time::now();
-    const double seconds = std::chrono::duration<double>(Time::now() - *begin_).count();
-    if (const std::optional<ScheduleChange> change = next_change(seconds)) {
+    if (const std::optional<ScheduleChange> change = next_change()) {
       board_.publish(plan_.routes(change->schedule));
       enforcer_.set_pace(change->pace.value_or(plan_.options.migration.pace));
       enforcer_.want(change->schedule);
@@ -35,17 +39,27 @@ bool Enforcement::step(Phase phase) {
   const bool moved = enforcer_.step();
   const std::scoped_lock lock(mutex_);
   // A change that came meanwhile is not even begun.
-  const bool waits = plan_.options.until_stopped && !changes_.empty();
+  const bool waits = plan_.options.until_stopped && due();
   settled_.store(enforcer_.settled() && !waits, std::memory_order_release);
   return moved || waits;
 }
 
-std::optional<ScheduleChange> Enforcement::next_change(double seconds) {
+std::optional<ScheduleChange> Enforcement::next_change() {
   const std::scoped_lock lock(mutex_);
-  if (changes_.empty() || seconds < changes_.front().after_seconds) return std::nullopt;
+  if (!begin_) begin_ = Time::now();
+  if (!due()) return std::nullopt;
   std::optional<ScheduleChange> change = std::move(changes_.front());
   changes_.pop_front();
   return change;
+}
+
+double Enforcement::seconds() const {
+  if (!begin_) return 0.0;
+  return std::chrono::duration<double>(Time::now() - *begin_).count();
+}
+
+bool Enforcement::due() const {
+  return !changes_.empty() && seconds() >= changes_.front().after_seconds;
 }
 
 void run_stitcher(const Control& control, Stitcher& stitcher, Enforcement* enforcement) {

@@ -28,9 +28,11 @@ class Enforcement {
  public:
   Enforcement(Enforcer enforcer, RouteBoard& board, const Plan& plan);
 
-  /// As soon as its time has come. Any thread. Plan::validate() has let the schedule pass.
+  /// As soon as its time has come, after those whose time has come before and whatever is planned
+  /// for later. Any thread. Plan::validate() has let the schedule pass.
   void add(ScheduleChange change);
-  /// All data have been moved to where the current schedule wants them, or cannot be. Any thread.
+  /// All data have been moved to where the current schedule wants them, or cannot be. Changes that
+  /// are planned for later do not count. Any thread.
   bool settled() const noexcept { return settled_.load(std::memory_order_acquire); }
 
   // The stitcher's thread.
@@ -52,13 +54,16 @@ class Enforcement {
   using Time = std::chrono::steady_clock;
 
   /// The next one whose time has come.
-  std::optional<ScheduleChange> next_change(double seconds);
+  std::optional<ScheduleChange> next_change();
+  // Under the mutex.
+  double seconds() const;  ///< since the measuring phase began; 0 before
+  bool due() const;
 
   Enforcer enforcer_;
   RouteBoard& board_;
   const Plan& plan_;
-  std::optional<Time::time_point> begin_;
   std::mutex mutex_;
+  std::optional<Time::time_point> begin_;
   std::deque<ScheduleChange> changes_;  ///< in the order of their times
   std::uint64_t schedules_ = 0;
   std::atomic<bool> settled_{false};

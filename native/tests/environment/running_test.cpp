@@ -108,6 +108,42 @@ TEST_F(ARunningIndex, RefusesWhatIsNotThere) {
   EXPECT_THROW(index_.move(slices, 0), std::invalid_argument);
   EXPECT_THROW(index_.move(-1, 0), std::invalid_argument);
   EXPECT_THROW(index_.move(0, 8), std::invalid_argument);
+  EXPECT_THROW(run(0.0), std::invalid_argument);
+}
+
+TEST_F(ARunningIndex, RunsAnEpochThatHasFailedAgain) {
+  constexpr double seconds = 1.0;  // in which one of two copies arrives
+  begin();
+  index_.move(3, 6);
+  index_.move(7, 6);
+  const Epoch wanted = run(seconds);
+  begin();
+  index_.move(3, 6);
+  index_.move(7, 6);
+  Interference impossible;
+  impossible.busy_share.assign(8, 2.0);
+  EXPECT_THROW(index_.run(model_, impossible, 2, seconds, 0.0), std::invalid_argument);
+  // It has no schedule: that is found out when the copies have been planned.
+  analytic::Model other(small_machine(), {pmoss::Load::Kind::closed, 32, 5.0});
+  EXPECT_THROW(index_.run(other, {}, 0, seconds, 0.0), std::invalid_argument);
+  EXPECT_EQ(index_.copies(), 2U);
+  EXPECT_EQ(index_.pending()[3], 1.0);
+  EXPECT_EQ(index_.shift(), 0);
+  const Epoch found = run(seconds);
+  EXPECT_EQ(found.moved_bytes, wanted.moved_bytes);
+  EXPECT_DOUBLE_EQ(found.queries, wanted.queries);
+  EXPECT_EQ(index_.copies(), 1U);
+}
+
+TEST_F(ARunningIndex, GoesOnAfterABeginThatWasRefused) {
+  begin();
+  Interference impossible;
+  impossible.dram_gb_per_s = {-1.0};
+  const std::vector<std::int32_t> cores(slices, 0);
+  const analytic::BTreeProfiler profiler(analytic::lookups_and_inserts(1'000'000), slices);
+  EXPECT_THROW(index_.begin(model_, profiler.profiles(1), impossible, 0, cores),
+               std::invalid_argument);
+  EXPECT_GT(run(1.0).queries, 0.0);  // the one before goes on
 }
 
 }  // namespace

@@ -297,6 +297,20 @@ TEST_F(RunnerLive, ARefusedScheduleLeavesTheRunAlone) {
   EXPECT_EQ(run->stop({}).schedules, 0U);
 }
 
+TEST_F(RunnerLive, AChangeDoesNotWaitForThoseThatArePlannedForLater) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = live_options();
+  options.changes = {{0.0, options.schedule, {}}, {1e6, options.schedule, {}}};
+  const auto run = runner.start(options);
+  run->change(options.schedule, MigrationPace::aggressive);
+  std::optional<Round> round;
+  do {
+    round = run->next_round(long_enough, {});
+    ASSERT_TRUE(round);
+  } while (round->schedules < 2 || !round->pending.empty());
+  EXPECT_EQ(run->stop({}).schedules, 2U);
+}
+
 TEST_F(RunnerLive, APollEndsIt) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   auto run = runner.start(live_options(10.0));

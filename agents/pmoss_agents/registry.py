@@ -95,7 +95,10 @@ OWN = {
         *_own(
             "continual",
             "continual",
-            {"forecaster": ("forecaster:Forecaster", "offline", "agents")},
+            {
+                "forecaster": ("forecaster:Forecaster", "offline", "agents"),
+                "pace": ("pace:Pace", "offline", ""),
+            },
         ),
         *_own(
             "threads",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json
+from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json, read_bytes
 
 try:
     import fcntl
@@ -202,6 +202,22 @@ class ResultFile:
 
     def _key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in self._key)
+
+
+def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header and the whole rows of a file, also while a command writes it; nothing is changed.
+
+    Raises:
+        DatasetError: the file cannot be read, or is no file of results.
+    """
+    try:
+        lines = read_bytes(path).splitlines(keepends=True)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    header, *rows = map(_parsed, lines or [b""])
+    if header is None:
+        raise DatasetError(f"{path}: is not a file of results: choose another file")
+    return header, [row for row in rows if row is not None]
 
 
 def packed(record: bytes) -> dict[str, Any]:

@@ -1,11 +1,16 @@
 """The loop as a process of its own: what ends it, and what stays."""
 
 import json
+import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pmoss_datasets.continual.epoch_log import log_dataset, log_episodes, read_log
 from pmoss_env.machines import load_machine
 from tests.cli.invoking import PMOSS, pmoss
 
@@ -34,6 +39,65 @@ def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
     assert [row["epoch"] for row in rows[:2]] == [1, 2]
 
 
+#: How often the heavy test kills; $PMOSS_AUTOPILOT_KILLS says otherwise.
+KILLS = 100
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+LONG = 60.0
+
+
+@pytest.mark.heavy
+def test_kills_at_random_moments(tmp_path):
+    """After each: all rows but the last are whole, no process is left, the kernel is as before."""
+    rng = np.random.default_rng(17)
+    kernel = HUGE_PAGES.read_text() if HUGE_PAGES.exists() else ""
+    path, told, rows = tmp_path / "epochs.jsonl", "", 0
+    options = {"warmup_seconds": 0.01}
+    if os.geteuid() == 0 and "[madvise]" in kernel:
+        options["transparent_hugepages"] = "never"
+    words = [PMOSS, "autopilot", *SMALL, "--drift", "busy-cores", "--out", path, "--retrain", "5"]
+    words += ["-e", f"backend_options={json.dumps({'records': 5000, **options})}"]
+    for number in range(int(os.environ.get("PMOSS_AUTOPILOT_KILLS", KILLS))):
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        ) as running:
+            # Some die while they start; most between two epochs or within one.
+            for _ in range(int(rng.integers(0, 12))):
+                told = running.stdout.readline().decode()
+            time.sleep(float(rng.uniform(0.0, 0.2)))
+            running.kill()
+            assert running.wait() == -signal.SIGKILL, told
+        until = time.monotonic() + LONG
+        while (left := _session(running.pid)) or (HUGE_PAGES.exists() and _pages() != kernel):
+            assert time.monotonic() < until, (number, left, _pages())
+            time.sleep(0.02)
+        if not path.exists() or not path.read_bytes().endswith(b"\n"):
+            continue
+        lines = path.read_bytes().splitlines(keepends=True)[1:]
+        _, whole = read_log(path)
+        assert len(whole) >= max(rows, len(lines) - 1), number
+        rows = len(whole)
+    print(f"{number + 1} kills, {rows} epochs kept")
+    if len(log_episodes(whole)):
+        log_dataset(path, tmp_path / "data").verify()
+
+
+def _pages():
+    return HUGE_PAGES.read_text()
+
+
+def _session(leader):
+    """Processes of a session that still run."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.append(stat.parent.name)
+    return found
+
+
 def test_what_is_impossible_is_told_before_it_runs(tmp_path):
     told = pmoss("autopilot", "nobody", *SMALL, status=2)
     assert "nobody" in told
@@ -41,3 +105,13 @@ def test_what_is_impossible_is_told_before_it_runs(tmp_path):
     assert "only co-tenants come and go" in told
     told = pmoss("autopilot", "planner", *SMALL, "--epochs", "1", status=2)
     assert "no parameters" in told
+
+
+def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
+    path = tmp_path / "epochs.jsonl"
+    for epochs in ("1", "2"):
+        pmoss("autopilot", *SMALL, "--epochs", epochs, "--out", str(path))
+    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert [(row["session"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (2, 2)]
+    told = pmoss("autopilot", *SMALL, "--retrain", "5", status=2)
+    assert "give --out" in told

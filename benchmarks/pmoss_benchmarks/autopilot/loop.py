@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.autopilot.backoff import Backoff, worker_speeds
+from pmoss_benchmarks.autopilot.retraining import Event
 from pmoss_benchmarks.autopilot.trials import Trial, TriedIndex
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.continual.epoch_log import FORMAT, pack
 from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.stepwise.playing import start
 from pmoss_env import __version__
@@ -20,10 +25,37 @@ from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.errors import DatasetError, IllegalActionError, PmossError
 from pmoss_env.types import CoTenant, HardwareSnapshot
 
-#: What a file of epochs calls itself.
-FORMAT = "autopilot-epochs"
 #: An agent that raises so often in a row is asked no more.
 _PATIENCE = 3
+
+
+@dataclass
+class Asked:
+    """What an agent saw, chose and was paid in one epoch.
+
+    Attributes:
+        seen: the observation before its first move.
+        info: that of the environment then.
+        most_moves: that it could make.
+        actions: slice and tile of every step, the one that began the epoch among them.
+        illegal: how many of them were forbidden.
+        reward: of the epoch.
+    """
+
+    seen: Any
+    info: Mapping[str, Any]
+    most_moves: int
+    actions: list[tuple[int, int]] = field(default_factory=list)
+    illegal: int = 0
+    reward: float = 0.0
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON; a number that is none is null."""
+        info = {
+            name: None if math.isnan(self.info[name]) else self.info[name]
+            for name in CONTINUAL.infos
+        }
+        return {**vars(self), "seen": pack(self.seen), "info": info}
 
 
 @dataclass(frozen=True)
@@ -38,8 +70,12 @@ class Told:
         cores: (slices,) that serve now.
         pending: slices whose data are under way.
         snapshot: of the rounds after the trial.
+        asked: what was seen before the moves, the moves, and what the epoch paid.
+        speeds: (workers,) the share of its time that each worker core had before the moves.
+        expected: share by which the agent foretold a gain; None where it did not.
         co_tenants: that ran in the epoch: the truth, which no agent sees.
         trouble: what went wrong, in words; empty otherwise.
+        events: what came of retraining the agent.
     """
 
     epoch: int
@@ -49,8 +85,12 @@ class Told:
     cores: tuple[int, ...]
     pending: int
     snapshot: HardwareSnapshot
+    asked: Asked
+    speeds: tuple[float, ...]
+    expected: float | None
     co_tenants: tuple[CoTenant, ...]
     trouble: str
+    events: tuple[Event, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -59,6 +99,13 @@ class Told:
             return "stayed"
         return "kept" if self.trial.kept else "reverted"
 
+    @property
+    def measured(self) -> float | None:
+        """Share by which the new schedule served more in the trial; None without one."""
+        if self.trial is None or not sum(self.trial.before):
+            return None
+        return sum(self.trial.after) / sum(self.trial.before) - 1.0
+
     def row(self, session: int) -> dict[str, Any]:
         """The epoch as plain JSON: what a file of epochs holds.
 
@@ -66,7 +113,9 @@ class Told:
             session: which loop of the file it belongs to.
         """
         plain = {**vars(self), "session": session, "snapshot": pack_snapshot(self.snapshot)}
+        plain |= plain.pop("asked").plain()
         plain["trial"] = None if self.trial is None else asdict(self.trial)
+        plain["events"] = [asdict(one) for one in self.events]
         plain["co_tenants"] = [asdict(one) for one in self.co_tenants]
         return plain
 
@@ -87,7 +136,12 @@ def running_env(arguments: Mapping[str, Any], seed: int) -> ContinualSchedulingE
     return env
 
 
-def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Told]:
+def fly(
+    env: ContinualSchedulingEnv,
+    policy: Any,
+    seed: int = 0,
+    successor: Callable[[list[Event]], Any] | None = None,
+) -> Iterator[Told]:
     """Runs the loop, one epoch per item, until the epochs are over or the reader stops.
 
     An agent that raises has moved nothing: the last schedule goes on. All threads have ended when
@@ -97,6 +151,8 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Tol
         env: of running_env().
         policy: what may move slices, as in the environment.
         seed: of the episode, and of the policy's chance.
+        successor: asked before every epoch for another policy; None from it: the present one goes
+            on. It appends to the list what happened.
 
     Raises:
         BackendError: a thread of the run has failed.
@@ -105,15 +161,24 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Tol
     assert isinstance(index, TriedIndex)
     try:
         observation, info = env.reset(seed=seed)
-        start(policy, env, np.random.default_rng((seed, 2)))
-        began, failures = time.monotonic(), 0
+        rng = np.random.default_rng((seed, 2))
+        start(policy, env, rng)
+        began, failures, backoff = time.monotonic(), 0, Backoff()
         while session.running:
             index.last = None
-            asked = policy if failures < _PATIENCE else None
-            observation, info, trouble = _epoch(env, asked, observation, info)
-            failures = failures + 1 if trouble else failures if asked is None else 0
-            if asked is not None and failures == _PATIENCE:
+            events: list[Event] = []
+            if successor is not None and (better := successor(events)) is not None:
+                policy, failures = better, 0
+                start(policy, env, rng)
+            speeds = worker_speeds(env.context(rng))
+            resting = failures >= _PATIENCE or not backoff.asks(speeds)
+            asked = Asked(observation, info, int(env.arguments.moves_per_epoch))
+            observation, info, trouble = _epoch(env, None if resting else policy, asked)
+            failures = failures if resting else failures + 1 if trouble else 0
+            if not resting and failures == _PATIENCE:
                 trouble += "; it is asked no more"
+            if index.last is not None:
+                backoff.tell(index.last.kept, speeds)
             yield Told(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,
@@ -122,20 +187,24 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Tol
                 cores=tuple(session.cores_seen.tolist()),
                 pending=index.copies,
                 snapshot=session.snapshot,
+                asked=asked,
+                speeds=tuple(speeds.tolist()),
+                expected=None if index.last is None else getattr(policy, "expected", None),
                 co_tenants=session.conditions(session.epoch).co_tenants,
                 trouble=trouble,
+                events=tuple(events),
             )
     finally:
         env.close()
 
 
-def _epoch(
-    env: ContinualSchedulingEnv, policy: Any, observation: Any, info: Any
-) -> tuple[Any, Any, str]:
+def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any, Any, str]:
     """Asks for moves until the epoch has run: (observation, info, what went wrong)."""
     session, trouble = env.session, ""
     number = session.epoch
     leave = env.slices, int(np.argmax(env.machine.worker_tiles))
+    observation, info = asked.seen, asked.info
+    before = info["illegal_actions"]
     while session.epoch == number:
         action: Any = leave
         try:
@@ -144,9 +213,11 @@ def _epoch(
         except Exception as error:  # whatever an agent does, queries are served
             trouble = _raised(env, error)
         try:
-            observation, _, _, _, info = env.step(action)
+            observation, asked.reward, _, _, info = env.step(action)
+            asked.actions.append((int(action[0]), int(action[1])))
         except IllegalActionError as error:
             trouble = _raised(env, error)
+    asked.illegal = info["illegal_actions"] - before
     return observation, info, trouble
 
 

@@ -9,6 +9,8 @@ from pmoss_benchmarks.autopilot.loop import Told
 from pmoss_benchmarks.html_page import html_page
 
 _WIDTH, _HEIGHT = 900, 220
+#: Cores that a line of text has room for: the slowest.
+_CORES = 4
 _STYLE = """
 body { margin: 0 auto; padding: 1.5rem; max-width: 1000px; font: 15px/1.5 system-ui, sans-serif;
   background: #fff; color: #1d2733; }
@@ -23,11 +25,24 @@ td:last-child, th:last-child { text-align: left; }
 
 
 def trial_in_words(told: Told) -> str:
-    """What the trial of an epoch has shown."""
+    """What the trial of an epoch has shown, beside what the agent foretold."""
     if (trial := told.trial) is None:
         return ""
-    before, after = (sum(side) / len(side) for side in (trial.before, trial.after))
-    return f"{trial.slices} slices: {before:.3f} to {after:.3f} Mq/s in {len(trial.gains)} pairs"
+    foretold = "" if told.expected is None else f"foretold {told.expected:+.0%}, "
+    measured = "nothing served" if told.measured is None else f"measured {told.measured:+.0%}"
+    return f"{trial.slices} slices, {foretold}{measured}, {len(trial.gains)} pairs"
+
+
+def belief_in_words(told: Told, workers: Sequence[int]) -> str:
+    """What the counters say of the cores: the share of its time that each had for queries.
+
+    Args:
+        told: of an epoch.
+        workers: the worker cores, in their order.
+    """
+    slowest = sorted(zip(told.speeds, workers, strict=True))[:_CORES]
+    cores = ", ".join(f"core {core} {speed:.0%}" for speed, core in slowest)
+    return f"believes in: {cores}{', others more' if len(told.speeds) > _CORES else ''}"
 
 
 def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
@@ -43,7 +58,7 @@ def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
     rows = "\n".join(
         f"<tr><td>{one.epoch}</td><td>{one.seconds:.1f}</td><td>{one.throughput:.3f}</td>"
         f"<td>{one.pending}</td><td>{one.verdict}</td>"
-        f"<td>{escape(' '.join(filter(None, (trial_in_words(one), one.trouble))))}</td></tr>"
+        f"<td>{escape('; '.join(_words(one)))}</td></tr>"
         for one in told
     )
     paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
@@ -53,6 +68,14 @@ def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
         f"<th>verdict</th><th>trial</th></tr>\n{rows}</table></div>"
     )
     return html_page(title, _STYLE, body)
+
+
+def _words(told: Told) -> list[str]:
+    """All that an epoch has to tell."""
+    return [
+        *filter(None, (trial_in_words(told), told.trouble)),
+        *(event.text for event in told.events),
+    ]
 
 
 def _timeline(told: Sequence[Told]) -> str:

@@ -6,14 +6,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_benchmarks.autopilot.decision import MOST_PAIRS, Verdict, gain, judge
+from pmoss_benchmarks.autopilot.decision import LEAST_PAIRS, LOOKS, Verdict, gain, judge
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import LiveRound
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.types import Int32Array, Schedule
 
-#: Rounds of an epoch: a whole trial, and some for what it has come to.
-ROUNDS = 2 * MOST_PAIRS + 8
+#: A round should last so long (seconds): in less, the kernel's turns decide who serves.
+_ROUND_SECONDS = 0.025
+#: Rounds of an epoch that show what a trial has come to: at least so many.
+_REST = 4
+
+
+def pairs_within(seconds: float) -> int:
+    """The most pairs of a trial for which an epoch has time.
+
+    Args:
+        seconds: length of the epoch.
+    """
+    room = (seconds / _ROUND_SECONDS - _REST) / 2
+    return max((pairs for pairs in LOOKS if pairs <= room), default=LEAST_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -51,21 +63,25 @@ class TriedIndex(LiveIndex):
     """
 
     def __init__(self, backend: HardwareBackend, seconds: float, *, seed: int = 0) -> None:
-        super().__init__(backend, seconds, rounds=ROUNDS)
+        self._most = pairs_within(seconds)
+        rounds = max(2 * self._most + _REST, int(seconds / _ROUND_SECONDS))
+        super().__init__(backend, seconds, rounds=min(rounds, 2 * self._most + 2 * _REST))
         self._rng = np.random.default_rng(seed)
         self.last: Trial | None = None
 
-    def change(self) -> list[LiveRound]:
+    def change(self) -> tuple[list[LiveRound], list[LiveRound]]:
         """Tries it; ``cores`` are the old ones again where it is not kept."""
-        self.last, rounds = self.tried(self.served, self.cores)
+        self.last, sides = self.tried(self.served, self.cores)
         if self.last.kept:
             self.served = self.cores.copy()
         else:
             self.cores = self.served.copy()
         self.serve(self.machine.local_schedule(self.cores))
-        return rounds
+        return [*sides[0], *sides[1]], sides[self.last.kept]
 
-    def tried(self, before: Int32Array, after: Int32Array) -> tuple[Trial, list[LiveRound]]:
+    def tried(
+        self, before: Int32Array, after: Int32Array
+    ) -> tuple[Trial, tuple[list[LiveRound], list[LiveRound]]]:
         """Runs two schedules in turn until the test has decided.
 
         Every round begins with a change of the schedule, also to the same one: so both pay for it.
@@ -73,20 +89,22 @@ class TriedIndex(LiveIndex):
         Args:
             before: (slices,) cores, whose nodes hold the data.
             after: (slices,) cores.
+
+        Returns:
+            What came of it, and the rounds under either schedule.
         """
         nodes = self.nodes.copy()
-        told: tuple[list[float], list[float]] = ([], [])
+        rounds: tuple[list[LiveRound], list[LiveRound]] = ([], [])
         gains: list[float] = []
-        rounds: list[LiveRound] = []
         verdict = Verdict.OPEN
         while verdict is Verdict.OPEN:
             first = int(self._rng.integers(2))
             for side in (first, 1 - first):
                 self.serve(Schedule((before, after)[side], nodes))
-                rounds.append(self.next_round())
-                told[side].append(rounds[-1].snapshot.throughput)
-            gains.append(gain(told[0][-1], told[1][-1]))
-            verdict = judge(gains)
+                rounds[side].append(self.next_round())
+            gains.append(gain(*(ran[-1].snapshot.throughput for ran in rounds)))
+            verdict = judge(gains, self._most)
         moved = int(np.count_nonzero(before != after))
-        trial = Trial(moved, tuple(told[0]), tuple(told[1]), tuple(gains), verdict is Verdict.KEEP)
+        told = [tuple(one.snapshot.throughput for one in ran) for ran in rounds]
+        trial = Trial(moved, told[0], told[1], tuple(gains), verdict is Verdict.KEEP)
         return trial, rounds

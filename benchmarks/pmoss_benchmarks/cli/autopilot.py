@@ -61,6 +61,10 @@ def autopilot(
     html: Annotated[
         Path | None, typer.Option(help="A report at the end, also after Ctrl-C (.html).")
     ] = None,
+    retrain: Annotated[
+        int,
+        typer.Option(min=0, help="Epochs between two retrainings of an agent on OUT; 0: never."),
+    ] = 0,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run exports in TorchScript (.pt): they are programs.")
     ] = False,
@@ -75,15 +79,21 @@ def autopilot(
     threads end, and nothing of the host stays changed. An agent that raises moves nothing. A full
     disk does not stop the loop. A kill loses no epoch of OUT that has ended.
 
+    With --retrain, the agent `pace` learns from OUT in an idle process of its own. It takes over
+    where it is surely better on epochs that it did not learn from.
+
     Example: pmoss autopilot --epochs 10
     Example: pmoss autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/autopilot.html
     Example: pmoss autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
+    Example: pmoss autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
     Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
     """
     from pmoss_benchmarks.autopilot.loop import EpochFile, fly, running_env
+    from pmoss_benchmarks.autopilot.retraining import Retraining
     from pmoss_benchmarks.policies import named_policies
     from pmoss_datasets.continual.domain import CONTINUAL
     from pmoss_env.cli.signals import go_on_by
+    from pmoss_env.errors import DescriptionError
 
     for path in (out, html):
         if path:
@@ -105,17 +115,24 @@ def autopilot(
         **pairs(env),
     }
     subject = running_env(settings, seed)
-    file = EpochFile(out, {**settings, "agent": agent})
+    # How long it goes on decides no epoch.
+    kept = {name: value for name, value in settings.items() if name != "epochs"}
+    file = EpochFile(out, {**kept, "agent": agent})
+    if retrain and out is None:
+        raise DescriptionError("--retrain: there must be a file to learn from: give --out")
+    retraining = Retraining(out, retrain) if retrain and out else None
     go_on_by("all threads have ended; --out holds every epoch, and goes on as another session")
     told: deque[Told] = deque(maxlen=100_000)
     view = _View(subject)
     try:
         with view:
-            for one in fly(subject, policy, seed):
+            for one in fly(subject, policy, seed, retraining):
                 file.append(one)
                 told.append(one)
                 view.show(one, file.trouble)
     finally:
+        if retraining is not None:
+            retraining.close()
         file.close()
         if html and told:
             _write_report(html, list(told), agent, subject, file.lost)
@@ -150,6 +167,7 @@ class _View:
     def __init__(self, env: ContinualSchedulingEnv) -> None:
         self._env = env
         self._lines: deque[str] = deque(maxlen=_SHOWN)
+        self._belief = ""
         self._live: Any = nullcontext()
         if console.is_terminal:
             from rich.live import Live
@@ -173,7 +191,7 @@ class _View:
             told: what came of it.
             trouble: with the file.
         """
-        from pmoss_benchmarks.autopilot.page import trial_in_words
+        from pmoss_benchmarks.autopilot.page import belief_in_words, trial_in_words
 
         parts = [
             f"epoch {told.epoch}  {told.throughput:.3f} Mq/s  {told.verdict}",
@@ -182,17 +200,20 @@ class _View:
             told.trouble,
             trouble,
         ]
-        line = "  ".join(filter(None, parts))
-        self._lines.append(line)
+        lines = ["  ".join(filter(None, parts)), *(f"  {event.text}" for event in told.events)]
+        self._lines.extend(lines)
+        self._belief = belief_in_words(told, self._env.machine.workers.tolist())
         if not console.is_terminal:
-            console.print(line)
+            for line in lines:
+                console.print(line)
 
     def _renderable(self) -> RenderableType:
         from rich.text import Text
 
         from pmoss_env.envs.continual.viewer import as_text
 
-        lines = "\n".join(self._lines)
-        if not lines:
+        if not self._lines:
             return Text("loading the index, and serving")
-        return Text(f"{as_text(self._env.session)}\n\n{printable(lines)}")
+        shown = [as_text(self._env.session), self._belief, *map(printable, self._lines)]
+        # A line of the terminal each, for the view must not grow beyond its height.
+        return Text("\n".join(shown), no_wrap=True, overflow="ellipsis")

@@ -66,7 +66,7 @@ def _content(path: Path) -> Any:
 #: Commands that have another name today.
 _RENAMED = {"pmoss benchmark neighbours ": "pmoss benchmark co-tenants "}
 #: Results with times of the host, by the beginning of their names.
-_OF_THE_HOST = ("performance/", "access-path/", "co-tenants", "demo/", "threads/")
+_OF_THE_HOST = ("autopilot", "performance/", "access-path/", "co-tenants", "demo/", "threads/")
 
 
 def _renew(command: str, place: str, part: str) -> str:

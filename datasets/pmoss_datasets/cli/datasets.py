@@ -366,28 +366,40 @@ def verify(
 
 @datasets.command()
 def convert(
-    source: Annotated[str, typer.Argument(help="A dataset's id or folder; for pmoss, Minari's.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A dataset's id or folder; for pmoss, Minari's, or a file of `pmoss autopilot`."
+        ),
+    ],
     out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl, d3rlpy).")],
     to: Annotated[Format, typer.Option(help="What to write.")] = Format.minari,
     reward: RewardOption = None,
     root: Root = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Convert a dataset for Minari, D4RL or d3rlpy, or one of Minari's for us.
+    """Convert a dataset for Minari, D4RL or d3rlpy, or one of Minari's or the autopilot's for us.
 
     minari writes OUT/ID, which stock Minari opens (MINARI_DATASETS_PATH=OUT); d4rl one HDF5 file
     of flat arrays; d3rlpy a buffer that ReplayBuffer.load reads; pmoss plays every episode of a
-    Minari dataset again and keeps it compactly; an id is looked for in MINARI_DATASETS_PATH.
+    Minari dataset again and keeps it compactly; an id is looked for in MINARI_DATASETS_PATH. Of a
+    file of epochs it takes all that are whole, also while the autopilot still writes it.
     Expanded observations are large: 4 MB an episode.
 
     Example: pmoss datasets convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
+
+    Example: pmoss datasets convert runs/epochs.jsonl runs/epochs --to pmoss
     """
     from pmoss_datasets.catalog import load
 
     if to is Format.pmoss:
+        from pmoss_datasets.continual.epoch_log import log_dataset
         from pmoss_datasets.formats.minari import from_minari
 
-        made = from_minari(source, out, overwrite=overwrite)
+        if Path(source).is_file():
+            made = log_dataset(Path(source), out, overwrite=overwrite)
+        else:
+            made = from_minari(source, out, overwrite=overwrite)
         console.print(f"{made.metadata.id}: {len(made)} episodes in {out}")
         return
     dataset = load(source, root)

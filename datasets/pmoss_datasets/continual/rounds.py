@@ -19,6 +19,8 @@ class RoundPolicy(ABC):
     Attributes:
         env: of the episode, without wrappers.
         rng: its source of chance.
+        expected: share by which the last round's moves should raise the throughput; None where the
+            policy foretells nothing, or moves nothing.
     """
 
     env: Any
@@ -26,11 +28,12 @@ class RoundPolicy(ABC):
 
     def __init__(self) -> None:
         self._moves: list[Move] = []
+        self.expected: float | None = None
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
         """Takes the environment and the chance of an episode that has just begun."""
         self.env, self.rng = env.unwrapped, rng
-        self._moves = []
+        self._moves, self.expected = [], None
         self.start()
 
     def start(self) -> None:

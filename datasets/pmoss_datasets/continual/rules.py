@@ -89,14 +89,30 @@ class Repair(RoundPolicy):
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Moves and swaps off the fullest core."""
+        times = self.foretell()
+        workers = self.env.machine.workers
+        place = np.searchsorted(workers, cores).astype(np.int32)
+        moves = self._relieve(times, place, self.most)
+        after = place.copy()
+        for slice_, to in moves:
+            after[slice_] = to
+        # The fullest core is what holds the others up.
+        fullest = [_load(times, each).max() for each in (place, after)]
+        self.expected = float(fullest[0] / fullest[1] - 1.0) if moves else None
+        return [(slice_, int(workers[to])) for slice_, to in moves]
+
+    def foretell(self) -> Float64Array:
+        """(slices, workers) float64, what each slice should take of each worker's time per query.
+
+        The mean of the last epochs, the latest counting most.
+        """
         session = self.env.session
-        times = foretold_times(self.env.context(self.rng)) / max(session.snapshot.throughput, 1e-9)
+        served = max(session.snapshot.throughput, 1e-9)
+        times: Float64Array = foretold_times(self.env.context(self.rng)) / served
         if self._times is not None:
             times = self._memory * times + (1.0 - self._memory) * self._times
         self._times = times
-        workers = self.env.machine.workers
-        place = np.searchsorted(workers, cores).astype(np.int32)
-        return [(slice_, int(workers[to])) for slice_, to in self._relieve(times, place, self.most)]
+        return times
 
     def _relieve(self, times: Float64Array, place: Int32Array, most: int) -> list[Move]:
         """Moves (slice, position of the worker); never the same slice twice.
@@ -106,10 +122,9 @@ class Repair(RoundPolicy):
             place: (slices,) position of each slice's worker.
             most: how many moves.
         """
-        slices, workers = times.shape
+        slices = times.shape[0]
         place = place.copy()
-        own: Float64Array = times[np.arange(slices), place]
-        load: Any = np.bincount(place, own, workers)
+        load: Any = _load(times, place)
         balanced = 1.0 / (1.0 / np.maximum(times.sum(axis=0), 1e-12)).sum()
         if load.max() <= balanced * (1.0 + self._act):
             return []
@@ -142,6 +157,14 @@ class Repair(RoundPolicy):
                 place[slice_], free[slice_] = to, False
             moves += pairs
         return moves
+
+
+def _load(times: Float64Array, place: Int32Array) -> Float64Array:
+    """(workers,) of each slice's time on the worker that it is on."""
+    slices, workers = times.shape
+    own: Float64Array = times[np.arange(slices), place]
+    total: Float64Array = np.bincount(place, own, workers).astype(np.float64)
+    return total
 
 
 def _moved(times: Float64Array, load: Float64Array, mine: Int32Array, full: int) -> Float64Array:

@@ -158,11 +158,22 @@ class StepDomain(Domain):
 
     def facts(self, recipe: Recipe, played: Sequence[Played]) -> dict[str, Any]:
         """Shapes of observations, actions and episodes."""
-        first = played[0].values
+        return self.shapes(recipe.kwargs, [each.values for each in played])
+
+    def shapes(
+        self, kwargs: Mapping[str, Any], played: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """What facts() tells of episodes that any program has played.
+
+        Args:
+            kwargs: arguments of their environment.
+            played: the values of each by field; at least one.
+        """
+        first = played[0]
         return {
-            "steps": max(int(each.values["steps"]) for each in played),
+            "steps": max(int(values["steps"]) for values in played),
             "actions": first["action_mask"].shape[1],
-            "parts": self._parts(recipe.kwargs),
+            "parts": self._parts(kwargs),
             "observations": {
                 name.removeprefix(OBSERVATION): {
                     "dtype": str(value.dtype),

@@ -172,7 +172,7 @@ class LiveIndex:
             pass  # of the time in which a policy thought
         self.next_round()
         self._disturb(conditions)
-        before = [] if np.array_equal(self.cores, self.served) else self.change()
+        before, alike = ([], []) if np.array_equal(self.cores, self.served) else self.change()
         after = [self.next_round() for _ in range(self.rounds - len(before))]
         rounds = [*before, *after]
         # A change that has not taken effect yet has not told what it will move.
@@ -185,19 +185,21 @@ class LiveIndex:
             (float(one.snapshot.provenance["seconds"]), one.snapshot.throughput) for one in rounds
         )
         moved = sum(one.bytes_moved for one in rounds)
-        return Epoch(queries, queries, float(moved), mean_snapshot(after), pieces)
+        shown = mean_snapshot([*alike, *after])
+        return Epoch(queries, queries, float(moved), shown, pieces)
 
-    def change(self) -> list[LiveRound]:
+    def change(self) -> tuple[list[LiveRound], list[LiveRound]]:
         """Lets the cores of ``cores`` serve from now on, and data follow.
 
         Returns:
-            Rounds of the epoch that have passed meanwhile, fewer than it has; none here. A subclass
-            may try the change first, and give ``cores`` other values. The snapshot of the epoch is
-            that of the rounds that follow.
+            Rounds of the epoch that have passed meanwhile, fewer than it has, and those of them
+            that ran as the rest of the epoch will; none here. A subclass may try the change first,
+            and give ``cores`` other values. The snapshot of the epoch is that of the latter, and of
+            the rounds that follow.
         """
         self.serve(self.machine.local_schedule(self.cores))
         self.served = self.cores.copy()
-        return []
+        return [], []
 
     def serve(self, schedule: Schedule) -> None:
         """Changes what runs."""

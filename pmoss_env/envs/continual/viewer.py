@@ -30,8 +30,8 @@ def show(session: Session, mode: str) -> Any:
 def _title(session: Session) -> str:
     return (
         f"epoch {session.epoch} of {session.arguments.epochs}: {session.throughput:.1f} Mq/s, "
-        f"p99 {session.p99_us:.0f} us, {session.moves[-1]} slices moved, "
-        f"{session.index.copies} under way, {session.moved_gb:.2f} GB copied"
+        f"p99 {session.p99_us:.0f} us, {session.moves[-1]} moved, "
+        f"{session.index.copies} under way, {session.moved_gb:.2f} GB"
     )
 
 

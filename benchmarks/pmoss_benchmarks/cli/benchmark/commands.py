@@ -6,6 +6,7 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
+from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.backlog import backlog
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
@@ -42,6 +43,7 @@ app.command("access-path")(access_path)
 app.command()(threads)
 app.command()(continual)
 app.command()(migration)
+app.command()(autopilot)
 app.command()(transfer)
 app.command()(selection)
 app.command()(pretrained)

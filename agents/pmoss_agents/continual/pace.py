@@ -1,0 +1,266 @@
+"""Pace: learns from logged counters how fast each core will be, and balances for that.
+
+A core's speed is the share of its time that it had for queries: processor time over elapsed time.
+The agent follows each core's speed through phases, and knows how long they lasted and what was
+before. A ridge regression foretells the change to the next epoch. All cores share it.
+
+It needs no model of the machine, so it can learn and play on any host that counts both times. Where
+memory or links are what others take, it knows nothing of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.configs import checker
+from pmoss_agents.ridge import RidgeArms
+from pmoss_agents.trainer import Course
+from pmoss_datasets import Dataset
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.continual.rules import Repair
+from pmoss_env.baselines import slice_load
+from pmoss_env.errors import CheckpointError, DatasetError
+from pmoss_env.machines import Machine
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array
+
+#: A speed that differs by so much from the mean of its phase begins another one.
+_OTHER = 0.15
+#: No core is taken for slower.
+_SLOWEST = 0.05
+_FEATURES = 4
+
+
+@dataclass(frozen=True)
+class Config:
+    """How much it takes to believe in a pattern.
+
+    Attributes:
+        ridge: added to the diagonal of the regression.
+        act: imbalance from which it acts, as a share of what balanced cores would need.
+    """
+
+    ridge: float = 0.1
+    act: float = 0.05
+
+    def __post_init__(self) -> None:
+        check = checker("pace", self)
+        check("ridge", 0 < self.ridge < math.inf, "be a number above 0")
+        check("act", 0 <= self.act < math.inf, "be a number from 0")
+
+
+def speeds_of(machine: Machine, counters: Array, tiles: Array) -> Float64Array:
+    """(workers,) float64, the speed of each worker core; 1 where nothing was counted.
+
+    Args:
+        machine: whose workers they are.
+        counters: (slices, H) of an epoch, as observed.
+        tiles: (slices,) of the schedule that served in it.
+    """
+    cores = machine.core_of_tile[tiles]
+    busy, elapsed = (
+        np.bincount(cores, counters[:, COUNTER_INDEX[name]].astype(np.float64), machine.cores)
+        for name in ("task_clock_us", "elapsed_us")
+    )
+    speed = np.divide(busy, elapsed, out=np.ones_like(busy), where=(busy > 0) & (elapsed > 0))
+    return np.clip(speed[machine.workers], _SLOWEST, 1.0)
+
+
+class Phases:
+    """The phases of some cores' speeds.
+
+    Args:
+        cores: how many.
+    """
+
+    def __init__(self, cores: int) -> None:
+        self._level, self._before = np.ones(cores), np.ones(cores)
+        self._age, self._length = np.zeros(cores), np.zeros(cores)
+        self._whole = np.zeros(cores, dtype=np.bool_)
+
+    def see(self, speeds: Float64Array, epochs: int = 1) -> Float64Array:
+        """Takes the speeds of the latest epoch, and gives (cores, 4) features of the next one.
+
+        Args:
+            speeds: (cores,).
+            epochs: how many have passed since the last call.
+        """
+        begins = (np.abs(speeds - self._level) > _OTHER) & (self._age > 0)
+        self._before = np.where(begins, self._level, self._before)
+        # How long the first phase has lasted nobody knows.
+        self._length = np.where(begins, np.where(self._whole, self._age, 0.0), self._length)
+        self._whole |= begins
+        self._age = np.where(begins, 0.0, self._age) + epochs
+        weight = 1.0 / np.minimum(self._age, 8.0)
+        self._level = np.where(begins, speeds, self._level + weight * (speeds - self._level))
+        due = (self._length > 0) & (self._age >= self._length)
+        back = self._before - speeds
+        return np.stack(
+            [self._level - speeds, back * (self._length > 0), back * due, 1.0 - speeds], axis=1
+        )
+
+
+def histories(dataset: Dataset) -> list[Float64Array]:
+    """(epochs, workers) speeds of each episode.
+
+    Raises:
+        DatasetError: another domain, or both times were not counted.
+    """
+    if dataset.domain.name != CONTINUAL.name:
+        raise DatasetError(
+            f"{dataset.path}: holds episodes of {dataset.domain.name!r}, not of {CONTINUAL.name!r}"
+        )
+    machine, found = dataset.machine, []
+    counters = dataset.column("observations/slice_counters")
+    tiles = dataset.column("observations/slice_tiles")
+    begins = dataset.column("observations/moves_left")[..., 0] == 1.0
+    if not counters[..., COUNTER_INDEX["elapsed_us"]].any():
+        raise DatasetError(f"{dataset.path}: elapsed_us was not counted: no core's speed is known")
+    for number, steps in enumerate(dataset.lengths()):
+        rows = np.flatnonzero(begins[number, : steps + 1])
+        found.append(
+            np.stack([speeds_of(machine, counters[number, r], tiles[number, r]) for r in rows])
+        )
+    return found
+
+
+class _Planner(Repair):
+    """Balances for the speeds that are foretold."""
+
+    def __init__(self, agent: Pace) -> None:
+        super().__init__(act=agent.config.act, memory=1.0)
+        self._agent = agent
+
+    def start(self) -> None:
+        """See RoundPolicy."""
+        super().start()
+        self._phases = Phases(self.env.machine.workers.size)
+        self._epoch = self.env.session.epoch - 1
+
+    def foretell(self) -> Float64Array:
+        """(slices, workers) each slice's processor time over the speed of each core."""
+        session, machine = self.env.session, self.env.machine
+        snapshot = session.snapshot
+        tiles = machine.tile_of_core[session.cores_seen]
+        speeds = speeds_of(machine, snapshot.slice_counters, tiles)
+        passed = max(1, session.epoch - self._epoch)
+        self._epoch = session.epoch
+        ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))
+        load = slice_load(snapshot) / max(snapshot.throughput, 1e-9)
+        times: Float64Array = load[:, None] / ahead
+        return times
+
+
+class Pace(OfflineAgent[Dataset]):
+    """The agent; see the module's docstring."""
+
+    name = "pace"
+    domain = "continual"
+    Config = Config
+    TASK = ("counters",)
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.config: Config
+        self._model = RidgeArms(1, _FEATURES, self.config.ridge)
+        self._planner: _Planner | None = None
+
+    # ---- learning
+
+    def task_of(self, dataset: Dataset) -> dict[str, Any]:
+        """Only the counters: any machine and number of slices will do."""
+        return {"counters": list(COUNTER_NAMES)}
+
+    @contextmanager
+    def _course(self, dataset: Dataset) -> Iterator[Course]:
+        """One update, of all that was logged; the metric is ``error``."""
+        found = histories(dataset)
+        if max(map(len, found)) < 2:
+            raise DatasetError(f"{dataset.path}: no episode has two epochs: nothing follows")
+        self.task = self.task_of(dataset)
+
+        def step(update: int) -> Callable[[], dict[str, float]]:
+            def change() -> dict[str, float]:
+                self.learn(found)
+                return {"error": float(np.mean(self.errors(found)))}
+
+            return change
+
+        yield Course(step, 1)
+
+    def learn(self, found: Sequence[Float64Array]) -> None:
+        """Takes speeds, and forgets those before.
+
+        Args:
+            found: (epochs, workers) of each episode.
+        """
+        self.task = self.task or {"counters": list(COUNTER_NAMES)}
+        self._model = RidgeArms(1, _FEATURES, self.config.ridge)
+        for history in found:
+            phases = Phases(history.shape[1])
+            for now, later in pairwise(history):
+                self._model.absorb(0, phases.see(now), later - now)
+
+    def foretold(self, speeds: Float64Array, features: Float64Array) -> Float64Array:
+        """(workers,) speeds of the next epoch.
+
+        Args:
+            speeds: (workers,) of the latest one.
+            features: of Phases.see().
+        """
+        ahead = speeds + self._model.mean(features)[:, 0]
+        return np.clip(ahead, _SLOWEST, 1.0)
+
+    def errors(
+        self, found: Sequence[Float64Array], first: Sequence[int] | None = None
+    ) -> Float64Array:
+        """(n,) how far off the foretold speeds of each epoch are, in the mean of the cores.
+
+        Args:
+            found: (epochs, workers) of each episode.
+            first: of each, epochs after the first one that are seen, but not counted.
+        """
+        off = []
+        for history, seen in zip(found, first or [0] * len(found), strict=True):
+            phases = Phases(history.shape[1])
+            for number, (now, later) in enumerate(pairwise(history)):
+                ahead = self.foretold(now, phases.see(now))
+                if number >= seen:
+                    off.append(np.abs(ahead - later).mean())
+        return np.array(off)
+
+    # ---- acting
+
+    def begin(self, env: Any, rng: np.random.Generator) -> None:
+        """Takes the environment and the chance of an episode that has just begun."""
+        self._planner = _Planner(self)
+        self._planner.begin(env, rng)
+
+    @property
+    def expected(self) -> float | None:
+        """See RoundPolicy."""
+        return None if self._planner is None else self._planner.expected
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
+        """The next move: two int32, slice and tile; see Agent.act."""
+        if self._planner is None:
+            raise CheckpointError(f"{self.name}: call begin(env, rng) first: it reads its snapshot")
+        if action_mask is None:
+            action_mask = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
+        return self._planner.act(observation, action_mask)
+
+    # ---- keeping
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return self._model.arrays(), {"updates": self.updates}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        self._model.restore(arrays)
+        self.updates = int(values["updates"])

@@ -1,0 +1,216 @@
+"""Retraining while the loop goes on: a process of its own, which yields to everything else.
+
+The loop starts it, looks after it once an epoch, and never waits for it. It learns from the epochs
+that were written so far, but for the last quarter. On that quarter the new agent is held against
+the present one. Whatever happens to it, the loop goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pmoss_agents import checkpoints
+from pmoss_agents.continual.pace import Pace, histories
+from pmoss_datasets.continual.epoch_log import log_dataset
+from pmoss_env.errors import DatasetError, PmossError
+from pmoss_env.files import write_atomically
+from pmoss_env.processes import die_with_parent
+from pmoss_env.types import Float64Array
+
+#: The part of the epochs, the latest ones, that a new agent does not learn from.
+_HELD_OUT = 0.25
+#: Of these there must be so many.
+_LEAST = 8
+#: A new agent is better if its errors are smaller by so many standard errors.
+_SURE = 2.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """What came of a retraining.
+
+    Attributes:
+        kind: "swapped", "stayed" or "failed".
+        text: the same in words.
+        epochs: that it could learn from.
+        held_out: epochs that both agents were judged by.
+        error: of the new agent there: mean distance of the foretold share of a core's time.
+        present: of the present agent, or of the belief that nothing changes.
+    """
+
+    kind: str
+    text: str
+    epochs: int = 0
+    held_out: int = 0
+    error: float = 0.0
+    present: float = 0.0
+
+
+class Retraining:
+    """Retrains now and then; call it once an epoch.
+
+    Args:
+        log: file of epochs, which is being written.
+        every: epochs between two retrainings.
+    """
+
+    def __init__(self, log: Path, every: int) -> None:
+        self._log, self._every = log, every
+        self.agent = log.with_name(f"{log.name}.agent{checkpoints.SUFFIX}")
+        self._new = log.with_name(f"{log.name}.new{checkpoints.SUFFIX}")
+        self._result = log.with_name(f"{log.name}.new.json")
+        self._waited = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, events: list[Event]) -> Pace | None:
+        """The new agent where it is better; what has happened goes to the events."""
+        self._waited += 1
+        if self._process is not None:
+            return self._finished(events)
+        if self._waited > self._every:
+            self._waited = 0
+            try:
+                self._start()
+            except OSError as error:
+                events.append(Event("failed", f"retraining did not begin: {error}"))
+        return None
+
+    def _start(self) -> None:
+        self._result.unlink(missing_ok=True)
+        words = [sys.executable, "-m", __name__, self._log, self.agent, self._new, self._result]
+        self._process = subprocess.Popen(
+            [*map(str, words), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with suppress(OSError):  # it has ended
+            give_way(self._process.pid)
+
+    def _finished(self, events: list[Event]) -> Pace | None:
+        assert self._process is not None
+        status = self._process.poll()
+        if status is None:
+            return None
+        self._process = None
+        try:
+            event = Event(**json.loads(self._result.read_text()))
+        except (OSError, ValueError, TypeError):
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            event = Event("failed", f"retraining ended with {how}; the agent stays")
+        found = None
+        if event.kind == "swapped":
+            try:
+                os.replace(self._new, self.agent)
+                header, arrays = checkpoints.read(self.agent)
+                found = Pace.from_checkpoint(self.agent, header, arrays)
+            except (OSError, PmossError) as error:
+                event = Event("failed", f"the new agent cannot be read: {error}; the other stays")
+        events.append(event)
+        return found
+
+    def close(self) -> None:
+        """Ends a retraining that still runs, and removes what it left. Safe to repeat."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        for path in (self._new, self._result):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def give_way(process: int) -> None:
+    """Lets a process run only when nothing else does."""
+    os.setpriority(os.PRIO_PROCESS, process, 19)
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(process, os.SCHED_IDLE, os.sched_param(0))
+
+
+def split(found: Sequence[Float64Array]) -> tuple[list[Float64Array], list[int]]:
+    """What is learned from, and how many epochs after the first one of each episode that is.
+
+    Args:
+        found: (epochs, workers) of each episode, in their order.
+    """
+    total = sum(len(history) - 1 for history in found)
+    left = total - int(total * _HELD_OUT)
+    learned, first = [], []
+    for history in found:
+        first.append(min(len(history) - 1, left))
+        left -= first[-1]
+        if first[-1] > 0:
+            learned.append(history[: first[-1] + 1])
+    return learned, first
+
+
+def retrain(log: Path, present: Path, new: Path) -> Event:
+    """Learns, judges, and writes the new agent if it is better.
+
+    Args:
+        log: file of epochs.
+        present: checkpoint of the present agent; where there is none it believes that nothing
+            changes.
+        new: checkpoint to write.
+
+    Raises:
+        PmossError: there is nothing to learn from.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        found = histories(log_dataset(log, Path(folder) / "epochs"))
+    learned, first = split(found)
+    total = sum(len(history) - 1 for history in found)
+    held_out = total - sum(first)
+    if held_out < _LEAST or not learned:
+        raise DatasetError(f"{total} epochs are too few to learn from and to judge by")
+    candidate = Pace()
+    candidate.learn(learned)
+    # Without a regression nothing is foretold to change.
+    before = Pace()
+    if present.exists():
+        before = Pace.from_checkpoint(present, *checkpoints.read(present))
+    errors, others = candidate.errors(found, first), before.errors(found, first)
+    gains = others - errors
+    sure = float(gains.mean()) > _SURE * float(gains.std(ddof=1)) / np.sqrt(gains.size)
+    if sure:
+        candidate.save(new)
+    words = "is better and takes over" if sure else "is not surely better; the other stays"
+    error, other = float(errors.mean()), float(others.mean())
+    return Event(
+        "swapped" if sure else "stayed",
+        f"retrained on {total - held_out} epochs; on {held_out} others the new agent errs by "
+        f"{error:.3f}, the present one by {other:.3f}: it {words}",
+        total,
+        held_out,
+        error,
+        other,
+    )
+
+
+def main(words: Sequence[str]) -> None:
+    """The process: it dies with its parent.
+
+    Args:
+        words: log, present agent, new agent, result, and the parent's process id.
+    """
+    die_with_parent(int(words[4]))
+    log, present, new, result = map(Path, words[:4])
+    try:
+        event = retrain(log, present, new)
+    except PmossError as error:
+        event = Event("failed", f"retraining: {error}; the agent stays")
+    write_atomically(result, json.dumps(asdict(event)) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

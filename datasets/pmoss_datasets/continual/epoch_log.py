@@ -1,0 +1,189 @@
+"""Epochs of a real host, appended to a file one by one, as a dataset to train on.
+
+Each line of the file is an epoch: what was seen before its moves, the moves, and what it paid. An
+episode is a session of the file, up to the next epoch that is missing or in which something went
+wrong. The last epoch of an episode only shows its end.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.result_files import read_rows
+from pmoss_datasets.schema import Array
+from pmoss_datasets.stepwise.actions import Actions
+from pmoss_datasets.stepwise.schema import StepEpisode
+from pmoss_datasets.storage import Dataset, write_dataset
+from pmoss_env import __version__
+from pmoss_env.errors import DatasetError
+
+#: What a file of epochs calls itself.
+FORMAT = "autopilot-epochs"
+#: Epochs of an episode: a long session becomes several.
+_MOST_EPOCHS = 100
+_TYPES = ("float32", "int32", "int8")
+
+Row = Mapping[str, Any]
+
+
+def pack(parts: Mapping[str, Array]) -> dict[str, Any]:
+    """An observation as plain JSON, to the bit."""
+    return {
+        key: {
+            "dtype": str(value.dtype),
+            "shape": list(value.shape),
+            "base64": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii"),
+        }
+        for key, value in parts.items()
+    }
+
+
+def unpack(plain: Mapping[str, Any]) -> dict[str, Array]:
+    """The observation of pack().
+
+    Raises:
+        DatasetError: it is something else.
+    """
+    found: dict[str, Array] = {}
+    try:
+        for key, part in plain.items():
+            if part["dtype"] not in _TYPES:
+                raise ValueError(f"dtype {part['dtype']!r}")
+            data = base64.b64decode(part["base64"], validate=True)
+            found[key] = np.frombuffer(data, part["dtype"]).reshape(part["shape"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DatasetError(f"an observation cannot be read: {error}") from error
+    return found
+
+
+def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The settings and the whole rows of a file of epochs, also while it is written.
+
+    Raises:
+        DatasetError: it cannot be read, or is another file.
+    """
+    header, rows = read_rows(path)
+    if header.get("format") != FORMAT:
+        raise DatasetError(f"{path}: is no file of epochs, such as `pmoss autopilot --out` writes")
+    return dict(header["settings"]), rows
+
+
+def log_episodes(rows: Sequence[Row]) -> list[StepEpisode]:
+    """The episodes of some rows, in their order; epochs that teach nothing are left out.
+
+    Args:
+        rows: of read_log().
+    """
+    return [_episode(number, part) for number, part in enumerate(_parts(rows))]
+
+
+def log_dataset(path: Path, folder: Path, *, overwrite: bool = False) -> Dataset:
+    """Makes a dataset of a file of epochs; the file may still be written.
+
+    Args:
+        path: of the file.
+        folder: to make, whole or not at all.
+        overwrite: replace a dataset that is there already.
+
+    Raises:
+        DatasetError: the file holds no two epochs that follow each other, or is another file; or
+            the folder cannot be written.
+    """
+    settings, rows = read_log(path)
+    episodes = log_episodes(rows)
+    if not episodes:
+        raise DatasetError(
+            f"{path}: holds no two epochs that follow each other: let `pmoss autopilot` run longer"
+        )
+    agent = str(settings.pop("agent", "unknown"))
+    kwargs = {"machine": "host", **settings, "backend": "hardware"}
+    task = CONTINUAL.task({"machine": "host", "drift": kwargs["drift"]})
+    metadata = CONTINUAL.metadata(
+        id=f"pmoss/{task}/autopilot-v0",
+        env_kwargs=kwargs,
+        recipe={},
+        seed=0,
+        code_version=__version__,
+        episodes=len(episodes),
+        policy_names=(agent,),
+        reference_scores={},
+        checksums={},
+        domain=CONTINUAL.name,
+        **CONTINUAL.shapes(kwargs, [episode.values() for episode in episodes]),
+    )
+    return write_dataset(folder, episodes, metadata, overwrite=overwrite)
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Runs of epochs that follow each other, each with one more that shows its end."""
+    part: list[Row] = []
+    for row in rows:
+        follows = part and (row["session"], row["epoch"]) == (
+            part[-1]["session"],
+            part[-1]["epoch"] + 1,
+        )
+        spoiled = part and (part[-1]["trouble"] or part[-1]["illegal"])
+        if part and (not follows or spoiled or len(part) > _MOST_EPOCHS):
+            if len(part) > 1:
+                yield part
+            # What ended a long one begins the next.
+            part = [part[-1]] if follows and not spoiled else []
+        part.append(row)
+    if len(part) > 1:
+        yield part
+
+
+def _episode(number: int, rows: Sequence[Row]) -> StepEpisode:
+    """An episode of rows of which the last one shows its end."""
+    states: list[dict[str, Array]] = []
+    actions: list[int] = []
+    rewards: list[float] = []
+    infos: list[Row] = []
+    for row in rows[:-1]:
+        seen = unpack(row["seen"])
+        numbered = Actions((seen["slice_mask"].size, seen["tile_mask"].size))
+        most = int(row["most_moves"])
+        for moves, (slice_, tile) in enumerate(row["actions"]):
+            states.append(dict(seen))
+            infos.append({**row["info"], "moves": moves})
+            actions.append(numbered.number((slice_, tile)))
+            rewards.append(0.0)
+            seen = _moved(seen, slice_, tile, (most - moves - 1) / most)
+        rewards[-1] = float(row["reward"])
+    states.append(unpack(rows[-1]["seen"]))
+    infos.append(rows[-1]["info"])
+    return StepEpisode(
+        episode=number,
+        seed=int(rows[0]["session"]),
+        policy=0,
+        outcome=float(np.sum(rewards)),
+        actions=np.array(actions, dtype=np.int32),
+        propensity=np.full(len(actions), np.nan, dtype=np.float32),
+        rewards=np.array(rewards),
+        action_mask=np.stack(
+            [np.concatenate([state["slice_mask"], state["tile_mask"]]) for state in states]
+        ),
+        observations={key: np.stack([state[key] for state in states]) for key in states[0]},
+        infos={
+            name: np.array(
+                [np.nan if info[name] is None else info[name] for info in infos], dtype=np.float64
+            )
+            for name in CONTINUAL.infos
+        },
+    )
+
+
+def _moved(seen: Mapping[str, Array], slice_: int, tile: int, left: float) -> dict[str, Array]:
+    """What the environment shows after a move; see native/environment/epochs.hpp."""
+    after = {**seen, "moves_left": np.array([left], dtype=np.float32)}
+    if slice_ < seen["slice_tiles"].size:
+        for key, value in (("slice_tiles", tile), ("slice_mask", 0)):
+            after[key] = seen[key].copy()
+            after[key][slice_] = value
+    return after

@@ -1,0 +1,76 @@
+"""The agent that foretells how fast cores will be."""
+
+import numpy as np
+import pytest
+
+import pmoss_agents
+from pmoss_agents.continual.pace import Pace, Phases, histories
+from pmoss_datasets import Recipe, collect
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
+from pmoss_env.machines import load_machine
+
+TOY = {"machine": "toy", "slices": 16, "epochs": 24, "drift": "periodic-cores"}
+DRIFT = {"drift_options": {"count": 1, "period": 3}}
+
+
+def recipe(**env):
+    stay = [{"policy": "stay"}]
+    given = {**TOY, **DRIFT, **env}
+    return Recipe(domain="continual", env=given, episodes=4, behaviours=stay, reference_episodes=0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return collect(recipe(), tmp_path_factory.mktemp("data") / "dataset")
+
+
+def test_logs_tell_how_fast_cores_were(data):
+    env = CONTINUAL.make_env(data.metadata.env_kwargs)
+    workers = load_machine("toy").workers
+    for seed, history in zip(data.column("seed"), histories(data), strict=True):
+        env.reset(seed=int(seed))
+        for epoch, speeds in enumerate(history):
+            there = env.session.conditions(epoch).co_tenants
+            busy = {tenant.target: tenant.strength for tenant in there}
+            wanted = [1.0 - busy.get(int(core), 0.0) for core in workers]
+            np.testing.assert_allclose(speeds, wanted, atol=1e-3)
+
+
+def test_it_learns_that_phases_take_turns(data):
+    agent = pmoss_agents.make("pace")
+    found = histories(data)
+    untaught = agent.errors(found).mean()
+    assert agent.fit(data)["error"] < 0.6 * untaught
+
+
+def test_a_phase_that_is_as_long_as_the_one_before_is_due():
+    phases = Phases(1)
+    told = (1.0, 1.0, 1.0, 0.4, 0.4, 1.0, 1.0)
+    due = [phases.see(np.array([speed]))[0, 2] for speed in told]
+    # How long the first one had lasted was not seen.
+    np.testing.assert_allclose(due, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6])
+
+
+def test_it_plays_and_is_kept(data, tmp_path):
+    agent = pmoss_agents.make("pace")
+    agent.fit(data, checkpoint=tmp_path / "pace.safetensors")
+    env = CONTINUAL.make_env(data.metadata.env_kwargs)
+    found = [
+        CONTINUAL.play(env, policy, 3)
+        for policy in (agent, pmoss_agents.load(tmp_path / "pace.safetensors"))
+    ]
+    assert found[0].actions == found[1].actions and found[0].illegal_actions == 0
+    assert found[0].outcome > CONTINUAL.play(env, CONTINUAL.policy("stay"), 3).outcome
+
+
+def test_what_it_cannot_learn_from_is_refused(tmp_path):
+    with pytest.raises(DescriptionError, match="ridge = 0"):
+        Pace(ridge=0.0)
+    with pytest.raises(CheckpointError, match="call begin"):
+        Pace().act({})
+    software = collect(recipe(counters="software", epochs=2), tmp_path / "software")
+    other = Recipe(domain="threads", env={"requests": 20_000}, episodes=1, reference_episodes=0)
+    with pytest.raises(DatasetError, match="not of 'continual'"):
+        Pace().fit(collect(other, tmp_path / "other"))
+    assert histories(software)

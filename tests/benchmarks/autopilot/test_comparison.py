@@ -1,0 +1,58 @@
+"""The comparison on this host: parts are kept, and ratios are those of one block."""
+
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.autopilot.comparison import (
+    GOALS,
+    Part,
+    Plan,
+    measure,
+    summary,
+    usual_env,
+)
+from pmoss_benchmarks.autopilot.comparison import _with_share as with_share
+from pmoss_env.machines import load_machine
+
+SMALL = {"slices": 8, "backend_options": {"records": 5_000, "warmup_seconds": 0.01}}
+
+
+def block(autopilot, made, stay, load=1.0):
+    served = {"autopilot": autopilot, "made": made, "stay": stay}
+    return {"kind": "block", "mq_per_s": served, "host_load": load}
+
+
+def test_ratios_are_of_one_block():
+    found = summary(
+        [
+            {"kind": "null", "trials": 50, "kept": 1, "host_load": 3.0},
+            {"kind": "null", "trials": 50, "kept": 0, "host_load": 1.0},
+            block(2.0, 4.0, 1.0),
+            block(30.0, 30.0, 20.0),
+        ]
+    )
+    assert found["null"] == {"trials": 100, "kept": 1, "rate": 0.01}
+    assert found["made"]["ratio"] == 0.75 and found["stay"]["ratio"] == 1.75
+    assert [found["made"][key] for key in ("least", "most", "blocks")] == [0.5, 1.0, 2]
+    assert found["host_load"] == [1.0, 3.0]
+    assert {name: found[name]["goal"] for name in GOALS} == GOALS
+
+
+def test_a_disturbed_core_keeps_its_share():
+    workers = np.array([0, 1], dtype=np.int32)
+    for share, kept in ((1.0, 4), (0.5, 2), (0.75, 3)):
+        cores = with_share(np.ones(8), 1, workers, share)
+        assert np.count_nonzero(cores == 1) == kept
+    assert np.flatnonzero(with_share(np.ones(8), 0, workers, 0.5) == 0).tolist() == [0, 2]
+
+
+@pytest.mark.skipif(load_machine("host").workers.size != 2, reason="needs two worker cores")
+def test_every_side_serves_once():
+    env = usual_env(0.1)
+    env = {**env, **SMALL, "drift_options": {**env["drift_options"], "period": 2}}
+    plan = Plan(env, "repair", trials=2, phases=1)
+    null, whole = (measure(plan, Part(kind, 0)) for kind in ("null", "block"))
+    assert null["trials"] == 2 and 0 <= null["kept"] <= 2 and null["pairs"] >= 8
+    assert sorted(whole["order"]) == sorted(whole["mq_per_s"]) and len(whole["order"]) == 3
+    assert sum(whole["verdicts"].values()) == 2
+    assert set(whole["moved_off"]) <= {"0", "1"}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pmoss_env.errors import BackendError
 
+#: Waits for a word from its parent. Where the parent ends without one, it writes a value ($1) to a
+#: file ($2).
+_GUARD = 'read -r word || printf %s "$1" > "$2"'
 #: Files below the root, and what can be written there.
 _FILES = {
     "numa_balancing": ("proc/sys/kernel/numa_balancing", ("0", "1")),
@@ -30,6 +34,8 @@ def check_settings(wanted: Mapping[str, str | None]) -> None:
 def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterator[None]:
     """Switches settings and puts them back at the end, whatever happens. None leaves one alone.
 
+    A small process waits beside this one meanwhile: it puts them back after a kill, too.
+
     Args:
         wanted: value of "numa_balancing" and "transparent_hugepages".
         root: where /proc and /sys are found.
@@ -46,14 +52,31 @@ def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterat
                 before = _selected(file.read_text())
                 if before == value:
                     continue
-                file.write_text(value)
+                undo.enter_context(_guarded(file, before))
                 undo.callback(file.write_text, before)
+                file.write_text(value)
             except OSError as error:
                 raise BackendError(
                     f"{name} = {value!r}: {file} cannot be switched ({error.strerror}); run as "
                     "root, or leave the setting out to measure under the kernel's own"
                 ) from error
         yield
+
+
+@contextmanager
+def _guarded(file: Path, before: str) -> Iterator[None]:
+    """Lets a shell write what was there, should this process be killed in the block."""
+    words = ["/bin/sh", "-c", _GUARD, "sh", before, str(file)]
+    # In a session of its own: it outlives whoever kills all of ours.
+    guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+    assert guard.stdin is not None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # somebody has ended it
+            guard.stdin.write(b"done\n")
+            guard.stdin.close()
+        guard.wait()
 
 
 def _selected(text: str) -> str:

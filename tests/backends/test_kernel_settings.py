@@ -1,3 +1,6 @@
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,23 @@ def test_values_are_those_of_the_kernel() -> None:
     check_settings({"numa_balancing": "1", "transparent_hugepages": None})
     with pytest.raises(BackendError, match="numa_balancing = 'on': must be one of 0, 1"):
         check_settings({"numa_balancing": "on"})
+
+
+def test_a_kill_puts_them_back(root: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from pmoss_env.backends.kernel_settings import switched\n"
+        "with switched({'transparent_hugepages': 'never'}, Path(sys.argv[1])):\n"
+        "    print('switched', flush=True); time.sleep(600)\n"
+    )
+    enabled = root / "sys/kernel/mm/transparent_hugepage/enabled"
+    words = [sys.executable, "-c", code, root]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert enabled.read_text() == "never"
+        child.kill()
+    until = time.monotonic() + 60
+    while enabled.read_text() != "madvise" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert enabled.read_text() == "madvise"

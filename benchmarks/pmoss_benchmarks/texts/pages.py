@@ -19,6 +19,7 @@ from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import (
     access_path,
+    autopilot,
     backlog,
     continual,
     datasets,
@@ -44,6 +45,7 @@ BLOCKS: Mapping[str, Block] = {
     **access_path.BLOCKS,
     **threads.BLOCKS,
     **continual.BLOCKS,
+    **autopilot.BLOCKS,
     **learning.BLOCKS,
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,

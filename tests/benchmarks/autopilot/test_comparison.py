@@ -1,5 +1,7 @@
 """The comparison on this host: parts are kept, and ratios are those of one block."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from pmoss_benchmarks.autopilot.comparison import (
     usual_env,
 )
 from pmoss_benchmarks.autopilot.comparison import _with_share as with_share
+from pmoss_benchmarks.texts.pages import BLOCKS
+from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.machines import load_machine
 
 SMALL = {"slices": 8, "backend_options": {"records": 5_000, "warmup_seconds": 0.01}}
@@ -36,6 +40,22 @@ def test_ratios_are_of_one_block():
     assert [found["made"][key] for key in ("least", "most", "blocks")] == [0.5, 1.0, 2]
     assert found["host_load"] == [1.0, 3.0]
     assert {name: found[name]["goal"] for name in GOALS} == GOALS
+
+
+def test_the_text_tells_ratios_and_load(tmp_path):
+    folder = tmp_path / "benchmarks" / "results" / "autopilot"
+    folder.mkdir(parents=True)
+    report = {
+        "command": "pmoss benchmark autopilot",
+        "version": "0",
+        "machine": {"cpu_model": "a processor", "cpus": 2},
+        "cells": [block(2.0, 4.0, 1.0), block(30.0, 30.0, 20.0, load=2.5)],
+    }
+    (folder / "blocks.json").write_text(json.dumps(report))
+    text = BLOCKS["autopilot"](Stored(tmp_path))
+    assert "1.75 times what staying did, 1.50 to 2.00 in 2 blocks; wanted were 1.15." in text
+    assert "0.75 times what a schedule made for each phase did" in text
+    assert "1 to 2.5, with the loop's own" in text and "blocks.json" in text
 
 
 def test_a_disturbed_core_keeps_its_share():

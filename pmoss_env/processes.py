@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
 import threading
@@ -32,6 +33,27 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the line above
             os._exit(1)
+
+
+def give_way() -> None:
+    """Lets this process run only when nothing else does."""
+    os.nice(19)
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def idle_command(module: str, *words: object) -> list[str]:
+    """The command that runs a module as an idle process, which dies with this one.
+
+    It is bound to its parent before it gives way and imports anything: who is idle may not get to
+    run for minutes.
+
+    Args:
+        module: by its dotted name.
+        words: its arguments.
+    """
+    # Without -P the modules beside this file would stand for those of Python.
+    return [sys.executable, "-P", __file__, str(os.getpid()), module, *map(str, words)]
 
 
 @contextmanager
@@ -68,3 +90,10 @@ def interrupts_later(for_children: bool = False) -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for came in held:
             signal.raise_signal(came)
+
+
+if __name__ == "__main__":
+    die_with_parent(int(sys.argv[1]))
+    give_way()
+    del sys.argv[:2]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

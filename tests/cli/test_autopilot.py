@@ -70,6 +70,7 @@ def test_kills_at_random_moments(tmp_path):
         while (left := _session(running.pid)) or (HUGE_PAGES.exists() and _pages() != kernel):
             assert time.monotonic() < until, (number, left, _pages())
             time.sleep(0.02)
+        print(f"kill {number + 1}: {rows} epochs", flush=True)
         if not path.exists() or not path.read_bytes().endswith(b"\n"):
             continue
         lines = path.read_bytes().splitlines(keepends=True)[1:]

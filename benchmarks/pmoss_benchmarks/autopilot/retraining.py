@@ -24,7 +24,7 @@ from pmoss_agents.continual.pace import Pace, histories
 from pmoss_datasets.continual.epoch_log import log_dataset
 from pmoss_env.errors import DatasetError, PmossError
 from pmoss_env.files import write_atomically
-from pmoss_env.processes import die_with_parent
+from pmoss_env.processes import idle_command
 from pmoss_env.types import Float64Array
 
 #: The part of the epochs, the latest ones, that a new agent does not learn from.
@@ -87,15 +87,12 @@ class Retraining:
 
     def _start(self) -> None:
         self._result.unlink(missing_ok=True)
-        words = [sys.executable, "-m", __name__, self._log, self.agent, self._new, self._result]
         self._process = subprocess.Popen(
-            [*map(str, words), str(os.getpid())],
+            idle_command(__name__, self._log, self.agent, self._new, self._result),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        with suppress(OSError):  # it has ended
-            give_way(self._process.pid)
 
     def _finished(self, events: list[Event]) -> Pace | None:
         assert self._process is not None
@@ -128,13 +125,6 @@ class Retraining:
         for path in (self._new, self._result):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-
-
-def give_way(process: int) -> None:
-    """Lets a process run only when nothing else does."""
-    os.setpriority(os.PRIO_PROCESS, process, 19)
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(process, os.SCHED_IDLE, os.sched_param(0))
 
 
 def split(found: Sequence[Float64Array]) -> tuple[list[Float64Array], list[int]]:
@@ -198,13 +188,12 @@ def retrain(log: Path, present: Path, new: Path) -> Event:
 
 
 def main(words: Sequence[str]) -> None:
-    """The process: it dies with its parent.
+    """The process.
 
     Args:
-        words: log, present agent, new agent, result, and the parent's process id.
+        words: log, present agent, new agent, and the file for what came of it.
     """
-    die_with_parent(int(words[4]))
-    log, present, new, result = map(Path, words[:4])
+    log, present, new, result = map(Path, words)
     try:
         event = retrain(log, present, new)
     except PmossError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -88,16 +88,15 @@ def autopilot(
     Example: pmoss autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
     Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
     """
-    from pmoss_benchmarks.autopilot.loop import EpochFile, fly, running_env
-    from pmoss_benchmarks.autopilot.retraining import Retraining
     from pmoss_benchmarks.policies import named_policies
     from pmoss_datasets.continual.domain import CONTINUAL
-    from pmoss_env.cli.signals import go_on_by
     from pmoss_env.errors import DescriptionError
 
     for path in (out, html):
         if path:
             check_output(path)
+    if retrain and out is None:
+        raise DescriptionError("--retrain: there must be a file to learn from: give --out")
     # Policies of the domain go first: names of agents may be any.
     if agent in CONTINUAL.policies():
         policy = CONTINUAL.policy(agent)
@@ -114,12 +113,28 @@ def autopilot(
         "backend_options": {"records": records},
         **pairs(env),
     }
+    _run(agent, policy, settings, seed, _Places(out, html, retrain))
+
+
+class _Places(NamedTuple):
+    """Where a loop writes, and after how many epochs an agent learns from it."""
+
+    out: Path | None
+    html: Path | None
+    retrain: int
+
+
+def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _Places) -> None:
+    """Runs the loop, shows it, and tells at the end what came of it."""
+    from pmoss_benchmarks.autopilot.loop import EpochFile, fly, running_env
+    from pmoss_benchmarks.autopilot.retraining import Retraining
+    from pmoss_env.cli.signals import go_on_by
+
+    out, html, retrain = places
     subject = running_env(settings, seed)
     # How long it goes on decides no epoch.
     kept = {name: value for name, value in settings.items() if name != "epochs"}
     file = EpochFile(out, {**kept, "agent": agent})
-    if retrain and out is None:
-        raise DescriptionError("--retrain: there must be a file to learn from: give --out")
     retraining = Retraining(out, retrain) if retrain and out else None
     go_on_by("all threads have ended; --out holds every epoch, and goes on as another session")
     told: deque[Told] = deque(maxlen=100_000)

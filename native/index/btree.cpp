@@ -117,10 +117,6 @@ Node* BTree::new_node(std::uint32_t slice, unsigned level) {
   return make_node(slice_[slice]->current(), level);
 }
 
-bool BTree::lookup(const EpochGuard&, std::uint64_t key, std::uint64_t& value) const noexcept {
-  return kernels().lookup(roots_[slice_of_key(key, slices_)], key, value, Untraced{});
-}
-
 bool BTree::lookup(std::uint64_t key, std::uint64_t& value, TouchLog& log) const noexcept {
   const EpochGuard guard;
   const auto& search = searches<Traced>();

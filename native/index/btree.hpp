@@ -13,6 +13,7 @@
 #include "index/search.hpp"
 #include "index/slice_memory.hpp"
 #include "index/tracer.hpp"
+#include "workload/keyspace.hpp"
 
 namespace pmoss {
 
@@ -41,8 +42,12 @@ class BTree {
   BTree(const BTree&) = delete;
   BTree& operator=(const BTree&) = delete;
 
-  /// False, and `value` as it was, if the key is absent.
-  bool lookup(const EpochGuard& guard, std::uint64_t key, std::uint64_t& value) const noexcept;
+  /// False, and `value` as it was, if the key is absent. Within its callers: each call on the way
+  /// is a store, and the fewer there are, the more lookups the processor keeps under way.
+  bool lookup(const EpochGuard&, std::uint64_t key, std::uint64_t& value) const noexcept {
+    return index_detail::kernels().lookup(roots_[slice_of_key(key, slices_)], key, value,
+                                          index_detail::Untraced{});
+  }
   bool lookup(std::uint64_t key, std::uint64_t& value) const noexcept {
     return lookup(EpochGuard(), key, value);
   }

@@ -1,6 +1,7 @@
 #include "kinds/plugin_index.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,9 @@ namespace pmoss::kinds {
 namespace {
 
 constexpr std::uintptr_t page_bytes = 4096;
+/// Of what a process can have: the kernel's half of the addresses is above. Nothing below it
+/// overflows when it is rounded up to pages.
+constexpr std::uintptr_t end_of_memory = ~std::uintptr_t{0} / 2 + 1;
 
 /// Sorts pieces and joins those that touch.
 std::vector<MemoryPiece> joined(std::vector<MemoryPiece> pieces) {
@@ -29,10 +33,16 @@ std::vector<MemoryPiece> joined(std::vector<MemoryPiece> pieces) {
 struct Visited {
   std::vector<MemoryPiece> pieces;
   bool no_memory = false;
+  /// The first one that no process can have.
+  std::optional<MemoryPiece> impossible = {};
 
   void add(const void* address, std::size_t bytes) noexcept {
-    if (bytes == 0) return;
+    if (bytes == 0 || impossible) return;
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    if (begin >= end_of_memory || bytes > end_of_memory - begin) {
+      impossible = {begin, bytes};
+      return;
+    }
     const std::uintptr_t first = begin / page_bytes * page_bytes;
     const std::uintptr_t end = (begin + bytes + page_bytes - 1) / page_bytes * page_bytes;
     if (!pieces.empty()) {
@@ -90,25 +100,28 @@ void PluginIndex::load(const std::vector<std::uint64_t>& keys) {
   }
 }
 
-bool PluginIndex::lookup(std::uint64_t key, std::uint64_t& value) const {
-  const bool found = answer(api().lookup(index_.get(), key, &value), "lookup");
-  if (found) check(key, value, "lookup");
-  return found;
-}
-
-bool PluginIndex::insert(std::uint64_t key, std::uint64_t value) {
-  return answer(api().insert(index_.get(), key, value), "insert");
-}
-
-bool PluginIndex::update(std::uint64_t key, std::uint64_t value) {
-  return answer(api().update(index_.get(), key, value), "update");
-}
-
 std::size_t PluginIndex::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                               std::uint64_t* values) const {
   const std::int64_t found = api().scan(index_.get(), first, limit, keys, values);
   if (found < 0 || static_cast<std::uint64_t>(found) > limit) fail(found, "scan");
   const auto count = static_cast<std::size_t>(found);
+  // Without a branch for each record: scans are many records.
+  std::uint64_t added = 0;
+  bool ascending = count == 0 || keys[0] >= first;
+  for (std::size_t i = 0; i < count; ++i) added |= values[i] - keys[i];
+  for (std::size_t i = 1; i < count; ++i) ascending &= keys[i] > keys[i - 1];
+  if (!ascending || added >= most_added) [[unlikely]]
+    explain_scan(first, count, keys, values);
+  return count;
+}
+
+void PluginIndex::explain_lookup(int told, std::uint64_t key, std::uint64_t value) const {
+  if (told != 1) fail(told, "lookup");
+  wrong(key, value, "lookup");
+}
+
+void PluginIndex::explain_scan(std::uint64_t first, std::size_t count, const std::uint64_t* keys,
+                               const std::uint64_t* values) const {
   for (std::size_t i = 0; i < count; ++i) {
     if (keys[i] < first || (i > 0 && keys[i] <= keys[i - 1])) {
       throw library_->error("scan() from " + std::to_string(first) + " gives the key " +
@@ -117,7 +130,6 @@ std::size_t PluginIndex::scan(std::uint64_t first, std::size_t limit, std::uint6
     }
     check(keys[i], values[i], "scan");
   }
-  return count;
 }
 
 void PluginIndex::lookup_batch(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
@@ -149,6 +161,12 @@ std::vector<MemoryPiece> PluginIndex::memory_of(std::uint32_t slice) const {
   const Thread thread(*this);
   if (!answer(api().visit_memory(index_.get(), first, last, visit, &visited), "visit_memory")) {
     fail(0, "visit_memory");
+  }
+  if (visited.impossible) {
+    throw library_->error("visit_memory() of slice " + std::to_string(slice) + " tells of " +
+                          std::to_string(visited.impossible->bytes) + " bytes at address " +
+                          std::to_string(visited.impossible->first) +
+                          ", which no process can have");
   }
   if (visited.no_memory) throw std::bad_alloc();
   return joined(std::move(visited.pieces));

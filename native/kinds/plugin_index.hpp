@@ -59,9 +59,22 @@ class PluginIndex {
 
   /// Adds records whose values are their keys.
   void load(const std::vector<std::uint64_t>& keys);
-  bool lookup(std::uint64_t key, std::uint64_t& value) const;
-  bool insert(std::uint64_t key, std::uint64_t value);
-  bool update(std::uint64_t key, std::uint64_t value);
+  // Within their callers: each call and each saved register is a store. The fewer there are, the
+  // more lookups whose data come from memory the processor keeps under way.
+  bool lookup(std::uint64_t key, std::uint64_t& value) const {
+    const auto told = static_cast<unsigned>(api().lookup(index_.get(), key, &value));
+    // One branch for all that can be wrong: the answer, and the value where there is one.
+    const std::uint64_t added = (value - key) & -std::uint64_t{told};
+    if (((added / most_added) | (told >> 1)) != 0) [[unlikely]]
+      explain_lookup(static_cast<int>(told), key, value);
+    return told != 0;
+  }
+  bool insert(std::uint64_t key, std::uint64_t value) {
+    return answer(api().insert(index_.get(), key, value), "insert");
+  }
+  bool update(std::uint64_t key, std::uint64_t value) {
+    return answer(api().update(index_.get(), key, value), "update");
+  }
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                    std::uint64_t* values) const;
   void lookup_batch(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
@@ -82,6 +95,11 @@ class PluginIndex {
   void check(std::uint64_t key, std::uint64_t value, const char* operation) const {
     if (value - key >= most_added) wrong(key, value, operation);
   }
+  /// Throws: the answer or the value is wrong.
+  [[noreturn]] void explain_lookup(int told, std::uint64_t key, std::uint64_t value) const;
+  /// Throws for the first record of a scan that is wrong.
+  void explain_scan(std::uint64_t first, std::size_t count, const std::uint64_t* keys,
+                    const std::uint64_t* values) const;
   [[noreturn]] void wrong(std::uint64_t key, std::uint64_t value, const char* operation) const;
 
   std::shared_ptr<const PluginLibrary> library_;  // outlives the index

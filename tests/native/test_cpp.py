@@ -25,7 +25,7 @@ FILTERS = {
     "plain": "*",
     "thread": "*Concurrent*:*Epochs*:Batch*:Team*:BlockPool*:*Runner*:"
     "SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:Numa*:"
-    "ScanPaths.TheSameSeed*:Plugin.AGood*:Plugin.Threads*",
+    "ScanPaths.TheSameSeed*:Plugin.AGood*:Plugin.OurOwn*:Plugin.Threads*",
     "address-undefined": "*-RTreeProfile*:*FormulaAgainstTrace*:"
     "BulkLoad.FillsNodesLikeRandomInserts:Server.MoreBandwidthNeverLowersThroughput",
 }

@@ -18,6 +18,13 @@ struct pmoss_index {
 
 namespace {
 
+/// One guard for all operations of a thread. No node is ever unlinked here, so nothing waits for it
+/// to end.
+thread_local std::optional<pmoss::EpochGuard> guard_of_thread;
+/// The same from attach_thread() on, reached without a call. Lookups whose data come from memory
+/// overlap as far as they fit together into the processor's windows of instructions and of stores.
+constinit thread_local const pmoss::EpochGuard* guard [[gnu::tls_model("initial-exec")]] = nullptr;
+
 /// Runs what may find no memory. An exception must not leave the library.
 template <class Operation>
 int told_of(Operation operation) {
@@ -44,20 +51,20 @@ int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* val
 }
 
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
-  return index->tree.lookup(key, *value) ? 1 : 0;
+  return index->tree.lookup(*guard, key, *value) ? 1 : 0;
 }
 
 int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
-  return told_of([&] { return index->tree.insert(key, value); });
+  return told_of([&] { return index->tree.insert(*guard, key, value); });
 }
 
 int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
-  return index->tree.update(key, value) ? 1 : 0;
+  return index->tree.update(*guard, key, value) ? 1 : 0;
 }
 
 std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                   std::uint64_t* values) {
-  return static_cast<std::int64_t>(index->tree.scan(first, limit, keys, values));
+  return static_cast<std::int64_t>(index->tree.scan(*guard, first, limit, keys, values));
 }
 
 std::uint64_t size(pmoss_index* index) { return index->tree.size(); }
@@ -69,20 +76,18 @@ int lookup_batch(pmoss_index* index, const std::uint64_t* keys, std::size_t coun
   return 1;
 }
 
-/// One guard for all operations of a thread: each then takes a nested one, which costs nothing. No
-/// node is ever unlinked here, so nothing waits for the guard to end.
-thread_local std::optional<pmoss::EpochGuard> guard_of_thread;
-
 int attach_thread(pmoss_index*) {
-  guard_of_thread.emplace();
+  guard = &guard_of_thread.emplace();
   return 1;
 }
 
-void detach_thread(pmoss_index*) { guard_of_thread.reset(); }
+void detach_thread(pmoss_index*) {
+  guard_of_thread.reset();
+  guard = nullptr;
+}
 
 int visit_memory(pmoss_index* index, std::uint64_t first, std::uint64_t last, pmoss_visit visit,
                  void* context) {
-  const pmoss::EpochGuard guard;
   const std::uint32_t end = pmoss::slice_of_key(last, index->tree.slices());
   for (std::uint32_t slice = pmoss::slice_of_key(first, index->tree.slices()); slice <= end;
        ++slice) {

@@ -83,6 +83,13 @@ struct pmoss_index_api faulty(const std::string& fault) {
       return 1;
     };
   }
+  if (fault == "endless_pages") {
+    api.visit_memory = [](pmoss_index* index, std::uint64_t, std::uint64_t, pmoss_visit visit,
+                          void* context) {
+      visit(context, index, ~std::size_t{0});
+      return 1;
+    };
+  }
   if (fault == "hidden") api.visit_memory = nullptr;
   if (fault == "no_scan") api.scan = nullptr;
   if (fault == "attached") {

@@ -43,11 +43,17 @@ TEST(Plugin, OurOwnTreePassesAsALibrary) {
 
 TEST(Plugin, WrongOnesAreRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"other_abi", "version 99"},        {"too_small", "struct_size"},
-      {"no_lookup", "lookup is missing"}, {"no_index", "open() gives NULL"},
-      {"forgets", "at the key"},          {"wrong_value", "which nobody has written"},
-      {"unsorted", "keys must ascend"},   {"miscounts", "size() gives"},
-      {"fails", "insert() gives -5"},     {"hides_pages", "tells of no page"},
+      {"other_abi", "version 99"},
+      {"too_small", "struct_size"},
+      {"no_lookup", "lookup is missing"},
+      {"no_index", "open() gives NULL"},
+      {"forgets", "at the key"},
+      {"wrong_value", "which nobody has written"},
+      {"unsorted", "keys must ascend"},
+      {"miscounts", "size() gives"},
+      {"fails", "insert() gives -5"},
+      {"hides_pages", "tells of no page"},
+      {"endless_pages", "no process can have"},
   };
   for (const auto& [name, words] : wrong) {
     const std::string told = refusal(name);

@@ -5,6 +5,7 @@ __version__ = "0.1.0"
 # After the version, which the backends read. Importing the package makes the ids known.
 from pmoss_env import _native
 from pmoss_env.errors import ForkedError
+from pmoss_env.includes import get_include as get_include
 from pmoss_env.platforms import refuse_absent_names
 from pmoss_env.registration import register_environments
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-import pmoss_env  # noqa: F401  # registers the environments
+import pmoss_env
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, PluginError, UnsupportedError
@@ -34,7 +34,7 @@ SMALL = {"slices": 16, "records": 20_000, "seconds": 0.1, "warmup_seconds": 0.02
 def build(source: Path, library: Path, *links: str) -> Path:
     words = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     linked = [f"-l{name}" for name in links]
-    include = f"-I{REPOSITORY / 'native' / 'include'}"
+    include = f"-I{pmoss_env.get_include()}"
     subprocess.run(["c++", *words, include, source, "-o", library, *linked], check=True)
     return library
 

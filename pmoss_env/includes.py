@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pmoss_env import _native
+from pmoss_env._native import __file__ as _EXTENSION
 from pmoss_env.errors import PluginError
 
 _HEADER = Path("pmoss", "index.h")
@@ -21,7 +21,7 @@ def get_include() -> str:
     """
     package = Path(__file__).resolve().parent
     # An editable installation keeps what CMake installs beside the extension.
-    installed = [Path(_native.__file__).resolve().parent / "include", package / "include"]
+    installed = [Path(_EXTENSION).resolve().parent / "include", package / "include"]
     for folder in (*installed, package.parent / "native" / "include"):
         if (folder / _HEADER).is_file():
             return str(folder)

@@ -21,12 +21,12 @@ def test_an_installation_has_it_beside_the_extension(tmp_path, monkeypatch) -> N
     header = tmp_path / "include" / "pmoss" / "index.h"
     header.parent.mkdir(parents=True)
     header.touch()
-    monkeypatch.setattr(includes._native, "__file__", str(tmp_path / "_native.so"))
+    monkeypatch.setattr(includes, "_EXTENSION", str(tmp_path / "_native.so"))
     assert pmoss_env.get_include() == str(tmp_path / "include")
 
 
 def test_an_installation_without_it_says_so(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(includes._native, "__file__", str(tmp_path / "_native.so"))
+    monkeypatch.setattr(includes, "_EXTENSION", str(tmp_path / "_native.so"))
     monkeypatch.setattr(includes, "__file__", str(tmp_path / "pmoss_env" / "includes.py"))
     with pytest.raises(PluginError, match="install pmoss-env again"):
         pmoss_env.get_include()

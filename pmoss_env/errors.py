@@ -100,6 +100,10 @@ class PluginError(PmossError, ImportError):
     """Something of another package that cannot be loaded: an entry point, or ``module:name``."""
 
 
+class RecordingError(PmossError, ValueError):
+    """A recording of a library that is damaged, belongs to something else, or was not made."""
+
+
 class MissingExtraError(PmossError, ImportError):
     """An optional dependency that is not installed."""
 

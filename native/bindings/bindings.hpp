@@ -8,6 +8,7 @@ namespace pmoss::bindings {
 void bind_workload(pybind11::module_& module);
 void bind_machine(pybind11::module_& module);
 void bind_kinds(pybind11::module_& module);
+void bind_recording(pybind11::module_& module);
 void bind_scan_paths(pybind11::module_& module);
 void bind_simulator(pybind11::module_& module);
 void bind_analytic(pybind11::module_& module);

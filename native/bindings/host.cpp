@@ -6,6 +6,7 @@ namespace pmoss::bindings {
 void bind_host(pybind11::module_& module) {
   bind_scan(module);
   bind_plugins(module);
+  bind_recording(module);
   bind_pmu(module);
   bind_runtime(module);
   bind_co_tenants(module);

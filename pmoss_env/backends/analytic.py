@@ -21,6 +21,7 @@ from pmoss_env.backends.native_forms import (
 )
 from pmoss_env.backends.profilers import make_profiler
 from pmoss_env.interference import check_co_tenants
+from pmoss_env.plugin_recordings import RecordedProfiler, recording_for
 from pmoss_env.types import (
     CO_TENANT_FAMILIES,
     Float64Array,
@@ -47,9 +48,12 @@ class AnalyticBackend(SubjectBackend):
             see ``true_machine``. The seed of the workload instance draws them.
         progress: called about twice a second with (what is done, seconds so far) while an R-tree
             is profiled for longer than two seconds.
+        recording: of a user's library (``pmoss record``): its folder. None: beside the library.
 
     Raises:
         DescriptionError: a machine without parameters, or an impossible workload.
+        UnsupportedError: a library without a recording.
+        RecordingError: a recording of something else.
     """
 
     name = "analytic"
@@ -70,7 +74,9 @@ class AnalyticBackend(SubjectBackend):
         numa_balancing: bool = False,
         deviation: float = 0.0,
         progress: Callable[[str, float], None] | None = None,
+        recording: str | None = None,
     ) -> None:
+        recorded, records = recording_for(subject.workload, subject.slices, records, recording)
         super().__init__(subject, records)
         machine, load = self.machine, self.load
         check_dispatch(dispatch)
@@ -86,7 +92,9 @@ class AnalyticBackend(SubjectBackend):
         )
         native_workload(self.workload)  # refuses what is impossible
         self._progress = progress
-        self._profiler: _native.Profiler | None = None
+        self._profiler: _native.Profiler | RecordedProfiler | None = (
+            None if recorded is None else RecordedProfiler(recorded)
+        )
         self._instance: Instance | None = None
         self._node_of_core = machine.node_of_core.tolist()
 

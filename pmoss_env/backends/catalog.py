@@ -104,10 +104,10 @@ def make_backend(
     if isinstance(workload, str):
         workload = load_workload(workload)
     if is_plugin(index):
-        if not backend_class(name).measures_host:
+        if not backend_class(name).measures_host and "recording" not in takes:
             raise UnsupportedError(
-                f"index = {index!r}: the memory accesses of a library were not recorded, which "
-                f"the {name} backend needs; measure it with the backend hardware"
+                f"index = {index!r}: the {name} backend takes no recording of a library; use "
+                "hardware, analytic or simulated"
             )
         if not holds_points(workload.index):
             workload = replace(workload, index=index)  # keys are what every library holds

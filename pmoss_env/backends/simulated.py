@@ -23,6 +23,7 @@ from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.indexes import holds_points
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import Machine
+from pmoss_env.plugin_recordings import recording_for
 from pmoss_env.types import CO_TENANT_FAMILIES, HardwareSnapshot, Instance, Schedule
 from pmoss_env.workloads import Workload
 
@@ -74,10 +75,14 @@ class SimulatedBackend(SubjectBackend):
             backend; those of R-trees, which take long, are shared by the whole process.
         progress: called about twice a second with (what is done, seconds so far) while work takes
             longer than two seconds.
+        recording: of a user's library (``pmoss record``): its folder. None: beside the library. All
+            its queries, lines and pages are simulated.
 
     Raises:
         DescriptionError: an impossible option, or a machine without parameters.
         UnknownNameError: another dispatch.
+        UnsupportedError: a library without a recording.
+        RecordingError: a recording of something else.
     """
 
     name = "simulated"
@@ -101,12 +106,22 @@ class SimulatedBackend(SubjectBackend):
         numa_balancing: bool = False,
         recordings: Recordings | None = None,
         progress: Callable[[str, float], None] | None = None,
+        recording: str | None = None,
     ) -> None:
         check_dispatch(dispatch)
         if not isinstance(numa_balancing, bool):
             raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
+        self._of_library, records = recording_for(
+            subject.workload, subject.slices, records, recording
+        )
         super().__init__(subject, records)
-        if queries is None:
+        if self._of_library is not None:
+            if queries not in (None, self._of_library.queries):
+                raise DescriptionError(
+                    f"queries = {queries}: the recording has {self._of_library.queries}"
+                )
+            queries, line_sampling, page_sampling = self._of_library.queries, 1, 1
+        elif queries is None:
             queries = enough_queries(self.machine, self.workload)
         self.recorded = RecordingOptions(
             self.workload, self.slices, queries, line_sampling, page_sampling
@@ -134,7 +149,10 @@ class SimulatedBackend(SubjectBackend):
 
         Raises:
             BackendError: it would not fit into memory, for instance; nothing was allocated.
+            RecordingError: the recording of a library is damaged.
         """
+        if self._of_library is not None:
+            return self._of_library.trace(self._instance.workload_seed)
         what = f"recording {self.recorded.queries:,} queries on {self.workload.records:,} records"
         return self._recordings.get(
             self.recorded, self._instance.workload_seed, lambda work: self._reported(what, work)

@@ -11,3 +11,4 @@ commands.add_typer(catalogs.machines, name="machines", rich_help_panel="Environm
 commands.command(rich_help_panel="Environments")(catalogs.workloads)
 commands.command(rich_help_panel="Environments")(catalogs.envs)
 commands.command("check-index", rich_help_panel="Environments")(indexes.check_index)
+commands.command(rich_help_panel="Environments")(indexes.record)

@@ -1,7 +1,8 @@
-"""The command that checks an index of a user's library."""
+"""The commands for an index of a user's library: checking and recording it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,3 +35,49 @@ def check_index(
             library, operations=operations, threads=threads, seed=seed, seconds=seconds
         )
     show_rows(told[0], ["what was done"], [(line,) for line in told[1:]], as_json)
+
+
+def record(
+    index: Annotated[str, typer.Option(help="plugin:LIBRARY of yours.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the recording. Default: LIBRARY.recording.")
+    ] = None,
+    workload: Annotated[
+        str, typer.Option("--workload", "-w", help="A workload on keys: a name or a file.")
+    ] = "ycsb-a",
+    slices: Annotated[int, typer.Option(min=1, max=65536, help="Number of key ranges.")] = 16,
+    records: Annotated[int, typer.Option(min=1, help="Records that are loaded.")] = 100_000,
+    queries: Annotated[int, typer.Option(min=1, help="Queries of each instance.")] = 30_000,
+    instances: Annotated[
+        int, typer.Option(min=1, max=1000, help="Workload instances: their hot keys differ.")
+    ] = 1,
+    tool: Annotated[str, typer.Option(help="drd, lackey, or auto: the first that can.")] = "auto",
+) -> None:
+    """Record what an index of yours touches, so that the models know it on any machine.
+
+    It serves queries in a process of its own under Valgrind, which must be installed.
+
+    Example: pmoss record --index plugin:./libmine.so
+    Example: pmoss record --index plugin:./libmine.so --out runs/mine -w lookups --slices 64
+    """
+    from dataclasses import replace
+
+    from pmoss_env.indexes import PLUGIN, register_plugin
+    from pmoss_env.plugin_recordings import BESIDE
+    from pmoss_env.record import record
+    from pmoss_env.workloads import load_workload
+
+    library = register_plugin(index).removeprefix(PLUGIN)
+    with Stages() as progress:
+        made = record(
+            library,
+            out or f"{library}{BESIDE}",
+            workload=replace(load_workload(workload), records=records),
+            slices=slices,
+            queries=queries,
+            instances=instances,
+            tool=tool,
+            progress=progress,
+        )
+    rows = [(one.seed, one.facts["tool"], one.facts["touched"]) for one in made.instances]
+    show_rows(str(made.folder), [">instance", "tool", ">lines per query"], rows)

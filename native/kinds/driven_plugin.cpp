@@ -1,0 +1,257 @@
+#include "kinds/driven_plugin.hpp"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <ios>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kinds/plugin_index.hpp"
+#include "kinds/valgrind_requests.hpp"
+#include "workload/generator.hpp"
+
+namespace pmoss::kinds {
+namespace {
+
+using Word = std::uint64_t;
+
+/// Stored to around every query, so that the watching tool sees where one begins and ends.
+alignas(64) volatile Word mark = 0;
+
+/// Memory of this file's own, apart from all that the library allocates.
+class OwnWords {
+ public:
+  explicit OwnWords(std::size_t count) : count_(count) {
+    if (count == 0) return;
+    void* const memory =
+        ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    words_ = static_cast<Word*>(memory);
+  }
+  explicit OwnWords(const std::string& path) : OwnWords(words_in(path)) {
+    std::ifstream file(path, std::ios::binary);
+    file.read(reinterpret_cast<char*>(words_), static_cast<std::streamsize>(bytes()));
+    if (!file) throw std::runtime_error(path + ": cannot be read");
+  }
+  ~OwnWords() {
+    if (words_ != nullptr) ::munmap(words_, bytes());
+  }
+  OwnWords(const OwnWords&) = delete;
+  OwnWords& operator=(const OwnWords&) = delete;
+
+  std::size_t size() const { return count_; }
+  std::size_t bytes() const { return count_ * sizeof(Word); }
+  Word* data() const { return words_; }
+  std::uintptr_t first() const { return reinterpret_cast<std::uintptr_t>(words_); }
+
+ private:
+  static std::size_t words_in(const std::string& path) {
+    struct stat told{};
+    if (::stat(path.c_str(), &told) != 0) throw std::runtime_error(path + ": cannot be read");
+    return static_cast<std::size_t>(told.st_size) / sizeof(Word);
+  }
+
+  std::size_t count_;
+  Word* words_ = nullptr;
+};
+
+/// A line of /proc/self/maps.
+struct Mapping {
+  std::uintptr_t first, end;
+  std::uint64_t offset;
+  std::string permissions, path;
+};
+
+struct Range {
+  std::uintptr_t first, end;
+};
+
+std::vector<Mapping> mappings() {
+  std::vector<Mapping> result;
+  std::ifstream file("/proc/self/maps");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Mapping mapping;
+    char dash = 0;
+    std::string device, inode;
+    words >> std::hex >> mapping.first >> dash >> mapping.end >> mapping.permissions >>
+        mapping.offset >> device >> inode;
+    if (words) std::getline(words >> std::ws, mapping.path);
+    result.push_back(std::move(mapping));
+  }
+  return result;
+}
+
+/// Valgrind keeps its own memory and the first thread's stack there.
+bool of_valgrind(const Mapping& mapping) {
+  return mapping.first >= 0x1000000000 && mapping.first < 0x2000000000;
+}
+
+void die_with(int parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+}
+
+/// A loaded index with queries for it.
+class Driven {
+ public:
+  explicit Driven(const DrivenPlugin& asked)
+      : facts_(asked.facts),
+        keys_(asked.keys),
+        queries_(asked.queries),
+        scanned_(2 * longest_scan(queries_)),
+        library_(std::make_shared<PluginLibrary>(asked.library)),
+        before_(paths()),
+        index_(library_, {asked.slices, keys_.size()}),
+        thread_(index_) {
+    constexpr std::size_t batch = 4096;  // as when it is served
+    for (std::size_t done = 0; done < keys_.size(); done += batch) {
+      const Word* const first = keys_.data() + done;
+      index_.load({first, first + std::min(batch, keys_.size() - done)});
+    }
+  }
+
+  std::size_t queries() const { return queries_.size() / 3; }
+  Word kind(std::size_t query) const { return queries_.data()[3 * query + 1]; }
+
+  void run(std::size_t query) {
+    const Word* const words = queries_.data() + 3 * query;
+    Word value = 0;
+    switch (static_cast<Operation::Kind>(words[1])) {
+      case Operation::Kind::lookup:
+        index_.lookup(words[0], value);
+        break;
+      case Operation::Kind::insert:
+        index_.insert(words[0], words[0]);
+        break;
+      case Operation::Kind::update:
+        index_.update(words[0], words[0] + 1);
+        break;
+      case Operation::Kind::scan:
+        index_.scan(words[0], words[2], scanned_.data(), scanned_.data() + words[2]);
+        break;
+    }
+  }
+
+  /// Writes the facts, then asks DRD to print all accesses to the data.
+  void show() {
+    std::ostringstream facts;
+    facts << std::hex << "mark " << reinterpret_cast<std::uintptr_t>(&mark) << '\n';
+    std::vector<Range> data, code;
+    for (const Mapping& mapping : mappings()) {
+      if (of_valgrind(mapping)) continue;
+      const bool of_file = !mapping.path.empty() && mapping.path.front() == '/';
+      if (of_file && mapping.permissions.find('x') != std::string::npos) {
+        facts << "code " << mapping.first << ' ' << mapping.end << ' ' << mapping.offset << ' '
+              << mapping.path << '\n';
+        code.push_back({mapping.first, mapping.end});
+      } else if (holds_data(mapping, of_file)) {
+        add_data({mapping.first, mapping.end}, data);
+      }
+    }
+    for (const Range& range : data) facts << "data " << range.first << ' ' << range.end << '\n';
+    facts << std::dec << "record " << index_.bytes_per_record() << '\n';
+    const std::string unfinished = facts_ + ".new";
+    std::ofstream(unfinished) << facts.str();
+    if (std::rename(unfinished.c_str(), facts_.c_str()) != 0) {
+      throw std::runtime_error(facts_ + ": cannot be written");
+    }
+    // From here on nothing but queries touches the data: DRD ends at the first wide store to it.
+    for (const Range& range : code) valgrind::forget_code(range.first, range.end - range.first);
+    for (const Range& range : data) valgrind::trace(range.first, range.end - range.first);
+    valgrind::trace(reinterpret_cast<std::uintptr_t>(&mark), sizeof mark);
+    shown_ = {std::move(data), std::move(code)};
+  }
+
+ private:
+  static std::size_t longest_scan(const OwnWords& queries) {
+    Word longest = 0;
+    for (std::size_t i = 2; i < queries.size(); i += 3) {
+      longest = std::max(longest, queries.data()[i]);
+    }
+    return longest;
+  }
+
+  static std::set<std::string> paths() {
+    std::set<std::string> result;
+    for (const Mapping& mapping : mappings()) result.insert(mapping.path);
+    return result;
+  }
+
+  /// Memory without a file, and files that were mapped since the index was opened.
+  bool holds_data(const Mapping& mapping, bool of_file) const {
+    if (of_file) return mapping.permissions.front() == 'r' && !before_.contains(mapping.path);
+    return (mapping.path.empty() || mapping.path == "[heap]") && mapping.permissions[1] == 'w';
+  }
+
+  /// Leaves out what is this file's own.
+  void add_data(Range range, std::vector<Range>& data) const {
+    std::vector<const OwnWords*> own{&keys_, &queries_, &scanned_};
+    std::sort(own.begin(), own.end(),
+              [](const OwnWords* a, const OwnWords* b) { return a->first() < b->first(); });
+    for (const OwnWords* const words : own) {
+      if (words->bytes() == 0 || words->first() < range.first || words->first() >= range.end) {
+        continue;
+      }
+      if (words->first() > range.first) data.push_back({range.first, words->first()});
+      range.first = words->first() + words->bytes();
+    }
+    if (range.first < range.end) data.push_back(range);
+  }
+
+  std::string facts_;
+  OwnWords keys_, queries_, scanned_;
+  std::shared_ptr<const PluginLibrary> library_;
+  std::set<std::string> before_;
+  PluginIndex index_;
+  PluginIndex::Thread thread_;
+  std::pair<std::vector<Range>, std::vector<Range>> shown_;  // freed when nothing is watched
+};
+
+}  // namespace
+
+void drive_plugin(const DrivenPlugin& asked) {
+  die_with(asked.parent);
+  Driven driven(asked);
+  driven.show();
+  for (std::size_t query = 0; query < driven.queries(); ++query) {
+    mark = 2 * query + 1;
+    driven.run(query);
+    mark = 2 * query + 2;
+  }
+  ::_exit(0);  // closing the index would be watched, too
+}
+
+void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
+  static constexpr std::array<const char*, 4> names = {"0", "1", "2", "3"};
+  die_with(asked.parent);
+  Driven driven(asked);
+  valgrind::start_counting();
+  for (std::uint64_t query = 0; query < most; ++query) mark = query;
+  valgrind::write_counts("none");
+  for (Word kind = 0; kind < names.size(); ++kind) {
+    std::uint64_t left = most;
+    for (std::size_t query = 0; query < driven.queries() && left > 0; ++query) {
+      if (driven.kind(query) != kind) continue;
+      mark = query;
+      driven.run(query);
+      --left;
+    }
+    if (left < most) valgrind::write_counts(names[kind]);
+  }
+  valgrind::stop_counting();
+}
+
+}  // namespace pmoss::kinds

@@ -1,0 +1,243 @@
+"""Records the memory accesses of a user's library, for the models of machines.
+
+The library serves queries in a process of its own under tools of Valgrind. Callgrind counts the
+instructions. DRD prints the accesses to memory, from the first query on, so that loading costs
+little. It cannot print stores of more than 8 bytes. Where a library makes such, Lackey takes over,
+which prints everything from the start of the process on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from pmoss_env import _native
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.errors import PluginError, RecordingError, UnsupportedError
+from pmoss_env.indexes import PLUGIN, holds_points, register_plugin
+from pmoss_env.plugin_recordings import Recorded, Recording, library_facts, save_instance
+from pmoss_env.workloads import Workload
+
+#: Says what a stage has done, of how much.
+Progress = Callable[[str, int, int], None]
+
+_KINDS = 4
+#: Queries of each kind whose instructions are counted.
+_COUNTED = 2_000
+_PIECE = 1 << 18
+#: What DRD says before it gives up on a wide store.
+_WIDE_STORE = b"sizeof(HWord) == 4"
+_TOOLS = {
+    # One frame says which instruction it was; inlined ones would be more lines.
+    "drd": ("--tool=drd", "-q", "--num-callers=1", "--read-inline-info=no"),
+    "lackey": ("--tool=lackey", "--trace-mem=yes", "--basic-counts=no"),
+}
+
+
+def record(
+    path: str | Path,
+    out: str | Path,
+    *,
+    workload: Workload,
+    slices: int,
+    queries: int,
+    instances: int = 1,
+    tool: str = "auto",
+    progress: Progress = lambda stage, done, total: None,
+) -> Recording:
+    """Records what the queries of a workload touch in a library.
+
+    Args:
+        path: of the library; "plugin:" may stand before it.
+        out: the folder of the recording. One that is there already is replaced.
+        workload: for an index on keys; its ``records`` are loaded.
+        slices: number of key ranges, which the library is told.
+        queries: of each instance, recorded one after the other.
+        instances: workload instances, of the seeds 0 to instances - 1.
+        tool: "drd", "lackey", or "auto" for the first that can.
+        progress: see Progress.
+
+    Raises:
+        PluginError: no library; it failed or crashed.
+        UnsupportedError: Valgrind is not installed; a workload on points.
+        RecordingError: the tool did not work.
+        DescriptionError: an impossible workload.
+        ValueError: impossible numbers.
+    """
+    library = Path(register_plugin(path).removeprefix(PLUGIN))
+    if holds_points(workload.index):
+        raise UnsupportedError(
+            f"workload {workload.name!r} is for an index on points, and a library holds keys"
+        )
+    if tool not in ("auto", *_TOOLS):
+        raise RecordingError(f"tool = {tool!r}: must be auto, {' or '.join(_TOOLS)}")
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise UnsupportedError(
+            "recording a library needs Valgrind, which is not installed: apt-get install valgrind"
+        )
+    facts = library_facts(library)
+    done: list[Recorded] = []
+    for seed in range(instances):
+        with tempfile.TemporaryDirectory(prefix="pmoss-record-") as folder:
+            one = _Recorder(valgrind, library, Path(folder), workload, slices, queries, progress)
+            done.append(save_instance(Path(out), seed, *one.record(seed, tool)))
+    recording = Recording(Path(out), facts, workload, slices, queries, tuple(done))
+    recording.save()
+    return recording
+
+
+class _Recorder:
+    """Records one instance, with files in a folder that its caller removes."""
+
+    def __init__(
+        self,
+        valgrind: str,
+        library: Path,
+        folder: Path,
+        workload: Workload,
+        slices: int,
+        queries: int,
+        progress: Progress,
+    ) -> None:
+        self._valgrind, self._library, self._folder = valgrind, library, folder
+        self._workload, self._slices, self._queries = workload, slices, queries
+        self._progress = progress
+
+    def record(self, seed: int, tool: str) -> tuple[_native.Trace, dict[str, object]]:
+        """The trace of an instance, and what else is to be known of it."""
+        native = native_workload(self._workload, seed)
+        planned = _native.PlannedQueries(native, self._slices, queries=self._queries)
+        planned.keys.tofile(self._folder / "keys")
+        queries = planned.operations
+        queries.tofile(self._folder / "queries")
+        costs = self._costs(np.bincount(queries[1::3].astype(np.int64), minlength=_KINDS))
+        accesses = _native.AccessTrace(planned)
+        used = "drd" if tool == "auto" else tool
+        if not self._accesses(used, accesses):
+            if tool != "auto":
+                raise RecordingError(
+                    f"plugin {str(self._library)!r} stores more than 8 bytes at once, which "
+                    "Valgrind's DRD cannot print: use the tool lackey"
+                )
+            used, accesses = "lackey", _native.AccessTrace(planned)
+            self._accesses(used, accesses)
+        trace = accesses.finish(costs)
+        return trace, {
+            "tool": used,
+            "costs": costs,
+            "touched": round(trace.mean_dependent + trace.mean_streaming, 2),
+            "left_out": round(accesses.left_out, 2),
+        }
+
+    def _costs(self, counts: np.ndarray) -> list[tuple[float, float]]:
+        """Instructions and branch misses of a query of each kind; zeros for one that is missing."""
+        self._progress("counting", 0, 1)
+        counted = [min(_COUNTED, int(count)) for count in counts]
+        out = self._folder / "counts"
+        words = ["--tool=callgrind", "-q", "--instr-atstart=no", "--branch-sim=yes"]
+        with self._child([*words, f"--callgrind-out-file={out}"], _COUNTED) as (child, _):
+            self._check(child)
+        totals = dict(_callgrind_totals(sorted(self._folder.glob("counts.*"))))
+        self._progress("counting", 1, 1)
+        idle = totals.get("none", np.zeros(2)) / _COUNTED
+        costs = []
+        for kind, count in enumerate(counted):
+            cost = totals[str(kind)] / count - idle if str(kind) in totals else np.zeros(2)
+            costs.append((float(max(cost[0], 0.0)), float(max(cost[1], 0.0))))
+        return costs
+
+    def _accesses(self, tool: str, accesses: _native.AccessTrace) -> bool:
+        """Reads what a tool prints, as it comes. False if the tool cannot print a wide store."""
+        facts = self._folder / "facts"
+        facts.unlink(missing_ok=True)
+        stage = f"watched by {tool}"
+        self._progress(stage, 0, self._queries)
+        told, end, done = False, b"", 0
+        with self._child(list(_TOOLS[tool]), 0) as (child, output):
+            while piece := os.read(output.fileno(), _PIECE):
+                # The facts are there before anything is printed that belongs to a query.
+                if not told and facts.exists():
+                    accesses.take_facts(facts.read_text())
+                    told = True
+                if told:
+                    done = accesses.feed(piece)
+                    self._progress(stage, done, self._queries)
+                end = (end + piece)[-4096:]
+                if _WIDE_STORE in end:
+                    return False
+            self._check(child)
+        if done != self._queries:
+            raise RecordingError(
+                f"plugin {str(self._library)!r}: {tool} showed {done} of {self._queries} queries"
+            )
+        return True
+
+    @contextmanager
+    def _child(
+        self, words: list[str], counted: int
+    ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+        """The watched process, and what the tool prints. It never outlives the block."""
+        log = self._folder / "log"
+        reading, writing = os.pipe()
+        asked = [str(self._library), str(self._slices), str(self._folder), str(os.getpid())]
+        script = Path(__file__).with_name("driven_child.py")
+        with os.fdopen(reading, "rb", buffering=0) as output, log.open("wb") as said:
+            try:
+                child = subprocess.Popen(
+                    [
+                        *(self._valgrind, *words, "--default-suppressions=no", "--vgdb=no"),
+                        *(f"--log-fd={writing}", sys.executable, "-I", "-S", str(script)),
+                        *(str(_native.__file__), *asked, str(counted)),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    pass_fds=(writing,),
+                    cwd=self._folder,
+                    start_new_session=True,  # Ctrl-C is its parent's
+                )
+            finally:
+                os.close(writing)
+            try:
+                yield child, output
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+
+    def _check(self, child: subprocess.Popen[bytes]) -> None:
+        """Waits for the end; PluginError, with what the process said last, unless it was one."""
+        status = child.wait()
+        if status == 0:
+            return
+        text = (self._folder / "log").read_text(errors="replace")
+        lines = text.strip().splitlines()
+        wrong = [line for line in lines if "plugin '" in line]
+        said = f"; it said: {(wrong or lines)[-1]}" if lines else ""
+        how = f"by signal {-status}" if status < 0 else f"with status {status}"
+        raise PluginError(f"plugin {str(self._library)!r} ended the recording {how}{said}")
+
+
+def _callgrind_totals(files: list[Path]) -> Iterator[tuple[str, np.ndarray]]:
+    """The name under which each file was written, and its instructions and branch misses."""
+    for file in files:
+        text = file.read_text(errors="replace")
+        name = re.search(r"^desc: Trigger: Client Request: (\w+)$", text, re.MULTILINE)
+        events = re.search(r"^events: (.+)$", text, re.MULTILINE)
+        totals = re.search(r"^(?:totals|summary): (.+)$", text, re.MULTILINE)
+        if name and events and totals:
+            values = dict(zip(events[1].split(), map(float, totals[1].split()), strict=False))
+            misses = values.get("Bcm", 0.0) + values.get("Bim", 0.0)
+            yield name[1], np.array([values["Ir"], misses])

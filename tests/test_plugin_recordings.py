@@ -1,0 +1,175 @@
+"""Recordings of libraries: lists of accesses become traces, and folders are checked."""
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import pmoss_env  # noqa: F401  # registers the environments
+from pmoss_env import _native
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.native_forms import native_workload
+from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.errors import DescriptionError, RecordingError, UnsupportedError
+from pmoss_env.indexes import register_plugin
+from pmoss_env.plugin_recordings import (
+    Recording,
+    library_facts,
+    load_recording,
+    recording_of,
+    save_instance,
+)
+from pmoss_env.workloads import load_workload
+
+MARK, DATA = 0x1000, 0x100_0000
+SLICES, QUERIES, RECORDS = 4, 200, 1_000
+FACTS = f"mark {MARK:x}\ndata {DATA:x} {DATA + (1 << 24):x}\nrecord 32\n"
+WORKLOAD = dataclasses.replace(load_workload("lookups"), records=RECORDS)
+COSTS = [(100.0, 0.5)] * 4
+#: Bytes between two nodes: the head's line, and one that is always two lines behind it.
+NODE = 256
+
+
+def planned() -> _native.PlannedQueries:
+    return _native.PlannedQueries(native_workload(WORKLOAD), SLICES, queries=QUERIES)
+
+
+def touched() -> list[list[tuple[int, int]]]:
+    """Of each query: instruction and address. Each reads a root, then a node of its slice."""
+    keys = planned().operations[::3]
+    nodes = [int(key) % 97 + 97 * (int(key) * SLICES >> 64) for key in keys]
+    starts = [DATA + 4096 * (1 + node) for node in nodes]
+    return [[(0x10, DATA), (0x20, at), (0x30, at + NODE), (0x40, at)] for at in starts]
+
+
+def of_drd() -> str:
+    def line(what: str, address: int, instruction: int) -> str:
+        told = f"{what} 0x{address:x} size 8 (thread 1 / vc [ 1: 1 ])"
+        return f"==7== {told}\n==7==    at 0x{instruction:X}: find (map.cpp:1)\n"
+
+    text = "==7== \n"
+    for query in touched():
+        text += line("store", MARK, 0x1)
+        text += "".join(line("load ", address, at) for at, address in query)
+        text += line("store", MARK, 0x2)
+    return text
+
+
+def of_lackey() -> str:
+    text = "I  04001000,3\n L 1ffe000,8\n"
+    for query in touched():
+        text += f"I  1,4\n S {MARK:08x},8\n S 1ffe000008,8\n"
+        text += "".join(f"I  {at:x},4\n L {address:08x},8\n" for at, address in query)
+        text += f"I  2,4\n S {MARK:08x},8\n"
+    return text
+
+
+def trace_of(text: str, piece: int) -> _native.Trace:
+    accesses = _native.AccessTrace(planned())
+    accesses.take_facts(FACTS)
+    for start in range(0, len(text), piece):
+        done = accesses.feed(text[start : start + piece].encode())
+    assert done == QUERIES
+    trace = accesses.finish(COSTS)
+    assert accesses.left_out == 1.0  # the root's line, which every query reads
+    return trace
+
+
+@pytest.mark.parametrize("text", [of_drd(), of_lackey()], ids=["drd", "lackey"])
+def test_a_list_becomes_a_trace(text: str) -> None:
+    trace = trace_of(text, piece=1_000)
+    # The node is waited for; the line that always lies behind it is fetched beside it.
+    assert (trace.mean_dependent, trace.mean_streaming) == (1.0, 1.0)
+    arrays = _native.arrays_of_trace(trace)
+    assert set(arrays["instructions"][:-1].tolist()) == {230}  # with the worker's own
+    executing = np.repeat(arrays["slice"][:-1], np.diff(arrays["first_touch"].astype(int)))
+    assert np.array_equal(arrays["slice_of_line"][arrays["touches"] >> 3], executing)
+    assert trace.bytes_of_slice.sum() == 32 * RECORDS
+    again = _native.arrays_of_trace(trace_of(text, piece=77))
+    assert all(np.array_equal(arrays[name], again[name]) for name in arrays)
+
+
+def test_damaged_traces_are_refused() -> None:
+    arrays = _native.arrays_of_trace(trace_of(of_lackey(), piece=10_000))
+    assert _native.trace_of_arrays(SLICES, arrays).size == QUERIES
+    for name, value in [("slice", SLICES), ("kind", 9), ("touches", 2**32 - 1), ("first_page", 7)]:
+        damaged = {**arrays, name: np.full_like(arrays[name], value)}
+        with pytest.raises(ValueError):
+            _native.trace_of_arrays(SLICES, damaged)
+    for name in arrays:
+        with pytest.raises(ValueError, match=f"{name} is missing"):
+            _native.trace_of_arrays(SLICES, {n: arrays[n] for n in arrays if n != name})
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A library that nothing runs, with a recording beside it."""
+    path = tmp_path / "mine.so"
+    words = ["c++", "-shared", "-fPIC", "-x", "c++", "/dev/null", "-o", str(path)]
+    subprocess.run(words, check=True)
+    folder = path.with_name("mine.so.recording")
+    trace = trace_of(of_lackey(), piece=10_000)
+    one = save_instance(folder, 0, trace, {"tool": "lackey"})
+    Recording(folder, library_facts(path), WORKLOAD, SLICES, QUERIES, (one,)).save()
+    return path
+
+
+@pytest.mark.parametrize("backend", ["analytic", "simulated"])
+def test_models_measure_a_recorded_library(library: Path, backend: str) -> None:
+    options = {"machine": "toy", "workload": "lookups", "index": register_plugin(library)}
+    subject = make_backend(backend, slices=SLICES, **options)
+    assert subject.workload.records == RECORDS
+    schedule = make_baseline("grouped")(Context(subject.machine, SLICES))
+    first = subject.measure(schedule, seed=0)
+    assert first.throughput > 0
+    assert subject.measure(schedule, seed=0).throughput == first.throughput
+    with pytest.raises(DescriptionError, match="records = 5"):
+        make_backend(backend, slices=SLICES, records=5, **options)
+
+
+def test_an_episode_of_a_recorded_library(library: Path) -> None:
+    index = register_plugin(library)
+    env = gymnasium.make("pmoss/toy-v0", index=index, workload="lookups", slices=SLICES)
+    env.reset(seed=1)
+    done = False
+    while not done:
+        mask = env.get_wrapper_attr("action_masks")()
+        _, _, done, _, info = env.step(int(np.flatnonzero(mask)[0]))
+    assert info["throughput"] > 0
+
+
+def test_recordings_of_something_else_are_refused(library: Path) -> None:
+    index = register_plugin(library)
+    folder = library.with_name("mine.so.recording")
+    with pytest.raises(RecordingError, match="4 slices, not 8"):
+        recording_of(index, WORKLOAD, 8)
+    with pytest.raises(RecordingError, match="with lookup"):
+        recording_of(index, load_workload("ycsb-a"), SLICES)
+    with pytest.raises(UnsupportedError, match="pmoss record --index"):
+        recording_of(index, WORKLOAD, SLICES, folder=str(folder / "none"))
+    with pytest.raises(UnsupportedError, match="is none"):
+        make_backend("analytic", machine="toy", workload="ycsb-a", recording=str(folder))
+
+    arrays = folder / "instance-0.npz"
+    arrays.write_bytes(arrays.read_bytes()[:-1])
+    with pytest.raises(RecordingError, match="was changed"):
+        load_recording(folder).trace(0)
+    told = json.loads((folder / "recording.json").read_text())
+    told["instances"][0]["file"] = "../../other.npz"
+    (folder / "recording.json").write_text(json.dumps(told))
+    with pytest.raises(RecordingError, match="its instances are"):
+        load_recording(folder)
+    (folder / "recording.json").write_text("{")
+    with pytest.raises(RecordingError, match="is no recording"):
+        load_recording(folder)
+
+
+def test_a_library_that_was_built_again_needs_another_recording(library: Path) -> None:
+    with library.open("ab") as file:
+        file.write(b"built again")
+    with pytest.raises(RecordingError, match="record it again"):
+        recording_of(register_plugin(library), WORKLOAD, SLICES)

@@ -14,6 +14,7 @@ from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.index import measure_index
 from pmoss_benchmarks.performance.live import measure_live
 from pmoss_benchmarks.performance.plugin import measure_plugin
+from pmoss_benchmarks.performance.recording import measure_recording
 from pmoss_benchmarks.performance.rtree import measure_rtree
 from pmoss_benchmarks.performance.runtime import measure_runtime
 from pmoss_benchmarks.performance.sampling import measure_sampling
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "index": measure_index,
     "rtree": measure_rtree,
     "plugin": measure_plugin,
+    "recording": measure_recording,
     "runtime": measure_runtime,
     "live": measure_live,
     "simulator": measure_simulator,

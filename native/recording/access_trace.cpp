@@ -18,8 +18,8 @@ constexpr std::size_t remembered = 8;
 constexpr double regular_share = 0.95;
 constexpr std::uint32_t fewest = 8;
 
-constexpr std::uint64_t lines_per_page = 64;
-constexpr std::uint64_t pages_per_block = 512;
+constexpr std::uint64_t lines_of_page = 64;
+constexpr std::uint64_t pages_of_block = 512;
 
 /// The distance in lines between the touches of two instructions: the commonest, and how common.
 struct Distance {
@@ -148,9 +148,9 @@ void AccessTrace::number_pages(Trace& trace, std::vector<std::uint32_t>& page_of
   for (std::size_t query = 0; query + 1 < first_.size(); ++query) {
     for (std::size_t i = first_[query]; i < first_[query + 1]; ++i) {
       if (accesses_[i].stays) continue;
-      const std::uint64_t page = accesses_[i].line / lines_per_page;
+      const std::uint64_t page = accesses_[i].line / lines_of_page;
       ++touches[page][planned_.slice[query]];
-      blocks.push_back(page / pages_per_block);
+      blocks.push_back(page / pages_of_block);
     }
   }
   std::sort(blocks.begin(), blocks.end());
@@ -159,17 +159,17 @@ void AccessTrace::number_pages(Trace& trace, std::vector<std::uint32_t>& page_of
   trace.slice_of_page.resize(page_ids_.size());
   trace.address_page_of_page.resize(page_ids_.size());
   for (const auto& [page, number] : page_ids_) {
-    const auto block = std::lower_bound(blocks.begin(), blocks.end(), page / pages_per_block);
+    const auto block = std::lower_bound(blocks.begin(), blocks.end(), page / pages_of_block);
     trace.address_page_of_page[number] = static_cast<std::uint32_t>(
-        static_cast<std::uint64_t>(block - blocks.begin()) * pages_per_block +
-        page % pages_per_block);
+        static_cast<std::uint64_t>(block - blocks.begin()) * pages_of_block +
+        page % pages_of_block);
     // The lower slice where two touch it as often.
     std::pair<std::size_t, int> most{0, 0};
     for (const auto& [slice, count] : touches.at(page)) most = std::max(most, {count, -slice});
     trace.slice_of_page[number] = static_cast<std::uint16_t>(-most.second);
   }
   for (const auto& [line, number] : line_ids_) {
-    page_of[number] = page_ids_.at(line / lines_per_page);
+    page_of[number] = page_ids_.at(line / lines_of_page);
   }
 }
 
@@ -185,7 +185,7 @@ void AccessTrace::add_query(Trace& trace, std::size_t query, const OperationCost
     writes += access.writes ? 1 : 0;
     trace.touches.emplace_back(line_ids_.at(access.line), access.writes, access.streams,
                                access.locks);
-    const std::uint32_t page = page_ids_.at(access.line / lines_per_page);
+    const std::uint32_t page = page_ids_.at(access.line / lines_of_page);
     if (pages == 0 || trace.page_touches.back() != page) {
       trace.page_touches.push_back(page);
       ++pages;
@@ -211,7 +211,7 @@ Trace AccessTrace::finish(const std::array<OperationCost, 4>& costs) {
   for (const Access& access : accesses_) {
     if (access.stays) continue;
     line_ids_.try_emplace(access.line, static_cast<std::uint32_t>(line_ids_.size()));
-    page_ids_.try_emplace(access.line / lines_per_page,
+    page_ids_.try_emplace(access.line / lines_of_page,
                           static_cast<std::uint32_t>(page_ids_.size()));
   }
   if (line_ids_.size() > Touch::max_lines) {

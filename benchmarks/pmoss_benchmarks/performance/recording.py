@@ -41,7 +41,7 @@ def measure_recording(keys: int = 30_000_000, **_: Any) -> list[Figure]:
     note = f"{keys:,} keys, {QUERIES:,} lookups, {SLICES} slices"
 
     def figure(what: str, of_recorded: float, of_own: float) -> Figure:
-        off = 100 * (of_recorded / of_own - 1)
+        off = 100 * (float(of_recorded) / float(of_own) - 1)
         told = Figure.of(f"recorded library / built-in recorder - 1: {what}", "%", [off], note=note)
         return told.with_goal(f"<= {_LARGEST:g} %", abs(off) <= _LARGEST)
 

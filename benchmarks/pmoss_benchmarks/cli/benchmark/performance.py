@@ -16,7 +16,8 @@ def performance(
         list[str] | None,
         typer.Option(
             help="environment, vector-environment, continual, datasets, decision-transformer, "
-            "index, rtree, plugin, runtime, live, simulator, sampling or scan; repeatable."
+            "index, rtree, plugin, recording, runtime, live, simulator, sampling or scan; "
+            "repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,

@@ -100,8 +100,9 @@ class Recording:
             raise RecordingError(f"{path}: was changed since it was recorded: record it again")
         try:
             return _native.trace_of_arrays(self.slices, _arrays(data))
-        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-            raise RecordingError(f"{path}: {error}") from error
+        # A damaged file answers with many kinds of error, depending on the bytes.
+        except Exception as error:
+            raise RecordingError(f"{path}: {type(error).__name__}: {error}") from error
 
 
 def _arrays(data: bytes) -> dict[str, np.ndarray]:
@@ -161,7 +162,7 @@ def load_recording(folder: str | Path) -> Recording:
         )
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         if isinstance(error, RecordingError):
             raise
         raise RecordingError(f"{path}: is no recording: {error}") from error

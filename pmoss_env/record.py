@@ -147,7 +147,9 @@ class _Recorder:
         counted = [min(_COUNTED, int(count)) for count in counts]
         out = self._folder / "counts"
         words = ["--tool=callgrind", "-q", "--instr-atstart=no", "--branch-sim=yes"]
-        with self._child([*words, f"--callgrind-out-file={out}"], _COUNTED) as (child, _):
+        with self._child([*words, f"--callgrind-out-file={out}"], _COUNTED) as (child, output):
+            while os.read(output.fileno(), _PIECE):  # a full pipe would stop the tool
+                pass
             self._check(child)
         totals = dict(_callgrind_totals(sorted(self._folder.glob("counts.*"))))
         self._progress("counting", 1, 1)
@@ -174,9 +176,10 @@ class _Recorder:
                 if told:
                     done = accesses.feed(piece)
                     self._progress(stage, done, self._queries)
-                end = (end + piece)[-4096:]
+                end += piece
                 if _WIDE_STORE in end:
                     return False
+                end = end[-len(_WIDE_STORE) :]
             self._check(child)
         if done != self._queries:
             raise RecordingError(

@@ -96,7 +96,10 @@ def test_a_list_becomes_a_trace(text: str) -> None:
 def test_damaged_traces_are_refused() -> None:
     arrays = _native.arrays_of_trace(trace_of(of_lackey(), piece=10_000))
     assert _native.trace_of_arrays(SLICES, arrays).size == QUERIES
-    for name, value in [("slice", SLICES), ("kind", 9), ("touches", 2**32 - 1), ("first_page", 7)]:
+    for name, value in [
+        *[("slice", SLICES), ("kind", 9), ("touches", 2**32 - 1), ("first_page", 7)],
+        *[("branch_misses", np.inf), ("branch_misses", np.nan)],
+    ]:
         damaged = {**arrays, name: np.full_like(arrays[name], value)}
         with pytest.raises(ValueError):
             _native.trace_of_arrays(SLICES, damaged)

@@ -74,8 +74,9 @@ def test_points_and_other_tools_are_refused(std_map: Path, tmp_path: Path) -> No
 @pytest.mark.heavy
 def test_a_crash_is_an_error(tmp_path: Path) -> None:
     library = build("tests/kinds/faulty_plugin.cpp", tmp_path / "crashes.so")
+    inserting = dataclasses.replace(SMALL["workload"], lookup=0.5, insert=0.5)
     with pytest.raises(PluginError, match=r"crashes\.so' ended the recording"):
-        record(library, tmp_path / "out", **SMALL)
+        record(library, tmp_path / "out", **{**SMALL, "workload": inserting})
     assert not (tmp_path / "out").exists()
 
 

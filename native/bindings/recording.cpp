@@ -101,6 +101,8 @@ void check_offsets(const Trace& trace) {
                 trace.queries[i].first_page <= trace.queries[i + 1].first_page,
             "queries must follow each other");
     require(trace.queries[i].kind < 4, "a query of no kind");
+    const float misses = trace.queries[i].branch_misses;
+    require(misses >= 0.0F && misses <= 1e9F, "impossible branch misses");  // NaN fails, too
   }
   require(trace.queries.front().first_touch == 0 && trace.queries.front().first_page == 0 &&
               trace.queries.back().first_touch == trace.touches.size() &&

@@ -79,7 +79,7 @@ class AnalyticBackend(SubjectBackend):
         recorded, records = recording_for(subject.workload, subject.slices, records, recording)
         super().__init__(subject, records)
         machine, load = self.machine, self.load
-        check_dispatch(dispatch)
+        check_dispatch(dispatch, load)
         self._deviation, self._overhead_cycles = check_deviation(deviation), overhead_cycles
         self._native_machine = native_machine(machine, overhead_cycles)
         self._model = _native.AnalyticModel(

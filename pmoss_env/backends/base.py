@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
 from pmoss_env.workloads import Workload, resized
@@ -125,7 +125,17 @@ def incremental(backend: Backend) -> IncrementalBackend | None:
     return cast(IncrementalBackend, backend) if backend.incremental else None
 
 
-def check_dispatch(dispatch: str) -> None:
-    """Raises UnknownNameError unless ``dispatch`` is one of DISPATCH."""
+def check_dispatch(dispatch: str, load: LoadRegime) -> None:
+    """Raises unless queries can come to their workers so.
+
+    Raises:
+        UnknownNameError: none of DISPATCH.
+        UnsupportedError: routers that hand out the mix as it is, where the mix rate is asked for.
+    """
     if dispatch not in DISPATCH:
         raise UnknownNameError("dispatch", dispatch, DISPATCH)
+    if dispatch == "modelled" and load.kind == "saturated:mix":
+        raise UnsupportedError(
+            "dispatch = 'modelled', load = 'saturated:mix': routers hand out the mix as it is: "
+            "choose load = 'saturated'"
+        )

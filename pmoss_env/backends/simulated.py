@@ -108,7 +108,7 @@ class SimulatedBackend(SubjectBackend):
         progress: Callable[[str, float], None] | None = None,
         recording: str | None = None,
     ) -> None:
-        check_dispatch(dispatch)
+        check_dispatch(dispatch, subject.load)
         if not isinstance(numa_balancing, bool):
             raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
         self._of_library, records = recording_for(

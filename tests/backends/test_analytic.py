@@ -116,6 +116,11 @@ def test_the_mix_rate_is_that_of_the_worst_served_slice(routing: str) -> None:
     assert (mix.throughput > 0.999 * served.throughput) == (routing == "any")
 
 
+def test_routers_hand_out_the_mix_as_it_is() -> None:
+    with pytest.raises(UnsupportedError, match="choose load = 'saturated'"):
+        make(load="saturated:mix", dispatch="modelled")
+
+
 def test_a_search_for_the_mix_starves_nobody() -> None:
     # What is served in all can be raised by starving slices of costly queries.
     found = {}

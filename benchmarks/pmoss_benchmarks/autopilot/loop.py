@@ -168,7 +168,7 @@ def fly(
             index.last = None
             events: list[Event] = []
             if successor is not None and (better := successor(events)) is not None:
-                policy, failures = better, 0
+                policy, failures, backoff = better, 0, Backoff()
                 start(policy, env, rng)
             speeds = worker_speeds(env.context(rng))
             resting = failures >= _PATIENCE or not backoff.asks(speeds)

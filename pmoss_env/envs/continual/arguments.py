@@ -140,6 +140,10 @@ class Arguments:
                 raise UnsupportedError(f"backend_options[{name!r}]: is chosen by the environment")
 
     def _check_for_others(self) -> None:
+        if self.backend == "simulated" and self.load.startswith("saturated"):
+            raise UnsupportedError(
+                f"load = {self.load!r}: the simulator moves slices under a closed or an open load"
+            )
         if not self.family.only_co_tenants:
             raise UnsupportedError(
                 f"drift = {self.drift!r}: changes what is asked of the index; on {self.backend} "

@@ -86,6 +86,7 @@ def test_what_moves_is_served_from_afar_until_its_data_arrive():
     [
         ({"drift": "moving-load", "drift_options": None}, "moving-load"),
         ({"p99_limit_us": 50.0}, "p99_limit_us"),
+        ({"load": "saturated"}, "load = 'saturated'"),
     ],
 )
 def test_what_cannot_be_simulated_is_told(options, named):

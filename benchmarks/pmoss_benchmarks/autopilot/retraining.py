@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,8 @@ class Retraining:
         self._new = log.with_name(f"{log.name}.new{checkpoints.SUFFIX}")
         self._result = log.with_name(f"{log.name}.new.json")
         self._waited = 0
+        self._flies_own = False
+        self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
 
     def __call__(self, events: list[Event]) -> Pace | None:
@@ -87,8 +90,12 @@ class Retraining:
 
     def _start(self) -> None:
         self._result.unlink(missing_ok=True)
+        # What an earlier session has learned does not fly in this one before it is swapped in.
+        present = self.agent if self._flies_own else self.agent.with_name(f"{self._log.name}.none")
+        # The process may be killed: who starts it removes what it leaves.
+        self._folder = tempfile.mkdtemp(prefix="pmoss-retraining-")
         self._process = subprocess.Popen(
-            idle_command(__name__, self._log, self.agent, self._new, self._result),
+            idle_command(__name__, self._log, present, self._new, self._result, self._folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -100,6 +107,7 @@ class Retraining:
         if status is None:
             return None
         self._process = None
+        shutil.rmtree(self._folder, ignore_errors=True)
         try:
             event = Event(**json.loads(self._result.read_text()))
         except (OSError, ValueError, TypeError):
@@ -111,6 +119,7 @@ class Retraining:
                 os.replace(self._new, self.agent)
                 header, arrays = checkpoints.read(self.agent)
                 found = Pace.from_checkpoint(self.agent, header, arrays)
+                self._flies_own = True
             except (OSError, PmossError) as error:
                 event = Event("failed", f"the new agent cannot be read: {error}; the other stays")
         events.append(event)
@@ -122,6 +131,7 @@ class Retraining:
             self._process.kill()
             self._process.wait()
             self._process = None
+            shutil.rmtree(self._folder, ignore_errors=True)
         for path in (self._new, self._result):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -144,7 +154,7 @@ def split(found: Sequence[Float64Array]) -> tuple[list[Float64Array], list[int]]
     return learned, first
 
 
-def retrain(log: Path, present: Path, new: Path) -> Event:
+def retrain(log: Path, present: Path, new: Path, folder: Path) -> Event:
     """Learns, judges, and writes the new agent if it is better.
 
     Args:
@@ -152,12 +162,12 @@ def retrain(log: Path, present: Path, new: Path) -> Event:
         present: checkpoint of the present agent; where there is none it believes that nothing
             changes.
         new: checkpoint to write.
+        folder: for what is only needed meanwhile.
 
     Raises:
         PmossError: there is nothing to learn from.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        found = histories(log_dataset(log, Path(folder) / "epochs"))
+    found = histories(log_dataset(log, folder / "epochs"))
     learned, first = split(found)
     total = sum(len(history) - 1 for history in found)
     held_out = total - sum(first)
@@ -191,11 +201,11 @@ def main(words: Sequence[str]) -> None:
     """The process.
 
     Args:
-        words: log, present agent, new agent, and the file for what came of it.
+        words: log, present agent, new agent, the file for what came of it, and a folder.
     """
-    log, present, new, result = map(Path, words)
+    log, present, new, result, folder = map(Path, words)
     try:
-        event = retrain(log, present, new)
+        event = retrain(log, present, new, folder)
     except PmossError as error:
         event = Event("failed", f"retraining: {error}; the agent stays")
     write_atomically(result, json.dumps(asdict(event)) + "\n")

@@ -134,7 +134,10 @@ def _page(row: Row, stored: Stored) -> str:
 
 def _verdict(row: Row, stored: Stored) -> str:
     """How many of the judged figures of a row lie inside, in words."""
-    found = [one["verdict"] for one in _of_statements(row, stored)]
+    # Sister environments have figures of their own for what their statements say, without those
+    # that were fitted.
+    own = row.threads or row.scans
+    found = [] if own else [one["verdict"] for one in _of_statements(row, stored)]
     found += [one["verdict"] for one in _of_threads(row, stored) if not one["fitted"]]
     found += [one["verdict"] for one in _of_scans(row, stored) if one["verdict"] != "fitted"]
     judged = [verdict for verdict in found if verdict in ("inside", "outside")]

@@ -71,7 +71,11 @@ class SimulatedIndex:
 
     def move(self, slice_: int, core: int) -> None:
         """Lets a slice be served by another core from now on; its data follow."""
+        node_of_core = self._backend.machine.node_of_core
+        node = node_of_core[self.cores[slice_]]
         self._model.move(slice_, core)
+        if node_of_core[core] == node:
+            return  # its copy, if one is under way, keeps its turn
         self._under_way = [one for one in self._under_way if one != slice_]
         if self.pending[slice_]:
             self._under_way.append(slice_)

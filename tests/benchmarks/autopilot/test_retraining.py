@@ -15,6 +15,7 @@ from pmoss_agents.continual.pace import Pace
 from pmoss_benchmarks.autopilot.retraining import Event, Retraining, retrain, split
 from pmoss_datasets.continual.epoch_log import pack, read_log, unpack
 from pmoss_env.errors import DatasetError
+from pmoss_env.processes import idle_command
 from pmoss_env.types import COUNTER_INDEX
 
 LONG = 300.0
@@ -57,14 +58,18 @@ def test_the_last_quarter_is_held_out():
 
 def test_a_better_agent_is_written_and_one_that_is_not_is_not(log, tmp_path):
     path = periodic(log, tmp_path / "epochs.jsonl", 121)
-    event = retrain(path, tmp_path / "none.safetensors", tmp_path / "new.safetensors")
+    event = retrain(
+        path, tmp_path / "none.safetensors", tmp_path / "new.safetensors", tmp_path / "1"
+    )
     assert event.kind == "swapped" and event.error < event.present
     assert (event.epochs, event.held_out) == (120, 30)
-    again = retrain(path, tmp_path / "new.safetensors", tmp_path / "newer.safetensors")
+    again = retrain(
+        path, tmp_path / "new.safetensors", tmp_path / "newer.safetensors", tmp_path / "2"
+    )
     assert again.kind == "stayed" and not (tmp_path / "newer.safetensors").exists()
     with pytest.raises(DatasetError, match="too few"):
         few = periodic(log, tmp_path / "few.jsonl", 12)
-        retrain(few, tmp_path / "none.safetensors", tmp_path / "newer.safetensors")
+        retrain(few, tmp_path / "none.safetensors", tmp_path / "newer.safetensors", tmp_path / "3")
 
 
 def test_it_takes_over_where_it_is_better(log, tmp_path, monkeypatch):
@@ -110,7 +115,14 @@ def test_a_trainer_that_is_killed_or_fails_changes_nothing(log, tmp_path):
     assert events[0].kind == "failed" and "cannot be read" in events[0].text
 
 
-def test_it_yields_to_everything_and_ends_with_the_loop(log):
+def test_it_yields_to_everything_and_ends_with_the_loop(log, tmp_path, monkeypatch):
+    # A module that never ends by itself, however long this test is held up.
+    (tmp_path / "sleeping.py").write_text("import time\n\ntime.sleep(3600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(
+        "pmoss_benchmarks.autopilot.retraining.idle_command",
+        lambda name, *words: idle_command("sleeping"),
+    )
     retraining, events = Retraining(log, 1), []
     retraining(events)
     retraining(events)

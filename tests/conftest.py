@@ -6,8 +6,9 @@ import pytest
 
 
 def pytest_configure() -> None:
-    """Lets Ctrl-C work where the tests run in the background, whose shells ignore it."""
+    """Lets signals work where the tests run in the background, or under nohup, which ignore some."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 #: Files that take longest. The C++ builds take as long as most of the rest together.

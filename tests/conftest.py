@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_configure() -> None:
-    """Lets signals work where the tests run in the background, or under nohup, which ignore some."""
+    """Lets signals work in the background and under nohup, where some are ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

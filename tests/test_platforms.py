@@ -16,7 +16,7 @@ from pmoss_env.envs.access_path.real import engine_absence, make_engine
 from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.errors import PlatformError, PmossError
 from pmoss_env.index_check import check_index
-from pmoss_env.machines import load_machine
+from pmoss_env.machines import catalog, load_machine
 from pmoss_env.platforms import looks_at_host, refuse_absent_names
 
 NATIVE = Path(__file__).resolve().parents[1] / "native"
@@ -29,6 +29,7 @@ def portable(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(_native, name)
     monkeypatch.setattr(_native, "HOST_NAMES", ())
     monkeypatch.setitem(vars(_native), "__getattr__", None)  # goes when the test ends
+    catalog._load.cache_clear()  # another test may have looked at this host
     refuse_absent_names()
 
 

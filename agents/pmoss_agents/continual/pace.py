@@ -26,7 +26,6 @@ from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rules import Repair
-from pmoss_env.baselines import slice_load
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array
@@ -153,7 +152,10 @@ class _Planner(Repair):
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch
         ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))
-        load = slice_load(snapshot) / max(snapshot.throughput, 1e-9)
+        clock = COUNTER_INDEX["task_clock_us"]
+        counted = snapshot.counters_available[clock]
+        busy = snapshot.slice_counters[:, clock] if counted else snapshot.slice_throughput
+        load = busy / max(snapshot.throughput, 1e-9)
         times: Float64Array = load[:, None] / ahead
         return times
 

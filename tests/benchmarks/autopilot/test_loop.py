@@ -73,6 +73,9 @@ def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
     before = None
     for one, row in zip(told, rows[-4:], strict=True):
         trial = one.trial
+        if trial is None:  # it rests after changes that were reverted, as chance has it
+            assert one.verdict == "stayed" and one.cores == before
+            continue
         assert trial.slices == 1 and len(trial.gains) <= LEAST_PAIRS
         assert len(trial.before) == len(trial.after) == len(trial.gains)
         assert one.verdict == ("kept" if trial.kept else "reverted")
@@ -82,7 +85,8 @@ def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
         assert row["cores"] == list(one.cores)
         assert unpack_snapshot(row["snapshot"]).throughput == one.snapshot.throughput
     page = report_page(told, "a <title>", ["a note"])
-    assert "a &lt;title&gt;" in page and page.count("<circle") == 4
+    tried = sum(one.trial is not None for one in told)
+    assert "a &lt;title&gt;" in page and page.count("<circle") == tried > 0
 
 
 def test_an_agent_that_raises_moves_nothing_and_is_told():

@@ -1,5 +1,6 @@
 """What the commands tell of themselves: helps, lists as JSON, completion."""
 
+import os
 import subprocess
 import sys
 
@@ -61,7 +62,8 @@ def test_lists_are_json_on_request() -> None:
 
 
 def test_completion_is_offered() -> None:
-    # It goes by the name of the program.
+    # It goes by the name of the program. Which shell a test runs in is not told by its parents.
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     words = [PMOSS, "--show-completion", "bash"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
     assert "_PMOSS_COMPLETE" in done.stdout

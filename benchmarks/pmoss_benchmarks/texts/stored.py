@@ -102,9 +102,10 @@ def version_of(report: Mapping[str, Any]) -> str:
     return f"The result is {kept}by pmoss-env {report.get('version', 'of an unnamed version')}."
 
 
-def interval(value: float, low: float | None, high: float | None) -> str:
-    """A value with its interval, one digit."""
-    return f"{value:.1f}" if low is None else f"{value:.1f} [{low:.1f}, {high:.1f}]"
+def interval(value: float, low: float | None, high: float | None, digits: int = 1) -> str:
+    """A value with its interval, with so many digits."""
+    shown = f"{value:.{digits}f}"
+    return shown if low is None else f"{shown} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def percent(share: float) -> str:

@@ -10,6 +10,9 @@ import numpy as np
 from pmoss_datasets.spatial.schema import SpatialMetadata
 from pmoss_datasets.storage import Dataset
 
+#: Fewer schedules measured twice tell no spread.
+_REPEATS = 5
+
 
 def describe(dataset: Dataset) -> dict[str, str]:
     """The parts of a card that only this environment can tell; see Domain.describe."""
@@ -20,7 +23,7 @@ def describe(dataset: Dataset) -> dict[str, str]:
         "episodes": f"of {metadata.slices} steps in `pmoss/SpatialScheduling-v0`: each "
         f"step puts one slice of a main-memory index on one of {machine.workers.size} worker "
         f"cores of {machine.name} ({machine.nodes} nodes).",
-        "measured": _measurement(metadata),
+        "measured": _measurement(metadata) + _repeats(dataset),
         "outcome": "Final throughput in million queries per second (Mq/s), which is the return of "
         "the reward modes `terminal` and `slice`; that of `improvement` is less by the "
         f"incumbent's, {start.mean():.1f} on average.",
@@ -49,6 +52,28 @@ def _measurement(metadata: SpatialMetadata) -> str:
     told = json.dumps(provenance, sort_keys=True)
     units = "Counters in million counts per second per slice, off-core values in GB/s, latencies "
     return f"{how} Provenance: `{told}`. {units}in microseconds, throughputs in Mq/s."
+
+
+def _repeats(dataset: Dataset) -> str:
+    """What a second measurement of a schedule gives, of a host; empty where none was measured."""
+    if dataset.metadata.env_kwargs.get("backend") != "hardware":
+        return ""
+    stays = np.ones(len(dataset), dtype=bool)
+    for part in ("cores", "nodes"):
+        before, after = (dataset.column(f"{when}_{part}") for when in ("incumbent", "final"))
+        stays &= (before == after).all(axis=1)
+    if stays.sum() < _REPEATS:
+        return ""
+    first, again = (dataset.column(f"{when}_throughput")[stays] for when in ("incumbent", "final"))
+    ratio = np.log(again / first)
+    spread, error = ratio.std(ddof=1), ratio.std(ddof=1) / np.sqrt(ratio.size)
+    low, high = np.exp(ratio.mean() + 1.96 * error * np.array([-1.0, 1.0]))
+    return (
+        f"\n\nIn {ratio.size} episodes the schedule stayed, so it was measured twice: an A/A test. "
+        f"The second measurement is {np.exp(ratio.mean()):.3f} times the first, with a 95 % "
+        f"interval of {low:.3f} to {high:.3f}. A single pair differs by "
+        f"{100 * (np.exp(spread) - 1):.0f} % (standard deviation)."
+    )
 
 
 def _limits(dataset: Dataset, metadata: SpatialMetadata) -> str:

@@ -15,6 +15,7 @@ from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
+from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
 from pmoss_benchmarks.cli.benchmark.migration import migration
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
@@ -42,6 +43,7 @@ app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)
 app.command()(continual)
+app.command()(measured_data)
 app.command()(migration)
 app.command()(autopilot)
 app.command()(transfer)

@@ -1,0 +1,127 @@
+"""Data measured on a host: collecting, learning and re-scheduling, with no figure asserted."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pmoss_datasets
+from pmoss_benchmarks.spatial.measured_data import (
+    FEW,
+    RULES,
+    Block,
+    Learner,
+    MeasuredOptions,
+    check_data,
+    learners,
+    measure_block,
+    ratios,
+    repeats,
+    throughputs,
+    train_learners,
+)
+from pmoss_datasets import Recipe, collect
+from pmoss_datasets.card import card
+from pmoss_datasets.suite import SHIPPED
+from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.machines import load_machine
+
+
+def cells() -> list[dict[str, object]]:
+    row = dict[str, object]
+    return [
+        {
+            "number": number,
+            "rows": [
+                row(policy=name, episode=episode, before=2.0, after=after + number)
+                for episode in (1, 0)
+                for name, after in (("incumbent", 2.0), ("lpt", 3.0 + episode))
+            ],
+        }
+        for number in (1, 0)
+    ]
+
+
+def test_learners_see_all_few_or_the_model() -> None:
+    names = [learner.name for learner in learners(1000)]
+    assert names == [
+        "surrogate, 1000 measured",
+        "surrogate, 100 measured",
+        "surrogate, 10 measured",
+        "surrogate, model",
+        "surrogate, model + 10 measured",
+        "surrogate, model + 100 measured",
+    ]
+    assert len({learner.file for learner in learners(1000)}) == len(names)
+    assert learners(FEW[0]) == [Learner(FEW[0], False), Learner(0, True)]
+
+
+def test_episodes_are_compared_with_themselves() -> None:
+    found = throughputs(cells())
+    assert found["lpt"].tolist() == [3.0, 4.0, 4.0, 5.0]
+    assert found["incumbent"].tolist() == [2.0, 2.0, 3.0, 3.0]
+    assert ratios(cells(), ["incumbent"])["lpt"]["incumbent"]["value"] == pytest.approx(1.6)
+    first, again = repeats(cells())
+    assert first.tolist() == [2.0] * 4 and sorted(again) == [2.0, 2.0, 3.0, 3.0]
+
+
+def test_an_episode_that_not_all_played_is_refused() -> None:
+    broken = cells()
+    broken[0]["rows"] = broken[0]["rows"][1:]  # type: ignore[index]
+    with pytest.raises(DescriptionError, match="not every policy"):
+        throughputs(broken)
+
+
+def test_modelled_data_are_refused() -> None:
+    with pytest.raises(DatasetError, match="was not measured"):
+        check_data(pmoss_datasets.load(SHIPPED[0]))
+
+
+def test_from_data_of_this_host_to_ratios(tmp_path: Path) -> None:
+    if load_machine("host").workers.size < 2:
+        pytest.skip("placing needs two workers")
+    env = {
+        "machine": "host",
+        "backend": "hardware",
+        "slices": 4,
+        "workload": "lookups",
+        "load": "closed:64",
+        "backend_options": {"records": 20_000, "seconds": 0.03, "warmup_seconds": 0.01},
+    }
+    recipe = Recipe(env=env, tier="measured", episodes=12, reference_episodes=0)
+    data = collect(recipe, tmp_path / "data")
+    options = MeasuredOptions(
+        str(data.path),
+        str(tmp_path),
+        modelled=4,
+        episodes=1,
+        changes={"updates": 2, "members": 1, "width": 8, "features": 4, "demands": 2},
+    )
+    train_learners(options)
+    expected = {learner.name for learner in learners(12)}
+    block = measure_block(options, Block(0))
+    assert {row["policy"] for row in block["rows"]} == {*RULES, *expected}
+    assert all(row["before"] > 0 and row["after"] > 0 for row in block["rows"])
+    assert json.loads(json.dumps(block)) == block
+    # Trained once: a second call finds the checkpoints.
+    train_learners(options, lambda name: pytest.fail(f"{name} is trained again"))
+
+
+def test_a_card_tells_the_spread_of_measurements(tmp_path: Path) -> None:
+    env = {
+        "machine": "host",
+        "backend": "hardware",
+        "slices": 4,
+        "workload": "lookups",
+        "backend_options": {"records": 20_000, "seconds": 0.03, "warmup_seconds": 0.01},
+    }
+    stay = ({"policy": "incumbent"},)
+    recipe = Recipe.from_dict(
+        {"env": env, "tier": "mine", "episodes": 6, "reference_episodes": 0, "behaviours": stay}
+    )
+    data = collect(recipe, tmp_path / "data")
+    first, again = (data.column(f"{when}_throughput") for when in ("incumbent", "final"))
+    ratio = float(np.exp(np.log(again / first).mean()))
+    assert "In 6 episodes the schedule stayed" in card(data)
+    assert f"is {ratio:.3f} times the first" in card(data)

@@ -81,7 +81,7 @@ class UnsupportedError(BackendError):
 
 
 class PlatformError(UnsupportedError):
-    """Something that needs Linux, in a portable build of the native module."""
+    """Something that a portable build of the native module, or this system, lacks."""
 
 
 class DatasetError(PmossError, ValueError):

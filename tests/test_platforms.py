@@ -1,15 +1,24 @@
 """A portable build, whose refusals are typed, and systems that are not Linux."""
 
+import ast
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import gymnasium
 import pytest
 
+import pmoss_agents
+import pmoss_benchmarks
+import pmoss_datasets
+import pmoss_env
 from pmoss_benchmarks.host_report import host_report
+from pmoss_benchmarks.leaderboard.players import IsolatedPolicy
+from pmoss_benchmarks.leaderboard.submissions import Agent
 from pmoss_benchmarks.provenance import describe_machine
+from pmoss_datasets.domain import find_domain
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.envs.access_path.real import engine_absence, make_engine
@@ -18,6 +27,7 @@ from pmoss_env.errors import PlatformError, PmossError
 from pmoss_env.index_check import check_index
 from pmoss_env.machines import catalog, load_machine
 from pmoss_env.platforms import looks_at_host, refuse_absent_names
+from tests import without_posix
 
 NATIVE = Path(__file__).resolve().parents[1] / "native"
 
@@ -82,38 +92,67 @@ def test_a_portable_build_lacks_sources_that_are_there() -> None:
         assert f"{path.parent.name}/{path.name}" in listed, path
 
 
-WITHOUT_POSIX = """
-import os, signal, sys
-for name in ("fcntl", "resource", "termios", "pwd", "grp"):
-    sys.modules[name] = None
-for module, names in (
-    (os, ("O_NONBLOCK", "O_CLOEXEC", "getuid", "sched_getaffinity", "sysconf", "killpg", "fork")),
-    (signal, ("SIGHUP", "SIGALRM", "SIGKILL", "setitimer", "pthread_sigmask")),
-):
-    for name in names:
-        delattr(module, name)
-import pathlib
-import pmoss_agents, pmoss_benchmarks
-from pmoss_datasets.result_files import ResultFile
-from pmoss_env.cli import main
-from pmoss_env.files import write_atomically
-for row in ({"n": 1}, {"n": 2}):
-    with ResultFile(pathlib.Path("rows.jsonl"), {"of": "test"}, ["n"]) as file:
-        file.append(row)
-write_atomically("done", str(len(file.rows)))
-sys.argv = ["pmoss", "envs"]
-main()
-"""
+#: Modules that serve Linux alone, or ask first whether the system has what they call.
+OF_SYSTEMS = {
+    "pmoss_benchmarks/access_path/calibration.py": "real scans",
+    "pmoss_benchmarks/autopilot/comparison.py": "an index that runs",
+    "pmoss_benchmarks/cli/doctor.py": "behind host_report()",
+    "pmoss_benchmarks/key_value_load.py": "behind require_host()",
+    "pmoss_benchmarks/leaderboard/player_process.py": "behind IsolatedPolicy",
+    "pmoss_benchmarks/performance/simulator.py": "beside other simulators",
+    "pmoss_benchmarks/provenance.py": "asks looks_at_host()",
+    "pmoss_datasets/result_files.py": "asks for fcntl",
+    "pmoss_env/backends/child_process.py": "IsolatedPolicy and hardware ask first",
+    "pmoss_env/cli/signals.py": "asks for setitimer",
+    "pmoss_env/envs/threads/live/affinity.py": "behind ProcessServer",
+    "pmoss_env/envs/threads/live/guardian.py": "behind ProcessServer",
+    "pmoss_env/envs/threads/live/process.py": "asks require_host()",
+    "pmoss_env/machines/importing/sysfs.py": "asks require_host()",
+    "pmoss_env/processes.py": "asks for each",
+    "pmoss_env/record.py": "behind register_plugin",
+}
 
 
-def test_files_and_commands_need_nothing_that_windows_lacks(tmp_path: Path) -> None:
+def _of_unix(tree: ast.Module) -> Iterator[str]:
+    """What of Unix a module names."""
+    names = {module.__name__: set(names) for module, names in without_posix.NAMES.items()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from {one.name for one in node.names} & set(without_posix.MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in without_posix.MODULES:
+            yield node.module
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            of_unix = {node.attr} & names.get(node.value.id, set())
+            yield from (f"{node.value.id}.{name}" for name in of_unix)
+
+
+def test_what_windows_lacks_is_named_where_it_cannot_be_missed() -> None:
+    found = {}
+    for package in (pmoss_env, pmoss_datasets, pmoss_agents, pmoss_benchmarks):
+        [folder] = map(Path, package.__path__)
+        for path in folder.rglob("*.py"):
+            if used := set(_of_unix(ast.parse(path.read_text("utf-8")))):
+                found[path.relative_to(folder.parent).as_posix()] = used
+    new = {path: used for path, used in found.items() if path not in OF_SYSTEMS}
+    assert not new, "ask hasattr() or require_host() first, and list the module above"
+    assert set(found) == set(OF_SYSTEMS)
+
+
+def test_models_data_and_commands_need_nothing_that_windows_lacks(tmp_path: Path) -> None:
+    script = Path(without_posix.__file__).resolve()
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_POSIX],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=600,
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "pmoss/toy-v0" in done.stdout
-    assert (tmp_path / "done").read_text() == "2"
+    modules, *commands = done.stdout.splitlines()
+    assert int(modules.split()[0]) > 150
+    assert commands == [f"pmoss {words}" for words in without_posix.COMMANDS]
+
+
+def test_a_submission_is_refused_where_it_could_not_be_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "killpg")
+    agent = Agent("", "lpt", None)
+    with pytest.raises(PlatformError, match="pmoss evaluate"):
+        IsolatedPolicy(agent, None, find_domain("spatial"), {"machine": "toy"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,6 +65,8 @@ def run_load(
         BackendError: memory or the node is refused, or a value was damaged.
     """
     require_host("a load on this host")
+    import resource  # not on Windows
+
     program = load_program(pattern)
     if seconds is not None and not seconds > 0.0:
         raise DescriptionError(f"seconds = {seconds}: must be positive")

@@ -140,10 +140,10 @@ def listings(root: Path) -> list[Listing]:
                     size += f" {data.pieces}"
                 found.append(Listing(data.id, size, outcome, megabytes, place))
             except PluginError:  # whole, but of a library that only its user can trust
-                name = str(folder.relative_to(top))
+                name = folder.relative_to(top).as_posix()
                 found.append(Listing(name, "foreign index", "", megabytes, place))
             except PmossError:
-                name = str(folder.relative_to(top))
+                name = folder.relative_to(top).as_posix()
                 found.append(Listing(name, "damaged", "", megabytes, place))
     return found
 

@@ -226,7 +226,8 @@ def _replace(source: Path, target: Path) -> None:
 def _sync(path: Path) -> None:
     if os.name == "nt" and path.is_dir():  # Windows opens no folders
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows brings to the disk only what may be written.
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pmoss_env.files import write_atomically
+
 CARD = "README.md"
 CHECKSUMS = "SHA256SUMS"
 #: Files that git keeps outside its own store; those of other endings are small.
@@ -42,15 +44,15 @@ def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
         facts: as of card_text().
         text: as of card_text().
     """
-    (folder / CARD).write_text(card_text(facts, text), encoding="utf-8")
+    write_atomically(folder / CARD, card_text(facts, text))
     rules = [f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in _LARGE]
-    (folder / ".gitattributes").write_text("".join(rules), encoding="utf-8")
+    write_atomically(folder / ".gitattributes", "".join(rules))
     sums = [
         f"{_sha256(path)}  {path.relative_to(folder).as_posix()}\n"
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != CHECKSUMS
     ]
-    (folder / CHECKSUMS).write_text("".join(sums), encoding="utf-8")
+    write_atomically(folder / CHECKSUMS, "".join(sums))
 
 
 def size_category(count: int) -> str:

@@ -112,7 +112,7 @@ def write_dataset(
                 _write_array(file, name, array)
             for name, array in arrays.items():
                 file.create_dataset(f"codes/{name}", data=_episode_codes(array))
-        (temporary / METADATA).write_text(text)
+        (temporary / METADATA).write_bytes(text.encode())
     return open_dataset(path)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -104,6 +103,8 @@ def _plain(action: Any) -> Any:
 
 def _limit(memory_bytes: int) -> None:
     """Bounds what the policy may take; a system that knows no such bound goes without."""
+    import resource  # not on Windows, where players.py starts nothing
+
     for kind, most in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, _FILE_BYTES),

@@ -22,7 +22,7 @@ from pmoss_datasets.domain import Domain
 from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.errors import IllegalActionError, PolicyError
+from pmoss_env.errors import IllegalActionError, PlatformError, PolicyError
 from pmoss_env.types import Int8Array, Int32Array
 
 _WORDING = Wording("the policy's process", ": no row is written.", PolicyError)
@@ -59,6 +59,7 @@ class IsolatedPolicy:
 
     Raises:
         PolicyError: it cannot be loaded, or cannot play there.
+        PlatformError: this system cannot end a process with all that it started.
     """
 
     def __init__(
@@ -69,6 +70,11 @@ class IsolatedPolicy:
         env: Mapping[str, Any],
         limits: Limits | None = None,
     ) -> None:
+        if not hasattr(os, "killpg"):
+            raise PlatformError(
+                "a submission plays in a process of its own with limits, which needs Linux or "
+                "macOS. Here, play the policy yourself: pmoss evaluate"
+            )
         self._limits = limits or Limits()
         self._folder = tempfile.TemporaryDirectory(prefix="pmoss-player-")
         self._left = self._limits.start_seconds

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import resource
 import shutil
 import sys
 from functools import partial
@@ -93,6 +92,7 @@ def _accesses(rounds: int) -> list[Figure]:
 
 def _cachegrind_rate(program: Path, stream: Path) -> float:
     """Accesses per CPU second, from the difference of replaying once and four times."""
+    import resource  # not on Windows
 
     def seconds(times: int) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

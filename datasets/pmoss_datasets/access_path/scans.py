@@ -221,7 +221,7 @@ def _write(
                 file.create_dataset(
                     name, data=arrays[name], compression="gzip", compression_opts=6, shuffle=True
                 )
-        (temporary / METADATA).write_text(text)
+        (temporary / METADATA).write_bytes(text.encode())
     return open_scans(path)
 
 

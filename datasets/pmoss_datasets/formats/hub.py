@@ -22,7 +22,7 @@ from pmoss_datasets.index import COLUMNS, as_table, line
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import licence_of
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import read_json
+from pmoss_env.files import read_json, write_atomically
 
 NAMESPACE = "pmoss"
 INDEX = "index.csv"
@@ -102,10 +102,10 @@ def export(
             to_minari(dataset, out, reward)
         one = line(dataset, "" if licence_of(dataset) else licence)
         lines.append(one)
-        (target / CARD).write_text(card(dataset, one["licence"]), encoding="utf-8")
+        write_atomically(target / CARD, card(dataset, one["licence"]))
     with nothing_left(folder):
         _write_namespaces(folder, [dataset.id for dataset in datasets])
-        (folder / INDEX).write_text(_csv(lines), encoding="utf-8")
+        write_atomically(folder / INDEX, _csv(lines))
         write_frame(folder, _facts(lines), _about(lines))
     progress(len(datasets), len(datasets))
     return folder
@@ -183,11 +183,11 @@ def _write_namespaces(folder: Path, ids: Sequence[str]) -> None:
         "datasets": sorted(ids),
         "namespaces": tasks,
     }
-    (folder / _OF_NAMESPACE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    write_atomically(folder / _OF_NAMESPACE, json.dumps(told, indent=1) + "\n")
     for task in tasks:
         about = {"description": f"Datasets of the task {task.partition('/')[2]}"}
         path = folder.parent / task / _OF_NAMESPACE
-        path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        write_atomically(path, json.dumps(about, indent=1) + "\n")
 
 
 def _csv(lines: Sequence[Mapping[str, Any]]) -> str:

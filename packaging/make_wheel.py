@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -50,14 +49,11 @@ def make_wheel(sdist: Path, python: str, out: Path) -> Path:
     """A wheel for one Python, from the sdist alone."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(sdist) as archive:
-            archive.extractall(folder, filter="data")
-        [source] = Path(folder).iterdir()
         built = Path(folder, "built")
         # What builds it is taken from the same registry as for a user.
         run(python, "-m", "venv", Path(folder, "venv"))
         pip = [Path(folder, "venv", "bin", "python"), "-m", "pip"]
-        run(*pip, "wheel", "--no-deps", "--wheel-dir", built, source)
+        run(*pip, "wheel", "--no-deps", "--wheel-dir", built, sdist)
         wheel = newest(built, "*.whl")
         timed(wheel.name, began, wheel)
         return repair(wheel, out)
@@ -102,7 +98,7 @@ def main() -> None:
     """Makes and checks all that was asked for."""
     parser = argparse.ArgumentParser(prog="./run wheel")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "dist")
-    parser.add_argument("--python", action="append", help="one or more; default: the one of .venv")
+    parser.add_argument("--python", action="append", help="one or more; default: the one of ./run")
     asked = parser.parse_args()
     out: Path = asked.out.resolve()
     out.mkdir(parents=True, exist_ok=True)

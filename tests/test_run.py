@@ -84,3 +84,13 @@ def test_an_old_python_is_told_what_is_needed(checkout: Path, tmp_path: Path) ->
     assert "Python 3.11 or newer is needed" in done.stderr
     assert "3.10" in done.stderr
     assert "apt-get" not in done.stderr
+
+
+def test_a_wheel_needs_no_installation(checkout: Path, tmp_path: Path) -> None:
+    """The words go on as they are, and what they name stays relative to the caller's folder."""
+    shutil.rmtree(checkout / ".venv")
+    write_program(checkout / "build" / "wheel-tools" / "bin" / "python", SHOWS)
+    done = call(checkout / "run", "wheel", "--out", "a b", where=tmp_path)
+    assert done.returncode == 0, done.stderr
+    script = checkout / "packaging" / "make_wheel.py"
+    assert done.stdout.splitlines()[-2:] == [str(tmp_path), f"{script} --out a b"]

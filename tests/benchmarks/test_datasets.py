@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.datasets import every_id, read_index, update_index
+from pmoss_benchmarks.texts.datasets import index
+from pmoss_benchmarks.texts.stored import Stored
 from pmoss_datasets import open_dataset
 from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT
 from pmoss_env.errors import DescriptionError
@@ -30,6 +32,11 @@ def test_the_stored_index_is_of_the_suite() -> None:
     assert set(SHIPPED) <= set(lines) <= set(every_id())
     for id_ in SHIPPED:
         assert lines[id_]["checksum"] == open_dataset(SHIPPED_ROOT / id_).checksum
+
+
+def test_the_page_names_every_dataset_of_the_suite() -> None:
+    text = index(Stored(STORED.parents[2]))
+    assert [id_ for id_ in every_id() if f"| `{id_}` |" not in text] == []
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

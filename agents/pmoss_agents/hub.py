@@ -10,7 +10,8 @@ from typing import Any
 
 from pmoss_agents import pretrained
 from pmoss_datasets.folder import check_target, whole_folder
-from pmoss_datasets.hub import write_frame
+from pmoss_datasets.hub import CHECKSUMS, write_frame
+from pmoss_env.files import read_text
 
 _ABOUT = """# {name}
 
@@ -37,6 +38,8 @@ The file holds weights and settings. Nothing in it is executed.
 def export(name: str, out: Path) -> Path:
     """Writes the folder of an agent that ships: checkpoint, card, metadata, checksums.
 
+    A folder that an earlier call wrote for the same agent is kept.
+
     Args:
         name: with "pmoss/".
         out: gets a folder named after the agent.
@@ -47,10 +50,13 @@ def export(name: str, out: Path) -> Path:
     Raises:
         UnknownNameError: no such agent.
         CheckpointError: its checkpoint or card are damaged.
-        DatasetError: something is there, or nothing can be written there.
+        DatasetError: something else is there, or nothing can be written there.
     """
     card, checkpoint = pretrained.card(name), pretrained.find(name)
     target = out / checkpoint.stem
+    sums = target / CHECKSUMS
+    if sums.is_file() and f"{card.sha256}  {checkpoint.name}\n" in read_text(sums):
+        return target
     check_target(target, overwrite=False)
     with whole_folder(target) as folder:
         for path in (checkpoint, checkpoint.with_suffix(pretrained.CARD)):

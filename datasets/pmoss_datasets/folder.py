@@ -6,6 +6,7 @@ import hashlib
 import io
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,8 @@ _MOST_RATIO = 200
 _SMALL = 64 << 20
 #: Groups within groups.
 _MOST_DEEP = 8
+#: Names of whole_folder() and write_atomically() before the rename.
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}")
 
 
 def import_h5py() -> Any:
@@ -200,6 +203,16 @@ def whole_hdf5(path: Path) -> Iterator[h5py.File]:
     with import_h5py().File(data, "w", libver="latest") as file:
         yield file
     path.write_bytes(data.getbuffer())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes, at any depth, what killed processes were writing there under temporary names."""
+    for path in list(folder.rglob(".*")):
+        if _TEMPORARY.fullmatch(path.name):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _replace(source: Path, target: Path) -> None:

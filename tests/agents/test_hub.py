@@ -28,5 +28,7 @@ def test_the_folder_of_an_agent(tmp_path: Path) -> None:
     agent = pmoss_agents.load(folder / f"{folder.name}.safetensors")
     assert agent.name == card.agent
     assert card.commands[0] in (folder / "README.md").read_text()
+    assert export(name, tmp_path) == folder
+    (folder / "SHA256SUMS").write_text("of another agent\n")
     with pytest.raises(DatasetError, match="exists already"):
         export(name, tmp_path)

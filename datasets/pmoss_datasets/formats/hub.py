@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_datasets.card import card
-from pmoss_datasets.folder import nothing_left
+from pmoss_datasets.folder import nothing_left, remove_leftovers
 from pmoss_datasets.formats.minari import MAIN, to_minari
 from pmoss_datasets.hub import CARD, size_category, write_frame
 from pmoss_datasets.index import COLUMNS, as_table, line
@@ -91,6 +91,7 @@ def export(
     """
     _check(datasets, licence)
     folder = out / NAMESPACE
+    remove_leftovers(folder)
     _check_others(folder, [dataset.id for dataset in datasets])
     lines = []
     for number, dataset in enumerate(datasets):

@@ -79,8 +79,13 @@ def test_minari_and_d3rlpy_read_it(
 def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None:
     file = hub.parent / original.id / "data" / "main_data.hdf5"
     before = file.stat().st_mtime_ns
+    # What a kill leaves is no dataset, and is not shared.
+    for name in (f".{file.parents[1].name}.0123456789ab/data", ".README.md.0123456789ab"):
+        (file.parents[2] / name).mkdir(parents=True)
+    (file.parents[2] / f".{file.parents[1].name}.0123456789ab/data" / file.name).touch()
     export([original], hub.parent, licence="CC-BY-4.0")
     assert file.stat().st_mtime_ns == before
+    assert [path.name for path in hub.rglob(".*")] == [".gitattributes"]
     check_sums(hub)
     with pytest.raises(DatasetError, match="holds another dataset"):
         export([original], hub.parent, licence="CC-BY-4.0", reward="slice")

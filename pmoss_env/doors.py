@@ -15,11 +15,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from importlib import metadata
-from importlib.metadata import EntryPoint, EntryPoints
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pmoss_env.errors import PluginError, PmossError, UnknownNameError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 
 def entries(group: str, own: Iterable[str] = ()) -> dict[str, EntryPoint]:
@@ -59,6 +60,9 @@ def _search_path() -> tuple[tuple[str, int], ...]:
 @lru_cache(maxsize=32)
 def _installed(group: str, search_path: tuple[tuple[str, int], ...]) -> EntryPoints:
     """A group of entry points. Reading them takes milliseconds, and names are asked for often."""
+    # Only here: it takes as long to import as a few of our own modules.
+    from importlib import metadata
+
     return metadata.entry_points(group=group)
 
 
@@ -99,6 +103,8 @@ def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable
     module, colon, attribute = name.partition(":")
     if colon and module and attribute:
         look_in_working_folder()
+        from importlib.metadata import EntryPoint
+
         return load(EntryPoint(name=name, value=name, group=kind))
     raise UnknownNameError(kind, name, (*known, *others, "<module>:<name>"))
 

@@ -7,11 +7,15 @@ says in which panel of the help.
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.models import CommandInfo, TyperInfo
 
 from pmoss_env import __version__
 from pmoss_env.doors import entries
@@ -23,27 +27,112 @@ GROUP = "pmoss.commands"
 PANELS = ("Start", "Environments", "Datasets", "Agents", "Benchmarks", "This host")
 
 
+class _Commands(dict[str, Any]):
+    """Commands by name, each made when it is first asked for: making all takes a long while."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+        super().__init__(makers)
+        self._waiting = set(makers)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._waiting:
+            self[name] = _readable(super().__getitem__(name)())
+            self._waiting.discard(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def values(self) -> Any:
+        return [self[name] for name in self]
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+
 class _InPanels(TyperGroup):
-    """Lists the commands panel by panel."""
+    """Lists the commands panel by panel. The help needs their summaries alone."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        def panel(name: str) -> int:
-            told = getattr(self.commands[name], "rich_help_panel", None)
-            return PANELS.index(told) if told in PANELS else len(PANELS)
-
-        return sorted(self.commands, key=panel)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """See the base; the command's help is made readable first."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None and cmd_name not in self._readable:
-            self._readable.add(cmd_name)
-            _make_readable(command)
-        return command
+    #: What the packages offer; see make_app().
+    offered: Sequence[typer.Typer] = ()
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._readable: set[str] = set()
+        self._summaries: dict[str, Any] = {}
+        makers: dict[str, Callable[[], Any]] = {}
+        for app in self.offered:
+            for name, told, info in _offers(app):
+                makers[name] = partial(_made, name, info)
+                self._summaries[name] = _summary(name, told, info)
+        self.commands = _Commands(makers)
+        self._listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        def panel(name: str) -> int:
+            told = self._summaries[name].rich_help_panel
+            return PANELS.index(told) if told in PANELS else len(PANELS)
+
+        return sorted(self._summaries, key=panel)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """See the base; while the help is written, a command without its options."""
+        return (self._summaries if self._listing else self.commands).get(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """See the base."""
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
+
+def _offers(app: typer.Typer) -> Iterator[tuple[str, Any, Any]]:
+    """Name, help and description of the commands and groups of an app."""
+    for command in app.registered_commands:
+        callback: Any = command.callback
+        name = command.name or callback.__name__.lower().replace("_", "-")
+        yield name, command.help or inspect.getdoc(callback), command
+    for group in app.registered_groups:
+        solved = typer.main.solve_typer_info_defaults(group)
+        if solved.name:
+            yield solved.name, solved.help, group
+        elif solved.typer_instance:
+            yield from _offers(solved.typer_instance)
+
+
+def _made(name: str, info: CommandInfo | TyperInfo) -> Any:
+    """The command or group of that name."""
+    one = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    # So that Typer makes a group of it, even if it is alone.
+    one.callback()(lambda: None)
+    if isinstance(info, CommandInfo):
+        one.registered_commands.append(info)
+    else:
+        one.registered_groups.append(info)
+    made: Any = typer.main.get_command(one)
+    return made.commands[name]
+
+
+def _summary(name: str, told: Any, info: Any) -> Any:
+    """A command that can be listed, but not run."""
+    return _readable(
+        TyperCommand(
+            name,
+            help=told if isinstance(told, str) else None,
+            hidden=info.hidden is True,
+            deprecated=info.deprecated is True,
+            rich_help_panel=info.rich_help_panel,
+        )
+    )
+
+
+def _readable(command: Any) -> Any:
+    _make_readable(command)
+    return command
 
 
 def _make_readable(command: Any) -> None:
@@ -72,9 +161,10 @@ def make_app() -> typer.Typer:
 
     A package whose commands cannot be imported is named on standard error. The rest works without.
     """
+    offered: list[typer.Typer] = []
     app = typer.Typer(
         name="pmoss",
-        cls=_InPanels,
+        cls=type("_Pmoss", (_InPanels,), {"offered": offered}),
         help="Learn, share and measure placement: which core serves which part of an index.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -99,5 +189,5 @@ def make_app() -> typer.Typer:
         if not isinstance(commands, typer.Typer):
             typer.echo(f"warning: {GROUP}: {name}: {entry.value} is no typer.Typer", err=True)
             continue
-        app.add_typer(commands)
+        offered.append(commands)
     return app

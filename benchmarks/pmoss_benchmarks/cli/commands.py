@@ -17,7 +17,13 @@ from pmoss_benchmarks.cli import (
     report,
     rollout,
 )
-from pmoss_benchmarks.cli.benchmark.commands import app as benchmark
+from pmoss_env.cli.lazy import LazyTyper
+
+benchmark = LazyTyper(
+    "pmoss_benchmarks.cli.benchmark.commands",
+    help="Measure what this project publishes.",
+    no_args_is_help=True,
+)
 
 commands = typer.Typer()
 commands.command(rich_help_panel="Start")(demo.demo)

@@ -28,7 +28,7 @@ from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
 
-app = typer.Typer(help="Measure what this project publishes.", no_args_is_help=True)
+app = typer.Typer()
 for command in (performance, fidelity, headroom, validation):
     app.command()(command)
 app.command()(ablation)

@@ -22,9 +22,11 @@ void Demands::clear(std::size_t cores, std::size_t nodes) {
   for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
     values->assign(cores * nodes, 0.0);
   }
+  version.assign(cores, ++latest_);
 }
 
 void Demands::clear_core(std::size_t core, std::size_t nodes, double new_share) {
+  version[core] = ++latest_;
   share[core] = new_share;
   fixed_ns[core] = square_ns2[core] = 0.0;
   for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
@@ -34,6 +36,7 @@ void Demands::clear_core(std::size_t core, std::size_t nodes, double new_share) 
 
 void Demands::copy_core(std::size_t from, std::size_t to, std::size_t nodes) {
   if (from == to) return;
+  version[to] = ++latest_;
   for (auto* values : {&share, &fixed_ns, &square_ns2}) (*values)[to] = (*values)[from];
   for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
     std::copy_n(values->begin() + static_cast<std::ptrdiff_t>(from * nodes), nodes,
@@ -47,7 +50,9 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
       dram_latency_(machine.dram_curve),
       link_latency_(machine.link_curve),
       routes_(machine),
-      router_ns_(dispatched ? machine.dispatch_ns / machine.routers : 0.0) {
+      router_ns_(dispatched ? machine.dispatch_ns / machine.routers : 0.0),
+      population_(load.outstanding_per_worker * static_cast<double>(machine.workers())),
+      asked_(static_cast<std::size_t>(machine.cores())) {
   const auto cores = static_cast<std::size_t>(machine.cores());
   const auto nodes = static_cast<std::size_t>(machine.nodes());
   sibling_.resize(cores);
@@ -66,8 +71,7 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
        {&co_tenant_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
     values->assign(resources, 0.0);
   }
-  for (auto* values :
-       {&co_tenant_sibling_, &base_ns_, &total_ns_, &core_rate_, &service_ns_, &burst_}) {
+  for (auto* values : {&co_tenant_sibling_, &base_ns_, &total_ns_, &core_rate_, &burst_}) {
     values->assign(cores, 0.0);
   }
   busy_slowdown_.assign(cores, 1.0);
@@ -75,7 +79,6 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
   multiplier_.assign(nodes * nodes, 1.0);
   active_.reserve(cores);
   stalls_.reserve(cores * nodes);
-  uses_.reserve(cores * nodes);
 }
 
 void Contention::set_interference(const Interference& interference) {
@@ -101,26 +104,40 @@ void Contention::set_hint_faults(bool there_are) {
 
 void Contention::add_use(std::size_t core, std::size_t node, double read, double written) {
   const std::size_t nodes = machine_.socket_of_node.size();
-  const auto add = [&](std::size_t resource, double use) {
-    total_use_[resource] += use;
-    uses_.push_back({core, resource, use});
-  };
+  std::vector<Use>& uses = asked_[core].uses;
   // 1 byte per nanosecond is 1 GB/s.
-  add(node, read / machine_.dram_gb_per_s[node] + written / machine_.dram_write_gb_per_s[node]);
+  uses.push_back(
+      {node, read / machine_.dram_gb_per_s[node] + written / machine_.dram_write_gb_per_s[node]});
   const auto here = static_cast<std::size_t>(machine_.node_of_core[core]);
   for (const std::uint32_t link : routes_.between_nodes(node, here)) {
-    add(nodes + link, read / machine_.link_gb_per_s[link]);
+    uses.push_back({nodes + link, read / machine_.link_gb_per_s[link]});
   }
   for (const std::uint32_t link : routes_.between_nodes(here, node)) {
-    add(nodes + link, written / machine_.link_gb_per_s[link]);
+    uses.push_back({nodes + link, written / machine_.link_gb_per_s[link]});
   }
 }
 
-void Contention::collect(const Demands& demands) {
+void Contention::ask(const Demands& demands, std::size_t c) {
   const std::size_t nodes = machine_.socket_of_node.size();
+  Asked& asked = asked_[c];
+  asked.version = demands.version[c];
+  asked.uses.clear();
+  asked.stalls.clear();
+  const auto row = static_cast<std::size_t>(machine_.node_of_core[c]) * nodes;
+  double idle_ns = demands.fixed_ns[c];
+  for (std::size_t m = 0; m < nodes; ++m) {
+    const std::size_t i = c * nodes + m;
+    if (demands.read_bytes[i] == 0.0 && demands.written_bytes[i] == 0.0) continue;
+    add_use(c, m, demands.read_bytes[i], demands.written_bytes[i]);
+    asked.stalls.push_back({c, row + m, demands.stall_ns[i]});
+    idle_ns += demands.stall_ns[i];
+  }
+  asked.burst = 0.5 * demands.square_ns2[c] * demands.share[c] / (idle_ns * idle_ns);
+}
+
+void Contention::collect(const Demands& demands) {
   active_.clear();
   stalls_.clear();
-  uses_.clear();
   std::fill(total_use_.begin(), total_use_.end(), 0.0);
   for (std::size_t c = 0; c < base_ns_.size(); ++c) {
     core_rate_[c] = 0.0;
@@ -128,16 +145,11 @@ void Contention::collect(const Demands& demands) {
     burst_[c] = 1.0;
     if (demands.share[c] == 0.0) continue;
     active_.push_back(c);
-    const auto row = static_cast<std::size_t>(machine_.node_of_core[c]) * nodes;
-    double idle_ns = demands.fixed_ns[c];
-    for (std::size_t m = 0; m < nodes; ++m) {
-      const std::size_t i = c * nodes + m;
-      if (demands.read_bytes[i] == 0.0 && demands.written_bytes[i] == 0.0) continue;
-      add_use(c, m, demands.read_bytes[i], demands.written_bytes[i]);
-      stalls_.push_back({c, row + m, demands.stall_ns[i]});
-      idle_ns += demands.stall_ns[i];
-    }
-    burst_[c] = 0.5 * demands.square_ns2[c] * demands.share[c] / (idle_ns * idle_ns);
+    if (asked_[c].version != demands.version[c]) ask(demands, c);
+    const Asked& asked = asked_[c];
+    for (const Use& use : asked.uses) total_use_[use.resource] += use.use;
+    stalls_.insert(stalls_.end(), asked.stalls.begin(), asked.stalls.end());
+    burst_[c] = asked.burst;
   }
   demand_.resize(active_.size());
   station_burst_.resize(active_.size());
@@ -169,11 +181,7 @@ void Contention::load_memory(const std::vector<double>& use) {
   }
 }
 
-void Contention::time_cores(const Demands& demands, double throughput) {
-  for (const std::size_t c : active_) base_ns_[c] = demands.fixed_ns[c];
-  for (const Stall& stall : stalls_) {
-    base_ns_[stall.core] += stall.idle_ns * multiplier_[stall.path];
-  }
+void Contention::slow_cores(const Demands& demands, double throughput) {
   const double half_speed = 1.0 / machine_.smt_share - 1.0;
   for (const std::size_t c : active_) {
     double beside = co_tenant_sibling_[c];
@@ -186,19 +194,32 @@ void Contention::time_cores(const Demands& demands, double throughput) {
     }
     slowdown_[c] = busy_slowdown_[c] * fault_slowdown_ * (1.0 + half_speed * beside);
   }
-  for (const std::size_t c : active_) total_ns_[c] = base_ns_[c] * slowdown_[c];
+}
+
+void Contention::time_cores(const Demands& demands) {
+  for (const std::size_t c : active_) base_ns_[c] = demands.fixed_ns[c];
+  for (const Stall& stall : stalls_) {
+    base_ns_[stall.core] += stall.idle_ns * multiplier_[stall.path];
+  }
+}
+
+/// Whether a core's slowdown depends on the throughput.
+bool Contention::siblings_follow() const {
+  return any_sibling_ && load_.kind != Load::Kind::saturated;
 }
 
 // Times are in nanoseconds per query, so throughputs are in queries per nanosecond.
 double Contention::serve(const Demands& demands, double throughput) {
+  time_cores(demands);
   // A sibling's time depends on this core's; both converge within a few rounds.
-  const int rounds = any_sibling_ && load_.kind != Load::Kind::saturated ? 6 : 1;
-  for (int round = 0; round < rounds; ++round) time_cores(demands, throughput);
+  const int rounds = siblings_follow() ? 6 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    if (siblings_follow()) slow_cores(demands, throughput);
+    for (const std::size_t c : active_) total_ns_[c] = base_ns_[c] * slowdown_[c];
+  }
   if (load_.kind != Load::Kind::saturated) {
     for (std::size_t i = 0; i < active_.size(); ++i) demand_[i] = total_ns_[active_[i]];
-    const double population =
-        load_.outstanding_per_worker * static_cast<double>(machine_.workers());
-    const double x = closed_throughput(demand_, station_burst_, population, throughput);
+    const double x = closed_throughput(demand_, station_burst_, population_, throughput);
     return load_.kind == Load::Kind::open ? std::min(x, load_.offered_mq_per_s * 1e-3) : x;
   }
   double x = 0.0;
@@ -225,8 +246,10 @@ double Contention::solve_saturated(const Demands& demands) {
   while (furthest > tolerance && steps_ < step_limit) {
     furthest = 0.0;
     std::fill(use_.begin(), use_.end(), 0.0);
-    for (const Use& use : uses_) {
-      use_[use.resource] += use.use * (core_rate_[use.core] / demands.share[use.core]);
+    for (const std::size_t c : active_) {
+      for (const Use& use : asked_[c].uses) {
+        use_[use.resource] += use.use * (core_rate_[c] / demands.share[c]);
+      }
     }
     for (std::size_t i = 0; i < use_.size(); ++i) {
       if (total_use_[i] == 0.0) continue;
@@ -283,12 +306,8 @@ double Contention::solve(const Demands& demands) {
   std::fill(use_.begin(), use_.end(), 0.0);
   load_memory(use_);
   steps_ = 1;
-  const double x =
-      load_.kind == Load::Kind::saturated ? solve_saturated(demands) : solve_shared(demands);
-  for (std::size_t c = 0; c < service_ns_.size(); ++c) {
-    service_ns_[c] = demands.share[c] > 0.0 ? total_ns_[c] / demands.share[c] : 0.0;
-  }
-  return x;
+  if (!siblings_follow()) slow_cores(demands, 0.0);
+  return load_.kind == Load::Kind::saturated ? solve_saturated(demands) : solve_shared(demands);
 }
 
 }  // namespace pmoss::analytic

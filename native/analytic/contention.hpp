@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "machine/interference.hpp"
@@ -23,10 +24,15 @@ struct Demands {
   std::vector<double> stall_ns;  // waiting for the node's memory while that is idle
   std::vector<double> read_bytes;
   std::vector<double> written_bytes;
+  /// Per core: another number after each of these calls.
+  std::vector<std::uint64_t> version;
 
   void clear(std::size_t cores, std::size_t nodes);
   void clear_core(std::size_t core, std::size_t nodes, double new_share);
   void copy_core(std::size_t from, std::size_t to, std::size_t nodes);
+
+ private:
+  std::uint64_t latest_ = 0;
 };
 
 class Contention {
@@ -44,8 +50,8 @@ class Contention {
   // Of the last solve().
   /// Queries per nanosecond of each core.
   const std::vector<double>& core_rate() const { return core_rate_; }
-  /// Mean service time of each core with contention, ns; 0 where no query goes.
-  const std::vector<double>& service_ns() const { return service_ns_; }
+  /// Time of each core with contention, ns per query of the workload; 0 where no query goes.
+  const std::vector<double>& total_ns() const { return total_ns_; }
   /// Loaded / idle latency, [core's node][memory's node].
   const std::vector<double>& multiplier() const { return multiplier_; }
   const std::vector<double>& burst() const { return burst_; }
@@ -57,7 +63,7 @@ class Contention {
 
  private:
   struct Use {
-    std::size_t core, resource;
+    std::size_t resource;
     double use;  // per query of the workload
   };
   struct Stall {
@@ -65,11 +71,23 @@ class Contention {
     double idle_ns;
   };
 
+  /// What one core asks for; the same as long as its demands are.
+  struct Asked {
+    std::vector<Use> uses;
+    std::vector<Stall> stalls;
+    double burst = 1;
+    std::uint64_t version = 0;  // of its demands
+  };
+
   void collect(const Demands& demands);
+  void ask(const Demands& demands, std::size_t core);
   void add_use(std::size_t core, std::size_t node, double read, double written);
   void load_memory(const std::vector<double>& use);
-  /// Times of all cores at the present latencies, their siblings busy as at `throughput`.
-  void time_cores(const Demands& demands, double throughput);
+  /// How much longer each core takes, its siblings busy as at `throughput`.
+  void slow_cores(const Demands& demands, double throughput);
+  /// Times of all cores at the present latencies, without what slows them down.
+  void time_cores(const Demands& demands);
+  bool siblings_follow() const;
   double serve(const Demands& demands, double throughput);
   double solve_shared(const Demands& demands);
   double solve_saturated(const Demands& demands);
@@ -88,14 +106,15 @@ class Contention {
   double fault_slowdown_ = 1;              // likewise of hint faults
   std::vector<double> co_tenant_sibling_;  // per core: share of the time that a co-tenant is there
 
+  double population_;                // queries in flight
+  std::vector<Asked> asked_;         // per core
   std::vector<std::size_t> active_;  // cores that serve a slice
   std::vector<Stall> stalls_;
-  std::vector<Use> uses_;
   std::vector<double> total_use_;
   std::vector<double> use_, smooth_use_, step_, last_change_, latency_;
   std::vector<double> base_ns_, total_ns_, slowdown_;  // per core, per query of the workload
   std::vector<double> demand_, station_burst_;         // active cores, then routers
-  std::vector<double> core_rate_, service_ns_, burst_, multiplier_;
+  std::vector<double> core_rate_, burst_, multiplier_;
   int steps_ = 0;
 };
 

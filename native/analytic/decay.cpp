@@ -16,7 +16,8 @@ namespace baseline {
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
 #undef PMOSS_TARGET
-constexpr DecayKernels kernels{"baseline", absent, decay, sum_row};
+constexpr DecayKernels kernels{"baseline", absent,     decay, row_decay,
+                               row_left,   logarithms, queue, sum_row};
 }  // namespace baseline
 
 #if defined(__x86_64__)
@@ -26,7 +27,8 @@ namespace avx2 {
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
 #undef PMOSS_TARGET
-constexpr DecayKernels kernels{"avx2", absent, decay, sum_row};
+constexpr DecayKernels kernels{"avx2",   absent,     decay, row_decay,
+                               row_left, logarithms, queue, sum_row};
 }  // namespace avx2
 
 namespace avx512 {
@@ -39,7 +41,8 @@ namespace avx512 {
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
 #undef PMOSS_TARGET
-constexpr DecayKernels kernels{"avx512", absent, decay, sum_row};
+constexpr DecayKernels kernels{"avx512", absent,     decay, row_decay,
+                               row_left, logarithms, queue, sum_row};
 }  // namespace avx512
 #endif
 

@@ -27,7 +27,7 @@ struct RowSums {
   double dirtied = 0;  ///< of these, lines that go back written
 };
 
-/// Rows of line classes are padded to a multiple of this with zeros.
+/// Rows of line classes are padded to a multiple of this with zeros. Kernels take whole rows.
 inline constexpr std::size_t row_lanes = 4;
 
 /// [class] of one row.
@@ -37,11 +37,25 @@ struct Row {
   std::size_t n;
 };
 
+/// The queries at the stations of a closed network; see closed_throughput().
+struct Queued {
+  double queries = 0, slope = 0;  ///< the latter by throughput
+};
+
 struct DecayKernels {
   const char* name;
   Absent (*absent)(const double* lines, const double* rates, std::size_t n, double time);
   /// out[i] = exp(-rates[i] time)
   void (*decay)(const double* rates, std::size_t n, double time, double* out);
+  // Of rows, in the bits of exp_of_negative().
+  /// out[i] = exp(-rates[i] time)
+  void (*row_decay)(const double* rates, std::size_t n, double time, double* out);
+  /// out[i] = exp(-time / means[i])
+  void (*row_left)(const double* means, std::size_t n, double time, double* out);
+  /// out[i] = log(x[i]), in the bits of portable::log(); n is padded.
+  void (*logarithms)(const double* x, std::size_t n, double* out);
+  /// The sums over stations, of any number, at the throughput x.
+  Queued (*queue)(const double* demands, const double* bursts, std::size_t n, double x);
   /// A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
   /// 1 / past_llc on average, each writes with the dirty share.
   RowSums (*sum_row)(const Row& row);

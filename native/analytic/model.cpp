@@ -38,13 +38,18 @@ Model::Model(Machine machine, Load load, ModelOptions options)
 void Model::set_instance(SliceProfiles profiles, const Interference& interference) {
   validate(interference, machine_);
   instance_.set(std::move(profiles), machine_);
+  table_caches_.set_instance();
+  class_caches_.set_instance();
+  set_co_tenants(interference);
+}
+
+void Model::set_co_tenants(const Interference& interference) {
+  validate(interference, machine_);
   take_interference(interference);
   schedule_.core.assign(instance_.slices(), -1);
   schedule_.node.assign(instance_.slices(), -1);
   streams_.clear();
   throughput_ = 0.0;
-  table_caches_.set_instance();
-  class_caches_.set_instance();
 }
 
 /// Keeps what co-tenants take, and marks the domains that see other lines pass than before. Says

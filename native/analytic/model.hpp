@@ -48,6 +48,10 @@ class Model {
   /// impossible co-tenants.
   void set_instance(SliceProfiles profiles, const Interference& interference);
 
+  /// Other co-tenants of the same instance. Forgets the schedule, as set_instance() does, and gives
+  /// the same bits in a small part of its time. Throws std::invalid_argument for impossible ones.
+  void set_co_tenants(const Interference& interference);
+
   /// Other co-tenants of the same instance under the same schedule, which may be none yet. Gives
   /// the same bits as a model made anew with them. Throws std::invalid_argument for impossible
   /// ones.

@@ -1,10 +1,12 @@
 #include "analytic/queueing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
+#include "analytic/decay.hpp"
 #include "analytic/fast_exp.hpp"
 #include "workload/portable_math.hpp"
 
@@ -34,15 +36,30 @@ double sum_of(const std::vector<double>& values) {
   return sum;
 }
 
-/// The weight of a mixture of exponential times that lies above t.
-double exponential_above(const std::vector<double>& weight, const std::vector<double>& mean,
-                         double t) {
-  double above = 0.0;
-  for (std::size_t c = 0; c < weight.size(); ++c) {
-    if (weight[c] > 0.0) above += weight[c] * exp_of_negative(-t / mean[c]);
+/// A mixture of exponential times: those parts that have a weight.
+class Exponentials {
+ public:
+  Exponentials(const std::vector<double>& weight, const std::vector<double>& mean) {
+    for (std::size_t c = 0; c < weight.size(); ++c) {
+      if (!(weight[c] > 0.0)) continue;
+      weight_.push_back(weight[c]);
+      mean_.push_back(mean[c]);
+    }
+    mean_.resize((mean_.size() + row_lanes - 1) / row_lanes * row_lanes, 1.0);
+    left_.resize(mean_.size());
   }
-  return above;
-}
+
+  /// The weight that lies above t.
+  double above(double t) {
+    decay_kernels().row_left(mean_.data(), mean_.size(), t, left_.data());
+    double above = 0.0;
+    for (std::size_t c = 0; c < weight_.size(); ++c) above += weight_[c] * left_[c];
+    return above;
+  }
+
+ private:
+  std::vector<double> weight_, mean_, left_;
+};
 
 /// The same of normally distributed times.
 double normal_parts_above(const std::vector<double>& weight, const std::vector<double>& mean,
@@ -71,32 +88,40 @@ double where_above(double wanted, double high, Above above) {
   return 0.5 * (low + high);
 }
 
+double greatest(const std::vector<double>& values) {
+  constexpr std::size_t lanes = 4;
+  std::array<double, lanes> most{};
+  std::size_t i = 0;
+  for (; i + lanes <= values.size(); i += lanes) {
+    for (std::size_t k = 0; k < lanes; ++k) {
+      most[k] = values[i + k] > most[k] ? values[i + k] : most[k];
+    }
+  }
+  double result = *std::max_element(most.begin(), most.end());
+  for (; i < values.size(); ++i) result = std::max(result, values[i]);
+  return result;
+}
+
 }  // namespace
 
 double closed_throughput(const std::vector<double>& demand, const std::vector<double>& burst,
                          double population, double guess) {
   if (demand.empty()) throw std::invalid_argument("demand of 0 servers: must be of at least 1");
-  const auto slowest = std::max_element(demand.begin(), demand.end());
-  if (!(*slowest > 0.0)) return 0.0;
+  const double most = greatest(demand);
+  if (!(most > 0.0)) return 0.0;
   // The slowest station alone bounds the throughput: with b its burst, it holds all queries at
   // most where r + b r^2 / (1 - r) is the population.
+  const auto slowest = std::find(demand.begin(), demand.end(), most);
   const double b = burst[static_cast<std::size_t>(slowest - demand.begin())];
   const double root =
       std::sqrt((population + 1.0) * (population + 1.0) + 4.0 * (b - 1.0) * population);
-  const double bound = 2.0 * population / (population + 1.0 + root) / *slowest;
+  const double bound = 2.0 * population / (population + 1.0 + root) / most;
   // The number of queries is convex in the throughput: Newton's method comes down to the root
   // from the right, and from the left its first step leads there or is cut at the bound.
   double x = guess > 0.0 ? std::min(guess, bound) : bound;
   for (int step = 0; step < 40; ++step) {
-    double queued = 0.0;
-    double slope = 0.0;
-    for (std::size_t c = 0; c < demand.size(); ++c) {
-      const double r = x * demand[c];
-      const double free = 1.0 / (1.0 - r);
-      queued += r + burst[c] * r * r * free;
-      slope += demand[c] * (1.0 + burst[c] * (free * free - 1.0));
-    }
-    const double next = std::min(x - (queued - population) / slope, bound);
+    const Queued at = decay_kernels().queue(demand.data(), burst.data(), demand.size(), x);
+    const double next = std::min(x - (at.queries - population) / at.slope, bound);
     const double change = next - x;
     x = next;
     if (std::abs(change) <= 1e-11 * x) break;
@@ -114,15 +139,16 @@ double mixture_quantile(const std::vector<double>& weight, const std::vector<dou
   const double total = sum_of(weight);
   if (!(total > 0.0) || !(high > 0.0)) return 0.0;
   high *= -portable::log(1.0 - quantile) + 1.0;
-  return where_above((1.0 - quantile) * total, high,
-                     [&](double t) { return exponential_above(weight, mean, t); });
+  return where_above(
+      (1.0 - quantile) * total, high,
+      [&, parts = Exponentials(weight, mean)](double t) mutable { return parts.above(t); });
 }
 
 double mixture_share_within(const std::vector<double>& weight, const std::vector<double>& mean,
                             double limit) {
   require_as_many(weight, mean);
   const double total = sum_of(weight);
-  return total > 0.0 ? 1.0 - exponential_above(weight, mean, limit) / total : 1.0;
+  return total > 0.0 ? 1.0 - Exponentials(weight, mean).above(limit) / total : 1.0;
 }
 
 double normal_mixture_share_within(const std::vector<double>& weight,

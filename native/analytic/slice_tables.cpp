@@ -36,9 +36,10 @@ void over_time(double rate, Visit visit) {
 
 void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits) {
   const auto n = static_cast<std::size_t>(p.slices);
-  lines_.assign(n * points * 2, 0.0F);
-  left_.assign(n * points * 6, 0.0F);
-  pages_.assign(n * points * 4, 0.0F);
+  slices_ = n;
+  lines_.assign(n * points * line_width, 0.0F);
+  left_.assign(n * points * left_width, 0.0F);
+  pages_.assign(n * points * page_width, 0.0F);
   for (auto* sums : {&all_lines_, &all_pages_, &line_touches_, &page_touches_})
     sums->assign(n, 0.0);
   std::array<std::array<double, 8>, points> line_sums;
@@ -82,15 +83,15 @@ void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits
       });
     }
     for (std::size_t point = 0; point < points; ++point) {
-      const std::size_t at = s * points + point;
+      const std::size_t at = point * n + s;
       for (std::size_t i = 0; i < 2; ++i) {
-        lines_[at * 2 + i] = static_cast<float>(line_sums[point][i]);
+        lines_[at * line_width + i] = static_cast<float>(line_sums[point][i]);
       }
       for (std::size_t i = 0; i < 6; ++i) {
-        left_[at * 6 + i] = static_cast<float>(line_sums[point][2 + i]);
+        left_[at * left_width + i / 2 + i % 2 * 4] = static_cast<float>(line_sums[point][2 + i]);
       }
       for (std::size_t i = 0; i < 4; ++i) {
-        pages_[at * 4 + i] = static_cast<float>(page_sums[point][i]);
+        pages_[at * page_width + i] = static_cast<float>(page_sums[point][i]);
       }
     }
   }

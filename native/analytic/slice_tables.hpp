@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -50,11 +51,21 @@ class SliceTables {
   void build(const SliceProfiles& profiles, const std::vector<double>& waits);
 
   /// Time in points; may lie outside of the tables.
-  static double point_of(double time) {
-    return portable::log(time) * (1.0 / per_point) - first_octave * points_per_octave;
+  static double point_of(double time) { return point_of_log(portable::log(time)); }
+  static double point_of_log(double log_time) {
+    return log_time * (1.0 / per_point) - first_octave * points_per_octave;
   }
   static double time_of(double point) {
     return portable::exp((point + first_octave * points_per_octave) * per_point);
+  }
+  /// time_of() a point of the tables.
+  static double time_of_point(std::size_t point) {
+    static const std::array<double, points> times = [] {
+      std::array<double, points> found{};
+      for (std::size_t at = 0; at < points; ++at) found[at] = time_of(static_cast<double>(at));
+      return found;
+    }();
+    return times[point];
   }
   /// The nearest that the tables have.
   static TablePosition position(double point) {
@@ -75,26 +86,35 @@ class SliceTables {
 
   /// Those that are present, at a point of the tables and between them.
   TableSum lines(std::size_t slice, std::size_t point) const {
-    const float* v = &lines_[(slice * points + point) * 2];
+    const float* v = &lines_[(point * slices_ + slice) * line_width];
     return {v[0], v[1]};
   }
   TableSum pages(std::size_t slice, std::size_t point) const {
-    const float* v = &pages_[(slice * points + point) * 4];
+    const float* v = &pages_[(point * slices_ + slice) * page_width];
     return {v[0], v[1]};
   }
   TableSum lines(std::size_t slice, const TablePosition& at) const {
-    return sum(&lines_[(slice * points + at.point) * 2], 2, at);
+    const float* v = &lines_[(at.point * slices_ + slice) * line_width];
+    return sum(v, v + slices_ * line_width, at);
   }
   TableSum pages(std::size_t slice, const TablePosition& at) const {
-    return sum(&pages_[(slice * points + at.point) * 4], 4, at);
+    const float* v = &pages_[(at.point * slices_ + slice) * page_width];
+    return sum(v, v + slices_ * page_width, at);
   }
   LeftSums left(std::size_t slice, const TablePosition& at) const {
-    const float* v = &left_[(slice * points + at.point) * 6];
-    return {mixed(v, 6, at), mixed(v + 2, 6, at), mixed(v + 4, 6, at)};
+    const float* const v = &left_[(at.point * slices_ + slice) * left_width];
+    const float* const next = v + slices_ * left_width;
+    double sums[4];  // as many as vectors hold
+    for (std::size_t k = 0; k < 4; ++k) {
+      sums[k] = at.here * v[k] + at.here_slope * v[4 + k] + at.next * next[k] +
+                at.next_slope * next[4 + k];
+    }
+    return {sums[0], sums[1], sums[2]};
   }
   /// Touches of pages that have left.
   double page_misses(std::size_t slice, const TablePosition& at) const {
-    return mixed(&pages_[(slice * points + at.point) * 4 + 2], 4, at);
+    const float* v = &pages_[(at.point * slices_ + slice) * page_width + 2];
+    return mixed(v, v + slices_ * page_width, at);
   }
   double all_lines(std::size_t slice) const { return all_lines_[slice]; }
   double all_pages(std::size_t slice) const { return all_pages_[slice]; }
@@ -102,20 +122,21 @@ class SliceTables {
   double page_touches(std::size_t slice) const { return page_touches_[slice]; }
 
  private:
-  static TableSum sum(const float* v, std::size_t stride, const TablePosition& at) {
-    const double slope = at.rise * (static_cast<double>(v[stride]) - v[0]) + at.rise_slope * v[1] +
-                         at.rise_next_slope * v[stride + 1];
-    return {mixed(v, stride, at), slope};
+  static TableSum sum(const float* v, const float* next, const TablePosition& at) {
+    const double slope = at.rise * (static_cast<double>(next[0]) - v[0]) + at.rise_slope * v[1] +
+                         at.rise_next_slope * next[1];
+    return {mixed(v, next, at), slope};
   }
-  static double mixed(const float* v, std::size_t stride, const TablePosition& at) {
-    return at.here * v[0] + at.here_slope * v[1] + at.next * v[stride] +
-           at.next_slope * v[stride + 1];
+  static double mixed(const float* v, const float* next, const TablePosition& at) {
+    return at.here * v[0] + at.here_slope * v[1] + at.next * next[0] + at.next_slope * next[1];
   }
 
-  // [slice][point]: each value with its slope behind it.
-  std::vector<float> lines_;  // present
-  std::vector<float> left_;   // waits, touches and write-backs of what has left
-  std::vector<float> pages_;  // present, touches of what has left
+  // [point][slice], because a schedule asks for many slices at few points.
+  static constexpr std::size_t line_width = 2, left_width = 8, page_width = 4;
+  std::size_t slices_ = 0;
+  std::vector<float> lines_;  // present, and its slope
+  std::vector<float> left_;   // waits, touches, write-backs of what has left, 0; their slopes, 0
+  std::vector<float> pages_;  // present, its slope; touches of what has left, their slope
   std::vector<double> all_lines_, all_pages_, line_touches_, page_touches_;  // [slice]
 };
 

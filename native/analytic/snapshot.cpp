@@ -95,10 +95,13 @@ void Model::count_stream(Index i, Snapshot& result) const {
 Model::Responses Model::responses() const {
   const bool saturated = load_.kind == Load::Kind::saturated;
   const std::vector<double>& core_rate = contention_.core_rate();
-  const std::vector<double>& service_ns = contention_.service_ns();
+  const auto service_ns = [this](Index core) {
+    const double share = demands_.share[core];
+    return share > 0.0 ? contention_.total_ns()[core] / share : 0.0;
+  };
   Responses result{std::vector<double>(map_.cores(), 0.0), std::vector<double>(map_.cores(), 0.0)};
   for (Index c = 0; c < map_.cores(); ++c) {
-    const double service_us = service_ns[c] * 1e-3;
+    const double service_us = service_ns(c) * 1e-3;
     if (saturated) {
       // As many services one after the other.
       result.mean_us[c] = service_us * load_.outstanding_per_worker;
@@ -106,7 +109,7 @@ Model::Responses Model::responses() const {
           service_us * std::sqrt(load_.outstanding_per_worker *
                                  std::max(0.0, 2.0 * contention_.burst()[c] - 1.0));
     } else if (core_rate[c] > 0.0) {
-      const double utilisation = std::min(core_rate[c] * service_ns[c], 1.0 - 1e-9);
+      const double utilisation = std::min(core_rate[c] * service_ns(c), 1.0 - 1e-9);
       result.mean_us[c] =
           std::min(queue_length(utilisation, contention_.burst()[c]) / core_rate[c] * 1e-3,
                    service_us * load_.outstanding_per_worker * machine_.workers());

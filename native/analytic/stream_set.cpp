@@ -233,10 +233,12 @@ Reach StreamSet::reach_of(const Stream& stream, bool own_pace) const {
 void StreamSet::measure_reach(bool own_pace) {
   share_cores();
   if (!shares_lines_) {
-    for (Index i = 0; i < streams_.size(); ++i) {
-      if (!core_changed(physical_of(streams_[i]))) continue;
-      const double p = pace(streams_[i], own_pace);
-      set_reach(i, {p, p, p, p});
+    for (Index physical = 0; physical < of_physical_.size(); ++physical) {
+      if (!core_changed(physical)) continue;
+      for (const Index i : of_physical_[physical]) {
+        const double p = pace(streams_[i], own_pace);
+        set_reach(i, {p, p, p, p});
+      }
     }
     return;
   }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analytic/fast_exp.hpp"
+#include "analytic/decay.hpp"
 
 namespace pmoss::analytic {
 
@@ -21,6 +21,8 @@ void TableCaches::start() {
   demand_.assign(streams_.size(), Demand{});
   left_llc_point_.assign(streams_.size(), {});
   known_past_.assign(streams_.size(), {});
+  in_private_.assign(streams_.size(), {});
+  held_.assign(held_points * streams_.size(), {});
 }
 
 TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
@@ -93,7 +95,23 @@ void TableCaches::solve_core(Index physical) {
   for (const Index i : list) {
     CoreTimes& times = times_[streams_[i].core];
     times.left_l2 = times.offset == 0.0 ? l2 : SliceTables::position(point + times.offset);
+    times.state = state_ += SliceTables::points;
+    leave_private(i, times);
     translate(i, times, left_first, first, left_second, second);
+  }
+}
+
+void TableCaches::leave_private(Index i, const CoreTimes& times) {
+  const Stream& stream = streams_[i];
+  const LeftSums left = tables_.left(stream.touched, times.left_l2);
+  InPrivate& own = in_private_[i];
+  own.lines = stream.part * tables_.all_lines(stream.touched);
+  own.waits = left.waits;
+  if (machine_.llc_inclusive) {
+    own.inserted = stream.part * tables_.line_touches(stream.touched) * times.pace;
+  } else {
+    own.beside = stream.part * tables_.lines(stream.touched, times.left_l2).value;
+    own.inserted = stream.part * left.fetched * times.pace;
   }
 }
 
@@ -118,21 +136,18 @@ void TableCaches::translate(Index i, const CoreTimes& times, double left_first,
 /// Sums up what a domain's streams hold, and lists their cores in `domain_cores_`.
 TableCaches::DomainSums TableCaches::sum_domain(const std::vector<Index>& list) {
   domain_cores_.clear();
+  domain_states_.clear();
   DomainSums sums;
   for (const Index i : list) {
-    const Stream& stream = streams_[i];
-    if (std::find(domain_cores_.begin(), domain_cores_.end(), stream.core) == domain_cores_.end()) {
-      domain_cores_.push_back(stream.core);
+    const Index core = streams_[i].core;
+    if (std::find(domain_cores_.begin(), domain_cores_.end(), core) == domain_cores_.end()) {
+      domain_cores_.push_back(core);
     }
-    const CoreTimes& times = times_[stream.core];
-    sums.all += stream.part * tables_.all_lines(stream.touched);
-    if (machine_.llc_inclusive) {
-      sums.inserted += stream.part * tables_.line_touches(stream.touched) * times.pace;
-    } else {
-      sums.beside += stream.part * tables_.lines(stream.touched, times.left_l2).value;
-      sums.inserted +=
-          stream.part * tables_.left(stream.touched, times.left_l2).fetched * times.pace;
-    }
+    domain_states_.push_back(times_[core].state);
+    const InPrivate& own = in_private_[i];
+    sums.all += own.lines;
+    sums.beside += own.beside;
+    sums.inserted += own.inserted;
   }
   return sums;
 }
@@ -144,32 +159,56 @@ TableSum TableCaches::lines_in_domain(const std::vector<Index>& list, const Doma
   TableSum& sum = domain_sum_[point];
   if (domain_sum_known_[point] != 0) return sum;
   domain_sum_known_[point] = 1;
-  const double time = SliceTables::time_of(at);
-  for (const Index core : domain_cores_) {
-    CoreTimes& times = times_[core];
-    const double before = machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[core]];
+  const double time = SliceTables::time_of_point(point);
+  sum = {sums.passing * time - sums.beside, sums.passing * time * SliceTables::per_point};
+  Held* const held = &held_[point % held_points * streams_.size()];
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    Held& one = held[list[k]];
+    if (one.state != domain_states_[k] + point) one = hold(list[k], point, time);
+    sum.value += one.lines;
+    sum.slope += one.slope;
+  }
+  return sum;
+}
+
+TableCaches::Held TableCaches::hold(Index i, std::size_t point, double time) {
+  const Stream& stream = streams_[i];
+  CoreTimes& times = times_[stream.core];
+  const std::uint64_t state = times.state + point;
+  if (times.now_state != state) {
+    times.now_state = state;
+    const double before =
+        machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[stream.core]];
     const double stay = before + time;
     times.now = SliceTables::position(
         std::isinf(before) ? SliceTables::never : SliceTables::point_of(stay * times.pace));
     times.now_slope = time / stay;
   }
-  sum = {sums.passing * time - sums.beside, sums.passing * time * SliceTables::per_point};
-  for (const Index i : list) {
-    const Stream& stream = streams_[i];
-    const CoreTimes& times = times_[stream.core];
-    const TableSum one = tables_.lines(stream.touched, times.now);
-    sum.value += stream.part * one.value;
-    sum.slope += stream.part * times.now_slope * one.slope;
-  }
-  return sum;
+  const TableSum one = tables_.lines(stream.touched, times.now);
+  return {stream.part * one.value, stream.part * times.now_slope * one.slope, state};
 }
 
-/// When lines leave both the private cache and the domain, if they stay there for `time`.
-double TableCaches::point_of_leaving(Index core, double time) const {
-  const double before = private_time_[map_.physical_of_core[core]];
-  if (std::isinf(before) || std::isinf(time)) return SliceTables::never;
-  const double stay = machine_.llc_inclusive ? std::max(before, time) : before + time;
-  return SliceTables::point_of(stay * times_[core].pace);
+/// When lines leave both the private cache and the domain, if they stay there for `time`, for each
+/// of `domain_cores_`.
+void TableCaches::leave_domain(std::size_t kind, double time) {
+  const std::size_t n = domain_cores_.size();
+  stays_.assign(padded(n), 1.0);
+  for (std::size_t k = 0; k < n; ++k) {
+    const Index core = domain_cores_[k];
+    const double before = private_time_[map_.physical_of_core[core]];
+    if (std::isinf(before) || std::isinf(time)) continue;
+    const double stay = machine_.llc_inclusive ? std::max(before, time) : before + time;
+    stays_[k] = stay * times_[core].pace;
+  }
+  decay_kernels().logarithms(stays_.data(), stays_.size(), stays_.data());
+  for (std::size_t k = 0; k < n; ++k) {
+    CoreTimes& times = times_[domain_cores_[k]];
+    const double before = private_time_[map_.physical_of_core[domain_cores_[k]]];
+    times.left_llc_point[kind] = std::isinf(before) || std::isinf(time)
+                                     ? SliceTables::never
+                                     : SliceTables::point_of_log(stays_[k]);
+    times.left_llc[kind] = SliceTables::position(times.left_llc_point[kind]);
+  }
 }
 
 void TableCaches::solve_domain(Index domain, double ns_per_unit) {
@@ -187,10 +226,7 @@ void TableCaches::solve_domain(Index domain, double ns_per_unit) {
       point = point_where(present, rooms[kind], point);
       time = SliceTables::time_of(point);
     }
-    for (const Index core : domain_cores_) {
-      times_[core].left_llc_point[kind] = point_of_leaving(core, time);
-      times_[core].left_llc[kind] = SliceTables::position(times_[core].left_llc_point[kind]);
-    }
+    leave_domain(kind, time);
   }
   wait_for_domain(list);
 }
@@ -205,7 +241,7 @@ void TableCaches::wait_for_domain(const std::vector<Index>& list) {
     const LeftSums b = tables_.left(slice, times.left_llc[1]);
     const double far = crowded * a.waits + sparse * b.waits;
     wait_for(i,
-             {std::max(0.0, tables_.left(slice, times.left_l2).waits - far), far,
+             {std::max(0.0, in_private_[i].waits - far), far,
               crowded * a.fetched + sparse * b.fetched, crowded * a.dirtied + sparse * b.dirtied});
   }
 }
@@ -218,21 +254,19 @@ PastSums TableCaches::past_sums(Index i) const {
 
 void TableCaches::past_llc(Index i, std::span<double> past) const {
   const double* const rates = &instance_.rates[instance_.row(streams_[i].touched)];
-  double* const out = past.data();
-  const std::size_t n = past.size();
-  const auto fill_left = [&](double point, auto keep) {
+  const auto fill = [&](double point, std::span<double> out) {
     if (point == SliceTables::never) {
-      for (std::size_t k = 0; k < n; ++k) keep(k, 0.0);
-      return;
+      std::ranges::fill(out, 0.0);
+    } else {
+      decay_kernels().row_decay(rates, out.size(), SliceTables::time_of(point), out.data());
     }
-    const double time = SliceTables::time_of(point);
-    for (std::size_t k = 0; k < n; ++k) keep(k, exp_of_negative(-rates[k] * time));
   };
-  const double crowded_share = llc_sets_.crowded_share;
-  fill_left(left_llc_point_[i][1], [out](std::size_t k, double sparse) { out[k] = sparse; });
-  fill_left(left_llc_point_[i][0], [out, crowded_share](std::size_t k, double crowded) {
-    out[k] += crowded_share * (crowded - out[k]);
-  });
+  crowded_past_.resize(past.size());
+  fill(left_llc_point_[i][1], past);
+  fill(left_llc_point_[i][0], crowded_past_);
+  for (std::size_t k = 0; k < past.size(); ++k) {
+    past[k] += llc_sets_.crowded_share * (crowded_past_[k] - past[k]);
+  }
 }
 
 }  // namespace pmoss::analytic

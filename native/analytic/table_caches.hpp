@@ -37,8 +37,23 @@ class TableCaches final : public Caches {
     TablePosition left_l2;                  // when lines leave the private cache
     std::array<TablePosition, 2> left_llc;  // and the last level: crowded and sparse sets
     std::array<double, 2> left_llc_point;
-    TablePosition now;  // scratch space of lines_in_domain()
+    std::uint64_t state = 0;  // another one whenever the private cache is solved; see Held
+    TablePosition now;        // scratch space of hold()
     double now_slope = 1;
+    std::uint64_t now_state = 0;
+  };
+  /// What a stream has in its private cache, and brings to the last level.
+  struct InPrivate {
+    double lines = 0;     // all that it has anywhere
+    double beside = 0;    // in the private cache, where the last level has no copies
+    double inserted = 0;  // that come to the last level, per unit of time
+    double waits = 0;     // of touches of what has left the private cache
+  };
+  /// What a stream holds in its domain at a point of the tables: the same until the private cache
+  /// of its core is solved anew.
+  struct Held {
+    double lines = 0, slope = 0;
+    std::uint64_t state = 0;  // of the core, and the point; 0: none
   };
   /// What the streams of a physical core hold and touch together.
   struct CoreSums {
@@ -60,9 +75,11 @@ class TableCaches final : public Caches {
                double touches, double& start, SumAt sum_at) const;
   void translate(Index stream, const CoreTimes& times, double left_first,
                  const TablePosition& first, double left_second, const TablePosition& second);
+  void leave_private(Index stream, const CoreTimes& times);
   DomainSums sum_domain(const std::vector<Index>& streams);
   TableSum lines_in_domain(const std::vector<Index>& streams, const DomainSums& sums, double at);
-  double point_of_leaving(Index core, double time) const;
+  Held hold(Index stream, std::size_t point, double time);
+  void leave_domain(std::size_t kind, double time);
   void wait_for_domain(const std::vector<Index>& streams);
 
   SliceTables tables_;
@@ -70,8 +87,16 @@ class TableCaches final : public Caches {
   std::vector<std::array<double, 3>> search_start_;    // per physical core: L2, two TLBs
   std::vector<std::array<double, 2>> left_llc_point_;  // per stream
   mutable std::vector<KnownPast> known_past_;          // per stream
+  mutable std::vector<double> crowded_past_;           // scratch space of past_llc()
+  std::vector<InPrivate> in_private_;                  // per stream
+  // [point % held_points][stream]: the last level looks at a few points near each other.
+  static constexpr std::size_t held_points = 8;
+  std::vector<Held> held_;
+  std::uint64_t state_ = 0;  // the last one that was given to a core
   // Scratch space of solve_domain().
   std::vector<Index> domain_cores_;
+  std::vector<std::uint64_t> domain_states_;  // per stream of the domain: of its core
+  std::vector<double> stays_;                 // per core of the domain
   std::array<TableSum, SliceTables::points> domain_sum_{};
   std::array<std::uint8_t, SliceTables::points> domain_sum_known_{};
 };

@@ -51,6 +51,12 @@ void bind_analytic(py::module_& module) {
           },
           py::arg("profiles"), py::arg("interference"))
       .def(
+          "set_co_tenants",
+          [](SharedModel& shared, const Interference& interference) {
+            shared.with([&](Model& model) { model.set_co_tenants(interference); });
+          },
+          py::arg("interference"), "Other co-tenants of the same instance; forgets the schedule.")
+      .def(
           "set_interference",
           [](SharedModel& shared, const Interference& interference) {
             return shared.with([&](Model& model) { return model.set_interference(interference); });

@@ -24,6 +24,7 @@ from pmoss_env.interference import check_co_tenants
 from pmoss_env.plugin_recordings import RecordedProfiler, recording_for
 from pmoss_env.types import (
     CO_TENANT_FAMILIES,
+    CoTenant,
     Float64Array,
     HardwareSnapshot,
     Instance,
@@ -81,9 +82,9 @@ class AnalyticBackend(SubjectBackend):
         machine, load = self.machine, self.load
         check_dispatch(dispatch, load)
         self._deviation, self._overhead_cycles = check_deviation(deviation), overhead_cycles
-        self._native_machine = native_machine(machine, overhead_cycles)
+        self._true_machine = native_machine(machine, overhead_cycles)
         self._model = _native.AnalyticModel(
-            self._native_machine,
+            self._true_machine,
             load=load.kind,
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
@@ -96,6 +97,8 @@ class AnalyticBackend(SubjectBackend):
             None if recorded is None else RecordedProfiler(recorded)
         )
         self._instance: Instance | None = None
+        # What slower cores of the instance's true machine lose, as co-tenants.
+        self._lost: tuple[CoTenant, ...] = ()
         self._node_of_core = machine.node_of_core.tolist()
 
     def set_instance(self, instance: Instance) -> None:
@@ -110,18 +113,19 @@ class AnalyticBackend(SubjectBackend):
         check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
         if self._profiler is None:
             self._profiler = make_profiler(self.workload, self.slices, self._progress)
-        native, co_tenants = self._native_machine, instance.co_tenants
-        if self._deviation:
-            native, lost = true_machine(
-                self.machine,
-                self._deviation,
-                of_instance(instance.workload_seed),
-                self._overhead_cycles,
+        seed = instance.workload_seed
+        again = self._instance is not None and self._instance.workload_seed == seed
+        self._instance = None
+        if self._deviation and not again:
+            self._true_machine, self._lost = true_machine(
+                self.machine, self._deviation, of_instance(seed), self._overhead_cycles
             )
-            self._model.set_machine(native)
-            co_tenants = (*lost, *co_tenants)
-        taken = native_interference(co_tenants, native)
-        self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
+            self._model.set_machine(self._true_machine)
+        taken = native_interference((*self._lost, *instance.co_tenants), self._true_machine)
+        if again:
+            self._model.set_co_tenants(taken)
+        else:
+            self._model.set_instance(self._profiler.profiles(seed), taken)
         self._instance = instance
 
     @property

@@ -169,14 +169,15 @@ class Machine:
             raise ScheduleError(
                 f"the schedule places {schedule.slices} slices: must place exactly {slices}"
             )
-        outside = (schedule.cores < 0) | (schedule.cores >= self.cores)
-        illegal = outside | ~self.worker_mask[np.where(outside, 0, schedule.cores)]
-        if schedule.routing == "core" and illegal.any():
-            s = int(np.flatnonzero(illegal)[0])
-            raise ScheduleError(
-                f"slice {s} is on core {schedule.cores[s]}, which is not a worker of {self.name}; "
-                f"workers are {_ranges(self.workers)}"
-            )
+        if schedule.routing == "core":
+            outside = (schedule.cores < 0) | (schedule.cores >= self.cores)
+            illegal = outside | ~self.worker_mask[np.where(outside, 0, schedule.cores)]
+            if illegal.any():
+                s = int(np.flatnonzero(illegal)[0])
+                raise ScheduleError(
+                    f"slice {s} is on core {schedule.cores[s]}, which is not a worker of "
+                    f"{self.name}; workers are {_ranges(self.workers)}"
+                )
         missing = (schedule.nodes < 0) | (schedule.nodes >= self.nodes)
         if missing.any():
             s = int(np.flatnonzero(missing)[0])
@@ -184,12 +185,14 @@ class Machine:
                 f"slice {s} has its data on node {schedule.nodes[s]}, which does not exist; "
                 f"{self.name} has nodes 0 to {self.nodes - 1}"
             )
-        idle = ~np.isin(schedule.nodes, self.node_of_core[self.workers])
-        if schedule.routing == "node" and idle.any():
-            s = int(np.flatnonzero(idle)[0])
-            raise ScheduleError(
-                f"slice {s} is routed to the workers of node {schedule.nodes[s]}, which has none"
-            )
+        if schedule.routing == "node":
+            idle = ~np.isin(schedule.nodes, self.node_of_core[self.workers])
+            if idle.any():
+                s = int(np.flatnonzero(idle)[0])
+                raise ScheduleError(
+                    f"slice {s} is routed to the workers of node {schedule.nodes[s]}, which has "
+                    "none"
+                )
 
     def parameter(self, name: str) -> float:
         """The value of a parameter that is one number; DescriptionError if it is missing."""

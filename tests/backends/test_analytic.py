@@ -81,6 +81,21 @@ def test_a_busy_co_tenant_slows_its_core_only() -> None:
     assert ((shared.counter("context_switches") > 0) == (schedule.cores == core)).all()
 
 
+@pytest.mark.parametrize("deviation", [0.0, 0.2])
+def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviation: float) -> None:
+    backend = make(deviation=deviation)
+    cores = backend.machine.workers
+    for seed, core in ((0, 1), (0, 2), (0, None), (1, 2), (1, 3), (0, 3)):
+        tenants = () if core is None else (CoTenant("busy_core", int(cores[core]), 0.5),)
+        schedule = random_schedule(backend, seed)
+        backend.set_instance(Instance(seed, tenants))
+        fresh = make(deviation=deviation)
+        fresh.set_instance(Instance(seed, tenants))
+        now, anew = (one.measure(schedule, seed=0) for one in (backend, fresh))
+        assert now.throughput == anew.throughput
+        assert np.array_equal(now.slice_counters, anew.slice_counters)
+
+
 def test_instances_decide_which_slices_are_hot() -> None:
     backend = make()
     schedule = random_schedule(backend, 1)

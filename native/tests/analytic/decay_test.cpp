@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "analytic/fast_exp.hpp"
+#include "workload/portable_math.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::analytic {
@@ -72,6 +74,34 @@ TEST(Decay, GivesTheSameBitsAtEveryWidth) {
     EXPECT_EQ(others.far, sums.far) << kernels.name;
     EXPECT_EQ(others.fetched, sums.fetched) << kernels.name;
     EXPECT_EQ(others.dirtied, sums.dirtied) << kernels.name;
+  }
+}
+
+TEST(Decay, GivesTheBitsOfTheScalarFormulasAtEveryWidth) {
+  const std::vector<double> rates = drawn(64, 0.0, 1e-2, 8);
+  const std::vector<double> times = drawn(64, 1e-9, 1e9, 9);
+  const std::vector<double> bursts = drawn(64, 0.5, 8.0, 10);
+  for (const DecayKernels& kernels : all_decay_kernels()) {
+    std::vector<double> left(64), since(64), logs(64);
+    kernels.row_decay(rates.data(), 64, 5e4, left.data());
+    kernels.row_left(times.data(), 64, 3e8, since.data());
+    kernels.logarithms(times.data(), 64, logs.data());
+    for (std::size_t i = 0; i < 64; ++i) {
+      ASSERT_EQ(left[i], exp_of_negative(-rates[i] * 5e4)) << kernels.name;
+      ASSERT_EQ(since[i], exp_of_negative(-3e8 / times[i])) << kernels.name;
+      ASSERT_EQ(logs[i], portable::log(times[i])) << kernels.name;
+    }
+    for (const std::size_t n : {1, 7, 8, 57, 64}) {
+      Queued sum;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double r = 90.0 * rates[i], free = 1.0 / (1.0 - r);
+        sum.queries += r + bursts[i] * r * r * free;
+        sum.slope += rates[i] * (1.0 + bursts[i] * (free * free - 1.0));
+      }
+      const Queued found = kernels.queue(rates.data(), bursts.data(), n, 90.0);
+      ASSERT_EQ(found.queries, sum.queries) << kernels.name << ' ' << n;
+      ASSERT_EQ(found.slope, sum.slope) << kernels.name << ' ' << n;
+    }
   }
 }
 

@@ -100,6 +100,24 @@ TEST_P(CoTenantsUnderLoad, OtherCoTenantsGiveTheSameBitsAsAModelMadeWithThem) {
   }
 }
 
+TEST_P(CoTenantsUnderLoad, TheSameInstanceWithOtherCoTenantsForgetsItsScheduleAndNothingElse) {
+  for (const bool sharing : {false, true}) {
+    Model model(small_machine(), {GetParam(), 32, 5.0});
+    model.set_instance(profiles(sharing), {});
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      const Interference taken = some_co_tenants(step);
+      model.set_co_tenants(taken);
+      EXPECT_THROW(model.snapshot(), std::invalid_argument);
+      Model fresh(small_machine(), {GetParam(), 32, 5.0});
+      fresh.set_instance(profiles(sharing), taken);
+      const Placed p = some_schedule(step);
+      ASSERT_EQ(model.place({p.cores, p.nodes}), fresh.place({p.cores, p.nodes}));
+      ASSERT_EQ(model.move(5, 1, 0), fresh.move(5, 1, 0));
+      expect_the_same(model.snapshot(), fresh.snapshot());
+    }
+  }
+}
+
 TEST_P(CoTenantsUnderLoad, ChangingAllAtOnceGivesTheSameBitsAsOneAfterTheOther) {
   for (const bool sharing : {false, true}) {
     Model together(small_machine(), {GetParam(), 32, 5.0});

@@ -11,6 +11,7 @@ from pmoss_benchmarks.performance.continual import measure_continual
 from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
+from pmoss_benchmarks.performance.growth import measure_growth
 from pmoss_benchmarks.performance.index import measure_index
 from pmoss_benchmarks.performance.live import measure_live
 from pmoss_benchmarks.performance.plugin import measure_plugin
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "environment": measure_environment,
     "vector-environment": measure_vector_environment,
     "continual": measure_continual,
+    "growth": measure_growth,
     "datasets": measure_datasets,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,

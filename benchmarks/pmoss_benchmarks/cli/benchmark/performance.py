@@ -15,9 +15,9 @@ def performance(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="environment, vector-environment, continual, datasets, decision-transformer, "
-            "index, rtree, plugin, recording, runtime, live, simulator, sampling or scan; "
-            "repeatable."
+            help="environment, vector-environment, continual, growth, datasets, "
+            "decision-transformer, index, rtree, plugin, recording, runtime, live, simulator, "
+            "sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,

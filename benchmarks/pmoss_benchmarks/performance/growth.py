@@ -13,6 +13,7 @@ import pmoss_env  # noqa: F401  # registers the environments
 from pmoss_benchmarks.report import Figure, seconds_of
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.machines import load_machine
 
 SLICES = (64, 256, 1024, 4096)
 #: By their number of cores.
@@ -25,16 +26,14 @@ CALLS = 256
 def measure_growth(rounds: int = 7, **_: Any) -> list[Figure]:
     """CPU time of a move, a schedule and a step, each with the exponent by which it grows."""
     figures: list[Figure] = []
-    moves, places = {}, {}
+    moves: dict[int, list[float]] = {}
+    places: dict[int, list[float]] = {}
     for slices in SLICES:
         moves[slices], places[slices] = _model("skylake-x-8n", slices, rounds)
     figures += _grown("one move by the model", "slices", moves)
     figures += _grown("a whole schedule by the model", "slices", places)
-    moves = {}
-    for machine in MACHINES:
-        cores = make_backend("analytic", machine=machine, workload="ycsb-a").machine.cores
-        moves[cores], _ = _model(machine, 256, rounds)
-    figures += _grown("one move by the model", "cores", moves)
+    by_cores = {load_machine(name).cores: _model(name, 256, rounds)[0] for name in MACHINES}
+    figures += _grown("one move by the model", "cores", by_cores)
     steps = {environments: _steps(environments, rounds) for environments in ENVIRONMENTS}
     return figures + _grown("one step of an environment", "environments", steps)
 

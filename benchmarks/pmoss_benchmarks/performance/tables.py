@@ -51,7 +51,8 @@ def _cell(figure: Mapping[str, Any]) -> str:
 
 def read_reports() -> dict[str, Any]:
     """The committed reports by the names of their files."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    reports = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}
+    return dict(sorted(reports.items()))
 
 
 if __name__ == "__main__":

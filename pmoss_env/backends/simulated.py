@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -197,18 +197,33 @@ class SimulatedBackend(SubjectBackend):
         if not self._shared:
             self._recordings.clear()
 
+    def new_server(
+        self, machine: _native.MachineModel | None = None, **options: Any
+    ) -> _native.SimulatedServer:
+        """A server without a workload instance, under this backend's load.
+
+        Args:
+            machine: other than this backend's own.
+            **options: further arguments of the native server.
+
+        Raises:
+            ValueError: the simulator cannot have such a machine.
+        """
+        return _native.SimulatedServer(
+            self._native_machine if machine is None else machine,
+            load=self.load.kind,
+            outstanding_per_worker=self.load.outstanding_per_worker,
+            offered_mq_per_s=self.load.offered_mq_per_s,
+            dispatch=self.dispatch,
+            numa_balancing=self.numa_balancing,
+            **options,
+        )
+
     def _loaded_server(self) -> _native.SimulatedServer:
         if self._server is None:
             taken = native_interference(self._instance.co_tenants, self._native_machine)
             try:
-                server = _native.SimulatedServer(
-                    self._native_machine,
-                    load=self.load.kind,
-                    outstanding_per_worker=self.load.outstanding_per_worker,
-                    offered_mq_per_s=self.load.offered_mq_per_s,
-                    dispatch=self.dispatch,
-                    numa_balancing=self.numa_balancing,
-                )
+                server = self.new_server()
                 # Only now, for it takes long.
                 server.set_instance(self.trace(), taken)
             except (ValueError, MemoryError) as error:

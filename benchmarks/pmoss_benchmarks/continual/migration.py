@@ -14,7 +14,6 @@ import numpy as np
 
 from pmoss_benchmarks.cells import Cell
 from pmoss_benchmarks.simulation import simulation
-from pmoss_env import _native
 from pmoss_env.backends.catalog import make_backend
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.simulated import SimulatedBackend
@@ -79,13 +78,7 @@ def measure_cell(options: MigrationOptions, cell: Cell) -> dict[str, Any]:
     snapshot = model.measure(incumbent, seed=0)
     balanced = lpt(Context(model.machine, options.slices, incumbent, snapshot, rng))
     machine, load = native_machine(model.machine), simulated.load
-    server = _native.SimulatedServer(
-        machine,
-        load=load.kind,
-        outstanding_per_worker=load.outstanding_per_worker,
-        offered_mq_per_s=load.offered_mq_per_s,
-        warmup_share=_WARMUP,
-    )
+    server = simulated.new_server(machine, warmup_share=_WARMUP)
     server.set_instance(simulated.trace(), native_interference(co_tenants, machine))
     before = server.run(balanced.cores, balanced.nodes)["throughput"]
     trials = []

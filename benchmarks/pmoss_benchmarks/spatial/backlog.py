@@ -14,9 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from pmoss_benchmarks.contexts import grouped_context
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
-from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
 from pmoss_env.types import Float64Array, Instance, Schedule
 from pmoss_env.workloads import load_workload
 
@@ -140,15 +141,7 @@ def _backend(name: str, cell: BacklogCell, slices: int, load: str, **options: An
 
 
 def _context(model: IncrementalBackend, seed: int) -> Context:
-    incumbent = grouped(Context(model.machine, model.slices))
-    return Context(
-        model.machine,
-        model.slices,
-        incumbent,
-        model.measure(incumbent, seed=seed),
-        np.random.default_rng(seed),
-        model,
-    )
+    return grouped_context(model, np.random.default_rng(seed), seed=seed)
 
 
 def _row(models: dict[str, IncrementalBackend], schedule: Schedule, seed: int) -> dict[str, float]:

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.contexts import grouped_context
 from pmoss_datasets.original import OriginalData, OriginalSchedule, import_folder
 from pmoss_env.backends import IncrementalBackend, make_backend
-from pmoss_env.baselines import Context, grouped, local_search, make_baseline
+from pmoss_env.baselines import local_search, make_baseline
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array, Instance, Int32Array, Schedule
@@ -190,15 +191,7 @@ def _model(machine: Machine, workload: str, load: str) -> IncrementalBackend:
 
 
 def _opponents(model: IncrementalBackend, seed: int, budget: int) -> dict[str, Schedule]:
-    incumbent = grouped(Context(model.machine, model.slices))
-    context = Context(
-        model.machine,
-        model.slices,
-        incumbent,
-        model.measure(incumbent, seed=seed),
-        np.random.default_rng(seed),
-        model,
-    )
+    context = grouped_context(model, np.random.default_rng(seed), seed=seed)
     made = {name: make_baseline(name)(context) for name in OPPONENTS if name != "search"}
     return {**made, "search": local_search(context, budget).schedule}
 

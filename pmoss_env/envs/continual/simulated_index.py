@@ -33,15 +33,7 @@ class SimulatedIndex:
         self._backend, self._model = backend, model
         self.cores, self.nodes, self.pending = model.cores, model.nodes, model.pending
         self._under_way: list[int] = []
-        load = backend.load
-        self._server = _native.SimulatedServer(
-            model.native,
-            load=load.kind,
-            outstanding_per_worker=load.outstanding_per_worker,
-            offered_mq_per_s=load.offered_mq_per_s,
-            dispatch=backend.dispatch,
-            numa_balancing=backend.numa_balancing,
-        )
+        self._server = backend.new_server(model.native)
 
     @property
     def native(self) -> _native.MachineModel:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.cells import Cell
+from pmoss_benchmarks.contexts import grouped_context
 from pmoss_benchmarks.simulation import model_and_server
 from pmoss_env.backends import IncrementalBackend
-from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Instance, Schedule
 
@@ -60,9 +61,7 @@ def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
             options.seed + i, draw_co_tenants(cell.interference, model.machine, rng)
         )
         model.set_instance(instance)
-        incumbent = grouped(Context(model.machine, options.slices))
-        snapshot = model.measure(incumbent, seed=0)
-        context = Context(model.machine, options.slices, incumbent, snapshot, rng, model)
+        context = grouped_context(model, rng)
         simple = {name: make_baseline(name, shared=True)(context) for name in SIMPLE}
         rules = {name: make_baseline(name)(context) for name in RULES}
         by_model = {name: model.place(schedule) for name, schedule in {**simple, **rules}.items()}

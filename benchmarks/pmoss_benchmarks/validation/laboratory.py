@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.contexts import grouped_context
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
-from pmoss_env.baselines import SHARED_BASELINES, Context, grouped, local_search, make_baseline
+from pmoss_env.baselines import SHARED_BASELINES, local_search, make_baseline
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 from pmoss_env.workloads import load_workload
@@ -47,6 +48,8 @@ class Laboratory:
         seed: of the workload instance and of Random.
         random_draws: schedules that "random" is the mean of.
         overhead_cycles: per query beyond our index's own code.
+        load: that throughputs are of, where a question names none.
+        switches: further options of both backends under that load, such as ``numa_balancing``.
     """
 
     simulated: dict[str, Any] = field(default_factory=dict)
@@ -55,6 +58,8 @@ class Laboratory:
     seed: int = 1
     random_draws: int = 3
     overhead_cycles: float = 500.0
+    load: str = "saturated"
+    switches: dict[str, Any] = field(default_factory=dict)
     _backends: dict[tuple[str, ...], Backend] = field(default_factory=dict)
     _snapshots: dict[tuple[Any, ...], HardwareSnapshot] = field(default_factory=dict)
     _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict)
@@ -77,8 +82,8 @@ class Laboratory:
     def throughputs(
         self, fidelity: str, machine: str, workload: str, schedules: tuple[str, ...]
     ) -> list[float]:
-        """The throughputs of several schedules under saturated load, Mq/s."""
-        return [self.throughput(fidelity, machine, workload, name) for name in schedules]
+        """The throughputs of several schedules under the laboratory's load, Mq/s."""
+        return [self.throughput(fidelity, machine, workload, name, self.load) for name in schedules]
 
     def snapshot(
         self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"
@@ -122,17 +127,9 @@ class Laboratory:
                 "analytic", machine, workload, "closed" if name == SEARCH else load
             )
             assert isinstance(model, IncrementalBackend)
-            plain = Context(model.machine, self.slices)
-            incumbent = grouped(plain)
             number = int(name.rpartition("-")[2]) if name.startswith("random-") else 0
-            context = Context(
-                model.machine,
-                self.slices,
-                incumbent,
-                model.measure(incumbent, seed=self.seed),
-                np.random.default_rng([self.seed, number]),
-                model,
-            )
+            rng = np.random.default_rng([self.seed, number])
+            context = grouped_context(model, rng, seed=self.seed)
             if name == SEARCH:
                 self._schedules[key] = local_search(context, self.budget).schedule
             else:
@@ -146,6 +143,8 @@ class Laboratory:
         if key not in self._backends:
             options = simulation(self.simulated) if fidelity == "simulated" else {}
             options["overhead_cycles"] = self.overhead_cycles
+            # A search looks at closed load in any case: not all switches are for that.
+            options |= self.switches if load == self.load else {}
             backend = make_backend(
                 fidelity,
                 machine=machine,
@@ -168,6 +167,8 @@ class Laboratory:
             seed=self.seed,
             random_draws=self.random_draws,
             overhead_cycles=0.0,
+            load=self.load,
+            switches=self.switches,
         )
 
     def close(self) -> None:

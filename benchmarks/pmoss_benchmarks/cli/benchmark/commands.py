@@ -24,6 +24,7 @@ from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_benchmarks.cli.benchmark.published import published
 from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.selection import selection
+from pmoss_benchmarks.cli.benchmark.studies import studies
 from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
@@ -48,5 +49,6 @@ app.command()(migration)
 app.command()(autopilot)
 app.command()(transfer)
 app.command()(selection)
+app.command()(studies)
 app.command()(pretrained)
 app.command()(datasets)

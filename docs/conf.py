@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "generated",
+    "readable",
 ]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
@@ -28,7 +29,7 @@ myst_links_external_new_tab = True
 html_theme = "furo"
 html_title = f"pmoss_env {__version__}"
 html_static_path = ["_static"]
-html_css_files = ["wide-tables.css"]
+html_css_files = ["readable.css"]
 exclude_patterns = ["_extensions"]
 # A fence of an unknown language, such as ``sosd``, is text.
 highlight_language = "text"

@@ -62,6 +62,12 @@ def test_links_lead_to_files_of_the_site(site: Path) -> None:
             assert (page.parent / target).exists(), f"{page.relative_to(site)}: {target}"
 
 
+def test_figures_stay_whole_and_pictures_have_captions(site: Path) -> None:
+    text = (site / "benchmarks" / "leaderboard.html").read_text()
+    assert re.search(r'<td class="figure-cell"><p>[\d.]+ \[[\d.]+, [\d.]+\]</p></td>', text)
+    assert "<figcaption>" in (site / "start" / "demo.html").read_text()
+
+
 def test_the_citation_is_of_this_version() -> None:
     assert f"\nversion: {__version__}\n" in (REPOSITORY / "CITATION.cff").read_text()
 

@@ -278,6 +278,22 @@ class OfflineAgent(Agent, Generic[DatasetT]):
             self.dataset = origin
             return train(self, course, progress, checkpoint)
 
+    def renewed(self, **config: Any) -> Self:
+        """An agent with the weights of this one that has made no update yet: for fine-tuning.
+
+        Args:
+            **config: fields of the Config that differ, such as ``updates``.
+
+        Returns:
+            A new agent, which may learn from any dataset of the same task. This one stays.
+
+        Raises:
+            UnsupportedError: an agent of this name cannot be fine-tuned.
+            CheckpointError: nothing was learned yet, or the weights do not fit the config.
+            DescriptionError: a field that does not exist, or an impossible value.
+        """
+        raise UnsupportedError(f"{self.name}: cannot be fine-tuned; surrogate can")
+
     def task_of(self, dataset: DatasetT) -> dict[str, Any]:
         """What an agent that is fitted to a dataset can be used for, as plain JSON values."""
         return {}

@@ -7,6 +7,7 @@ unpickled. What the child prints goes to a log, whose end is part of every error
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -15,9 +16,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any
 
-from pmoss_env.backends.frames import MOST_BYTES, length_of_frame, write_frame
+from pmoss_env.backends.frames import MOST_BYTES, frame_of, length_of_frame
 from pmoss_env.errors import BackendError
 from pmoss_env.files import parse_json
 
@@ -80,6 +81,9 @@ class Child:
         except OSError as error:
             self._log.close()
             raise wording.error(f"{wording.what} cannot be started: {error}") from error
+        assert self._process.stdin
+        # Else a child that reads nothing would hold its parent.
+        os.set_blocking(self._process.stdin.fileno(), False)
         self._pending = b""
 
     @property
@@ -87,13 +91,33 @@ class Child:
         """Of the child."""
         return self._process.pid
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Sends a request; BackendError if the child is dead."""
+    def send(self, message: Mapping[str, Any], seconds: float = math.inf) -> None:
+        """Sends a request.
+
+        Args:
+            message: plain JSON.
+            seconds: a child that has not taken it until then is killed.
+
+        Raises:
+            BackendError: the child died, or took too long.
+        """
+        self._write(frame_of(message), time.monotonic() + seconds)
+
+    def _write(self, content: bytes, deadline: float) -> None:
         assert self._process.stdin
-        try:
-            write_frame(cast(BinaryIO, self._process.stdin), message)
-        except (BrokenPipeError, ConnectionError) as error:
-            raise self._death() from error
+        pipe = self._process.stdin.fileno()
+        rest = memoryview(content)
+        while rest:
+            left = deadline - time.monotonic()
+            wait = None if left == math.inf else max(left, 0.0)
+            if not select.select([], [pipe], [], wait)[1]:
+                raise self._silent()
+            try:
+                rest = rest[os.write(pipe, rest) :]
+            except BlockingIOError:
+                continue
+            except (BrokenPipeError, ConnectionError) as error:
+                raise self._death() from error
 
     def ask(
         self,
@@ -105,13 +129,13 @@ class Child:
 
         Args:
             request: plain JSON.
-            seconds: a child that says nothing for so long is killed.
+            seconds: a child that takes nothing, or says nothing, for so long is killed.
             told: what hears the messages of each key.
 
         Raises:
             BackendError: the child died, fell silent, or sent what is no message.
         """
-        self.send(request)
+        self.send(request, seconds)
         while True:
             reply = self._receive(time.monotonic() + seconds)
             news = [key for key in told or () if key in reply]
@@ -138,7 +162,7 @@ class Child:
             left = deadline - time.monotonic()
             ready = left > 0 and select.select([pipe], [], [], left)[0]
             if not ready:
-                raise self._gone(f"{self._wording.what} fell silent and was killed")
+                raise self._silent()
             part = os.read(pipe, 1 << 16)
             if not part:
                 raise self._death()
@@ -156,6 +180,9 @@ class Child:
         if self._grouped:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _silent(self) -> BackendError:
+        return self._gone(f"{self._wording.what} fell silent and was killed")
 
     def _gone(self, text: str) -> BackendError:
         self._kill()

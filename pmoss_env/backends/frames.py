@@ -23,10 +23,15 @@ _BOOLS = ("counters_available", "offcore_available")
 _FLOATS = ("slice_throughput", "slice_counters", "running_ratio", "offcore")
 
 
+def frame_of(message: Mapping[str, Any]) -> bytes:
+    """One message as bytes."""
+    content = json.dumps(message).encode()
+    return _LENGTH.pack(len(content)) + content
+
+
 def write_frame(stream: BinaryIO, message: Mapping[str, Any]) -> None:
     """Writes one message."""
-    content = json.dumps(message).encode()
-    stream.write(_LENGTH.pack(len(content)) + content)
+    stream.write(frame_of(message))
     stream.flush()
 
 

@@ -93,6 +93,8 @@ def test_doctor_judges_every_event() -> None:
             ["train", "d", "{tmp}/a", "--resume", "--config", "c", "--agent", "a"],
             "--resume with --config, --agent: ",
         ),
+        (["train", "d", "{tmp}/a", "--start", "b", "--resume"], "--start with --resume: "),
+        (["train", "d", "{tmp}/a", "--start", "pmoss/none"], "unknown pretrained agent"),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
         (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: is the name of an export, which cannot"),
         (
@@ -285,20 +287,20 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
 
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from pmoss_benchmarks.demo import AGENT, QUICK, RULES
+    from pmoss_benchmarks.demo import AGENT, QUICK, RULES, TUNED
 
     output = pmoss("demo", "--quick", "--html", "--out", str(tmp_path / "demo"))
-    tried = QUICK.with_measurements(AGENT)
-    for name in (AGENT, tried, "lpt", "grouped", "Picture:", "Lost queries: 0", QUICK.agent):
+    tried = QUICK.with_measurements(TUNED)
+    for name in (AGENT, TUNED, tried, "lpt", "grouped", "Picture:", "Lost queries: 0", QUICK.agent):
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert written == {"demo.html", "demo.png", "results.jsonl", "summary.json"}
+    assert written == {"demo.html", "demo.png", "results.jsonl", "summary.json", "tuning"}
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     searches = {"local-search", "best-fit + 3", "greedy-capacity + 3"}
     measured = {p["policy"]: p["measured"] for p in summary["policies"]}
-    assert set(measured) == {AGENT, tried, *searches, *RULES}
-    assert measured[AGENT] == measured["lpt"] == 0 and measured[tried] == 3
+    assert set(measured) == {AGENT, TUNED, tried, *searches, *RULES}
+    assert measured[TUNED] == measured["lpt"] == 0 and measured[tried] == 3
     assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
     assert {len(values) for values in summary["host"]["throughput_mq_per_s"].values()} == {3}
     page = (tmp_path / "demo" / "demo.html").read_text()

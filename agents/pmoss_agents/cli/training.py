@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from pmoss_agents import Agent
 
 
 def train(
@@ -47,6 +51,13 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="Begin with the weights of a trained agent: a checkpoint, or a name that ships. "
+            "Its config stays but for --set. Only surrogate can."
+        ),
+    ] = None,
 ) -> None:
     """Train an agent on data, or by playing in an environment; of any domain.
 
@@ -57,6 +68,7 @@ def train(
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
     Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200
     Example: pmoss train runs/skylake runs/milan runs/both.safetensors --agent surrogate
+    Example: pmoss train runs/data runs/tuned.safetensors --start pmoss/surrogate-busy-core-v0
     Example: pmoss train runs/ppo.safetensors --agent maskable-ppo -e machine=toy -e slices=8
     Example: pmoss train runs/bandit.safetensors --agent threads-linucb -e program=mixed50
     Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
@@ -72,6 +84,10 @@ def train(
             f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
             "environment to play in"
         )
+    if start is not None:
+        others = {"--resume": resume, "--config": bool(config), "--agent": bool(agent)}
+        if refused := [option for option, value in others.items() if value]:
+            raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
     source = out = paths[-1]
     if resume:
         given = {"--config": config, "--set": changes, "--agent": agent and ":" not in agent}
@@ -85,7 +101,7 @@ def train(
     check_checkpoint(out)
     check_output(out)
     dataset = paths[:-1] or None
-    learner = pmoss_agents.load(source, agent) if resume else None
+    learner = pmoss_agents.load(source, agent) if resume else _renewed(start, pairs(changes))
     of = (learner.domain or None) if learner else domain
     lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
     if learner is None:
@@ -101,6 +117,19 @@ def train(
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
+
+
+def _renewed(start: str | None, changes: Mapping[str, Any]) -> Agent | None:
+    """The agent that begins with the weights of another; None where none is named."""
+    import pmoss_agents
+    from pmoss_agents.agent import OfflineAgent
+    from pmoss_env.errors import UnsupportedError
+
+    if start is None:
+        return None
+    if not isinstance(other := pmoss_agents.load(start), OfflineAgent):
+        raise UnsupportedError(f"{start}: {other.name} learns from no data")
+    return other.renewed(**changes)
 
 
 def export(

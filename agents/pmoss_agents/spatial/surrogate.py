@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -169,6 +169,17 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset | Several]):
             if counters != known[0][1]:
                 raise DatasetError(f"{part.path}: holds other counters than {known[0][0].path}")
         return {"counters": known[0][1]}
+
+    def renewed(self, **config: Any) -> Self:
+        """See OfflineAgent.renewed. How counters are scaled stays as it was, too."""
+        if self.members is None:
+            raise CheckpointError(f"{self.name}: nothing to begin with: call fit() first")
+        found = type(self)(**{**asdict(self.config), **config})
+        found.task = dict(self.task)
+        with torch.random.fork_rng(devices=[]):
+            found.members = found._new_members()
+        load_weights(found.members, weights_of(self.members, "members/"), "members/")
+        return found
 
     @contextmanager
     def _course(self, dataset: Dataset | Several) -> Iterator[Course]:

@@ -21,15 +21,18 @@ def demo(
         bool, typer.Option("--html", help="Also write OUT/demo.html: one page, needs nothing else.")
     ] = False,
 ) -> None:
-    """The whole idea in two minutes: watch this host, then let a trained agent place and compare.
+    """The whole idea in two minutes: watch this host, then let an agent place, learn and compare.
 
     First a real B+-tree serves on this host, and is re-scheduled while it does. Then an agent that
-    ships with the package meets a modelled server of 96 cores, beside all rules and search.
+    ships with the package meets a modelled server of 96 cores, whose co-tenants it never saw. It
+    places at once, learns from what the server logged, and places again, beside rules and search.
+    OUT/tuning keeps the logged data and the new agent.
 
     Example: pmoss demo --html --out runs/demo
     """
-    from pmoss_benchmarks.demo import AGENT, FULL, QUICK, run_demo
+    from pmoss_benchmarks.demo import FULL, QUICK, TUNED, run_demo
     from pmoss_benchmarks.demo.page import host_in_words, lead
+    from pmoss_benchmarks.demo.tuning import CHECKPOINT, DATA, FOLDER
     from pmoss_datasets.domain import find_domain
     from pmoss_datasets.schema import FIRST_DOMAIN
 
@@ -46,7 +49,7 @@ def demo(
         f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
         f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
         find_domain(FIRST_DOMAIN),
-        emphasised=AGENT,
+        emphasised=TUNED,
     )
     console.print(
         f"+ {plan.measurements}: may try so many schedules on the server before it decides. Score "
@@ -54,6 +57,7 @@ def demo(
     )
     console.print(lead(result))
     console.print(f"The agent is {plan.agent}: pmoss agents show {plan.agent}")
+    console.print(f"Tuned: {out / FOLDER / CHECKPOINT}, learned from {out / FOLDER / DATA}")
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")
     page = f"   page: {out / 'demo.html'}" if html else ""

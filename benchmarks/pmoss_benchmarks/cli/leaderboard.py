@@ -22,7 +22,8 @@ BoardOption = Annotated[
     ),
 ]
 RoundOption = Annotated[
-    str | None, typer.Option("--round", help="Name of the round; default: the newest.")
+    str | None,
+    typer.Option("--round", help="Name; default: the newest, to play or show that is revealed."),
 ]
 TierOption = Annotated[
     list[str] | None,
@@ -40,10 +41,14 @@ def _board(folder: Path | None) -> Path:
     return find_root(Path.cwd().resolve()) / "benchmarks" / "results" / "leaderboard"
 
 
-def _round(board: Path, name: str | None) -> Round:
-    from pmoss_benchmarks.leaderboard import newest_round, read_round
+def _round(board: Path, name: str | None, *, revealed: bool = False) -> Round:
+    """The round of a name; else the newest one, or the newest that is revealed if there is one."""
+    from pmoss_benchmarks.leaderboard import newest_round, read_round, rounds_of
 
-    return read_round(board, name) if name else newest_round(board)
+    if name:
+        return read_round(board, name)
+    known = [one for one in rounds_of(board) if one.secret] if revealed else []
+    return known[-1] if known else newest_round(board)
 
 
 @app.command()
@@ -90,7 +95,7 @@ def play(
     from pmoss_benchmarks.policies import short_name
 
     folder = _board(board)
-    round_ = _round(folder, round_name)
+    round_ = _round(folder, round_name, revealed=True)
     with Stages() as progress:
         paths = play_house(
             folder,
@@ -140,7 +145,7 @@ def show(
     from pmoss_benchmarks.leaderboard import standings
 
     folder = _board(board)
-    round_ = _round(folder, round_name)
+    round_ = _round(folder, round_name, revealed=True)
     found: dict[str, Any] = {}
     for name in tier or [one.name for one in round_.tiers]:
         of_tier = round_.tier(name)
@@ -197,7 +202,8 @@ def submit(
     """Check a folder with an agent, play it in a process of its own, and write its rows.
 
     A checkpoint of a known agent is data, and nothing of it is executed. A module that
-    submission.toml names is executed, with your rights: look at it first where it is not yours.
+    submission.toml names is executed: look at it first where it is not yours. On Linux the kernel
+    confines it to reading Python, the packages and DIR; elsewhere it has your rights.
 
     A round that is not revealed yet plays one known episode of each task, and notes the folder's
     digest. The rows follow when the round is revealed.
@@ -208,14 +214,16 @@ def submit(
     """
     from pmoss_benchmarks.leaderboard import practise, read_submission
     from pmoss_benchmarks.leaderboard import submit as play_all
+    from pmoss_benchmarks.leaderboard.confinement import can_confine
     from pmoss_benchmarks.leaderboard.players import Limits
 
     submission = read_submission(folder)
     at = _board(board)
     round_ = _round(at, round_name)
     limits = Limits(episode_seconds=seconds, memory_bytes=memory << 30)
+    how = "confined by the kernel" if can_confine() else "with your rights: not confined here"
     for path in submission.executed:
-        typer.echo(f"executes {path}, in a process of its own with your rights", err=True)
+        typer.echo(f"executes {path}, in a process of its own, {how}", err=True)
     with Stages() as progress:
         if practice:
             tiers = tier or [round_.tiers[0].name]

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from html import escape
 
 from pmoss_benchmarks.demo.picture import kind_of
-from pmoss_benchmarks.demo.plan import AGENT, SEARCH, DemoResult
+from pmoss_benchmarks.demo.plan import AGENT, SEARCH, TUNED, DemoResult
 from pmoss_benchmarks.evaluation import Summary
 from pmoss_benchmarks.explaining import compare, headline
 from pmoss_benchmarks.explaining.chip import draw_run
 from pmoss_benchmarks.explaining.page import STYLE, colours, html_table
 from pmoss_benchmarks.html_page import html_page
 from pmoss_env import __version__
+from pmoss_env.types import CO_TENANT_FAMILIES
 
 _OWN = """
 .bars { display: grid; grid-template-columns: max-content 1fr; gap: .2rem .7rem;
   align-items: center; max-width: 60rem; }
 .bar { display: flex; align-items: center; gap: .5rem; min-width: 0; }
-.bar i { display: block; height: 1.05rem; border-radius: 2px; background: var(--rule); }
+.bar i { display: block; flex: none; height: 1.05rem; border-radius: 2px; background: var(--rule); }
 .bar.search i { background: var(--search); } .bar.learned i { background: var(--learned); }
-.bar span { white-space: nowrap; font-variant-numeric: tabular-nums; font-size: 13px; }
+.bar span { white-space: nowrap; font-variant-numeric: tabular-nums; font-size: 13px;
+  font-weight: 400; }
 .learned { font-weight: 600; }
 .rounds { width: 100%; max-width: 60rem; height: auto; }
 .rounds rect { fill: var(--rule); } .rounds rect.later { fill: var(--search); }
@@ -48,14 +50,15 @@ def demo_page(result: DemoResult) -> str:
 <h2>A modelled server, and incumbents that no data hold</h2>
 {_bars(result)}
 <p class="quiet">Means over {of[AGENT].episodes} episodes: {told}. In brackets 95 % intervals.
-Red learned from logged counters. Blue searches. Behind a name stands how many schedules it may try
+Red learned from logged counters; "tuned" went on learning from {result.plan.logged_episodes}
+episodes of this server. Blue searches. Behind a name stands how many schedules it may try
 on the server before it decides. {SEARCH} asks the model {result.plan.search_budget:,} times.</p>
 <h2>One of these episodes</h2>
 <p>{escape(headline(comparison))}</p>
 <div class="chips">{chips}</div>
 <p class="quiet">A tile is a core, filled as far as it is busy, each slice a part of it; the number
-counts its slices. A triangle: another program takes time from this core. Point at anything for its
-figures.</p>
+counts its slices. A triangle: something else takes time from this core. Dashed orange: a memory or
+link near its bandwidth. {escape(_disturbed(result))} Point at anything for its figures.</p>
 <h2>This host</h2>
 <p>{escape(host_in_words(result))}</p>
 {_rounds(result)}
@@ -67,20 +70,23 @@ server replays to the last bit: pmoss validate {escape(str(result.folder / "resu
 
 
 def lead(result: DemoResult) -> str:
-    """What the comparison says, in two sentences."""
+    """What the comparison says, one fact in a sentence."""
     plan = result.plan
     of = {one.policy: one for one in result.summaries}
-    learned, measured = of[AGENT], of[plan.with_measurements(AGENT)]
+    shipped, tuned, measured = of[AGENT], of[TUNED], of[plan.with_measurements(TUNED)]
     rules = [one for one in result.summaries if kind_of(one.policy) == "rule"]
     best = max(rules, key=lambda one: one.throughput)
     equal = [of[name] for name in of if name.endswith(f" + {plan.measurements}")]
     rival = max((one for one in equal if one is not measured), key=lambda one: one.throughput)
     return (
-        f"Without trying a schedule the agent serves {learned.throughput:.1f} million queries per "
-        f"second, and the best rule, {best.policy}, {best.throughput:.1f}. After "
-        f"{plan.measurements} tries the agent serves {measured.throughput:.1f}, the best search "
-        f"after as many {rival.throughput:.1f}, and a search of the model after "
-        f"{plan.search_budget:,} {of[SEARCH].throughput:.1f}."
+        f"The agent that ships never saw co-tenants like these: at once it serves "
+        f"{shipped.throughput:.1f} million queries per second. It then learns for "
+        f"{result.seconds['fine-tuning']:.0f} seconds from {plan.logged_episodes} logged episodes "
+        f"of this server, and serves {tuned.throughput:.1f}. The best rule, {best.policy}, serves "
+        f"{best.throughput:.1f}. After {plan.measurements} tries on the server the agent serves "
+        f"{measured.throughput:.1f}, and the best search after as many {rival.throughput:.1f}. A "
+        f"search of the model serves {of[SEARCH].throughput:.1f} after {plan.search_budget:,} "
+        "evaluations."
     )
 
 
@@ -99,6 +105,16 @@ def host_in_words(result: DemoResult) -> str:
     )
 
 
+def _disturbed(result: DemoResult) -> str:
+    """Which co-tenants the example's episode has."""
+    found = result.placement.instance.co_tenants
+    if not found:
+        return "This episode has no co-tenants."
+    family = CO_TENANT_FAMILIES[found[0].family]
+    places = ", ".join(str(number) for number in sorted({one.target for one in found}))
+    return f"Co-tenants ({family.name}) sit on {family.target} {places}."
+
+
 def _bars(result: DemoResult) -> str:
     top = max(one.throughput for one in result.summaries)
     rows = []
@@ -106,7 +122,7 @@ def _bars(result: DemoResult) -> str:
         kind = kind_of(one.policy)
         rows.append(
             f'<div class="{kind}">{escape(one.policy)}</div><div class="bar {kind}">'
-            f'<i style="width:{60 * one.throughput / top:.1f}%"></i>'
+            f'<i style="width:{55 * one.throughput / top:.1f}%"></i>'
             f"<span>{_interval(one)}</span></div>"
         )
     return f'<div class="bars">{"".join(rows)}</div>'

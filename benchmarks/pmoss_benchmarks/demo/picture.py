@@ -6,17 +6,25 @@ from pathlib import Path
 
 import numpy as np
 
-from pmoss_benchmarks.demo.plan import AGENT, SEARCH, DemoResult
-from pmoss_env.envs.spatial.viewer import draw_placement
+from pmoss_benchmarks.demo.plan import AGENT, SEARCH, TUNED, DemoResult
+from pmoss_env.envs.spatial.viewer import INK, draw_placement
+from pmoss_env.machines import Machine
 from pmoss_env.pictures import new_figure, write_png
+from pmoss_env.types import CO_TENANT_FAMILIES
 
 #: Colours of what learned, of what measures or searches, and of rules.
 LEARNED, SEARCHES, RULES = "#c0504d", "#4f7cac", "#9aa7b8"
 
+#: What a triangle says, by what co-tenants sit on.
+_MARKS = {
+    "core": "triangle: a core that shares its time with another program",
+    "node": "triangle: a core whose memory other programs stream",
+}
+
 
 def kind_of(policy: str) -> str:
     """What a policy of the demo is: "learned", "search" or "rule"."""
-    if policy.split(" + ")[0] == AGENT:
+    if policy.split(" + ")[0] in (AGENT, TUNED):
         return "learned"
     return "search" if policy == SEARCH or " + " in policy else "rule"
 
@@ -44,11 +52,10 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     )
     top = max(values)
     for place, one in enumerate(ordered):
-        measured = result.plan.measured(one.policy)
         left.text(
             0.02 * top,
             place,
-            f"{one.throughput:.1f}" + (f", tries {measured:,} schedules" if measured else ""),
+            f"{one.throughput:.1f}{_told(result, one.policy)}",
             va="center",
             fontsize=8,
             color="white",
@@ -69,7 +76,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     ).astype(np.float64)
     tried = f"{result.plan.measurements} schedules tried"
     title = f"learned placement, {tried}: {run.snapshot.throughput:.1f} Mq/s"
-    marks = "red triangle: a core that shares its time with another program"
+    targets = CO_TENANT_FAMILIES[result.plan.family].target
     draw_placement(
         right,
         machine,
@@ -78,9 +85,29 @@ def draw_demo(result: DemoResult, path: Path) -> None:
         title,
         "share of time busy",
         highest_load=1.0,
-        note=marks if placement.instance.co_tenants else "",
+        note=_MARKS[targets] if placement.instance.co_tenants else "",
     )
     for co_tenant in placement.instance.co_tenants:
-        row, col = divmod(int(machine.tile_of_core[co_tenant.target]), machine.cols)
-        right.plot(col + 0.36, row - 0.36, marker="v", color="#d62728", markersize=6)
+        for core in _cores(machine, targets, co_tenant.target):
+            row, col = divmod(int(machine.tile_of_core[core]), machine.cols)
+            right.plot(
+                col + 0.36, row - 0.36, marker="v", color=INK, markeredgecolor="white", markersize=7
+            )
     write_png(figure, path)
+
+
+def _told(result: DemoResult, policy: str) -> str:
+    """What a bar says behind its figure."""
+    if policy == AGENT:
+        return ", as it ships"
+    if policy == TUNED:
+        return f", after {result.seconds['fine-tuning']:.0f} s of fine-tuning"
+    tries = result.plan.measured(policy)
+    return f", tries {tries:,} schedules" if tries else ""
+
+
+def _cores(machine: Machine, targets: str, number: int) -> list[int]:
+    """The cores that a co-tenant disturbs first: its own, or those of its node."""
+    if targets == "core":
+        return [number]
+    return np.flatnonzero(machine.worker_mask & (machine.node_of_core == number)).tolist()

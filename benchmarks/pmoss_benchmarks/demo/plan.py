@@ -13,8 +13,8 @@ from pmoss_benchmarks.explaining import Run
 from pmoss_env.machines import Machine
 from pmoss_env.types import Instance
 
-#: What the agent goes by in tables.
-AGENT = "surrogate"
+#: What the agent goes by in tables: as it ships, and after it has learned from this server's log.
+AGENT, TUNED = "surrogate", "surrogate, tuned"
 #: What measures nothing, or asks the model as often as it likes.
 RULES = (
     "random",
@@ -39,7 +39,11 @@ class Plan:
 
     Attributes:
         env_kwargs: the task, arguments of ``pmoss/SpatialScheduling-v0``.
-        agent: name of the agent that ships, which plays.
+        agent: name of the agent that ships, which plays. It learned beside other co-tenants.
+        logged_episodes: of the server, from which the agent goes on learning.
+        logged_seed: of these; none of them occurs in the evaluation.
+        updates: gradient steps of the fine-tuning.
+        learning_rate: of it, at its highest.
         measurements: schedules that it may run on the server before it decides, where it may.
         seeds: of the evaluation; none of them occurs in the agent's data.
         episodes_per_seed: incumbents per seed.
@@ -54,18 +58,27 @@ class Plan:
             "machine": "skylake-x-8n",
             "workload": "ycsb-a",
             "load": "closed",
-            "interference": "busy_core",
+            "interference": "memory_stream",
             "order": "load",
         }
     )
     agent: str = "pmoss/surrogate-busy-core-v0"
+    logged_episodes: int = 100
+    logged_seed: int = 7
+    updates: int = 200
+    learning_rate: float = 1e-3
     measurements: int = 10
     seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
-    episodes_per_seed: int = 4
+    episodes_per_seed: int = 3
     search_budget: int = 2000
     host_records: int = 1_000_000
     host_rounds: int = 16
     host_round_seconds: float = 0.25
+
+    @property
+    def family(self) -> str:
+        """Of the server's co-tenants."""
+        return str(self.env_kwargs["interference"])
 
     def with_measurements(self, name: str) -> str:
         """What a policy goes by in tables that may measure."""
@@ -82,6 +95,8 @@ FULL = Plan()
 #: Seconds of work on the toy machine: for tests, and to see that everything is installed.
 QUICK = Plan(
     env_kwargs={**FULL.env_kwargs, "machine": "toy", "slices": 16},
+    logged_episodes=12,
+    updates=3,
     measurements=3,
     seeds=(101, 102),
     episodes_per_seed=1,
@@ -100,7 +115,7 @@ class Placement:
         machine: of the server.
         instance: of the episode.
         before: the best schedule of those that look at no counters.
-        after: the agent's, once it has measured.
+        after: the tuned agent's, once it has measured.
     """
 
     machine: Machine

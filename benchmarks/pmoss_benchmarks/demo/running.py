@@ -1,9 +1,11 @@
 """Running the demo.
 
 First a real B+-tree serves on this host, and is re-scheduled while it does. Then an agent that
-ships with the package meets a modelled server of 96 cores with busy co-tenants. It places an index
-at once, and again after a few measurements. It is compared with the papers' schedules, with rules,
-and with search that may measure as often, on incumbents that its data do not hold.
+ships with the package meets a modelled server of 96 cores. Its co-tenants are of a kind that the
+agent never saw. The agent places an index at once. It then learns for less than a minute from what
+the server logged, places again, and once more after a few measurements. It is compared with the
+papers' schedules, with rules, and with search that may measure as often, on incumbents that no data
+hold.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from pmoss_agents import load as load_agent
+import pmoss_agents
 from pmoss_agents import pretrained
 from pmoss_benchmarks.demo.host import watch_host
 from pmoss_benchmarks.demo.page import demo_page
@@ -25,11 +27,13 @@ from pmoss_benchmarks.demo.plan import (
     RULES,
     SEARCH,
     STARTS,
+    TUNED,
     DemoResult,
     Placement,
     Plan,
     Progress,
 )
+from pmoss_benchmarks.demo.tuning import fine_tune, log_episodes
 from pmoss_benchmarks.evaluation import EpisodeResult, aggregate, evaluate, write_results
 from pmoss_benchmarks.explaining import Run
 from pmoss_benchmarks.extras import require
@@ -65,7 +69,7 @@ def run_demo(
         on_round: called with a line of text for every round on this host.
     """
     require("h5py", "matplotlib", "torch")
-    agent = load_agent(plan.agent)
+    agent = pmoss_agents.load(plan.agent)
     folder.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
 
@@ -80,10 +84,12 @@ def run_demo(
         "this host",
         lambda: watch_host(*watch, seed=seed, progress=progress, on_round=on_round),
     )
-    policies = _policies(plan, agent)
+    logged = timed("log", lambda: log_episodes(plan, folder, progress))
+    tuned = timed("fine-tuning", lambda: fine_tune(plan, logged, folder, progress))
+    policies = _policies(plan, agent, tuned)
     stage = "a server of 96 cores" if plan.env_kwargs["machine"] != "toy" else "a toy server"
     evaluation = timed(
-        "the server",
+        "comparison",
         lambda: evaluate(
             plan.env_kwargs,
             policies,
@@ -114,7 +120,7 @@ def run_demo(
     return result
 
 
-def _policies(plan: Plan, agent: Any) -> dict[str, Any]:
+def _policies(plan: Plan, agent: Any, tuned: Any) -> dict[str, Any]:
     """All that play, by name; those with a budget of measurements have it in their name."""
     policies: dict[str, Any] = {name: SchedulePolicy(name) for name in RULES}
     for name in STARTS:
@@ -122,7 +128,8 @@ def _policies(plan: Plan, agent: Any) -> dict[str, Any]:
         policies[plan.with_measurements(name)] = searching
     policies[SEARCH] = SchedulePolicy(make_baseline(SEARCH, budget=plan.search_budget))
     policies[AGENT] = agent
-    policies[plan.with_measurements(AGENT)] = Measured(agent, plan.measurements)
+    policies[TUNED] = tuned
+    policies[plan.with_measurements(TUNED)] = Measured(tuned, plan.measurements)
     return policies
 
 
@@ -139,10 +146,10 @@ def _searched(rule: str) -> Callable[[Context], Schedule]:
 
 
 def _example(plan: Plan, rows: list[EpisodeResult]) -> Placement:
-    """The agent's schedule of the first episode and the best plain one, run again."""
+    """The tuned agent's schedule of the first episode and the best plain one, run again."""
     first = [row for row in rows if row.env_seed == rows[0].env_seed]
     plain = max((row for row in first if row.policy in _PLAIN), key=lambda row: row.throughput)
-    learned = next(row for row in first if row.policy == plan.with_measurements(AGENT))
+    learned = next(row for row in first if row.policy == plan.with_measurements(TUNED))
     env = SpatialSchedulingEnv(**plan.env_kwargs)
 
     def run(row: EpisodeResult) -> Run:
@@ -172,6 +179,12 @@ def _summary(result: DemoResult) -> dict[str, Any]:
             "roles_share_cores": result.host.roles_share_cores,
         },
         "agent": {"name": card.name, "sha256": card.sha256, "dataset": dict(card.dataset)},
+        "tuning": {
+            "episodes": plan.logged_episodes,
+            "seed": plan.logged_seed,
+            "updates": plan.updates,
+            "learning_rate": plan.learning_rate,
+        },
         "measurements": plan.measurements,
         "search_budget": plan.search_budget,
         "policies": [

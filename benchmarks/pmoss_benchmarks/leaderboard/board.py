@@ -179,7 +179,8 @@ class Standing:
     Attributes:
         name: of the entrant.
         kind: "rule", "search", "agent" or "submission".
-        sealed: whether it was registered before the secret was revealed, or learned nothing.
+        sealed: whether it was registered before the secret was revealed and could not look it up
+            when it played, or learned nothing.
         scores: by task, with the 95 % interval over its episodes; tasks without rows are missing.
         mean: over all tasks of the tier; None where one is missing.
         seconds: per decision, mean over all episodes.
@@ -212,7 +213,8 @@ def standings(board: Path, round_: Round, tier: Tier) -> list[Standing]:
                     kind = "search" if domain.takes_budget(row.policy) else "rule"
                     told[row.policy] = kind, True
                 else:
-                    sealed = entrant.get("digest") in round_.entries
+                    known_before = entrant.get("digest") in round_.entries
+                    sealed = known_before and entrant.get("confined") is True
                     told[row.policy] = str(entrant.get("kind", "")), sealed
     found = []
     for name, tasks in of.items():

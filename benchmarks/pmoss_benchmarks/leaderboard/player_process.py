@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from pmoss_agents import find_policy
+from pmoss_benchmarks.leaderboard.confinement import confine
 from pmoss_benchmarks.leaderboard.messages import unpack, unpack_context
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.policies import Planner
@@ -39,12 +41,16 @@ def main(parent: int) -> None:
     if start is None:
         return
     _limit(start["memory_bytes"])
+    # Nothing can be written there, and Python would ask.
+    tempfile.tempdir = os.getcwd()
+    confined = confine([start["folder"]])
     try:
         player = _Player(start)
     except BaseException as error:
         _complain(replies, error)
         return
-    write_frame(replies, {"plans": player.plans, "observes": player.observes})
+    told = {"plans": player.plans, "observes": player.observes, "confined": confined}
+    write_frame(replies, told)
     _serve(player, sys.stdin.buffer, replies)
 
 
@@ -62,8 +68,8 @@ class _Player:
     """A policy that answers messages."""
 
     def __init__(self, start: Mapping[str, Any]) -> None:
-        if start["modules"]:
-            sys.path.insert(0, start["modules"])
+        if start["executes"]:
+            sys.path.insert(0, start["folder"])
         self._policy: Any = find_policy(start["word"])
         self._env = find_domain(start["domain"]).make_env(start["env"])
         if (check_env := getattr(self._policy, "check_env", None)) is not None:

@@ -1,8 +1,9 @@
 """A submitted policy in a process of its own, as a policy that plays here.
 
-The process is no sandbox: it runs with the rights of who calls. It protects against crashes, hangs
-and mistakes, and it keeps seeds and scores away from the policy. Its memory, files and time are
-bounded. What it answers is JSON, and is checked.
+Seeds and scores stay away from the policy. Its memory, files and time are bounded. What it answers
+is JSON, and is checked. Where the kernel can (see ``confinement``) the process reads no file but
+those of Python, of the packages and of the submission. It writes none, starts no other process and
+reaches no network. Elsewhere it has the rights of who calls.
 """
 
 from __future__ import annotations
@@ -50,9 +51,13 @@ class Limits:
 class IsolatedPolicy:
     """Implements Policy (pmoss_datasets.policies) by a process that holds the agent.
 
+    Attributes:
+        confined: whether the kernel keeps the process from files, other processes and the network.
+
     Args:
         agent: of a checked submission.
-        modules: folder whose modules may be imported; None: none.
+        folder: of the submission: it may be read, and its modules are imported where the agent
+            names one.
         domain: in which it plays.
         env: arguments of the environment.
         limits: of time and memory.
@@ -65,7 +70,7 @@ class IsolatedPolicy:
     def __init__(
         self,
         agent: Agent,
-        modules: Path | None,
+        folder: Path,
         domain: Domain,
         env: Mapping[str, Any],
         limits: Limits | None = None,
@@ -97,7 +102,8 @@ class IsolatedPolicy:
             raise
         start = {
             "word": agent.word,
-            "modules": str(modules) if modules is not None and agent.module else "",
+            "folder": str(folder),
+            "executes": bool(agent.module),
             "domain": domain.name,
             "env": dict(env),
             "memory_bytes": self._limits.memory_bytes,
@@ -107,6 +113,7 @@ class IsolatedPolicy:
         except BaseException:
             self.close()
             raise
+        self.confined = told.get("confined") is True
         # A policy is asked to plan, or told rewards, where it has such a method.
         if told.get("plans") is True:
             self.plan = self._plan

@@ -102,7 +102,8 @@ def submit(
                         stage, done, total
                     ),
                 )
-            paths.append(written(path, evaluation, submission.notes))
+                notes = {**submission.notes, "confined": player.confined}
+            paths.append(written(path, evaluation, notes))
     return paths
 
 

@@ -14,6 +14,8 @@ from pmoss_env import __version__
 
 #: What every result says of itself.
 NAMED = ("command", "version", "machine")
+#: Folders with checkpoints and data of a run that is kept here: git ignores them.
+_IGNORED = frozenset({"agents", "tuning"})
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,7 @@ def find_stale(root: Path) -> list[Stale]:
     folder = root / "benchmarks" / "results"
     found = []
     paths = sorted([*folder.rglob("*.json"), *folder.glob("*.jsonl")])
-    # Checkpoints of a run that is kept here: git ignores them.
-    for path in (path for path in paths if "agents" not in path.relative_to(folder).parts):
+    for path in (path for path in paths if _IGNORED.isdisjoint(path.relative_to(folder).parts)):
         for part, report in _reports(_content(path)):
             name = f"{path.relative_to(folder).as_posix()}{part}"
             reason = _reason(report)

@@ -66,6 +66,23 @@ def test_it_learns_what_schedules_serve(data):
     assert after < 0.25 * before
 
 
+def test_it_is_fine_tuned_from_its_weights(agent, data):
+    again = agent.renewed(updates=1, learning_rate=1e-9)
+    assert (again.updates, again.config.learning_rate, again.dataset) == (0, 1e-9, {})
+    before, begun = agent._state()[0], again._state()[0]
+    assert all(np.array_equal(begun[name], before[name]) for name in begun)
+    # Weights that fit already foretell better than new ones.
+    assert again.fit(data)["error"] < 0.5 * Surrogate(**{**SMALL, "updates": 1}).fit(data)["error"]
+    assert agent.updates == SMALL["updates"]
+    for wrong, kind in (({"width": 12}, CheckpointError), ({"widths": 12}, DescriptionError)):
+        with pytest.raises(kind):
+            agent.renewed(**wrong)
+    with pytest.raises(CheckpointError, match="call fit"):
+        Surrogate(**SMALL).renewed()
+    with pytest.raises(UnsupportedError, match="cannot be fine-tuned"):
+        pmoss_agents.make("bc").renewed()
+
+
 def test_untrained_a_query_takes_as_long_on_every_core(known):
     member, topology, counters, columns = known
     member.set_up(counters.flatten(0, 1))

@@ -11,7 +11,7 @@ TIER = Tier("analytic", (TASK,), 2, 5, 50)
 
 #: Policies that a user might hand in, good and bad.
 MODULE = """
-    import os, time
+    import os, socket, subprocess, threading, time
     import numpy as np
 
     class First:
@@ -48,6 +48,61 @@ MODULE = """
     class Hangs(First):
         def reset(self):
             time.sleep(600)
+
+    class Forks(First):
+        def reset(self):
+            os.fork()
+
+    class Executes(First):
+        def reset(self):
+            subprocess.run(["true"])
+
+    class ReadsOutside(First):
+        def reset(self):
+            open("/etc/passwd").read()
+
+    class Writes(First):
+        def reset(self):
+            open("it", "w").write("it")
+
+    class ChangesRights(First):
+        def reset(self):
+            os.chmod(os.path.dirname(__file__), 0o700)
+
+    class Connects(First):
+        def reset(self):
+            socket.create_connection(("127.0.0.1", 9))
+
+    class LooksIntoItsParent(First):
+        def reset(self):
+            open(f"/proc/{os.getppid()}/mem", "rb").read(1)
+
+    class EndsItsParent(First):
+        def reset(self):
+            os.kill(os.getppid(), 9)
+
+    class ReadsItsFolder(First):
+        def reset(self):
+            open(os.path.join(os.path.dirname(__file__), "submission.toml")).read()
+            threading.Thread(target=list).start()
+            open("/dev/null", "w").write("it")
+
+    class Talks(First):
+        def act(self, observation, action_mask):
+            for fd in range(3, 9):
+                try:
+                    os.write(fd, b"\\xff" * 4096)
+                except OSError:
+                    pass
+            return super().act(observation, action_mask)
+
+    class AnswersAtLength(First):
+        def act(self, observation, action_mask):
+            return "it" * 1_000_000
+
+    class TakesMemory(First):
+        def reset(self):
+            self.much = bytearray(64 << 30)
 
     class Breaks:
         def __init__(self):

@@ -14,6 +14,7 @@ from pmoss_benchmarks.leaderboard import (
     standings,
     submit,
 )
+from pmoss_benchmarks.leaderboard.confinement import can_confine
 from pmoss_env.errors import SubmissionError
 
 HandIn = Callable[..., Path]
@@ -33,7 +34,8 @@ def test_a_round_from_the_digest_to_the_table(
     (path,) = submit(submission, board, revealed)
     assert check_board(board) == []
     found = {s.name: s for s in standings(board, revealed, revealed.tiers[0])}
-    assert found["mine"].sealed and found["mine"].kind == "submission"
+    # Who could look the secret up when it played is not sealed.
+    assert found["mine"].sealed == can_confine() and found["mine"].kind == "submission"
     assert found["local-search"].kind == "search" and found["lpt"].kind == "rule"
     means = [s.mean for s in standings(board, revealed, revealed.tiers[0])]
     assert means == sorted(means, key=lambda mean: -(mean or 0.0))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.evaluation import evaluate
+from pmoss_benchmarks.leaderboard.confinement import can_confine
 from pmoss_benchmarks.leaderboard.messages import pack, pack_context, unpack, unpack_context
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
 from pmoss_benchmarks.leaderboard.submissions import read_submission
@@ -70,11 +71,40 @@ def test_a_policy_that_plans_gets_the_episode(hand_in: HandIn) -> None:
         ("Dies", "ended with status 7"),
         ("Breaks", "nothing to load"),
         ("Missing", "Missing"),
+        ("Talks", "sent no message"),
+        ("AnswersAtLength", "answers no action"),
+        ("TakesMemory", "raises MemoryError"),
     ],
 )
 def test_a_bad_policy_is_a_typed_error(hand_in: HandIn, agent: str, told: str) -> None:
     with pytest.raises(PolicyError, match=told):
         play(hand_in(f"submitted_module:{agent}"))
+
+
+@pytest.mark.skipif(not can_confine(), reason="this kernel confines nothing")
+@pytest.mark.parametrize(
+    "agent",
+    [
+        *("Forks", "Executes", "ReadsOutside", "Writes", "ChangesRights", "Connects"),
+        *("LooksIntoItsParent", "EndsItsParent"),
+    ],
+)
+def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str) -> None:
+    policy = player(hand_in(f"submitted_module:{agent}"))
+    try:
+        assert policy.confined
+        with pytest.raises(PolicyError, match="raises PermissionError"):
+            policy.reset()
+    finally:
+        policy.close()
+
+
+def test_a_policy_reads_its_folder_and_starts_threads(hand_in: HandIn) -> None:
+    policy = player(hand_in("submitted_module:ReadsItsFolder"))
+    try:
+        policy.reset()
+    finally:
+        policy.close()
 
 
 def test_a_policy_that_hangs_is_killed(hand_in: HandIn) -> None:

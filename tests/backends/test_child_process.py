@@ -1,0 +1,19 @@
+import os
+import sys
+
+import pytest
+
+from pmoss_env.backends.child_process import Child, Wording
+from pmoss_env.errors import BackendError
+
+
+def test_a_child_that_reads_nothing_does_not_hold_its_parent() -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = Child(command, Wording("the child"), environment={**os.environ})
+    try:
+        with pytest.raises(BackendError, match="the child fell silent and was killed"):
+            child.ask({"more than a pipe holds": "x" * (1 << 20)}, 0.1)
+        with pytest.raises(ProcessLookupError):
+            os.kill(child.process_id, 0)
+    finally:
+        child.close()

@@ -10,8 +10,9 @@ import dataclasses
 import hashlib
 import io
 import json
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +29,12 @@ from pmoss_env.workloads import Workload
 FORMAT = 1
 #: Behind the name of a library: where its recording is looked for unless one is named.
 BESIDE = ".recording"
-#: Bytes of one instance's arrays.
+#: Bytes of one instance's arrays, and of what stands before each.
 MOST_BYTES = 1 << 30
+_MOST_HEADER = 1 << 10
 _SETTINGS = "recording.json"
+#: An instance's file: its seed, and the beginning of its checksum.
+_FILE = re.compile(r"instance-(\d+)(-[0-9a-f]{16})?\.npz")
 #: What two workloads of one meaning may differ in.
 _WORDS = ("name", "description", "source", "index", "records")
 
@@ -73,7 +77,10 @@ class Recording:
     instances: tuple[Recorded, ...]
 
     def save(self) -> None:
-        """Writes recording.json; the instances are there already."""
+        """Writes recording.json; the instances are there already.
+
+        From then on this recording takes the place of the one that was in the folder.
+        """
         told = {
             "format": FORMAT,
             "library": dict(self.library),
@@ -83,6 +90,11 @@ class Recording:
             "instances": [dataclasses.asdict(one) for one in self.instances],
         }
         write_atomically(self.folder / _SETTINGS, json.dumps(told, indent=1) + "\n")
+        # Of the recording that was there before: until now, it was the one that counted.
+        named = {one.file for one in self.instances}
+        for path in self.folder.glob("instance-*.npz"):
+            if path.name not in named and _FILE.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def trace(self, workload_seed: int) -> _native.Trace:
         """The recorded instance that stands for a seed: number ``workload_seed`` modulo theirs.
@@ -117,13 +129,41 @@ def _arrays(data: bytes) -> dict[str, np.ndarray]:
 def save_instance(
     folder: Path, seed: int, trace: _native.Trace, facts: Mapping[str, Any]
 ) -> Recorded:
-    """Writes the arrays of one instance into a folder."""
+    """Writes the arrays of one instance into a folder, beside what is there.
+
+    Raises:
+        RecordingError: they take more than MOST_BYTES, which nobody would read.
+    """
+    arrays = _native.arrays_of_trace(trace)
+    size = sum(array.nbytes + _MOST_HEADER for array in arrays.values())
+    if size > MOST_BYTES:
+        raise RecordingError(
+            f"the recording of instance {seed} takes {size / 2**20:,.0f} MiB; at most "
+            f"{MOST_BYTES / 2**20:,.0f} are read: record fewer queries, or shorter scans"
+        )
     buffer = io.BytesIO()
-    np.savez(buffer, **_native.arrays_of_trace(trace))  # type: ignore[arg-type]
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     data = buffer.getvalue()
-    name = f"instance-{seed}.npz"
+    sha256 = hashlib.sha256(data).hexdigest()
+    name = f"instance-{seed}-{sha256[:16]}.npz"
     write_atomically(folder / name, data)
-    return Recorded(seed, name, hashlib.sha256(data).hexdigest(), dict(facts))
+    return Recorded(seed, name, sha256, dict(facts))
+
+
+def forget_instances(folder: Path, done: Sequence[Recorded]) -> None:
+    """Removes instances that no recording of the folder will name.
+
+    Args:
+        folder: that they were written into.
+        done: of a recording that did not come to its end.
+    """
+    try:
+        named = {one.file for one in load_recording(folder).instances}
+    except RecordingError:
+        named = set()
+    for one in done:
+        if one.file not in named:
+            (folder / one.file).unlink(missing_ok=True)
 
 
 def library_facts(path: Path) -> dict[str, str]:
@@ -167,7 +207,8 @@ def load_recording(folder: str | Path) -> Recording:
             raise
         raise RecordingError(f"{path}: is no recording: {error}") from error
     files = [one.file for one in recording.instances]
-    if not files or files != [f"instance-{seed}.npz" for seed in range(len(files))]:
+    found = [_FILE.fullmatch(file) for file in files]
+    if not files or [int(name[1]) if name else -1 for name in found] != list(range(len(files))):
         raise RecordingError(f"{path}: is no recording: its instances are {files}")
     return recording
 

@@ -26,7 +26,13 @@ from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import PluginError, RecordingError, UnsupportedError
 from pmoss_env.indexes import PLUGIN, holds_points, register_plugin
-from pmoss_env.plugin_recordings import Recorded, Recording, library_facts, save_instance
+from pmoss_env.plugin_recordings import (
+    Recorded,
+    Recording,
+    forget_instances,
+    library_facts,
+    save_instance,
+)
 from pmoss_env.workloads import Workload
 
 #: Says what a stage has done, of how much.
@@ -89,12 +95,19 @@ def record(
         )
     facts = library_facts(library)
     done: list[Recorded] = []
-    for seed in range(instances):
-        with tempfile.TemporaryDirectory(prefix="pmoss-record-") as folder:
-            one = _Recorder(valgrind, library, Path(folder), workload, slices, queries, progress)
-            done.append(save_instance(Path(out), seed, *one.record(seed, tool)))
-    recording = Recording(Path(out), facts, workload, slices, queries, tuple(done))
-    recording.save()
+    try:
+        for seed in range(instances):
+            with tempfile.TemporaryDirectory(prefix="pmoss-record-") as folder:
+                one = _Recorder(
+                    valgrind, library, Path(folder), workload, slices, queries, progress
+                )
+                done.append(save_instance(Path(out), seed, *one.record(seed, tool)))
+        recording = Recording(Path(out), facts, workload, slices, queries, tuple(done))
+        recording.save()
+    except BaseException:
+        # What was there before stays, and counts; an instance of it may be the same.
+        forget_instances(Path(out), done)
+        raise
     return recording
 
 
@@ -153,10 +166,12 @@ class _Recorder:
             self._check(child)
         totals = dict(_callgrind_totals(sorted(self._folder.glob("counts.*"))))
         self._progress("counting", 1, 1)
-        idle = totals.get("none", np.zeros(2)) / _COUNTED
         costs = []
         for kind, count in enumerate(counted):
-            cost = totals[str(kind)] / count - idle if str(kind) in totals else np.zeros(2)
+            cost = np.zeros(2)
+            if str(kind) in totals:
+                # Beside an index that does nothing: the library's own functions remain.
+                cost = (totals[str(kind)] - totals[f"idle{kind}"]) / count
             costs.append((float(max(cost[0], 0.0)), float(max(cost[1], 0.0))))
         return costs
 

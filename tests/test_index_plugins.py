@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,22 +12,17 @@ import gymnasium
 import pytest
 
 import pmoss_env
+from pmoss_env import _native
 from pmoss_env.backends import make_backend
+from pmoss_env.backends.data_facts import placed_in_words
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, PluginError, UnsupportedError
 from pmoss_env.index_check import check_index
 from pmoss_env.indexes import index_kind, register_plugin
-from tests.native.builds import REPOSITORY, REQUIRED
+from tests.native.builds import REPOSITORY
+from tests.native.examples import EXAMPLES, need_example
 
 TOY_DATA = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
-EXAMPLES = REPOSITORY / "native" / "examples" / "plugins"
-#: What each example links, and the header that tells whether it can be built here.
-LINKS = {
-    "absl_btree": ("absl_throw_delegate", "absl/container/btree_map.h", "libabsl-dev"),
-    "lmdb": ("lmdb", "lmdb.h", "liblmdb-dev"),
-    "rocksdb": ("rocksdb", "rocksdb/db.h", "librocksdb-dev"),
-    "tbb_hash": ("tbb", "tbb/concurrent_hash_map.h", "libtbb-dev"),
-}
 PMOSS = Path(sys.executable).with_name("pmoss")
 SMALL = {"slices": 16, "records": 20_000, "seconds": 0.1, "warmup_seconds": 0.02}
 
@@ -77,6 +73,30 @@ def test_a_library_is_checked_and_measured(faulty) -> None:
     snapshot = measure(faulty("good"))
     assert snapshot.throughput > 0
     assert snapshot.provenance["index"] == f"plugin:{faulty('good')}"
+
+
+def test_where_the_data_lie_is_told(faulty) -> None:
+    data = measure(faulty("good")).provenance["data"]
+    if data["not_known"]:
+        pytest.skip("NOT RUN: this process may not place memory")
+    assert sum(data["pages_by_node"].values()) > 20_000 * 32 // 4096
+    told = placed_in_words({"data": data})
+    assert len(told) == 1 and re.match(r"Data: [\d,]+ pages \(node \d+: ", told[0])
+
+
+def test_bound_loaders_place_what_a_library_hides(faulty) -> None:
+    data = measure(faulty("hidden")).provenance["data"]
+    if data["not_known"]:
+        pytest.skip("NOT RUN: this process may not place memory")
+    node_of = {cpu["id"]: cpu["node"] for cpu in _native.host_topology()["cpus"]}
+    assert data["in_place"] is None
+    loaders = data["loaded"]["loaders"]
+    assert sum(loader["slices"] for loader in loaders) == SMALL["slices"]
+    assert all(node_of[loader["cpu"]] == loader["node"] for loader in loaders)
+    [line] = placed_in_words({"data": data})
+    assert "hides its memory" in line
+    if not data["loaded"]["not_known"]:
+        assert sum(data["loaded"]["pages_by_node"].values()) > 20_000 * 32 // 4096
 
 
 def test_wrong_answers_are_named(faulty) -> None:
@@ -132,15 +152,15 @@ def test_what_a_file_names_is_not_loaded(faulty, tmp_path) -> None:
     assert trace.exists()
 
 
-@pytest.mark.parametrize("example", LINKS)
+@pytest.mark.parametrize("example", [name for name, one in EXAMPLES.items() if one.package])
 def test_the_examples_pass(example: str, tmp_path: Path) -> None:
-    linked, header, package = LINKS[example]
-    if not (Path("/usr/include") / header).exists():
-        reason = f"{header} is missing: apt-get install {package}"
-        if os.environ.get(REQUIRED, "") not in ("", "0"):
-            pytest.fail(reason)
-        pytest.skip(f"NOT RUN: {reason}")
-    source = EXAMPLES / f"{example}.cpp"
-    assert len(source.read_text().splitlines()) <= 150
-    library = build(source, tmp_path / f"{example}.so", linked)
-    assert check_index(library, operations=3_000, threads=2)
+    need_example(EXAMPLES[example])
+    assert len(EXAMPLES[example].source.read_text().splitlines()) <= 150
+    assert check_index(EXAMPLES[example].build(tmp_path, "-O1"), operations=3_000, threads=2)
+
+
+def test_the_examples_say_how_they_are_built() -> None:
+    assert set(EXAMPLES) == {"std_map", "absl_btree", "lmdb", "rocksdb", "tbb_hash"}
+    assert EXAMPLES["lmdb"].links == ("-llmdb",)
+    assert (EXAMPLES["lmdb"].package, EXAMPLES["lmdb"].header) == ("liblmdb-dev", "lmdb.h")
+    assert EXAMPLES["std_map"].links == () and not EXAMPLES["std_map"].missing()

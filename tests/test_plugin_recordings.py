@@ -18,6 +18,7 @@ from pmoss_env.errors import DescriptionError, RecordingError, UnsupportedError
 from pmoss_env.indexes import register_plugin
 from pmoss_env.plugin_recordings import (
     Recording,
+    forget_instances,
     library_facts,
     load_recording,
     recording_of,
@@ -157,7 +158,7 @@ def test_recordings_of_something_else_are_refused(library: Path) -> None:
     with pytest.raises(UnsupportedError, match="is none"):
         make_backend("analytic", machine="toy", workload="ycsb-a", recording=str(folder))
 
-    arrays = folder / "instance-0.npz"
+    [arrays] = folder.glob("instance-0-*.npz")
     arrays.write_bytes(arrays.read_bytes()[:-1])
     with pytest.raises(RecordingError, match="was changed"):
         load_recording(folder).trace(0)
@@ -169,6 +170,39 @@ def test_recordings_of_something_else_are_refused(library: Path) -> None:
     (folder / "recording.json").write_text("{")
     with pytest.raises(RecordingError, match="is no recording"):
         load_recording(folder)
+
+
+def test_a_recording_is_replaced_as_a_whole(library: Path) -> None:
+    folder = library.with_name("mine.so.recording")
+    old = load_recording(folder)
+    arrays = {**_native.arrays_of_trace(old.trace(0))}
+    arrays["instructions"] = arrays["instructions"] + 1
+    new = [
+        save_instance(folder, seed, _native.trace_of_arrays(SLICES, arrays), {"tool": "drd"})
+        for seed in range(2)
+    ]
+    # Until all instances are there, the old one counts.
+    assert load_recording(folder).trace(0).size == old.trace(0).size == QUERIES
+    forget_instances(folder, new[1:])
+    forget_instances(folder, list(old.instances))
+    assert old.trace(0).size == QUERIES
+    new[1] = save_instance(folder, 1, old.trace(0), {"tool": "drd"})
+    dataclasses.replace(old, instances=tuple(new)).save()
+    assert len(load_recording(folder).instances) == 2
+    files = {path.name for path in folder.iterdir()}
+    assert files == {"recording.json", *(one.file for one in new)}
+
+
+def test_a_recording_that_nobody_would_read_is_not_written(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = library.with_name("mine.so.recording")
+    before = sorted(folder.iterdir())
+    trace = load_recording(folder).trace(0)
+    monkeypatch.setattr("pmoss_env.plugin_recordings.MOST_BYTES", 1000)
+    with pytest.raises(RecordingError, match="record fewer queries"):
+        save_instance(folder, 5, trace, {})
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_library_that_was_built_again_needs_another_recording(library: Path) -> None:

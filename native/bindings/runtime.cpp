@@ -455,14 +455,35 @@ void bind_runs(py::class_<Runner>& runner_class) {
       "else meanwhile.");
 }
 
-void load(Runner& runner, const py::object& progress) {
+void load(Runner& runner, const py::object& progress, const std::vector<int>& nodes) {
   const py::gil_scoped_release release;
-  runner.load([&progress](std::uint64_t records_done) {
-    const py::gil_scoped_acquire acquire;
-    check_signals();
-    if (!progress.is_none()) progress(records_done);
-    return false;
-  });
+  runner.load(
+      [&progress](std::uint64_t records_done) {
+        const py::gil_scoped_acquire acquire;
+        check_signals();
+        if (!progress.is_none()) progress(records_done);
+        return false;
+      },
+      nodes);
+}
+
+py::object load_report(const Runner& runner) {
+  const runtime::LoadReport& report = runner.load_report();
+  if (report.loaders.empty()) return py::none();
+  py::list loaders;
+  for (const runtime::Loader& loader : report.loaders) {
+    py::dict told;
+    told["cpu"] = loader.cpu;
+    told["node"] = loader.node;
+    told["slices"] = std::count(loader.slices.begin(), loader.slices.end(), true);
+    loaders.append(std::move(told));
+  }
+  py::dict result;
+  result["loaders"] = std::move(loaders);
+  result["pages_by_node"] = report.pages;
+  result["not_known"] =
+      report.error_number != 0 ? "the kernel lists no pages in /proc/self/numa_maps" : "";
+  return result;
 }
 
 }  // namespace
@@ -490,13 +511,24 @@ void bind_runtime(py::module_& module) {
            py::arg("huge_pages") = standard.huge_pages, py::arg("load_threads") = 0,
            "index: the name of one of index_kinds(). load_threads=0 takes one thread for each CPU "
            "that the process may use.")
-      .def("load", &load, py::arg("progress") = py::none(),
-           "Inserts all records. `progress` is called about 20 times a second with the number of "
+      .def("load", &load, py::arg("progress") = py::none(), py::kw_only(),
+           py::arg("nodes") = std::vector<int>{},
+           "Inserts all records. `nodes`: for an index that hides its memory, the node of each "
+           "slice; bound loaders touch it there first, or PlacementRefused is raised. `progress` "
+           "is called about 20 times a second with the number of "
            "records done; an exception that it raises stops the loading, which can be resumed.")
       .def_property_readonly("spec", &Runner::spec)
       .def_property_readonly("slices", [](const Runner& r) { return r.index().slices(); })
       .def_property_readonly("loaded", &Runner::loaded)
       .def_property_readonly("next_insert_record", &Runner::next_insert_record)
+      .def_property_readonly(
+          "hidden_memory", [](const Runner& r) { return r.index().hidden_memory(); },
+          "Why nobody can tell where the data lie; empty if somebody can.")
+      .def_property_readonly(
+          "load_report", &load_report,
+          "What bound loaders did, or None: \"loaders\" (\"cpu\", \"node\", number of "
+          "\"slices\"), \"pages_by_node\" that the process grew by, and why they are "
+          "\"not_known\".")
       .def_property_readonly("size", [](const Runner& r) { return r.index().size(); })
       .def_property_readonly(
           "index",

@@ -1,5 +1,6 @@
 // The conformance test of a user's library.
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <map>
@@ -37,7 +38,7 @@ class Client {
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random_.below(i)]);
-    index_.load(keys);
+    index_.load(keys.data(), keys.size());
     for (const std::uint64_t key : keys) model_[key] = key;
   }
 
@@ -140,6 +141,7 @@ class Client {
     const std::uint64_t first = random_.below(4) == 0 ? own_key() : random_.next();
     const std::size_t limit = 1 + random_.below(longest_scan);
     const std::size_t found = index_.scan(first, limit, scanned_keys_, scanned_values_);
+    index_.check_scan(first, found, scanned_keys_, scanned_values_);
     auto at = model_.lower_bound(first);
     for (std::size_t i = 0; i < found; ++i) {
       const std::uint64_t key = scanned_keys_[i];
@@ -214,6 +216,14 @@ std::string look_at_memory(const PluginIndex& index) {
          " slices, some of them in several";
 }
 
+/// Throws PluginError for what is no size.
+std::string told_bytes(const PluginIndex& index) {
+  const std::string bytes = std::to_string(std::lround(index.bytes_per_record()));
+  return index.library().api().bytes_per_record != nullptr
+             ? "bytes_per_record: " + bytes
+             : "bytes_per_record is missing: " + bytes + " are taken";
+}
+
 }  // namespace
 
 std::vector<std::string> check_plugin(const std::string& path, const PluginCheck& check) {
@@ -257,6 +267,7 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   told.push_back(index.has_scan() ? "scan: in order, nothing missed"
                                   : "scan is missing: workloads with scans are refused");
   told.push_back(look_at_memory(index));
+  told.push_back(told_bytes(index));
   return told;
 }
 

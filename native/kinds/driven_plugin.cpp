@@ -99,6 +99,24 @@ bool of_valgrind(const Mapping& mapping) {
   return mapping.first >= 0x1000000000 && mapping.first < 0x2000000000;
 }
 
+/// An index whose functions do nothing.
+pmoss_index_api idle_api() {
+  pmoss_index_api api{};
+  api.abi = PMOSS_INDEX_ABI;
+  api.struct_size = sizeof api;
+  api.name = "nothing";
+  static char nothing = 0;
+  api.open = [](const pmoss_index_options*) { return reinterpret_cast<pmoss_index*>(&nothing); };
+  api.close = [](pmoss_index*) {};
+  api.load = [](pmoss_index*, const Word*, const Word*, std::size_t) { return 1; };
+  api.lookup = [](pmoss_index*, Word, Word*) { return 0; };
+  api.insert = [](pmoss_index*, Word, Word) { return 1; };
+  api.update = [](pmoss_index*, Word, Word) { return 1; };
+  api.scan = [](pmoss_index*, Word, std::size_t, Word*, Word*) { return std::int64_t{0}; };
+  api.size = [](pmoss_index*) { return Word{0}; };
+  return api;
+}
+
 void die_with(int parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
@@ -115,39 +133,45 @@ class Driven {
         library_(std::make_shared<PluginLibrary>(asked.library)),
         before_(paths()),
         index_(library_, {asked.slices, keys_.size()}),
+        idle_(std::make_shared<PluginLibrary>(idle_api()), {asked.slices, 0}),
         thread_(index_) {
     if (scanned_.size() > 0 && !index_.has_scan()) {
       throw library_->error("has no scan: choose a workload without scans");
     }
     constexpr std::size_t batch = 4096;  // as when it is served
     for (std::size_t done = 0; done < keys_.size(); done += batch) {
-      const Word* const first = keys_.data() + done;
-      index_.load({first, first + std::min(batch, keys_.size() - done)});
+      index_.load(keys_.data() + done, std::min(batch, keys_.size() - done));
     }
   }
 
   std::size_t queries() const { return queries_.size() / 3; }
   Word kind(std::size_t query) const { return queries_.data()[3 * query + 1]; }
 
-  void run(std::size_t query) {
+  void run(std::size_t query) { run(query, index_); }
+  /// The same without what a library executes, from its functions' begin to their end.
+  void run_idle(std::size_t query) { run(query, idle_); }
+
+ private:
+  [[gnu::noinline]] void run(std::size_t query, PluginIndex& index) {
     const Word* const words = queries_.data() + 3 * query;
     Word value = 0;
     switch (static_cast<Operation::Kind>(words[1])) {
       case Operation::Kind::lookup:
-        index_.lookup(words[0], value);
+        index.lookup(words[0], value);
         break;
       case Operation::Kind::insert:
-        index_.insert(words[0], words[0]);
+        index.insert(words[0], words[0]);
         break;
       case Operation::Kind::update:
-        index_.update(words[0], words[0] + 1);
+        index.update(words[0], words[0] + 1);
         break;
       case Operation::Kind::scan:
-        index_.scan(words[0], words[2], scanned_.data(), scanned_.data() + words[2]);
+        index.scan(words[0], words[2], scanned_.data(), scanned_.data() + words[2]);
         break;
     }
   }
 
+ public:
   /// Writes the facts, then asks DRD to print all accesses to the data.
   void show() {
     std::ostringstream facts;
@@ -218,7 +242,7 @@ class Driven {
   OwnWords keys_, queries_, scanned_;
   std::shared_ptr<const PluginLibrary> library_;
   std::set<std::string> before_;
-  PluginIndex index_;
+  PluginIndex index_, idle_;
   PluginIndex::Thread thread_;
   std::pair<std::vector<Range>, std::vector<Range>> shown_;  // freed when nothing is watched
 };
@@ -238,7 +262,12 @@ void drive_plugin(const DrivenPlugin& asked) {
 }
 
 void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
-  static constexpr std::array<const char*, 4> names = {"0", "1", "2", "3"};
+  // What is counted with the library, and without it.
+  struct Names {
+    const char *own, *idle;
+  };
+  static constexpr std::array<Names, 4> names = {
+      {{"0", "idle0"}, {"1", "idle1"}, {"2", "idle2"}, {"3", "idle3"}}};
   die_with(asked.parent);
   Driven driven(asked);
   // Chosen before: a search for them would count as theirs.
@@ -248,14 +277,19 @@ void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
     if (chosen.size() < most) chosen.push_back(query);
   }
   valgrind::start_counting();
-  for (std::uint64_t query = 0; query < most; ++query) mark = query;
-  valgrind::write_counts("none");
+  valgrind::write_counts("begin");
   for (std::size_t kind = 0; kind < names.size(); ++kind) {
+    if (of_kind[kind].empty()) continue;
+    for (const std::size_t query : of_kind[kind]) {
+      mark = query;
+      driven.run_idle(query);
+    }
+    valgrind::write_counts(names[kind].idle);
     for (const std::size_t query : of_kind[kind]) {
       mark = query;
       driven.run(query);
     }
-    if (!of_kind[kind].empty()) valgrind::write_counts(names[kind]);
+    valgrind::write_counts(names[kind].own);
   }
   valgrind::stop_counting();
 }

@@ -28,8 +28,9 @@ struct DrivenPlugin {
 /// library fails.
 [[noreturn]] void drive_plugin(const DrivenPlugin& asked);
 
-/// The same, counting under Callgrind: runs up to `most` queries of each kind, and before these as
-/// many that do nothing. Counts are written as "none" and by the kind's number.
+/// The same, counting under Callgrind: runs up to `most` queries of each kind, and before these the
+/// same on an index that does nothing. Counts are written by the kind's number, and with "idle"
+/// before it.
 void count_plugin(const DrivenPlugin& asked, std::uint64_t most);
 
 }  // namespace pmoss::kinds

@@ -94,25 +94,10 @@ double PluginIndex::bytes_per_record() const {
   return told;
 }
 
-void PluginIndex::load(const std::vector<std::uint64_t>& keys) {
-  if (!answer(api().load(index_.get(), keys.data(), keys.data(), keys.size()), "load")) {
+void PluginIndex::load(const std::uint64_t* keys, std::size_t count) {
+  if (!answer(api().load(index_.get(), keys, keys, count), "load")) {
     fail(0, "load");
   }
-}
-
-std::size_t PluginIndex::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
-                              std::uint64_t* values) const {
-  const std::int64_t found = api().scan(index_.get(), first, limit, keys, values);
-  if (found < 0 || static_cast<std::uint64_t>(found) > limit) fail(found, "scan");
-  const auto count = static_cast<std::size_t>(found);
-  // Without a branch for each record: scans are many records.
-  std::uint64_t added = 0;
-  bool ascending = count == 0 || keys[0] >= first;
-  for (std::size_t i = 0; i < count; ++i) added |= values[i] - keys[i];
-  for (std::size_t i = 1; i < count; ++i) ascending &= keys[i] > keys[i - 1];
-  if (!ascending || added >= most_added) [[unlikely]]
-    explain_scan(first, count, keys, values);
-  return count;
 }
 
 void PluginIndex::explain_lookup(int told, std::uint64_t key, std::uint64_t value) const {
@@ -120,8 +105,8 @@ void PluginIndex::explain_lookup(int told, std::uint64_t key, std::uint64_t valu
   wrong(key, value, "lookup");
 }
 
-void PluginIndex::explain_scan(std::uint64_t first, std::size_t count, const std::uint64_t* keys,
-                               const std::uint64_t* values) const {
+void PluginIndex::check_scan(std::uint64_t first, std::size_t count, const std::uint64_t* keys,
+                             const std::uint64_t* values) const {
   for (std::size_t i = 0; i < count; ++i) {
     if (keys[i] < first || (i > 0 && keys[i] <= keys[i - 1])) {
       throw library_->error("scan() from " + std::to_string(first) + " gives the key " +
@@ -191,6 +176,7 @@ numa::PageMove PluginSliceMemory::move_pages(int node) {
   for (const MemoryPiece& piece : index_.memory_of(slice_)) {
     result += numa::move_pages(reinterpret_cast<void*>(piece.first), piece.bytes, node);
   }
+  moved_whole_ = result.failed == 0 && result.error_number == 0;
   return result;
 }
 

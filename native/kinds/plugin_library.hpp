@@ -22,6 +22,8 @@ class PluginLibrary {
   /// Throws PluginError where the file is no library, exports no pmoss_index_get_api(), was built
   /// for another version, or lacks a function.
   explicit PluginLibrary(const std::string& path);
+  /// Functions of this program in the place of a library.
+  explicit PluginLibrary(const pmoss_index_api& api) : path_(api.name), api_(api) {}
 
   const std::string& path() const noexcept { return path_; }
   /// Members that the library was built without are null.

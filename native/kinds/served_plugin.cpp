@@ -1,9 +1,17 @@
 #include "kinds/served_plugin.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 namespace pmoss::kinds {
+namespace {
+
+/// Of a loader, while it sorts them by slices: 32 MiB.
+constexpr std::uint64_t most_held_keys = std::uint64_t{1} << 22;
+
+}  // namespace
+
 ServedPlugin::ServedPlugin(std::shared_ptr<const PluginLibrary> library, const WorkloadSpec& spec,
                            std::uint32_t slices)
     : spec_((validate(spec), spec)),
@@ -18,26 +26,57 @@ ServedPlugin::ServedPlugin(std::shared_ptr<const PluginLibrary> library, const W
 
 void ServedPlugin::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
                         const std::function<bool()>& cancelled) {
-  constexpr std::size_t batch = 4096;
+  std::vector<bool> chosen(slices());
+  std::fill(chosen.begin() + first, chosen.begin() + last, true);
+  load_chosen(chosen, done, cancelled);
+}
+
+// Slice after slice: where the library's memory goes by the order of the records, a page then holds
+// those of one slice, and can follow it.
+void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std::uint64_t>& done,
+                               const std::function<bool()>& cancelled) {
   const PluginIndex::Thread thread(index_);
-  std::vector<std::uint64_t> keys;
-  keys.reserve(batch);
-  std::uint64_t loaded = 0;
-  const auto flush = [&] {
-    if (!keys.empty()) index_.load(keys);
-    loaded += keys.size();
-    keys.clear();
-    done.store(loaded, std::memory_order_relaxed);
+  // Calls told(slice, key) for the records of slices first .. last - 1; false if cancelled.
+  const auto each = [&](std::uint32_t first, std::uint32_t last, auto told) {
+    for (std::uint64_t record = 0; record < spec_.records; ++record) {
+      if ((record & 0xfff) == 0 && cancelled()) return false;
+      const std::uint64_t key = spec_.space.key(record, spec_.seed);
+      const std::uint32_t slice = pmoss::slice_of_key(key, slices());
+      if (slice >= first && slice < last && chosen[slice]) told(slice, key);
+    }
+    return true;
   };
-  for (std::uint64_t record = 0; record < spec_.records; ++record) {
-    if ((record & 0xfff) == 0 && cancelled()) return;
-    const std::uint64_t key = spec_.space.key(record, spec_.seed);
-    const std::uint32_t slice = pmoss::slice_of_key(key, slices());
-    if (slice < first || slice >= last) continue;
-    keys.push_back(key);
-    if (keys.size() == batch) flush();
+  std::vector<std::uint64_t> records(slices());
+  if (!each(0, slices(), [&](std::uint32_t slice, std::uint64_t) { ++records[slice]; })) return;
+  std::vector<std::vector<std::uint64_t>> keys(slices());
+  std::uint64_t loaded = 0;
+  for (std::uint32_t first = 0, last = 0; first < slices(); first = last) {
+    std::uint64_t held = records[last++];
+    while (last < slices() && held + records[last] <= most_held_keys) held += records[last++];
+    for (std::uint32_t slice = first; slice < last; ++slice) keys[slice].reserve(records[slice]);
+    if (!each(first, last,
+              [&](std::uint32_t slice, std::uint64_t key) { keys[slice].push_back(key); })) {
+      return;
+    }
+    for (std::uint32_t slice = first; slice < last; ++slice) {
+      if (!load_slice(std::exchange(keys[slice], {}), loaded, done, cancelled)) return;
+    }
   }
-  flush();
+}
+
+/// False if cancelled.
+bool ServedPlugin::load_slice(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
+                              std::atomic<std::uint64_t>& done,
+                              const std::function<bool()>& cancelled) {
+  constexpr std::size_t batch = 4096;
+  for (std::size_t i = 0; i < keys.size(); i += batch) {
+    if (cancelled()) return false;
+    const std::size_t count = std::min(batch, keys.size() - i);
+    index_.load(keys.data() + i, count);
+    loaded += count;
+    done.store(loaded, std::memory_order_relaxed);
+  }
+  return true;
 }
 
 std::unique_ptr<runtime::QueryStream> ServedPlugin::stream(std::uint64_t seed,
@@ -60,8 +99,7 @@ runtime::InNodeMemory<runtime::QueryExecutor> ServedPlugin::executor(
 std::string ServedPlugin::hidden_memory() const {
   if (index_.tells_memory()) return "";
   return "plugin '" + index_.library().path() +
-         "' has no visit_memory(), so nobody knows where its data lie; define it, or keep the data "
-         "where they are";
+         "' has no visit_memory(), so its data lie where they were touched first";
 }
 
 std::unique_ptr<SliceMigration> ServedPlugin::migrate(std::uint32_t, const numa::Placement&) {

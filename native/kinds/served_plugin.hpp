@@ -27,6 +27,8 @@ class ServedPlugin final : public runtime::ServedIndex {
   double bytes_to_load() const noexcept override { return bytes_to_load_; }
   void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
             const std::function<bool()>& cancelled) override;
+  void load_chosen(const std::vector<bool>& slices, std::atomic<std::uint64_t>& done,
+                   const std::function<bool()>& cancelled) override;
   std::unique_ptr<runtime::QueryStream> stream(std::uint64_t seed,
                                                std::uint64_t first_insert_record,
                                                std::uint64_t insert_stride) const override;
@@ -42,6 +44,9 @@ class ServedPlugin final : public runtime::ServedIndex {
   std::size_t reclaim() override { return 0; }
 
  private:
+  bool load_slice(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
+                  std::atomic<std::uint64_t>& done, const std::function<bool()>& cancelled);
+
   WorkloadSpec spec_;
   PluginIndex index_;
   double bytes_to_load_;

@@ -215,6 +215,9 @@ std::string explain_memory_error(int error_number) {
       return "the node is full (" + text + ")";
     case EBUSY:
       return "pages were in use by the kernel; moving again may succeed (" + text + ")";
+    case EMLINK:
+      return "they hold records of other slices as well, or have come since they were moved (" +
+             text + ")";
     default:
       return text;
   }

@@ -13,6 +13,9 @@
 namespace pmoss::recording {
 namespace {
 
+/// Of one access: more, as of a processor's whole state, is a damaged line.
+constexpr std::size_t most_bytes = 1 << 14;
+
 /// Takes a number from the front of a text. 0 where there is none.
 std::uint64_t take_number(std::string_view& text, int base) {
   std::uint64_t value = 0;
@@ -125,7 +128,7 @@ void AccessTrace::access(std::uint64_t address, std::size_t bytes, bool writes,
     log_.clear();
     return;
   }
-  if (!inside_ || bytes == 0 || !is_data(address)) return;
+  if (!inside_ || bytes == 0 || bytes > most_bytes || !is_data(address)) return;
   const std::uint32_t site = site_of(instruction);
   const bool locks = writes && site_locks_[site];
   const std::size_t before = log_.entries().size();

@@ -51,6 +51,10 @@ PlannedQueries plan_queries(const WorkloadSpec& spec, std::uint32_t slices,
     planned.keys.push_back(spec.space.key(record, spec.seed));
     ++planned.records_of_slice[slice_of_key(planned.keys.back(), slices)];
   }
+  // As when the library is served.
+  std::stable_sort(planned.keys.begin(), planned.keys.end(), [&](std::uint64_t a, std::uint64_t b) {
+    return slice_of_key(a, slices) < slice_of_key(b, slices);
+  });
   std::vector<std::uint64_t> sorted;
   if (spec.scan > 0.0) {
     sorted = planned.keys;

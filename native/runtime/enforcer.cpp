@@ -22,15 +22,25 @@ void require_allowed(std::uint32_t slice, int error_number) {
 
 }  // namespace
 
-void require_possible(const ServedIndex& index, const Schedule& schedule) {
+void require_possible(const ServedIndex& index, const Homes& homes, const Schedule& schedule) {
   if (schedule.data == DataPlacement::keep) return;
-  if (const std::string hidden = index.hidden_memory(); !hidden.empty()) {
-    throw PlacementRefused("the data cannot be placed: " + hidden);
-  }
-  if (schedule.data == DataPlacement::interleaved && !index.copies()) {
+  const std::string hidden = index.hidden_memory();
+  if (schedule.data == DataPlacement::interleaved && (!index.copies() || !hidden.empty())) {
     throw PlacementRefused(
         "the data cannot be interleaved: this index does not copy its nodes, and the kernel "
         "moves pages to one node alone; choose a schedule whose slices have a node each");
+  }
+  if (hidden.empty()) return;
+  for (std::uint32_t slice = 0; slice < index.slices(); ++slice) {
+    const std::optional<Home>& home = homes[slice];
+    const int wanted = schedule.nodes[slice];
+    if (home && home->place == numa::Placement::on(wanted)) continue;
+    const std::string where =
+        home ? "was loaded on node " + std::to_string(home->place.node) : "was loaded anywhere";
+    throw PlacementRefused("the data cannot be placed: " + hidden + ", and slice " +
+                           std::to_string(slice) + " " + where + ", not on node " +
+                           std::to_string(wanted) +
+                           "; define it, keep the data where they are, or load the index anew");
   }
 }
 
@@ -58,12 +68,13 @@ void Enforcer::want(const Schedule& schedule) {
   passes_ = 0;
   count_failures();
   if (schedule.data == DataPlacement::keep) return;
-  require_possible(index_, schedule);
+  require_possible(index_, homes_, schedule);
   for (std::uint32_t slice = 0; slice < index_.slices(); ++slice) {
     goals_.push_back(goal_of(slice, schedule));
   }
+  const bool movable = index_.hidden_memory().empty();
   for (auto goal = goals_.rbegin(); goal != goals_.rend(); ++goal) {
-    if (is_home(*goal) && !settings_.always) {
+    if (is_home(*goal) && !(settings_.always && movable)) {
       place_later_pages(*goal);
     } else {
       wanted_.push_back(*goal);

@@ -131,7 +131,8 @@ class Enforcer {
   std::vector<SlicePlacement> placements_;
 };
 
-/// Throws PlacementRefused for what this index cannot do.
-void require_possible(const ServedIndex& index, const Schedule& schedule);
+/// Throws PlacementRefused for what this index cannot do: where it hides its memory, the data stay
+/// where loaders have touched them first.
+void require_possible(const ServedIndex& index, const Homes& homes, const Schedule& schedule);
 
 }  // namespace pmoss::runtime

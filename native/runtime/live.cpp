@@ -36,6 +36,7 @@ LiveRun::LiveRun(const MeasureOptions& options, ServedIndex& index, Homes& homes
                  std::uint64_t& next_insert_record, Exclusive exclusive)
     : options_(options),
       index_(index),
+      homes_(homes),
       plan_(make_plan(options_, index.slices())),
       collector_(plan_, crew_),
       rounds_(options.kept_rounds),
@@ -88,7 +89,7 @@ void LiveRun::wait(std::chrono::duration<double> time, const Poll& poll) {
 void LiveRun::change(const Schedule& schedule, MigrationPace pace) {
   require_running();
   plan_.validate(schedule);
-  require_possible(index_, schedule);
+  require_possible(index_, homes_, schedule);
   guarded([&] { crew_->check(); });
   Enforcement* const enforcement = crew_->enforcement();
   if (enforcement == nullptr) throw RunnerError("a measurement knows its schedules beforehand");

@@ -107,6 +107,7 @@ class LiveRun {
 
   const MeasureOptions options_;
   ServedIndex& index_;
+  const Homes& homes_;
   const Plan plan_;
   RoundCollector collector_;
   RoundQueue rounds_;

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "runtime/errors.hpp"
 #include "runtime/live.hpp"
+#include "runtime/loading.hpp"
 #include "runtime/measure_options.hpp"
 #include "runtime/measurement.hpp"
 #include "runtime/served_index.hpp"
@@ -32,7 +34,11 @@ class Runner {
 
   /// Inserts all records. Throws std::invalid_argument if there is less memory than they need,
   /// Cancelled (then it can be called again), std::bad_alloc, RunnerError.
-  void load(const Progress& progress = {});
+  ///
+  /// With `nodes`, [slices], bound loaders touch the data of each slice first on its node: for an
+  /// index that hides its memory. Throws PlacementRefused for a node without CPUs, and
+  /// std::invalid_argument for an index that does not hide it.
+  void load(const Progress& progress = {}, const std::vector<int>& nodes = {});
 
   /// Begins to serve queries under the options' schedule, and returns when they flow. The runner
   /// must outlive the run, and cannot be used otherwise until that has ended. Throws like
@@ -45,16 +51,22 @@ class Runner {
   const WorkloadSpec& spec() const noexcept { return spec_; }
   const ServedIndex& index() const noexcept { return *index_; }
   bool loaded() const noexcept { return loaded_; }
+  /// What bound loaders did, if there were any.
+  const LoadReport& load_report() const noexcept { return load_report_; }
   /// No record from here on has been inserted.
   std::uint64_t next_insert_record() const noexcept { return next_insert_record_; }
 
  private:
+  std::vector<Loader> plan_loaders(const std::vector<int>& nodes) const;
+  void load_with(std::vector<Loader>& loaders, const Progress& progress);
+
   WorkloadSpec spec_;
   std::unique_ptr<ServedIndex> index_;
   unsigned load_threads_;
   Homes homes_;
   std::atomic<bool> busy_{false};
   bool loaded_ = false;
+  LoadReport load_report_;
   std::uint64_t next_insert_record_;
 };
 

@@ -8,7 +8,9 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "index/epoch.hpp"
 #include "index/slice_migration.hpp"
@@ -100,6 +102,9 @@ class ServedIndex {
   /// and gives up when `cancelled` says so; then it may be called again.
   virtual void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
                     const std::function<bool()>& cancelled) = 0;
+  /// The same for any slices, [slices]; asked only of an index with hidden_memory().
+  virtual void load_chosen(const std::vector<bool>& slices, std::atomic<std::uint64_t>& done,
+                           const std::function<bool()>& cancelled);
 
   virtual std::unique_ptr<QueryStream> stream(std::uint64_t seed, std::uint64_t first_insert_record,
                                               std::uint64_t insert_stride) const = 0;
@@ -109,7 +114,7 @@ class ServedIndex {
   /// Where the data of a slice lie.
   virtual numa::PlacedMemory& memory(std::uint32_t slice) = 0;
   virtual const numa::PlacedMemory& memory(std::uint32_t slice) const = 0;
-  /// Why that cannot be told; empty if it can.
+  /// Why that cannot be told; empty if it can. Such data lie where they are touched first.
   virtual std::string hidden_memory() const { return ""; }
   /// Frees memory that slices have left and that is kept for the next one that moves.
   virtual void free_spare_memory() = 0;
@@ -122,5 +127,10 @@ class ServedIndex {
   /// may still hold.
   virtual std::size_t reclaim() = 0;
 };
+
+inline void ServedIndex::load_chosen(const std::vector<bool>&, std::atomic<std::uint64_t>&,
+                                     const std::function<bool()>&) {
+  throw std::logic_error("the data of this index can be moved once they are loaded");
+}
 
 }  // namespace pmoss::runtime

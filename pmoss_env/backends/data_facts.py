@@ -9,7 +9,13 @@ from typing import Any
 _MOST_CAUSES = 8
 
 
-def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) -> dict[str, Any]:
+def data_facts(
+    raw: dict[str, Any],
+    strategy: str,
+    pace: str,
+    not_asked: str,
+    loading: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Facts about the data, as the kernel answered at the end of a measurement.
 
     Args:
@@ -17,6 +23,8 @@ def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) ->
         strategy: how data were to move.
         pace: how soon.
         not_asked: why the kernel was not asked; empty if it was.
+        loading: what bound loaders did, if the data were placed by them: nobody knows then which
+            pages are a slice's, so the kernel is asked by how many the process grew on each node.
     """
     pages = int(raw["slice_pages"].sum())
     home = int(raw["slice_pages_home"].sum())
@@ -25,7 +33,8 @@ def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) ->
     return {
         "strategy": strategy,
         "pace": pace,
-        "in_place": bool(raw["in_place"]),
+        # Of hidden memory nobody knows.
+        "in_place": None if loading else bool(raw["in_place"]),
         "home_share": home / pages if pages else None,
         "pages_by_node": {str(node): int(n) for node, n in raw["node_pages"].items()},
         # Of each slice that is not where the schedule wants it.
@@ -35,6 +44,20 @@ def data_facts(raw: dict[str, Any], strategy: str, pace: str, not_asked: str) ->
         "queues_home_share": int(raw["worker_pages_home"].sum()) / queues if queues else None,
         "waited_seconds": raw["placing_seconds"],
         "moved": dict(raw["migration"]),
+        **({} if loading is None else {"loaded": loaded_facts(loading)}),
+    }
+
+
+def loaded_facts(loading: Mapping[str, Any]) -> dict[str, Any]:
+    """Where bound loaders ran, and the pages that the process grew by.
+
+    Args:
+        loading: the native runner's ``load_report``.
+    """
+    return {
+        "loaders": [dict(loader) for loader in loading["loaders"]],
+        "pages_by_node": {str(node): int(n) for node, n in loading["pages_by_node"].items()},
+        "not_known": loading["not_known"],
     }
 
 
@@ -63,3 +86,34 @@ def misplaced_in_words(provenance: Mapping[str, Any], name: str) -> list[str]:
     if more := len(causes) - len(told):
         lines.append(f"  and {more} more (the snapshot's provenance)")
     return lines
+
+
+def placed_in_words(provenance: Mapping[str, Any]) -> list[str]:
+    """Lines that say where the kernel found the data; [] where it was not asked.
+
+    Args:
+        provenance: of a snapshot, of any backend.
+    """
+    data = provenance.get("data", {})
+    lines = []
+    if data.get("pages_by_node"):
+        pages = sum(data["pages_by_node"].values())
+        lines.append(
+            f"Data: {pages:,} pages ({_by_node(data['pages_by_node'])}), {data['home_share']:.1%} "
+            "where the schedule wants them."
+        )
+    if loaded := data.get("loaded"):
+        slices: dict[int, int] = {}
+        for loader in loaded["loaders"]:
+            slices[loader["node"]] = slices.get(loader["node"], 0) + loader["slices"]
+        wanted = ", ".join(f"node {node}: {count} slices" for node, count in slices.items())
+        found = loaded["not_known"] or f"grew by pages ({_by_node(loaded['pages_by_node'])})"
+        lines.append(
+            f"The library hides its memory: {len(loaded['loaders'])} bound loaders touched it "
+            f"first ({wanted}). The process: {found}."
+        )
+    return lines
+
+
+def _by_node(pages: Mapping[str, int]) -> str:
+    return ", ".join(f"node {node}: {count:,}" for node, count in pages.items())

@@ -19,7 +19,7 @@ from pmoss_env.backends.data_facts import data_facts
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import BackendError, PlacementError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.platforms import require_host
 from pmoss_env.types import (
@@ -173,6 +173,8 @@ class HardwareBackend(SubjectBackend):
         self._not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
         self._instance = Instance()
         self._runner: _native.Runner | None = None
+        #: By bound loaders: the kernel's node of each slice; [] if they were not bound.
+        self._loaded_on: list[int] = []
 
     def _require_online(self, allowed: list[int]) -> None:
         """Raises BackendError if the description names a CPU that cannot be used (any longer)."""
@@ -192,11 +194,25 @@ class HardwareBackend(SubjectBackend):
             self._runner = None
         self._instance = instance
 
-    def loaded_runner(self) -> _native.Runner:
-        """The index, loaded for the instance; BackendError if there is too little memory."""
+    def loaded_runner(self, schedule: Schedule | None = None) -> _native.Runner:
+        """The index, loaded for the instance.
+
+        Args:
+            schedule: that comes next. A library that hides its memory is loaded anew where the
+                schedule has its data on other nodes: by loaders that are bound to these.
+
+        Raises:
+            PlacementError: bound loaders are needed for a node without CPUs.
+            BackendError: there is too little memory.
+        """
         records = self.workload.records
         if self._runner and self._runner.next_insert_record > records * (1 + self.max_growth):
             self._runner = None  # frees the old index before the new one is loaded
+        if self._runner and self._nodes_to_load_on(self._runner, schedule) not in (
+            [],
+            self._loaded_on,
+        ):
+            self._runner = None
         if self._runner is None:
             runner = _native.Runner(
                 native_workload(self.workload, self._instance.workload_seed),
@@ -204,12 +220,23 @@ class HardwareBackend(SubjectBackend):
                 huge_pages=self.huge_pages,
                 index=self.workload.index,
             )
+            self._loaded_on = self._nodes_to_load_on(runner, schedule)
             try:
-                runner.load(progress=self._progress)
+                runner.load(progress=self._progress, nodes=self._loaded_on)
+            except _native.PlacementRefused as error:
+                raise PlacementError(str(error)) from error
             except (ValueError, MemoryError) as error:
                 raise BackendError(f"the index cannot be loaded: {error}") from error
             self._runner = runner
         return self._runner
+
+    def _nodes_to_load_on(self, runner: _native.Runner, schedule: Schedule | None) -> list[int]:
+        """The kernel's node of each slice, if its data can be placed by loading alone; else []."""
+        if schedule is None or not runner.hidden_memory:
+            return []
+        told = self.native_schedule(schedule)
+        nodes: list[int] = told["nodes"]
+        return nodes if told["data"] in ("slice", "first_touch") else []
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """Runs ``schedule`` for ``seconds`` and returns what was counted.
@@ -239,7 +266,7 @@ class HardwareBackend(SubjectBackend):
             yield
 
     def _measure(self, schedule: Schedule, seed: int) -> HardwareSnapshot:
-        runner = self.loaded_runner()
+        runner = self.loaded_runner(schedule)
         before = runner.size
         if self.on_round and not self._event_names:
             # Not while it measures: asking opens counters.
@@ -257,7 +284,7 @@ class HardwareBackend(SubjectBackend):
                 )
             if raw["completed"]:
                 break
-        return self._snapshot(raw, seed, (before, runner.size))
+        return self._snapshot(raw, seed, (before, runner.size), runner.load_report)
 
     def native_schedule(self, schedule: Schedule) -> dict[str, Any]:
         """What the native runner calls a schedule; ScheduleError if this host cannot run it."""
@@ -343,7 +370,11 @@ class HardwareBackend(SubjectBackend):
         return int(self.machine.cpu_of_core[cores[-1]])
 
     def _snapshot(
-        self, raw: dict[str, Any], seed: int, records: tuple[int, int]
+        self,
+        raw: dict[str, Any],
+        seed: int,
+        records: tuple[int, int],
+        loading: dict[str, Any] | None,
     ) -> HardwareSnapshot:
         seconds = raw["seconds"]
         return snapshot_of(
@@ -364,7 +395,7 @@ class HardwareBackend(SubjectBackend):
                 "shared_cores": raw["shared_cores"],
                 "unbound_roles": raw["unbound_roles"],
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
-                "data": data_facts(raw, self.strategy, self.pace, self._not_asked),
+                "data": data_facts(raw, self.strategy, self.pace, self._not_asked, loading),
                 "rounds": rounds_of(raw["rounds"]),
                 "sweeper_cpus": [int(cpu) for cpu in raw["sweeper_cpus"]],
                 "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from pmoss_env import _native
+from pmoss_env.backends.data_facts import loaded_facts
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.native_counts import native_errors, snapshot_of
 from pmoss_env.errors import BackendError
@@ -148,6 +149,8 @@ class LiveRuntime:
             "always_move": always_move,
         }
         self._seed = seed
+        #: What bound loaders did, for provenance.
+        self._loaded: dict[str, Any] = {}
         self._undo = ExitStack()
         self._process = os.getpid()
         self._run: _native.LiveRun | None = None
@@ -173,7 +176,9 @@ class LiveRuntime:
         native = backend.native_schedule(schedule)
         with ExitStack() as undo:
             undo.enter_context(backend.ready())
-            runner = backend.loaded_runner()
+            runner = backend.loaded_runner(schedule)
+            loading = runner.load_report
+            self._loaded = {"data": {"loaded": loaded_facts(loading)}} if loading else {}
             with native_errors("the live run failed to start"):
                 self._run = runner.start(
                     **native,
@@ -279,6 +284,7 @@ class LiveRuntime:
             "round": raw["number"],
             "seconds": raw["seconds"],
             "moved": dict(raw["migration"]),
+            **self._loaded,
         }
         return LiveRound(
             number=raw["number"],

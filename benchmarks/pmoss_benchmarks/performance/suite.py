@@ -13,6 +13,7 @@ from pmoss_benchmarks.performance.decision_transformer import measure_decision_t
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.growth import measure_growth
 from pmoss_benchmarks.performance.index import measure_index
+from pmoss_benchmarks.performance.libraries import measure_libraries
 from pmoss_benchmarks.performance.live import measure_live
 from pmoss_benchmarks.performance.plugin import measure_plugin
 from pmoss_benchmarks.performance.recording import measure_recording
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "index": measure_index,
     "rtree": measure_rtree,
     "plugin": measure_plugin,
+    "libraries": measure_libraries,
     "recording": measure_recording,
     "runtime": measure_runtime,
     "live": measure_live,

@@ -25,6 +25,7 @@ from pmoss_benchmarks.texts import (
     datasets,
     leaderboard,
     learning,
+    libraries,
     offline,
     papers,
     published,
@@ -47,6 +48,7 @@ BLOCKS: Mapping[str, Block] = {
     **continual.BLOCKS,
     **autopilot.BLOCKS,
     **learning.BLOCKS,
+    **libraries.BLOCKS,
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,
 }

@@ -49,7 +49,8 @@ struct pmoss_index_api {
   pmoss_index* (*open)(const struct pmoss_index_options* options);
   void (*close)(pmoss_index* index);
 
-  /* Adds records in no order; 1, or negative. Each thread loads slices of its own. */
+  /* Adds records; 1, or negative. Each thread loads slices of its own, one after the other, whose
+   * records have no order. */
   int (*load)(pmoss_index* index, const uint64_t* keys, const uint64_t* values, size_t count);
   /* 1 and the value, or 0. */
   int (*lookup)(pmoss_index* index, uint64_t key, uint64_t* value);

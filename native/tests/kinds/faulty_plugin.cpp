@@ -90,6 +90,7 @@ struct pmoss_index_api faulty(const std::string& fault) {
       return 1;
     };
   }
+  if (fault == "negative_record") api.bytes_per_record = [](pmoss_index*) { return -64.0; };
   if (fault == "hidden") api.visit_memory = nullptr;
   if (fault == "no_scan") api.scan = nullptr;
   if (fault == "attached") {

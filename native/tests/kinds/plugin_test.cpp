@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "kinds/index_kind.hpp"
 #include "kinds/plugin_index.hpp"
+#include "numa/affinity.hpp"
+#include "numa/topology.hpp"
 #include "runtime/errors.hpp"
 #include "runtime/runner.hpp"
 
@@ -30,15 +34,27 @@ std::string refusal(const std::string& name) {
 
 TEST(Plugin, AGoodOnePasses) {
   const auto told = check_plugin(library("good"), {.operations = 20'000, .threads = 4, .seed = 3});
-  ASSERT_EQ(told.size(), 5u);
+  ASSERT_EQ(told.size(), 6u);
   EXPECT_EQ(told[0], "std::map behind one lock");
   EXPECT_NE(told[4].find("visit_memory"), std::string::npos);
 }
 
 TEST(Plugin, OurOwnTreePassesAsALibrary) {
   const auto told = check_plugin(PMOSS_BTREE_PLUGIN, {.operations = 20'000, .threads = 4});
-  ASSERT_EQ(told.size(), 5u);
+  ASSERT_EQ(told.size(), 6u);
   EXPECT_EQ(told[0], "the B+-tree of pmoss");
+}
+
+TEST(Plugin, GivenLibrariesPass) {
+  // The examples, built as this program is: with its sanitizer.
+  const char* const paths = std::getenv("PMOSS_PLUGINS_TO_CHECK");
+  if (paths == nullptr) GTEST_SKIP() << "no libraries are named in PMOSS_PLUGINS_TO_CHECK";
+  std::istringstream words(paths);
+  for (std::string path; std::getline(words, path, ':');) {
+    const auto told = check_plugin(path, {.operations = 4'000, .threads = 4, .seed = 7});
+    EXPECT_EQ(told.size(), 6u) << path;
+    std::printf("CHECKED %s\n", told[0].c_str());
+  }
 }
 
 TEST(Plugin, WrongOnesAreRefusedByName) {
@@ -54,6 +70,7 @@ TEST(Plugin, WrongOnesAreRefusedByName) {
       {"fails", "insert() gives -5"},
       {"hides_pages", "tells of no page"},
       {"endless_pages", "no process can have"},
+      {"negative_record", "bytes_per_record() gives -64"},
   };
   for (const auto& [name, words] : wrong) {
     const std::string told = refusal(name);
@@ -116,6 +133,33 @@ TEST(Plugin, WithoutPagesItsDataStayWhereTheyAre) {
   EXPECT_THROW(runner->measure(options(DataPlacement::slice), {}), runtime::PlacementRefused);
 }
 
+TEST(Plugin, HiddenDataArePlacedByBoundLoaders) {
+  const auto runner =
+      make_runner(kind_named(register_plugin(library("hidden"))), small(), {.slices = 16});
+  const int cpu = numa::allowed_cpus().back();
+  const int node = numa::read_topology().find(cpu)->node;
+  EXPECT_THROW(runner->load({}, {node}), std::invalid_argument);
+  EXPECT_THROW(runner->load({}, std::vector<int>(16, 4711)), runtime::PlacementRefused);
+  runner->load({}, std::vector<int>(16, node));
+  const runtime::LoadReport& report = runner->load_report();
+  ASSERT_FALSE(report.loaders.empty());
+  for (const runtime::Loader& loader : report.loaders) {
+    EXPECT_EQ(loader.node, node);
+    EXPECT_EQ(numa::read_topology().find(loader.cpu)->node, node);
+  }
+  if (report.error_number == 0) {
+    EXPECT_GT(report.pages.at(node), 20'000 * 32 / 4096);
+  }
+  if (numa::refused_placement() != 0) GTEST_SKIP() << "this process may not place memory";
+  runtime::MeasureOptions asked = options(DataPlacement::slice);
+  asked.schedule.nodes.assign(16, node);
+  EXPECT_GT(runner->measure(asked, {}).executed, 0u);
+  // Where it tells its memory, data move after they are loaded.
+  const auto tells =
+      make_runner(kind_named(register_plugin(library("good"))), small(), {.slices = 16});
+  EXPECT_THROW(tells->load({}, std::vector<int>(16, node)), std::invalid_argument);
+}
+
 TEST(Plugin, AWrongAnswerEndsTheMeasurement) {
   const auto runner =
       make_runner(kind_named(register_plugin(library("wrong_value"))), small(), {.slices = 16});
@@ -141,7 +185,7 @@ TEST(Plugin, ThreadsOfTheRuntimeAttachAndDetachThemselves) {
       make_runner(kind_named(register_plugin(library("attached"))), small(), {.slices = 16});
   runner->load({});
   EXPECT_GT(runner->measure(options(DataPlacement::keep), {}).executed, 0u);
-  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 5u);
+  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 6u);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ class LiveIndex:
         """
         self.stop()
         self.backend.set_instance(Instance(workload_seed=workload_seed))
-        self.backend.loaded_runner()
+        self.backend.loaded_runner(self.machine.local_schedule(cores.astype(np.int32)))
         self._require_room()
         self.cores = cores.astype(np.int32)
         self._live.start(self.machine.local_schedule(self.cores))

@@ -16,8 +16,8 @@ def performance(
         list[str] | None,
         typer.Option(
             help="environment, vector-environment, continual, growth, datasets, "
-            "decision-transformer, index, rtree, plugin, recording, runtime, live, simulator, "
-            "sampling or scan; repeatable."
+            "decision-transformer, index, rtree, plugin, libraries, recording, runtime, live, "
+            "simulator, sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,

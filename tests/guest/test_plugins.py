@@ -1,0 +1,67 @@
+"""Users' libraries on four nodes: pages follow their slices, or loaders touch them there first."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.guest.virtual_machine import Member, Shape, need_guest, run_in_guest
+from tests.native.builds import build_native
+from tests.native.examples import EXAMPLES, need_example
+
+
+def with_libraries(path: Path) -> dict[str, Member]:
+    """A program or library and all that it is linked with, by their paths."""
+    told = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^\t(?:\S+ => )?(/\S+) \(0x", told, re.MULTILINE)
+    # By the names under which they are asked for, which are links here.
+    return {name.lstrip("/"): Member(Path(name).read_bytes(), 0o100755) for name in found}
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> str:
+    need_guest()
+    folder = tmp_path_factory.mktemp("plugins")
+    files: dict[str, Member] = {}
+    told = []
+    for example in ("lmdb", "absl_btree"):
+        need_example(EXAMPLES[example])
+        library = EXAMPLES[example].build(folder, "-O1")
+        files |= {**with_libraries(library), f"{example}.so": Member.of(library)}
+        told.append(f"/{example}.so")
+    tests = build_native("plain", "pmoss_plugin_guest_tests", "guest_init") / "tests"
+    program = tests / "pmoss_plugin_guest_tests"
+    hidden = tests / "plugins" / "hidden.so"
+    files |= {**with_libraries(program), **with_libraries(hidden)}
+    files |= {"program": Member.of(program), "hidden.so": Member.of(hidden)}
+    folders = sorted({f"/{Path(name).parent}" for name in files})
+    outcome = run_in_guest(
+        tests / "guest_init",
+        ["/program", "--gtest_color=no"],
+        files,
+        shape=Shape(),
+        environment={
+            "PMOSS_GUEST_PLUGINS": ":".join(told),
+            "PMOSS_GUEST_HIDDEN": "/hidden.so",
+            "LD_LIBRARY_PATH": ":".join(folders),
+        },
+    )
+    assert outcome.status == 0, outcome.console[-6000:]
+    return outcome.console
+
+
+def test_pages_of_lmdb_and_absl_follow_their_slices(console: str) -> None:
+    found = re.findall(r"^PLACED /(\w+)\.so turn (\d): (\d+) of (\d+) pages$", console, re.M)
+    assert [(name, turn) for name, turn, _, _ in found] == [
+        *(("lmdb", turn) for turn in "01"),
+        *(("absl_btree", turn) for turn in "01"),
+    ]
+    for name, turn, home, pages in found:
+        assert int(home) >= 0.9 * int(pages) > 100, (name, turn)
+
+
+def test_bound_loaders_touch_hidden_memory_on_its_node(console: str) -> None:
+    found = re.findall(r"^LOADED /hidden\.so node (\d): (\d+) of (\d+) pages", console, re.M)
+    assert [node for node, _, _ in found] == list("0123")
+    assert abs(int(found[0][1]) / int(found[0][2]) - 0.5) < 0.05

@@ -1,5 +1,7 @@
 #include "kinds/served_plugin.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -22,6 +24,9 @@ ServedPlugin::ServedPlugin(std::shared_ptr<const PluginLibrary> library, const W
                                 "' has no scan: choose a workload without scans");
   }
   for (std::uint32_t slice = 0; slice < slices; ++slice) memory_.emplace_back(index_, slice);
+  // What a library frees goes back to the kernel. Pages that stay would not be touched first by
+  // whoever loads the next index.
+  ::mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }
 
 void ServedPlugin::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
@@ -48,26 +53,27 @@ void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std:
   };
   std::vector<std::uint64_t> records(slices());
   if (!each(0, slices(), [&](std::uint32_t slice, std::uint64_t) { ++records[slice]; })) return;
-  std::vector<std::vector<std::uint64_t>> keys(slices());
   std::uint64_t loaded = 0;
   for (std::uint32_t first = 0, last = 0; first < slices(); first = last) {
-    std::uint64_t held = records[last++];
-    while (last < slices() && held + records[last] <= most_held_keys) held += records[last++];
-    for (std::uint32_t slice = first; slice < last; ++slice) keys[slice].reserve(records[slice]);
+    std::vector<std::uint64_t> next(slices());  // where the next key of a slice goes
+    std::uint64_t held = 0;
+    do {
+      next[last] = held;
+      held += records[last++];
+    } while (last < slices() && held + records[last] <= most_held_keys);
+    std::vector<std::uint64_t> keys(held);
     if (!each(first, last,
-              [&](std::uint32_t slice, std::uint64_t key) { keys[slice].push_back(key); })) {
+              [&](std::uint32_t slice, std::uint64_t key) { keys[next[slice]++] = key; })) {
       return;
     }
-    for (std::uint32_t slice = first; slice < last; ++slice) {
-      if (!load_slice(std::exchange(keys[slice], {}), loaded, done, cancelled)) return;
-    }
+    if (!load_keys(keys, loaded, done, cancelled)) return;
   }
 }
 
 /// False if cancelled.
-bool ServedPlugin::load_slice(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
-                              std::atomic<std::uint64_t>& done,
-                              const std::function<bool()>& cancelled) {
+bool ServedPlugin::load_keys(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
+                             std::atomic<std::uint64_t>& done,
+                             const std::function<bool()>& cancelled) {
   constexpr std::size_t batch = 4096;
   for (std::size_t i = 0; i < keys.size(); i += batch) {
     if (cancelled()) return false;

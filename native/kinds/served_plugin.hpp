@@ -44,8 +44,8 @@ class ServedPlugin final : public runtime::ServedIndex {
   std::size_t reclaim() override { return 0; }
 
  private:
-  bool load_slice(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
-                  std::atomic<std::uint64_t>& done, const std::function<bool()>& cancelled);
+  bool load_keys(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
+                 std::atomic<std::uint64_t>& done, const std::function<bool()>& cancelled);
 
   WorkloadSpec spec_;
   PluginIndex index_;

@@ -210,6 +210,7 @@ void AccessTrace::add_query(Trace& trace, std::size_t query, const OperationCost
 Trace AccessTrace::finish(const std::array<OperationCost, 4>& costs) {
   const std::size_t queries = first_.size() - 1;
   if (queries == 0) throw std::invalid_argument("no query was seen from its begin to its end");
+  accesses_.resize(first_.back());  // less those of a query that has not ended
   leave_out_what_stays();
   find_streams();
   for (const Access& access : accesses_) {

@@ -36,9 +36,10 @@ class PlacedPlugin : public testing::Test {
   }
 
   /// Lookups alone: what is written comes to lie elsewhere.
-  static std::unique_ptr<runtime::Runner> runner_of(const std::string& library) {
+  static std::unique_ptr<runtime::Runner> runner_of(const std::string& library,
+                                                    std::uint64_t records) {
     WorkloadSpec spec;
-    spec.records = 60'000;
+    spec.records = records;
     spec.lookup = 1.0;
     spec.insert = spec.scan = spec.update = 0.0;
     return make_runner(kind_named(register_plugin(library)), spec, {.slices = slices});
@@ -63,7 +64,7 @@ class PlacedPlugin : public testing::Test {
 
 TEST_F(PlacedPlugin, PagesFollowTheirSlices) {
   for (const std::string& library : libraries("PMOSS_GUEST_PLUGINS")) {
-    const auto runner = runner_of(library);
+    const auto runner = runner_of(library, 20'000);
     runner->load({});
     for (int turn = 0; turn < 2; ++turn) {
       std::vector<int> wanted;
@@ -95,7 +96,7 @@ TEST_F(PlacedPlugin, BoundLoadersTouchHiddenMemoryFirst) {
   std::map<int, int> share;
   for (const int node : wanted) ++share[node];
   for (const std::string& library : libraries("PMOSS_GUEST_HIDDEN")) {
-    const auto runner = runner_of(library);
+    const auto runner = runner_of(library, 100'000);
     runner->load({}, wanted);
     const runtime::LoadReport& report = runner->load_report();
     ASSERT_EQ(report.error_number, 0);

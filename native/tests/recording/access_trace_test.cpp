@@ -58,7 +58,7 @@ std::string of_lackey(std::uint64_t queries = 20) {
   std::string text;
   for (std::uint64_t query = 0; query < queries; ++query) {
     const std::string at = hex(data + 4096 * query);
-    text += "I  04001000,3\n S 00001000,8\nI  04001003,4\n L " + at + ",8\n M " + at + ",8\n";
+    text += "I  04001000,3\n S 00001000,8\nI  04001003,4\n L " + at + ",8\n L " + at + ",8\n";
     text += "I  04001007,3\n S 00001000,8\n";
   }
   return text;
@@ -116,6 +116,23 @@ TEST(AccessTrace, AnAccessIntoTheNextLineIsTwoTouches) {
   // Nearly every query reads them: one query is all.
   EXPECT_EQ(trace.touches.size(), 0u);
   EXPECT_EQ(accesses.left_out(), 2.0);
+}
+
+TEST(AccessTrace, AChangeIsReadAndWritten) {
+  AccessTrace accesses = fresh(2);
+  for (const std::uint64_t at : {data, data + 4096}) {
+    accesses.feed("I  1,4\n S 1000,8\n M " + hex(at) + ",8\n S 1000,8\n");
+  }
+  const Trace trace = accesses.finish(costs);
+  EXPECT_EQ(trace.queries[0].writes, 1u);
+  EXPECT_EQ(trace.queries[0].dependent, 1u);  // for what it reads alone
+}
+
+TEST(AccessTrace, AQueryThatHasNotEndedIsLeftOut) {
+  AccessTrace accesses = fresh(3);
+  accesses.feed(of_drd(2));
+  EXPECT_EQ(accesses.feed(drd("store", mark) + drd("load ", data + (1 << 20))), 2u);
+  EXPECT_EQ(accesses.finish(costs).touches.size(), 2u);
 }
 
 TEST(AccessTrace, DamagedLinesAreLeftOut) {

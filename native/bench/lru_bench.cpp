@@ -20,14 +20,14 @@
 #include <string>
 #include <vector>
 
-#include "simulator/set_associative_cache.hpp"
+#include "simulator/lru_levels.hpp"
 #include "workload/random.hpp"
 #include "workload/zipf.hpp"
 
 namespace {
 
 using pmoss::simulator::CacheShape;
-using pmoss::simulator::SetAssociativeCache;
+using pmoss::simulator::LruLevels;
 
 constexpr std::uint64_t line_bytes = 64;
 constexpr std::uint64_t lines = (std::uint64_t{1} << 30) / line_bytes;
@@ -45,36 +45,6 @@ std::vector<std::uint32_t> make_stream(std::size_t accesses) {
   }
   return stream;
 }
-
-/// Misses of each level.
-using Misses = std::array<std::uint64_t, 3>;
-
-class OwnLevels {
- public:
-  void run(const std::vector<std::uint32_t>& stream) {
-    // The stream is known, so that the sets of later accesses are fetched meanwhile.
-    constexpr std::size_t ahead = 12;
-    const std::size_t n = stream.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::uint32_t later = stream[std::min(i + ahead, n - 1)];
-      l2_.prefetch(0, later);
-      l3_.prefetch(0, later);
-      access(stream[i]);
-    }
-  }
-  Misses misses{};
-
- private:
-  void access(std::uint32_t line) {
-    if (l1_.access(0, line)) return;
-    ++misses[0];
-    if (l2_.access(0, line)) return;
-    ++misses[1];
-    if (!l3_.access(0, line)) ++misses[2];
-  }
-
-  SetAssociativeCache l1_{1, shapes[0]}, l2_{1, shapes[1]}, l3_{1, shapes[2]};
-};
 
 /// A peer as one would first write it: whole tags and times of last use, compared one by one.
 class PlainCache {
@@ -110,16 +80,17 @@ class PlainCache {
 
 class PlainLevels {
  public:
-  void run(const std::vector<std::uint32_t>& stream) {
+  void access(const std::vector<std::uint32_t>& stream) {
     for (const std::uint32_t line : stream) {
       for (std::size_t level = 0; level < 3 && !levels_[level].access(line); ++level) {
-        ++misses[level];
+        ++misses_[level];
       }
     }
   }
-  Misses misses{};
+  const std::array<std::uint64_t, 3>& misses() const { return misses_; }
 
  private:
+  std::array<std::uint64_t, 3> misses_{};
   std::array<PlainCache, 3> levels_{PlainCache(shapes[0]), PlainCache(shapes[1]),
                                     PlainCache(shapes[2])};
 };
@@ -129,7 +100,7 @@ double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC
 template <typename Levels>
 double rate(Levels& levels, const std::vector<std::uint32_t>& stream) {
   const double start = cpu_seconds();
-  levels.run(stream);
+  levels.access(stream);
   return static_cast<double>(stream.size()) / (cpu_seconds() - start);
 }
 
@@ -180,7 +151,7 @@ int main(int argc, char** argv) {
         .write(reinterpret_cast<const char*>(stream.data()),
                static_cast<std::streamsize>(stream.size() * 4));
   }
-  OwnLevels own;
+  LruLevels own(shapes);
   PlainLevels plain;
   std::vector<double> own_rates, plain_rates;
   for (unsigned round = 0; round <= rounds; ++round) {
@@ -194,8 +165,8 @@ int main(int argc, char** argv) {
   std::string shares[2];
   for (std::size_t level = 0; level < 3; ++level) {
     const std::string comma = level == 0 ? "" : ", ";
-    shares[0] += comma + std::to_string(static_cast<double>(own.misses[level]) / all);
-    shares[1] += comma + std::to_string(static_cast<double>(plain.misses[level]) / all);
+    shares[0] += comma + std::to_string(static_cast<double>(own.misses()[level]) / all);
+    shares[1] += comma + std::to_string(static_cast<double>(plain.misses()[level]) / all);
   }
   std::printf("misses per access: own %s; plain %s\n", shares[0].c_str(), shares[1].c_str());
   if (!json.empty()) {

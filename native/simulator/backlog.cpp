@@ -43,10 +43,9 @@ std::uint32_t Backlog::next(const recording::Trace& trace, std::size_t core) noe
   const std::uint32_t query = queries_[stream.at];
   stream.at = stream.at + 1 == stream.end ? stream.begin : stream.at + 1;
   // The host's processor cannot prefetch as many streams as there are cores.
-  constexpr std::size_t ahead = 2;
-  if (stream.at + ahead < stream.end) {
-    __builtin_prefetch(&trace.queries[queries_[stream.at + ahead]]);
-    const recording::TracedQuery& next = trace.queries[queries_[stream.at]];
+  if (stream.at + 3 < stream.end) {
+    __builtin_prefetch(&trace.queries[queries_[stream.at + 3]]);
+    const recording::TracedQuery& next = trace.queries[queries_[stream.at + 1]];
     __builtin_prefetch(trace.touches.data() + next.first_touch);
     __builtin_prefetch(trace.page_touches.data() + next.first_page);
   }

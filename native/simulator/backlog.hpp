@@ -23,6 +23,12 @@ class Backlog {
   /// The next query of a worker of that trace, or `nothing` if none is ever routed to it.
   std::uint32_t next(const recording::Trace& trace, std::size_t core) noexcept;
 
+  /// What next() would give.
+  std::uint32_t peek(std::size_t core) const noexcept {
+    const Stream& stream = streams_[stream_of_core_[core]];
+    return stream.begin == stream.end ? nothing : queries_[stream.at];
+  }
+
   /// A worker has served a query of its stream.
   void served(std::size_t core) noexcept { ++streams_[stream_of_core_[core]].served; }
   void forget_served() noexcept;

@@ -68,6 +68,7 @@ Execution::Work Execution::begin(std::size_t c, std::uint32_t query_index, doubl
   const recording::TracedQuery& query = trace_->queries[query_index];
   const std::span<const recording::Touch> touches = trace_->touches_of(query_index);
   MeanWait& mean = mean_[c];
+  const std::size_t physical = memory_.physical_of(c);
   const double cpu_ns =
       (query.instructions / machine_.instructions_per_cycle +
        query.branch_misses * machine_.branch_miss_cycles + machine_.query_overhead_cycles) /
@@ -110,7 +111,7 @@ Execution::Work Execution::begin(std::size_t c, std::uint32_t query_index, doubl
     }
   }
 
-  const double page_ns = translate(memory_.physical_of(c), query_index, counts);
+  const double page_ns = translate(physical, query_index, counts);
   mean.queries += 1.0;
   if (!every_line) {
     mean.touches += exposure;

@@ -48,6 +48,19 @@ class Execution {
   Work begin(std::size_t core, std::uint32_t query, double now_ns, double speed,
              SliceCounts& counts);
 
+  /// Has the host fetch what begin() will read. A core that waits for its queries' turn hides that.
+  void prefetch(std::size_t core, std::uint32_t query) const noexcept {
+    // All lines of all queries that queue are more than the host's caches hold.
+    if (trace_->line_sampling == 1) return;
+    const std::size_t physical = memory_.physical_of(core);
+    for (const recording::Touch touch : trace_->touches_of(query)) {
+      memory_.prefetch(physical, touch.line());
+    }
+    for (const std::uint32_t page : trace_->pages_of(query)) {
+      tlb_.prefetch(physical, translated_[page]);
+    }
+  }
+
   /// Latencies follow the traffic of the epoch of `ns` that ends here.
   void close_epoch(double ns);
 

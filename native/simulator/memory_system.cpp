@@ -1,7 +1,6 @@
 #include "simulator/memory_system.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -13,33 +12,22 @@ std::size_t physical_cores_of(const Machine& machine) {
   std::vector<int> numbers = machine.physical_of_core;
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  if (numbers.size() > CoreSet::capacity) {
+  if (numbers.size() > Directory::max_cores) {
     throw std::invalid_argument("physical cores = " + std::to_string(numbers.size()) +
                                 ": the simulator holds at most " +
-                                std::to_string(CoreSet::capacity));
+                                std::to_string(Directory::max_cores));
   }
   return numbers.size();
 }
 
 std::size_t domains_of(const Machine& machine) {
   const auto domains = static_cast<std::size_t>(machine.llc_domains());
-  if (domains > LineState::max_domains) {
+  if (domains > Directory::max_domains) {
     throw std::invalid_argument("last-level domains = " + std::to_string(domains) +
                                 ": the simulator holds at most " +
-                                std::to_string(LineState::max_domains));
+                                std::to_string(Directory::max_domains));
   }
   return domains;
-}
-
-template <typename Visit>
-void for_each_bit(std::uint64_t bits, Visit visit) {
-  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::size_t>(std::countr_zero(bits)));
-}
-
-template <typename Visit>
-void for_each(const CoreSet& set, Visit visit) {
-  for_each_bit(set.words[0], visit);
-  for_each_bit(set.words[1], [&](std::size_t core) { visit(core + 64); });
 }
 
 }  // namespace
@@ -53,6 +41,7 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
     : nodes_(static_cast<std::size_t>(machine.nodes())),
       domains_(domains_of(machine)),
       physical_cores_(physical_cores_of(machine)),
+      core_words_(BitSet::words_for(physical_cores_)),
       inclusive_(machine.llc_inclusive),
       llc_extra_ns_(std::max(0.0, machine.llc_ns - machine.l2_ns)),
       l2_ns_(machine.l2_ns),
@@ -63,11 +52,12 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
       socket_of_node_(machine.socket_of_node.begin(), machine.socket_of_node.end()),
       socket_of_domain_(domains_),
       domain_of_(physical_cores_ * nodes_),
-      l2s_of_(domains_ * nodes_),
+      l2s_of_(domains_ * nodes_ * core_words_),
       modified_ns_(machine.modified_ns),
       l2_(physical_cores_, CacheShape::of(machine.l2_lines / line_sampling, machine.l2_ways)),
       llc_(domains_, CacheShape::of(machine.llc_lines / line_sampling, machine.llc_ways)),
-      contention_(machine) {
+      contention_(machine),
+      lines_(physical_cores_, domains_) {
   std::map<int, std::size_t> number_of;
   for (std::size_t thread = 0; thread < physical_of_.size(); ++thread) {
     const auto [it, is_new] =
@@ -82,8 +72,7 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
       const auto domain = static_cast<std::size_t>(
           machine.llc_of(static_cast<int>(thread), static_cast<int>(home)));
       domain_of_[physical * nodes_ + home] = domain;
-      CoreSet& l2s = l2s_of_[domain * nodes_ + home];
-      l2s = l2s | CoreSet::of(physical);
+      BitSet(&l2s_of_[(domain * nodes_ + home) * core_words_], core_words_).insert(physical);
     }
   }
 }
@@ -93,10 +82,7 @@ void MemorySystem::reset(std::span<const std::uint8_t> home_of_line,
   l2_.clear();
   llc_.clear();
   contention_.reset(interference);
-  lines_.assign(home_of_line.size(), LineState{});
-  for (std::size_t line = 0; line < home_of_line.size(); ++line) {
-    lines_[line].home = home_of_line[line];
-  }
+  lines_.reset(home_of_line);
   next_foreign_ = 0;
 }
 
@@ -111,7 +97,7 @@ Served MemorySystem::write(std::size_t thread, std::uint32_t line) noexcept {
     served.ns = others_ns;
     served.dram_ns = 0.0;
   }
-  LineState& state = lines_[line];
+  LineState& state = lines_.state(line);
   state.modified = static_cast<std::int16_t>(domain_of(physical_of_[thread], state.home));
   state.in_writers_l2 = true;
   return served;
@@ -126,11 +112,12 @@ void MemorySystem::pollute(std::size_t domain, std::uint64_t lines) noexcept {
 }
 
 void MemorySystem::rehome(std::uint32_t line, std::uint8_t home) noexcept {
-  LineState& state = lines_[line];
-  for_each(state.sharers, [&](std::size_t core) { l2_.erase(core, line); });
-  for_each_bit(state.domains, [&](std::size_t domain) { llc_.erase(domain, line); });
-  state.sharers = {};
-  state.domains = 0;
+  LineState& state = lines_.state(line);
+  const BitSet sharers = lines_.sharers(line), domains = lines_.domains(line);
+  sharers.for_each([&](std::size_t core) { l2_.erase(core, line); });
+  domains.for_each([&](std::size_t domain) { llc_.erase(domain, line); });
+  sharers.clear();
+  domains.clear();
   state.modified = LineState::clean;
   state.in_writers_l2 = false;
   state.home = home;
@@ -139,7 +126,7 @@ void MemorySystem::rehome(std::uint32_t line, std::uint8_t home) noexcept {
 Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept {
   const std::size_t physical = physical_of_[thread];
   if (l2_.touch(physical, line)) return {Served::By::l2, 0.0, 0.0};
-  LineState& state = lines_[line];
+  LineState& state = lines_.state(line);
   const std::size_t home = state.home;
   const std::size_t domain = domain_of(physical, home);
   const std::size_t node = node_of_physical_[physical];
@@ -147,8 +134,8 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
   bool domain_holds = llc_.touch(domain, line);
   if (domain_holds && !inclusive_) {
     llc_.erase(domain, line);
-    state.domains &= ~(std::uint64_t{1} << domain);
-  } else if (domain_holds || !(state.sharers & l2s_of(domain, home)).empty()) {
+    lines_.domains(line).erase(domain);
+  } else if (domain_holds || lines_.sharers(line).meets(l2s_of(domain, home))) {
     // The domain itself or another L2 of it, which must hand over what it has modified.
     if (state.modified == static_cast<std::int16_t>(domain) &&
         (!inclusive_ || state.in_writers_l2)) {
@@ -179,29 +166,34 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
 }
 
 double MemorySystem::invalidate_others(std::size_t physical, std::uint32_t line) noexcept {
-  LineState& state = lines_[line];
+  LineState& state = lines_.state(line);
   const std::size_t home = state.home;
   const std::size_t domain = domain_of(physical, home);
-  const CoreSet own = CoreSet::of(physical);
-  const std::uint64_t own_domain = std::uint64_t{1} << domain;
+  const BitSet sharers = lines_.sharers(line), domains = lines_.domains(line);
   double slowest = 0.0;
   const auto wait_for = [&](std::size_t holder) {
     const double ns = holder == domain ? llc_extra_ns_ : from_domain_ns(physical, holder) - l2_ns_;
     slowest = std::max(slowest, ns);
   };
-  for_each(state.sharers.without(own), [&](std::size_t other) {
+  sharers.erase(physical);
+  sharers.for_each([&](std::size_t other) {
     l2_.erase(other, line);
     wait_for(domain_of(other, home));
   });
-  state.sharers = own;
-  for_each_bit(state.domains & ~own_domain, [&](std::size_t other) {
+  sharers.clear();
+  sharers.insert(physical);
+  const bool in_own_domain = domains.holds(domain);
+  domains.erase(domain);
+  domains.for_each([&](std::size_t other) {
     llc_.erase(other, line);
     wait_for(other);
   });
-  state.domains &= own_domain;
-  if (!inclusive_ && state.domains != 0) {  // evicted by another L2 of the domain
+  domains.clear();
+  if (!in_own_domain) return slowest;
+  if (inclusive_) {
+    domains.insert(domain);
+  } else {  // evicted by another L2 of the domain
     llc_.erase(domain, line);
-    state.domains = 0;
   }
   return slowest;
 }
@@ -214,30 +206,34 @@ double MemorySystem::from_domain_ns(std::size_t physical, std::size_t holder) co
 
 void MemorySystem::insert_into_l2(std::size_t physical, std::uint32_t line) noexcept {
   const std::uint32_t out = l2_.insert(physical, line);
-  lines_[line].sharers = lines_[line].sharers | CoreSet::of(physical);
+  lines_.sharers(line).insert(physical);
   if (out == SetAssociativeCache::none) return;
-  LineState& state = lines_[out];
-  state.sharers = state.sharers.without(CoreSet::of(physical));
-  if (state.sharers.empty()) state.in_writers_l2 = false;
+  LineState& state = lines_.state(out);
+  const BitSet sharers = lines_.sharers(out);
+  sharers.erase(physical);
+  if (sharers.empty()) state.in_writers_l2 = false;
   const std::size_t domain = domain_of(physical, state.home);
-  if (!inclusive_ && (state.domains >> domain & 1) == 0) insert_into_domain(domain, out);
+  if (!inclusive_ && !lines_.domains(out).holds(domain)) insert_into_domain(domain, out);
 }
 
 void MemorySystem::insert_into_domain(std::size_t domain, std::uint32_t line) noexcept {
   const std::uint32_t out = llc_.insert(domain, line);
-  lines_[line].domains |= std::uint64_t{1} << domain;
+  lines_.domains(line).insert(domain);
   left_domain(domain, out);
 }
 
 void MemorySystem::left_domain(std::size_t domain, std::uint32_t line) noexcept {
   if (line >= first_foreign) return;  // also where nothing had to go
-  LineState& state = lines_[line];
-  state.domains &= ~(std::uint64_t{1} << domain);
-  const CoreSet l2s = state.sharers & l2s_of(domain, state.home);
+  LineState& state = lines_.state(line);
+  lines_.domains(line).erase(domain);
+  const BitSet sharers = lines_.sharers(line);
+  const ConstBitSet l2s = l2s_of(domain, state.home);
   if (inclusive_) {
-    for_each(l2s, [&](std::size_t core) { l2_.erase(core, line); });
-    state.sharers = state.sharers.without(l2s);
-  } else if (!l2s.empty()) {
+    sharers.for_each_common(l2s, [&](std::size_t core) {
+      l2_.erase(core, line);
+      sharers.erase(core);
+    });
+  } else if (sharers.meets(l2s)) {
     return;
   }
   if (state.modified == static_cast<std::int16_t>(domain)) {

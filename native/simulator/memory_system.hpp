@@ -56,7 +56,13 @@ class MemorySystem {
 
   std::size_t physical_cores() const noexcept { return physical_cores_; }
   std::size_t physical_of(std::size_t thread) const noexcept { return physical_of_[thread]; }
-  LineState& state(std::uint32_t line) noexcept { return lines_[line]; }
+  LineState& state(std::uint32_t line) noexcept { return lines_.state(line); }
+  Directory& directory() noexcept { return lines_; }
+  /// Has the host fetch what a touch of the line by that core will read.
+  void prefetch(std::size_t physical, std::uint32_t line) const noexcept {
+    lines_.prefetch(line);
+    l2_.prefetch(physical, line);
+  }
   bool l2_holds(std::size_t thread, std::uint32_t line) const noexcept {
     return l2_.contains(physical_of_[thread], line);
   }
@@ -70,8 +76,8 @@ class MemorySystem {
   std::size_t domain_of(std::size_t physical, std::size_t home) const noexcept {
     return domain_of_[physical * nodes_ + home];
   }
-  const CoreSet& l2s_of(std::size_t domain, std::size_t home) const noexcept {
-    return l2s_of_[domain * nodes_ + home];
+  ConstBitSet l2s_of(std::size_t domain, std::size_t home) const noexcept {
+    return {&l2s_of_[(domain * nodes_ + home) * core_words_], core_words_};
   }
   Served fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept;
   /// Until another domain has handed over its modified line, or given up its copy.
@@ -84,7 +90,7 @@ class MemorySystem {
   // Numbers from here on belong to co-tenants' lines.
   static constexpr std::uint32_t first_foreign = std::uint32_t{1} << 30;
 
-  std::size_t nodes_, domains_, physical_cores_ = 0;
+  std::size_t nodes_, domains_, physical_cores_, core_words_;
   bool inclusive_;
   double llc_extra_ns_, l2_ns_, home_reader_ns_;
   std::vector<std::size_t> physical_of_;       // of each hardware thread, without gaps
@@ -92,11 +98,11 @@ class MemorySystem {
   std::vector<std::size_t> own_domain_;        // of each physical core, for memory of its own node
   std::vector<std::size_t> socket_of_node_, socket_of_domain_;
   std::vector<std::size_t> domain_of_;  // [physical core][home]
-  std::vector<CoreSet> l2s_of_;         // [domain][home]: whose lines the domain caches
+  std::vector<std::uint64_t> l2s_of_;   // [domain][home][word]: whose lines the domain caches
   std::vector<double> modified_ns_;     // [reader's domain][owner's domain]
   SetAssociativeCache l2_, llc_;
   Contention contention_;
-  std::vector<LineState> lines_;
+  Directory lines_;
   std::uint32_t next_foreign_ = 0;
 };
 

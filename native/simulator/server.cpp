@@ -231,17 +231,22 @@ void Server::State::arrive(std::uint32_t slot) {
   if (!core.busy) {
     core.slot = slot;
     start(c, slots_[slot].query);
-  } else if (core.head == nobody) {
-    core.head = core.tail = slot;
+    return;
+  }
+  execution_->prefetch(c, slots_[slot].query);
+  if (core.head == nobody) {
+    core.head = slot;
   } else {
     slots_[core.tail].next = slot;
-    core.tail = slot;
   }
+  core.tail = slot;
 }
 
 void Server::State::start_from_backlog(std::size_t c) {
   const std::uint32_t query = backlog_.next(*trace_, c);
-  if (query != Backlog::nothing) start(c, query);
+  if (query == Backlog::nothing) return;
+  execution_->prefetch(c, backlog_.peek(c));
+  start(c, query);
 }
 
 double Server::State::speed_of(const Core& core) const {

@@ -13,14 +13,16 @@ CacheShape CacheShape::of(double entries, int ways) {
   return {static_cast<std::uint32_t>(std::lround(entries / ways)), ways};
 }
 
-SetAssociativeCache::SetAssociativeCache(std::size_t caches, CacheShape shape) : shape_(shape) {
+void check(const CacheShape& shape) {
   if (shape.ways < 1 || shape.ways > CacheShape::max_ways) {
     throw std::invalid_argument("ways = " + std::to_string(shape.ways) + ": must be 1 to 16");
   }
-  if (caches == 0 || shape.sets == 0) {
-    throw std::invalid_argument("caches = " + std::to_string(caches) + ", sets = " +
-                                std::to_string(shape.sets) + ": there must be at least 1 of both");
-  }
+  if (shape.sets == 0) throw std::invalid_argument("sets = 0: there must be at least 1");
+}
+
+SetAssociativeCache::SetAssociativeCache(std::size_t caches, CacheShape shape) : shape_(shape) {
+  check(shape);
+  if (caches == 0) throw std::invalid_argument("caches = 0: there must be at least 1");
   last_nibble_ = 4 * static_cast<unsigned>(shape.ways - 1);
   used_nibbles_ = ~std::uint64_t{0} >> (60 - last_nibble_);
   tags_.resize(caches * shape.sets);

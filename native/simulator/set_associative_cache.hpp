@@ -57,6 +57,15 @@ struct CacheShape {
   static CacheShape of(double entries, int ways);
 };
 
+/// Throws std::invalid_argument unless there are 1 to 16 ways and at least one set.
+void check(const CacheShape& shape);
+
+/// Which of `sets` sets holds a line.
+inline std::size_t set_of_line(std::uint32_t line, std::uint64_t sets) noexcept {
+  const std::uint64_t scattered = line * std::uint32_t{0x9e3779b1};
+  return static_cast<std::size_t>(scattered * sets >> 32);
+}
+
 /// Several caches of the same shape. A line is any number but `none`; which set holds it is decided
 /// by a hash of it. Each set keeps its ways in order of their last use as the sixteen nibbles of a
 /// word, the most recent in the lowest; ways that hold nothing are the last ones.
@@ -132,8 +141,7 @@ class SetAssociativeCache {
 
  private:
   std::size_t set_of(std::size_t cache, std::uint32_t line) const noexcept {
-    const std::uint64_t scattered = line * std::uint32_t{0x9e3779b1};
-    return cache * shape_.sets + static_cast<std::size_t>(scattered * shape_.sets >> 32);
+    return cache * shape_.sets + set_of_line(line, shape_.sets);
   }
 
   std::uint64_t moved_last_to_front(std::uint64_t order) const noexcept {

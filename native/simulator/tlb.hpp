@@ -34,6 +34,11 @@ class Tlb {
     return second_.access(core, page) ? Found::second_level : Found::walk;
   }
 
+  /// Has the host fetch what touch() will read.
+  void prefetch(std::size_t core, std::uint32_t page) const noexcept {
+    second_.prefetch(core, page);
+  }
+
   void clear() noexcept {
     first_.clear();
     second_.clear();

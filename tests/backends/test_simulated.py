@@ -212,11 +212,19 @@ def test_what_cannot_be_run_is_refused(backend):
 
 def test_more_cores_than_the_model_holds_are_refused_before_anything_is_recorded(monkeypatch):
     described = tomllib.loads((PRESETS / "toy.toml").read_text())
-    described["topology"] |= {"cores_per_node": 100, "cores_per_llc": 100, "grid": [10, 20]}
+    described["topology"] |= {"cores_per_node": 600, "cores_per_llc": 100, "grid": [30, 40]}
     big = make(Machine.from_dict(described))
     monkeypatch.setattr(_native.IndexKind, "record", None)
-    with pytest.raises(BackendError, match="physical cores = 200: the simulator holds at most 128"):
+    with pytest.raises(BackendError, match="cores = 1200: the simulator holds at most 1024"):
         big.measure(schedule_of(big), seed=0)
+
+
+def test_a_machine_of_1024_cores_runs():
+    described = tomllib.loads((PRESETS / "toy.toml").read_text())
+    described["topology"] |= {"cores_per_node": 512, "cores_per_llc": 8, "grid": [32, 32]}
+    described["roles"] = {"worker": [*range(1, 512)], "router": [0]}
+    big = make(Machine.from_dict(described), slices=64)
+    assert big.measure(schedule_of(big), seed=0).throughput > 0
 
 
 def test_options_are_written_down(backend):

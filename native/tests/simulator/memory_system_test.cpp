@@ -166,7 +166,7 @@ TEST(MemorySystem, KeepsItsBooksUnderRandomTouches) {
           bool owner_holds = false;
           for (std::size_t c = 0; c < cores; ++c) {
             const bool holds = memory.l2_holds(c, l);
-            ASSERT_EQ(holds, !(state.sharers & CoreSet::of(c)).empty());
+            ASSERT_EQ(holds, memory.directory().sharers(l).holds(c));
             if (!holds) continue;
             ASSERT_TRUE(!inclusive || memory.domain_holds(domain_of(c, l), l));
             ASSERT_TRUE(state.modified < 0 ||
@@ -175,7 +175,7 @@ TEST(MemorySystem, KeepsItsBooksUnderRandomTouches) {
           }
           for (std::size_t d = 0; d < 4; ++d) {
             const bool holds = memory.domain_holds(d, l);
-            ASSERT_EQ(holds, (state.domains >> d & 1) == 1);
+            ASSERT_EQ(holds, memory.directory().domains(l).holds(d));
             if (!holds) continue;
             ASSERT_TRUE(state.modified < 0 || d == static_cast<std::size_t>(state.modified));
             owner_holds = true;

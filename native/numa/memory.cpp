@@ -166,6 +166,26 @@ ResidentPages resident_pages(const void* address, std::size_t bytes, const PageC
   return result;
 }
 
+ResidentPages resident_pages(const void* address, std::size_t bytes) {
+  ResidentPages result;
+  const PageCall call = system_page_call();
+  const auto* const first = static_cast<const std::byte*>(address);
+  std::size_t part = 0;
+  for (std::size_t done = 0; done < bytes; done += part) {
+    const auto at = reinterpret_cast<std::uintptr_t>(first + done);
+    part = std::min(huge_page_bytes - at % huge_page_bytes, bytes - done);
+    if (part == huge_page_bytes && is_huge_page(first + done)) {
+      ResidentPages one = resident_pages(first + done, page_bytes, call);
+      for (auto& [node, pages] : one.on_node) pages *= huge_page_bytes / page_bytes;
+      one.absent *= huge_page_bytes / page_bytes;
+      result += one;
+    } else {
+      result += resident_pages(first + done, part, call);
+    }
+  }
+  return result;
+}
+
 PageMove& PageMove::operator+=(const PageMove& other) {
   moved += other.moved;
   failed += other.failed;

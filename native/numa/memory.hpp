@@ -74,8 +74,13 @@ using PageCall =
     std::function<long(std::size_t count, void** pages, const int* nodes, int* status)>;
 PageCall system_page_call();
 
-ResidentPages resident_pages(const void* address, std::size_t bytes,
-                             const PageCall& call = system_page_call());
+ResidentPages resident_pages(const void* address, std::size_t bytes, const PageCall& call);
+/// The kernel's answer. Of a huge page it is asked about one part, which costs a hundredth.
+ResidentPages resident_pages(const void* address, std::size_t bytes);
+
+/// Whether one huge page lies at an address that is a multiple of 2 MiB. False, too, where the
+/// kernel does not say (before Linux 6.7).
+bool is_huge_page(const void* address) noexcept;
 
 /// What moving pages came to.
 struct PageMove {

@@ -1,11 +1,14 @@
 // The system calls behind memory.hpp.
+#include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <new>
 
 #include "numa/memory.hpp"
@@ -33,6 +36,19 @@ class NodeMask {
  private:
   std::array<unsigned long, most_nodes / word_bits + 1> words_{};
 };
+
+// PAGEMAP_SCAN of linux/fs.h, which the headers of older systems lack.
+struct ScanRequest {
+  std::uint64_t size = sizeof(ScanRequest);
+  std::uint64_t flags, start, end, walked_to, regions, most_regions, most_pages;
+  std::uint64_t inverted, all_of, any_of, told;
+};
+struct Region {
+  std::uint64_t start, end, categories;
+};
+constexpr unsigned long scan_page_map = _IOWR('f', 16, ScanRequest);
+constexpr std::uint64_t page_is_huge = std::uint64_t{1} << 6;
+constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 
 bool in_mask(int node) noexcept { return node >= 0 && static_cast<std::size_t>(node) < most_nodes; }
 
@@ -105,6 +121,22 @@ int set_placement(void* address, std::size_t bytes, const Placement& placement) 
                    named ? NodeMask::bits : 0UL, 0U) == 0
              ? 0
              : errno;
+}
+
+bool is_huge_page(const void* address) noexcept {
+  // Of the process as it is now: a fork must not ask about its parent.
+  const int map = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (map < 0) return false;
+  Region found{};
+  ScanRequest request{};
+  request.start = reinterpret_cast<std::uintptr_t>(address);
+  request.end = request.start + huge_page_bytes;
+  request.regions = reinterpret_cast<std::uintptr_t>(&found);
+  request.most_regions = 1;
+  request.all_of = request.told = page_is_huge;
+  const long regions = ::ioctl(map, scan_page_map, &request);
+  ::close(map);
+  return regions == 1 && found.start == request.start && found.end == request.end;
 }
 
 PageCall system_page_call() {

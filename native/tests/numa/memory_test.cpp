@@ -70,6 +70,30 @@ TEST(NumaMemory, PagesAreAbsentUntilTouched) {
   EXPECT_EQ(there.total(), pages);
 }
 
+TEST(NumaMemory, OnePartTellsWhereAHugePageIs) {
+  NEEDS_THE_KERNELS_ANSWER();
+  constexpr std::size_t huge = std::size_t{2} << 20;
+  for (const bool wanted : {false, true}) {
+    const Mapping memory(4 * huge, wanted);
+    auto* first = static_cast<std::byte*>(memory.get());
+    first += huge - reinterpret_cast<std::uintptr_t>(first) % huge;
+    EXPECT_FALSE(is_huge_page(first)) << "not touched yet";
+    std::memset(first, 1, huge);
+    EXPECT_TRUE(wanted || !is_huge_page(first));
+    // From before the huge page to behind it: the next one is not there yet.
+    std::byte* const begin = first - 4096;
+    const std::size_t bytes = huge + 3 * 4096;
+    const ResidentPages all = resident_pages(begin, bytes, system_page_call());
+    const ResidentPages found = resident_pages(begin, bytes);
+    EXPECT_EQ(found.on_node, all.on_node);
+    EXPECT_EQ(found.absent, all.absent);
+    EXPECT_EQ(found.error_number, 0);
+    if (wanted && !is_huge_page(first)) {
+      GTEST_SKIP() << "this kernel gives no huge page, or does not say";
+    }
+  }
+}
+
 TEST(NumaMemory, EveryNodeTakesWhatIsPlacedThere) {
   NEEDS_THE_KERNELS_ANSWER();
   for (const int node : memory_nodes()) {

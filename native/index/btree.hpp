@@ -92,7 +92,20 @@ class BTree {
   /// values. Throws std::logic_error if the tree is not new. After std::bad_alloc the tree must not
   /// be used.
   void bulk_load(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values,
-                 std::uint64_t seed);
+                 std::uint64_t seed) {
+    bulk_load(0, slices_, keys, values, seed);
+  }
+  /// The same for the slices from `first` to before `last`, while other threads load other slices.
+  /// What comes of a slice is the same. Throws std::invalid_argument also for keys of other slices
+  /// and slices that there are not.
+  void bulk_load(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> keys,
+                 std::span<const std::uint64_t> values, std::uint64_t seed);
+
+  /// Whether nothing has ever been added to a slice, so that it can be loaded. Throws
+  /// std::out_of_range.
+  bool is_new(std::uint32_t slice) const {
+    return slice_size(slice) == 0 && arena(slice).nodes() == 1;
+  }
 
   /// Number of keys; exact when no writer is active.
   std::uint64_t size() const noexcept;

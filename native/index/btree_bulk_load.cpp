@@ -49,18 +49,32 @@ struct Level {
 
 }  // namespace
 
-void BTree::bulk_load(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values,
-                      std::uint64_t seed) {
+void BTree::bulk_load(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> keys,
+                      std::span<const std::uint64_t> values, std::uint64_t seed) {
   check(keys, values);
-  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
-    if (slice_size(slice) != 0 || arena(slice).nodes() != 1) {
+  if (first > last || last > slices_) {
+    throw std::invalid_argument("slices " + std::to_string(first) + " to before " +
+                                std::to_string(last) + " of " + std::to_string(slices_) +
+                                ": there are no such slices");
+  }
+  if (!keys.empty()) {
+    for (const std::uint64_t key : {keys.front(), keys.back()}) {
+      const std::uint32_t slice = slice_of_key(key, slices_);
+      if (slice >= first && slice < last) continue;
+      throw std::invalid_argument("key " + std::to_string(key) + " is of slice " +
+                                  std::to_string(slice) + ", not of slices " +
+                                  std::to_string(first) + " to before " + std::to_string(last));
+    }
+  }
+  for (std::uint32_t slice = first; slice < last; ++slice) {
+    if (!is_new(slice)) {
       throw std::logic_error("slice " + std::to_string(slice) + " has been used, with " +
                              std::to_string(slice_size(slice)) +
                              " keys left; only a new tree can be loaded");
     }
   }
   std::size_t begin = 0;
-  for (std::uint32_t slice = 0; slice < slices_ && begin < keys.size(); ++slice) {
+  for (std::uint32_t slice = first; slice < last && begin < keys.size(); ++slice) {
     std::size_t end = keys.size();
     if (slice + 1 < slices_) {
       const auto first_of_next =

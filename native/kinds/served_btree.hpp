@@ -16,7 +16,9 @@ class ServedBTree final : public ServedKeys<BTree, BTreeMigration> {
     constexpr double fill = 0.69;  // what inserts in random order leave
     const double leaves =
         static_cast<double>(spec_.records) / (fill * index_detail::leaf_capacity) + tree_.slices();
-    return 1.01 * leaves * sizeof(index_detail::Node);
+    // Loading holds the keys besides.
+    return 1.01 * leaves * sizeof(index_detail::Node) +
+           sizeof(std::uint64_t) * static_cast<double>(spec_.records);
   }
 };
 

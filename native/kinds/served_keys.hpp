@@ -1,13 +1,17 @@
 // Any index of 64-bit keys behind the runtime.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <utility>
 #include <vector>
 
+#include "recording/sort_keys.hpp"
 #include "runtime/served_tree.hpp"
 #include "runtime/worker.hpp"
 
@@ -131,23 +135,15 @@ class ServedKeys : public runtime::ServedTree<Tree, Migration> {
     return runtime::SliceOfKey(tree_.slices());
   }
 
-  // Each loader computes the keys of all records, which is cheap, and inserts those of its slices.
+  // Each loader computes the keys of all records, which is cheap, and loads those of its slices.
   // So no two loaders write to one slice or wait for one arena.
   void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
             const std::function<bool()>& cancelled) final {
-    std::uint64_t inserted = 0;
-    for (std::uint64_t record = 0; record < spec_.records; ++record) {
-      if ((record & 0xfff) == 0) {
-        done.store(inserted, std::memory_order_relaxed);
-        if (cancelled()) return;
-      }
-      const std::uint64_t key = spec_.space.key(record, spec_.seed);
-      const std::uint32_t slice = pmoss::slice_of_key(key, tree_.slices());
-      if (slice < first || slice >= last) continue;
-      tree_.insert(key, key);
-      ++inserted;
+    if constexpr (requires { tree_.bulk_load(first, last, {}, {}, std::uint64_t{}); }) {
+      load_sorted(first, last, done, cancelled);
+    } else {
+      load_in_turn(first, last, done, cancelled);
     }
-    done.store(inserted, std::memory_order_relaxed);
   }
 
   std::unique_ptr<runtime::QueryStream> stream(std::uint64_t seed,
@@ -164,6 +160,63 @@ class ServedKeys : public runtime::ServedTree<Tree, Migration> {
  protected:
   using runtime::ServedTree<Tree, Migration>::spec_;
   using runtime::ServedTree<Tree, Migration>::tree_;
+
+ private:
+  /// Calls visit(key, slice) with the keys of some slices, in the order of their records. False
+  /// where the caller has cancelled that.
+  template <class Visit>
+  bool for_each_key(std::uint32_t first, std::uint32_t last, const std::function<bool()>& cancelled,
+                    Visit visit) {
+    for (std::uint64_t record = 0; record < spec_.records; ++record) {
+      if ((record & 0xfff) == 0 && cancelled()) return false;
+      const std::uint64_t key = spec_.space.key(record, spec_.seed);
+      const std::uint32_t slice = pmoss::slice_of_key(key, tree_.slices());
+      if (slice >= first && slice < last) visit(key, slice);
+    }
+    return true;
+  }
+
+  void load_in_turn(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
+                    const std::function<bool()>& cancelled) {
+    std::uint64_t inserted = 0;
+    for_each_key(first, last, cancelled, [&](std::uint64_t key, std::uint32_t) {
+      tree_.insert(key, key);
+      if ((++inserted & 0xfff) == 0) done.store(inserted, std::memory_order_relaxed);
+    });
+    done.store(inserted, std::memory_order_relaxed);
+  }
+
+  // The keys of each slice are collected, sorted and written into full nodes one after the other.
+  // An insert in random order waits for memory instead, several times.
+  void load_sorted(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
+                   const std::function<bool()>& cancelled) {
+    std::vector<std::vector<std::uint64_t>> keys(last - first);
+    {
+      std::vector<std::size_t> counts(last - first);
+      const auto count = [&](std::uint64_t, std::uint32_t slice) { ++counts[slice - first]; };
+      if (!for_each_key(first, last, cancelled, count)) return;
+      for (std::size_t i = 0; i < keys.size(); ++i) keys[i].reserve(counts[i]);
+    }
+    const auto collect = [&](std::uint64_t key, std::uint32_t slice) {
+      keys[slice - first].push_back(key);
+    };
+    if (!for_each_key(first, last, cancelled, collect)) return;
+    std::uint64_t loaded = 0;
+    for (std::uint32_t slice = first; slice < last; ++slice) {
+      if (cancelled()) return;
+      std::vector<std::uint64_t> own = std::move(keys[slice - first]);
+      const std::size_t records = own.size();
+      recording::sort_keys(own);
+      own.erase(std::unique(own.begin(), own.end()), own.end());
+      if (tree_.is_new(slice)) {
+        tree_.bulk_load(slice, slice + 1, own, own, spec_.seed);
+      } else {  // a load that was cancelled is begun again
+        tree_.insert_batch(own.data(), own.data(), own.size());
+      }
+      loaded += records;
+      done.store(loaded, std::memory_order_relaxed);
+    }
+  }
 };
 
 }  // namespace pmoss::kinds

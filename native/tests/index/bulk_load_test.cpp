@@ -9,6 +9,7 @@
 #include <new>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "index/btree.hpp"
@@ -121,6 +122,34 @@ TEST(BulkLoad, IsDeterminedBySeed) {
   EXPECT_NE(nodes(1), nodes(2));
 }
 
+TEST(BulkLoad, LoadsPartsAsItLoadsTheWhole) {
+  const auto keys = random_keys(30'000, 5, 0);
+  BTree whole = make_tree(7), parts = make_tree(7);
+  whole.bulk_load(keys, keys, 3);
+  std::vector<std::thread> loaders;
+  for (const std::uint32_t first : {0U, 3U, 6U}) {
+    loaders.emplace_back([&, first] {
+      const std::uint32_t last = std::min(first + 3, 7U);
+      std::vector<std::uint64_t> own;
+      for (const std::uint64_t key : keys) {
+        const std::uint32_t slice = slice_of_key(key, 7);
+        if (slice >= first && slice < last) own.push_back(key);
+      }
+      parts.bulk_load(first, last, own, own, 3);
+    });
+  }
+  for (std::thread& loader : loaders) loader.join();
+  for (std::uint32_t s = 0; s < 7; ++s) {
+    EXPECT_EQ(parts.arena(s).nodes(), whole.arena(s).nodes());
+    EXPECT_EQ(parts.slice_size(s), whole.slice_size(s));
+    EXPECT_FALSE(parts.is_new(s));
+  }
+  std::vector<std::uint64_t> found(keys.size() + 1);
+  ASSERT_EQ(parts.scan(0, found.size(), found.data(), nullptr), keys.size());
+  found.pop_back();
+  EXPECT_EQ(found, keys);
+}
+
 TEST(BulkLoad, RefusesWhatItCannotLoad) {
   const auto load = [](BTree& tree, std::vector<std::uint64_t> keys, std::size_t values) {
     tree.bulk_load(keys, std::vector<std::uint64_t>(values), 0);
@@ -130,6 +159,12 @@ TEST(BulkLoad, RefusesWhatItCannotLoad) {
   EXPECT_THROW(load(tree, {1, 2, 2}, 3), std::invalid_argument);
   EXPECT_THROW(load(tree, {1, 2, 3}, 2), std::invalid_argument);
   EXPECT_EQ(tree.size(), 0u);
+  const std::vector<std::uint64_t> low{1}, high{last_key};
+  EXPECT_THROW(tree.bulk_load(1, 2, low, low, 0), std::invalid_argument);
+  EXPECT_THROW(tree.bulk_load(0, 1, high, high, 0), std::invalid_argument);
+  EXPECT_THROW(tree.bulk_load(1, 3, high, high, 0), std::invalid_argument);
+  EXPECT_THROW(tree.bulk_load(2, 1, {}, {}, 0), std::invalid_argument);
+  EXPECT_TRUE(tree.is_new(0) && tree.is_new(1));
   load(tree, {}, 0);
   load(tree, {1, 2, 3}, 3);
   EXPECT_EQ(tree.size(), 3u);

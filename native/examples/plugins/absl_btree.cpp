@@ -1,7 +1,7 @@
 // absl::btree_map with a lock per key range, as a plugin. Debian: libabsl-dev.
 //
 //   c++ -std=c++20 -O2 -shared -fPIC -I native/include absl_btree.cpp -o absl.so
-//   -labsl_throw_delegate
+//   -labsl_throw_delegate -labsl_raw_logging_internal
 #include <absl/container/btree_map.h>
 #include <pmoss/index.h>
 

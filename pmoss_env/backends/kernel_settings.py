@@ -41,7 +41,8 @@ def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterat
         root: where /proc and /sys are found.
 
     Raises:
-        BackendError: a setting cannot be read or written; all are as they were.
+        BackendError: a setting cannot be read or written; all are as they were. Or one cannot be
+            put back; the message names its file and its value.
     """
     with ExitStack() as undo:
         for name, value in wanted.items():
@@ -52,8 +53,7 @@ def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterat
                 before = _selected(file.read_text())
                 if before == value:
                     continue
-                undo.enter_context(_guarded(file, before))
-                undo.callback(file.write_text, before)
+                undo.enter_context(_put_back(file, before))
                 file.write_text(value)
             except OSError as error:
                 raise BackendError(
@@ -64,8 +64,8 @@ def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterat
 
 
 @contextmanager
-def _guarded(file: Path, before: str) -> Iterator[None]:
-    """Lets a shell write what was there, should this process be killed in the block."""
+def _put_back(file: Path, before: str) -> Iterator[None]:
+    """Writes at the end what was there; a shell does it should this process be killed."""
     words = ["/bin/sh", "-c", _GUARD, "sh", before, str(file)]
     # In a session of its own: it outlives whoever kills all of ours.
     guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
@@ -73,10 +73,24 @@ def _guarded(file: Path, before: str) -> Iterator[None]:
     try:
         yield
     finally:
+        with suppress(OSError):
+            file.write_text(before)
         with suppress(OSError):  # somebody has ended it
-            guard.stdin.write(b"done\n")
+            # Without a word it tries, too.
+            guard.stdin.write(b"done\n" if _holds(file, before) else b"")
             guard.stdin.close()
         guard.wait()
+        if not _holds(file, before):
+            raise BackendError(
+                f"{file} cannot be put back to {before!r}: as root, run: echo {before} > {file}"
+            )
+
+
+def _holds(file: Path, value: str) -> bool:
+    try:
+        return _selected(file.read_text()) == value
+    except OSError:
+        return False
 
 
 def _selected(text: str) -> str:

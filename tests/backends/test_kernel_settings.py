@@ -54,6 +54,26 @@ def test_a_setting_that_cannot_be_switched_leaves_all_as_they_were(root: Path) -
     assert (root / "proc/sys/kernel/numa_balancing").read_text() == "1"
 
 
+def test_the_guard_puts_back_what_we_cannot(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with switched({"numa_balancing": "0"}, root):
+
+        def fails(*_: object) -> None:
+            raise OSError("busy")
+
+        monkeypatch.setattr(Path, "write_text", fails)
+    assert settings(root) == ("1", "always [madvise] never\n")
+
+
+def test_what_nobody_can_put_back_is_told(root: Path) -> None:
+    balancing = root / "proc/sys/kernel/numa_balancing"
+    with (
+        pytest.raises(BackendError, match=r"numa_balancing cannot be put back to .1.: as root"),
+        switched({"numa_balancing": "0"}, root),
+    ):
+        balancing.unlink()
+        balancing.mkdir()
+
+
 def test_values_are_those_of_the_kernel() -> None:
     check_settings({"numa_balancing": "1", "transparent_hugepages": None})
     with pytest.raises(BackendError, match="numa_balancing = 'on': must be one of 0, 1"):

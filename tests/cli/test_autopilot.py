@@ -51,6 +51,7 @@ def test_kills_at_random_moments(tmp_path):
     rng = np.random.default_rng(17)
     kernel = HUGE_PAGES.read_text() if HUGE_PAGES.exists() else ""
     path, told, rows = tmp_path / "epochs.jsonl", "", 0
+    whole: list[dict] = []
     options = {"warmup_seconds": 0.01}
     if os.geteuid() == 0 and "[madvise]" in kernel:
         options["transparent_hugepages"] = "never"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.autopilot.loop import fly, running_env
-from pmoss_benchmarks.evaluation.statistics import bootstrap_interval
+from pmoss_benchmarks.evaluation.statistics import bootstrap_interval, share_interval
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_env.baselines import slice_load
@@ -245,6 +245,16 @@ def _with_share(load: Any, core: int, workers: Int32Array, share: float) -> Int3
     return cores
 
 
+def rate_in_words(null: Mapping[str, Any]) -> str:
+    """How often null changes are kept, with its interval, e.g. "0.9 % [0.5, 1.7]".
+
+    Args:
+        null: of summary().
+    """
+    rate, low, high = (100 * null[name] for name in ("rate", "low", "high"))
+    return f"{rate:.1f} % [{low:.1f}, {high:.1f}]"
+
+
 def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """Rates and ratios over all parts, with 95 % intervals; see GOALS.
 
@@ -256,7 +266,14 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if nulls:
         trials, kept = (sum(cell[name] for cell in nulls) for name in ("trials", "kept"))
-        found["null"] = {"trials": trials, "kept": kept, "rate": kept / trials}
+        low, high = share_interval(kept, trials)
+        found["null"] = {
+            "trials": trials,
+            "kept": kept,
+            "rate": kept / trials,
+            "low": low,
+            "high": high,
+        }
     for other, goal in GOALS.items():
         ratios = np.array(
             [cell["mq_per_s"]["autopilot"] / cell["mq_per_s"][other] for cell in blocks]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,8 @@ from pmoss_env.types import Float64Array
 #: Repetitions of the bootstrap, and the interval it gives.
 BOOTSTRAPS = 10_000
 INTERVAL = (2.5, 97.5)
+#: So many standard deviations on either side hold 95 % of a normal distribution.
+_NORMAL = 1.959964
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,22 @@ def bootstrap_interval(
         means[drawn] = values[episodes].mean(axis=1)
     low, high = np.percentile(means.mean(axis=1), INTERVAL)
     return float(low), float(high)
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson, Probable Inference, 1927).
+
+    Args:
+        count: of things that are so.
+        total: of all things, at least 1.
+
+    Returns:
+        Its lower and upper end, from 0 to 1.
+    """
+    share, spread = count / total, _NORMAL**2 / total
+    middle = share + spread / 2
+    half = math.sqrt(spread * (share * (1.0 - share) + spread / 4))
+    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
 @dataclass(frozen=True)

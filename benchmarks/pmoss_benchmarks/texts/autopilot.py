@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pmoss_benchmarks.autopilot.comparison import GOALS, summary
+from pmoss_benchmarks.autopilot.comparison import GOALS, rate_in_words, summary
 from pmoss_benchmarks.texts.stored import Stored, made
 
 _WORDS = {"made": "a schedule made for each phase", "stay": "staying"}
@@ -18,7 +18,7 @@ def worth(stored: Stored) -> str:
         if null := found.get("null"):
             lines.append(
                 f"Of {null['trials']:,} trials of a schedule against itself {null['kept']} were "
-                f"kept: {100 * null['rate']:.1f} %."
+                f"kept: {rate_in_words(null)}, a 95 % interval."
             )
         for name in GOALS:
             if one := found.get(name):

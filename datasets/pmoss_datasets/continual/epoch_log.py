@@ -28,6 +28,19 @@ FORMAT = "autopilot-epochs"
 #: Epochs of an episode: a long session becomes several.
 _MOST_EPOCHS = 100
 _TYPES = ("float32", "int32", "int8")
+#: What every row must have to be read.
+_FIELDS = (
+    "session",
+    "epoch",
+    "seen",
+    "info",
+    "most_moves",
+    "actions",
+    "illegal",
+    "reward",
+    "trouble",
+)
+_ELDER = "an older version wrote it; let `pmoss autopilot` write a new file"
 
 Row = Mapping[str, Any]
 
@@ -66,12 +79,18 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The settings and the whole rows of a file of epochs, also while it is written.
 
     Raises:
-        DatasetError: it cannot be read, or is another file.
+        DatasetError: it cannot be read, is another file, or is of a version that kept less.
     """
     header, rows = read_rows(path)
     if header.get("format") != FORMAT:
         raise DatasetError(f"{path}: is no file of epochs, such as `pmoss autopilot --out` writes")
-    return dict(header["settings"]), rows
+    settings = header.get("settings")
+    if not isinstance(settings, dict) or "drift" not in settings:
+        raise DatasetError(f"{path}: its header names no drift: {_ELDER}")
+    for row in rows:
+        if missing := [name for name in _FIELDS if name not in row]:
+            raise DatasetError(f"{path}: an epoch has no {', '.join(missing)}: {_ELDER}")
+    return dict(settings), rows
 
 
 def log_episodes(rows: Sequence[Row]) -> list[StepEpisode]:

@@ -10,6 +10,7 @@ from pmoss_benchmarks.autopilot.comparison import (
     Part,
     Plan,
     measure,
+    rate_in_words,
     summary,
     usual_env,
 )
@@ -17,6 +18,7 @@ from pmoss_benchmarks.autopilot.comparison import _with_share as with_share
 from pmoss_benchmarks.texts.pages import BLOCKS
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.machines import load_machine
+from tests.cli.invoking import pmoss
 
 SMALL = {"slices": 8, "backend_options": {"records": 5_000, "warmup_seconds": 0.01}}
 
@@ -35,7 +37,9 @@ def test_ratios_are_of_one_block():
             block(30.0, 30.0, 20.0),
         ]
     )
-    assert found["null"] == {"trials": 100, "kept": 1, "rate": 0.01}
+    null = found["null"]
+    assert [null[key] for key in ("trials", "kept", "rate")] == [100, 1, 0.01]
+    assert rate_in_words(null) == "1.0 % [0.2, 5.4]"
     assert found["made"]["ratio"] == 0.75 and found["stay"]["ratio"] == 1.75
     assert [found["made"][key] for key in ("least", "most", "blocks")] == [0.5, 1.0, 2]
     assert found["host_load"] == [1.0, 3.0]
@@ -56,6 +60,11 @@ def test_the_text_tells_ratios_and_load(tmp_path):
     assert "1.75 times what staying did, 1.50 to 2.00 in 2 blocks; wanted were 1.15." in text
     assert "0.75 times what a schedule made for each phase did" in text
     assert "1 to 2.5, with the loop's own" in text and "blocks.json" in text
+
+
+def test_nothing_to_measure_is_refused():
+    told = pmoss("benchmark", "autopilot", "--trials", "0", "--blocks", "0", status=2)
+    assert "nothing is left to measure" in told
 
 
 def test_a_disturbed_core_keeps_its_share():

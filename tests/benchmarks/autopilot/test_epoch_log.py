@@ -86,6 +86,17 @@ def test_what_is_no_file_of_epochs_is_refused(log, tmp_path):
     (tmp_path / "other").write_text("{}\n")
     with pytest.raises(DatasetError, match="no file of epochs"):
         read_log(tmp_path / "other")
+    elder = tmp_path / "elder"
+    header, *rows = map(json.loads, log.read_text().splitlines())
+    for row in rows:
+        for name in ("seen", "row_crc32"):
+            del row[name]
+    elder.write_text("".join(json.dumps(each) + "\n" for each in (header, *rows)))
+    told = pmoss("datasets", "convert", str(elder), str(tmp_path / "d"), "--to", "pmoss", status=2)
+    assert "has no seen: an older version wrote it" in " ".join(told.split())
+    elder.write_text(json.dumps({**header, "settings": {}}) + "\n")
+    with pytest.raises(DatasetError, match="names no drift"):
+        read_log(elder)
     one = tmp_path / "one"
     one.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
     with pytest.raises(DatasetError, match="two epochs that follow"):

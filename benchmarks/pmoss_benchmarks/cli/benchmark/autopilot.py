@@ -48,10 +48,16 @@ def autopilot(
         Part,
         Plan,
         measure,
+        rate_in_words,
         summary,
         usual_env,
     )
+    from pmoss_env.errors import DescriptionError
 
+    if not trials and not blocks:
+        raise DescriptionError(
+            "--trials 0 --blocks 0: nothing is left to measure: ask for trials, blocks or both"
+        )
     plan = Plan({**usual_env(epoch_seconds), **pairs(env)}, agent, _TRIALS, phases)
     parts = [
         *(Part("null", number) for number in range(-(-trials // _TRIALS))),
@@ -63,7 +69,7 @@ def autopilot(
     rows = []
     if "null" in found:
         null = found["null"]
-        kept = f"{null['kept']} of {null['trials']}"
+        kept = f"{null['kept']} of {null['trials']:,}: {rate_in_words(null)}"
         wanted = null["rate"] < MOST_KEPT
         rows.append(("null changes kept", kept, "", f"< {MOST_KEPT:.0%}", verdict(wanted)))
     for name, words in (("made", "a schedule for each phase"), ("stay", "staying")):

@@ -90,7 +90,7 @@ void Crew::start_worker(std::size_t number) {
   const int cpu = options.worker_cpus[number];
   Worker::Settings settings;
   settings.routers = plan_.routers();
-  settings.queue_items = options.queue_items;
+  settings.queue_items = plan_.queue_items();
   settings.slices = plan_.slices;
   settings.window = options.window;
   settings.batch = options.batch;

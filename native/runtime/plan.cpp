@@ -11,6 +11,7 @@
 #include "numa/memory.hpp"
 #include "numa/topology.hpp"
 #include "runtime/errors.hpp"
+#include "runtime/item.hpp"
 #include "runtime/worker.hpp"
 
 namespace pmoss::runtime {
@@ -251,6 +252,15 @@ bool Plan::hosted(std::size_t router) const {
 std::uint64_t Plan::tokens(std::size_t router) const noexcept {
   const std::uint64_t all = std::uint64_t{options.outstanding_per_worker} * workers();
   return all * (router + 1) / routers() - all * router / routers();
+}
+
+std::size_t Plan::queue_items() const noexcept {
+  constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(Item);
+  const std::size_t asked = options.queue_items;
+  if (options.load != LoadKind::closed) return asked;
+  const std::uint64_t all = std::uint64_t{options.outstanding_per_worker} * workers();
+  const std::uint64_t each = (all + routers() - 1) / routers();
+  return std::max<std::size_t>(asked, std::min<std::uint64_t>(each, most));
 }
 
 bool Plan::enforces() const noexcept {

@@ -39,6 +39,10 @@ struct Plan {
   bool hosted(std::size_t router) const;
   /// Closed load: the queries that one router keeps in flight.
   std::uint64_t tokens(std::size_t router) const noexcept;
+  /// Room of the queue from one router to one worker. Under a closed load all queries in flight
+  /// may wait for one worker, and none of them may hold the others up; but a queue takes no more
+  /// than a mebibyte for that.
+  std::size_t queue_items() const noexcept;
   /// Whether some data may have to move.
   bool enforces() const noexcept;
   /// The workers that may run each slice's queries under a schedule.

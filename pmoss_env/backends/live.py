@@ -101,8 +101,32 @@ def mean_of(snapshots: Sequence[HardwareSnapshot]) -> HardwareSnapshot:
         provenance={
             **snapshots[-1].provenance,
             "seconds": float(seconds.sum()),
+            **_mean_other(snapshots, share),
         },
     )
+
+
+def _mean_other(snapshots: Sequence[HardwareSnapshot], share: Float64Array) -> dict[str, Any]:
+    told = [one.provenance.get("worker_other_share") for one in snapshots]
+    if any(each is None for each in told):
+        return {}
+    return {"worker_other_share": (share @ np.array(told)).tolist()}
+
+
+def _other_share(raw: dict[str, Any]) -> Float64Array:
+    """(workers,) share of each worker's time that was neither idle nor spent on its queries.
+
+    A router that has no CPU of its own takes most of it.
+
+    Args:
+        raw: a round, as the runner gives it.
+    """
+    queries = np.asarray(raw["worker_slice_queries"], dtype=np.float64)
+    of_slice = np.maximum(queries.sum(axis=0), 1.0)
+    spent = queries @ (np.asarray(raw["slice_service_seconds"]) / of_slice)
+    seconds = np.asarray(raw["worker_seconds"])
+    other = seconds - spent - np.asarray(raw["worker_idle_seconds"])
+    return np.clip(other / np.maximum(seconds, 1e-9), 0.0, 1.0)
 
 
 class LiveRuntime:
@@ -285,6 +309,7 @@ class LiveRuntime:
             "seconds": raw["seconds"],
             "moved": dict(raw["migration"]),
             **self._loaded,
+            "worker_other_share": _other_share(raw).tolist(),
         }
         return LiveRound(
             number=raw["number"],

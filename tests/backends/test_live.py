@@ -12,7 +12,7 @@ import pytest
 
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.hardware import HardwareBackend
-from pmoss_env.backends.live import LiveRound, LiveRuntime
+from pmoss_env.backends.live import LiveRound, LiveRuntime, mean_snapshot
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, ForkedError, ScheduleError
 from pmoss_env.types import COUNTERS, Schedule
@@ -83,6 +83,10 @@ def test_serves_through_switches(backend: HardwareBackend, schedules: list[Sched
         assert snapshot.slice_throughput.sum() == pytest.approx(snapshot.throughput)
         assert np.isnan(snapshot.latency_p99_us) == (snapshot.throughput == 0)
         assert r.bytes_moved >= 0
+        other = snapshot.provenance["worker_other_share"]
+        assert len(other) == backend.machine.workers.size and 0 <= min(other) <= max(other) <= 1
+    mean = mean_snapshot(rounds).provenance["worker_other_share"]
+    assert len(mean) == len(other)
     # The backend is free again.
     assert backend.measure(schedules[0], seed=1).throughput >= 0
 

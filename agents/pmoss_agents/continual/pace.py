@@ -152,12 +152,17 @@ class _Planner(Repair):
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch
         ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))
+        self._slower = speeds / ahead
         clock = COUNTER_INDEX["task_clock_us"]
         counted = snapshot.counters_available[clock]
         busy = snapshot.slice_counters[:, clock] if counted else snapshot.slice_throughput
         load = busy / max(snapshot.throughput, 1e-9)
         times: Float64Array = load[:, None] / ahead
         return times
+
+    def beside(self) -> Float64Array:
+        """See Repair; what a worker does beside takes longer on a core that gets slower."""
+        return super().beside() * self._slower
 
 
 class Pace(OfflineAgent[Dataset]):

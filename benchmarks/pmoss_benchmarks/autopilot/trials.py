@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,11 @@ from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.types import Int32Array, Schedule
 
 #: A round should last so long (seconds): in less, the kernel's turns decide who serves.
-_ROUND_SECONDS = 0.025
+_ROUND_SECONDS = 0.016
 #: Rounds of an epoch that show what a trial has come to: at least so many.
 _REST = 4
+#: Queries that wait for less than this share of a round do not spoil the next one.
+_SOON = 0.1
 
 
 def pairs_within(seconds: float) -> int:
@@ -24,7 +27,8 @@ def pairs_within(seconds: float) -> int:
     Args:
         seconds: length of the epoch.
     """
-    room = (seconds / _ROUND_SECONDS - _REST) / 2
+    # Before a round that counts there may have to be one that does not.
+    room = (seconds / _ROUND_SECONDS - _REST) / 4
     return max((pairs for pairs in LOOKS if pairs <= room), default=LEAST_PAIRS)
 
 
@@ -53,6 +57,10 @@ class TriedIndex(LiveIndex):
     Data stay where they are in a trial, and follow a change that is kept. So on several nodes a
     trial shows the least of what a change brings.
 
+    Queries that wait when a schedule changes are still served by the one before. With deep queues
+    that takes whole rounds. So a side's round counts only once the most of them are answered, as
+    far as the epoch has time for that.
+
     Attributes:
         last: the trial of the last epoch; None where nothing was to change.
 
@@ -64,24 +72,47 @@ class TriedIndex(LiveIndex):
 
     def __init__(self, backend: HardwareBackend, seconds: float, *, seed: int = 0) -> None:
         self._most = pairs_within(seconds)
-        rounds = max(2 * self._most + _REST, int(seconds / _ROUND_SECONDS))
-        super().__init__(backend, seconds, rounds=min(rounds, 2 * self._most + 2 * _REST))
+        asked = int(seconds / _ROUND_SECONDS)
+        rounds = max(2 * self._most + _REST, min(asked, 4 * self._most + 2 * _REST))
+        super().__init__(backend, seconds, rounds=rounds)
+        self._seconds = seconds / rounds
+        self._most_late = (rounds - _REST) // (2 * self._most) - 1
+        self._late = 0
         self._rng = np.random.default_rng(seed)
         self.last: Trial | None = None
 
     def change(self) -> tuple[list[LiveRound], list[LiveRound]]:
         """Tries it; ``cores`` are the old ones again where it is not kept."""
-        self.last, sides = self.tried(self.served, self.cores)
+        self.last, sides, passed = self.tried(self.served, self.cores)
         if self.last.kept:
             self.served = self.cores.copy()
         else:
             self.cores = self.served.copy()
         self.serve(self.machine.local_schedule(self.cores))
-        return [*sides[0], *sides[1]], sides[self.last.kept]
+        return passed, sides[self.last.kept]
+
+    def next_round(self) -> LiveRound:
+        """See LiveIndex; takes note of how long queries wait."""
+        found = super().next_round()
+        # Where no query was completed nobody knows.
+        if not math.isnan(waited := found.snapshot.latency_p99_us * 1e-6 / self._seconds):
+            self._late = 0 if waited < _SOON else min(math.ceil(waited), self._most_late)
+        return found
+
+    def rounds_under(self, schedule: Schedule) -> list[LiveRound]:
+        """Changes the schedule; the last round is the first that counts."""
+        self.serve(schedule)
+        found = [self.next_round()]
+        # What waited may be told only now.
+        late = self._late
+        while len(found) <= late:
+            found.append(self.next_round())
+            late = max(late, self._late)
+        return found
 
     def tried(
         self, before: Int32Array, after: Int32Array
-    ) -> tuple[Trial, tuple[list[LiveRound], list[LiveRound]]]:
+    ) -> tuple[Trial, tuple[list[LiveRound], list[LiveRound]], list[LiveRound]]:
         """Runs two schedules in turn until the test has decided.
 
         Every round begins with a change of the schedule, also to the same one: so both pay for it.
@@ -91,20 +122,21 @@ class TriedIndex(LiveIndex):
             after: (slices,) cores.
 
         Returns:
-            What came of it, and the rounds under either schedule.
+            What came of it, the rounds under either schedule, and all rounds that have passed.
         """
         nodes = self.nodes.copy()
         rounds: tuple[list[LiveRound], list[LiveRound]] = ([], [])
+        passed: list[LiveRound] = []
         gains: list[float] = []
         verdict = Verdict.OPEN
         while verdict is Verdict.OPEN:
             first = int(self._rng.integers(2))
             for side in (first, 1 - first):
-                self.serve(Schedule((before, after)[side], nodes))
-                rounds[side].append(self.next_round())
+                passed += self.rounds_under(Schedule((before, after)[side], nodes))
+                rounds[side].append(passed[-1])
             gains.append(gain(*(ran[-1].snapshot.throughput for ran in rounds)))
             verdict = judge(gains, self._most)
         moved = int(np.count_nonzero(before != after))
         told = [tuple(one.snapshot.throughput for one in ran) for ran in rounds]
         trial = Trial(moved, told[0], told[1], tuple(gains), verdict is Verdict.KEEP)
-        return trial, rounds
+        return trial, rounds, passed

@@ -89,15 +89,15 @@ class Repair(RoundPolicy):
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Moves and swaps off the fullest core."""
-        times = self.foretell()
+        times, beside = self.foretell(), self.beside()
         workers = self.env.machine.workers
         place = np.searchsorted(workers, cores).astype(np.int32)
-        moves = self._relieve(times, place, self.most)
+        moves = self._relieve(times, place, self.most, beside)
         after = place.copy()
         for slice_, to in moves:
             after[slice_] = to
         # The fullest core is what holds the others up.
-        fullest = [_load(times, each).max() for each in (place, after)]
+        fullest = [(_load(times, each) + beside).max() for each in (place, after)]
         self.expected = float(fullest[0] / fullest[1] - 1.0) if moves else None
         return [(slice_, int(workers[to])) for slice_, to in moves]
 
@@ -114,18 +114,32 @@ class Repair(RoundPolicy):
         self._times = times
         return times
 
-    def _relieve(self, times: Float64Array, place: Int32Array, most: int) -> list[Move]:
+    def beside(self) -> Float64Array:
+        """(workers,) float64, what each worker does per query for no slice: it stays where it is.
+
+        On a real host a worker may route, too. On models there is nothing of the kind.
+        """
+        snapshot, workers = self.env.session.snapshot, self.env.machine.workers
+        told = snapshot.provenance.get("worker_other_share", np.zeros(workers.size))
+        shares: Float64Array = np.asarray(told, dtype=np.float64)
+        return shares / max(snapshot.throughput, 1e-9)
+
+    def _relieve(
+        self, times: Float64Array, place: Int32Array, most: int, beside: Float64Array
+    ) -> list[Move]:
         """Moves (slice, position of the worker); never the same slice twice.
 
         Args:
             times: (slices, workers) of each slice on each worker.
             place: (slices,) position of each slice's worker.
             most: how many moves.
+            beside: (workers,) of beside().
         """
         slices = times.shape[0]
         place = place.copy()
-        load: Any = _load(times, place)
-        balanced = 1.0 / (1.0 / np.maximum(times.sum(axis=0), 1e-12)).sum()
+        load: Any = _load(times, place) + beside
+        whole = np.maximum(times.sum(axis=0), 1e-12)
+        balanced = (1.0 + (beside / whole).sum()) / (1.0 / whole).sum()
         if load.max() <= balanced * (1.0 + self._act):
             return []
         moves: list[Move] = []

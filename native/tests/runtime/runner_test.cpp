@@ -94,6 +94,16 @@ TEST_F(RunnerTest, ClosedLoadWithSeveralRoutersSharesTheTokens) {
   EXPECT_TRUE(result.roles_share_cores);
 }
 
+TEST_F(RunnerTest, AllQueriesOfADeepClosedLoadMayWaitForOneWorker) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.outstanding_per_worker = 9000;
+  options.schedule.cores.assign(slices, options.worker_cpus.front());
+  const Measurement result = runner.measure(options);
+  expect_consistent(result, options);
+  EXPECT_EQ(result.backpressure, 0U);
+}
+
 TEST_F(RunnerTest, SaturatedLoadReachesEveryWorkerWithASlice) {
   Runner& runner = make(small_spec(1, 0, 0, 0));
   MeasureOptions options = options_for(LoadKind::saturated);

@@ -79,7 +79,7 @@ def test_a_disturbed_core_keeps_its_share():
 def test_every_side_serves_once():
     env = usual_env(0.1)
     env = {**env, **SMALL, "drift_options": {**env["drift_options"], "period": 2}}
-    plan = Plan(env, "repair", trials=2, phases=1)
+    plan = Plan(env, "pace", trials=2, phases=1)
     null, whole = (measure(plan, Part(kind, 0)) for kind in ("null", "block"))
     assert null["trials"] == 2 and 0 <= null["kept"] <= 2 and null["pairs"] >= 8
     assert sorted(whole["order"]) == sorted(whole["mq_per_s"]) and len(whole["order"]) == 3

@@ -18,8 +18,8 @@ _TRIALS = 50
 
 def autopilot(
     agent: Annotated[
-        str, typer.Option(help="A policy of the domain continual, or module:Class.")
-    ] = "repair",
+        str, typer.Option(help="A policy of the domain continual, pace, or module:Class.")
+    ] = "pace",
     blocks: Annotated[int, typer.Option(min=0, help="In each, every side serves once.")] = 10,
     phases: Annotated[
         int, typer.Option(min=1, help="Of ten seconds, for each side of a block.")
@@ -27,7 +27,7 @@ def autopilot(
     trials: Annotated[
         int, typer.Option(min=0, help="Of a schedule against itself, in parts of 50.")
     ] = 1000,
-    epoch_seconds: Annotated[float, typer.Option(min=0.1, help="Length of an epoch.")] = 0.5,
+    epoch_seconds: Annotated[float, typer.Option(min=0.1, help="Length of an epoch.")] = 0.625,
     env: Annotated[
         list[str] | None,
         typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),

@@ -44,6 +44,8 @@ _CO_TENANTS = {
     "memory_stream": "memory_stream",
     "link_stream": "memory_stream",
 }
+#: Where routers run: on the machine's routers or a CPU without a worker, or on every worker's CPU.
+ROUTERS = ("spare", "workers")
 #: Memory of a stream: more than any last-level cache holds.
 _STREAM_BYTES = 512 << 20
 #: Of one measurement, while none of its queries is completed.
@@ -75,6 +77,8 @@ class HardwareBackend(SubjectBackend):
         transparent_hugepages: the same for huge pages: "always", "madvise" or "never".
         max_growth: largest share of inserted records, of those loaded, at which a measurement
             still begins.
+        routers: where they run, see ROUTERS. Where workers take all CPUs, a single router is held
+            up with its core, and its worker has less time for queries than the others.
         interleave_nodes: the kernel's numbers of the nodes on which interleaved data lie; all with
             CPUs by default.
         progress: called with the number of records loaded so far.
@@ -107,6 +111,7 @@ class HardwareBackend(SubjectBackend):
         numa_balancing: str | None = None,
         transparent_hugepages: str | None = None,
         max_growth: float = 0.1,
+        routers: str = "spare",
         interleave_nodes: Sequence[int] | int = (),
         progress: Callable[[int], None] | None = None,
         on_round: Callable[[dict[str, Any]], None] | None = None,
@@ -130,6 +135,8 @@ class HardwareBackend(SubjectBackend):
             raise UnknownNameError("strategy", strategy, STRATEGIES)
         if pace not in PACES:
             raise UnknownNameError("pace", pace, PACES)
+        if routers not in ROUTERS:
+            raise UnknownNameError("routers", routers, ROUTERS)
         if not 1 <= batch <= 64:
             raise BackendError(f"batch = {batch}: must lie between 1 and 64")
         if not sweep_seconds >= 0:
@@ -149,6 +156,7 @@ class HardwareBackend(SubjectBackend):
         self.huge_pages = huge_pages
         self.strategy = strategy
         self.pace = pace
+        self.routers = routers
         self.max_growth = max_growth
         self.interleave_nodes: list[int] = np.atleast_1d(interleave_nodes).astype(int).tolist()
         self._progress = progress
@@ -303,7 +311,7 @@ class HardwareBackend(SubjectBackend):
             "interleave_nodes": self.interleave_nodes,
             "strategy": self.strategy,
             "worker_cpus": self.machine.cpu_of_core[self.machine.workers].tolist(),
-            "router_cpus": self._cpus_of("router"),
+            "router_cpus": self._cpus_of("router" if self.routers == "spare" else "worker"),
             "sweeper_cpus": self._cpus_of("sweeper"),
             "co_tenants": self.native_co_tenants(self._instance.co_tenants),
             "load": self.load.kind,

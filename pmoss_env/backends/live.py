@@ -126,7 +126,8 @@ def _other_share(raw: dict[str, Any]) -> Float64Array:
     spent = queries @ (np.asarray(raw["slice_service_seconds"]) / of_slice)
     seconds = np.asarray(raw["worker_seconds"])
     other = seconds - spent - np.asarray(raw["worker_idle_seconds"])
-    return np.clip(other / np.maximum(seconds, 1e-9), 0.0, 1.0)
+    share: Float64Array = np.clip(other / np.maximum(seconds, 1e-9), 0.0, 1.0)
+    return share
 
 
 class LiveRuntime:

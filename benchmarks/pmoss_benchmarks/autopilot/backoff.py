@@ -10,41 +10,53 @@ from pmoss_env.types import Float64Array
 
 #: An agent whose proposals are reverted rests for 0, 1, 3, 7 and then always so many epochs.
 _MOST_REST = 15
-#: A core that is faster or slower by this share of its time than it was ends the rest.
-_CHANGED = 0.15
+#: A throughput that is another one by this share ends the rest.
+_OTHER_RATE = 0.15
+#: So does a core that is faster or slower by this share of its time in so many epochs in a row. A
+#: worker with little to do gets its core when it asks, and seems to be faster than it would be.
+_OTHER_SPEED, _IN_A_ROW = 0.3, 2
 
 
 class Backoff:
     """Rests after reverted proposals, until something changes."""
 
     def __init__(self) -> None:
-        self._reverted = self._rest = 0
-        self._then: Float64Array | None = None
+        self._reverted = self._rest = self._changed = 0
+        self._then: tuple[Float64Array, float] | None = None
 
-    def asks(self, speeds: Float64Array) -> bool:
+    def asks(self, speeds: Float64Array, rate: float) -> bool:
         """Whether the agent is asked in this epoch.
 
         Args:
             speeds: (workers,) of the last epoch; see worker_speeds().
+            rate: its throughput, Mq/s.
         """
-        if self._then is not None and np.abs(speeds - self._then).max() > _CHANGED:
-            self._reverted = self._rest = 0
-            self._then = None
+        if self._then is not None:
+            before, served = self._then
+            faster = float(np.abs(speeds - before).max()) > _OTHER_SPEED
+            self._changed = self._changed + 1 if faster else 0
+            if self._changed >= _IN_A_ROW or abs(rate - served) > _OTHER_RATE * served:
+                self._reverted = self._rest = self._changed = 0
+                self._then = None
         if self._rest > 0:
             self._rest -= 1
             return False
         return True
 
-    def tell(self, kept: bool, speeds: Float64Array) -> None:
+    def tell(self, kept: bool, speeds: Float64Array, rate: float, *, better: bool = False) -> None:
         """Takes what came of a trial.
 
         Args:
             kept: its verdict.
             speeds: (workers,) of the epoch that it was proposed for.
+            rate: Mq/s of what was there before it, in its rounds.
+            better: it looked better, but not surely: noise may have hidden it.
         """
+        if better and not kept:
+            return
         self._reverted = 0 if kept else self._reverted + 1
         self._rest = 0 if kept else min(_MOST_REST, (1 << (self._reverted - 1)) - 1)
-        self._then = None if kept else speeds
+        self._then = None if kept else (speeds, rate)
 
 
 def worker_speeds(context: Context) -> Float64Array:

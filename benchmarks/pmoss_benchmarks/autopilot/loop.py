@@ -171,14 +171,15 @@ def fly(
                 policy, failures, backoff = better, 0, Backoff()
                 start(policy, env, rng)
             speeds = worker_speeds(env.context(rng))
-            resting = failures >= _PATIENCE or not backoff.asks(speeds)
+            resting = failures >= _PATIENCE or not backoff.asks(speeds, session.throughput)
             asked = Asked(observation, info, int(env.arguments.moves_per_epoch))
             observation, info, trouble = _epoch(env, None if resting else policy, asked)
             failures = failures if resting else failures + 1 if trouble else 0
             if not resting and failures == _PATIENCE:
                 trouble += "; it is asked no more"
-            if index.last is not None:
-                backoff.tell(index.last.kept, speeds)
+            if (trial := index.last) is not None:
+                rate = float(np.mean(trial.before))
+                backoff.tell(trial.kept, speeds, rate, better=trial.better)
             yield Told(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_benchmarks.autopilot.decision import LEAST_PAIRS, LOOKS, Verdict, gain, judge
+from pmoss_benchmarks.autopilot.decision import (
+    LEAST_PAIRS,
+    LOOKS,
+    Verdict,
+    gain,
+    judge,
+    signed_rank,
+)
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import LiveRound
 from pmoss_env.envs.continual.live_index import LiveIndex
@@ -19,6 +26,8 @@ _ROUND_SECONDS = 0.016
 _REST = 4
 #: Queries that wait for less than this share of a round do not spoil the next one.
 _SOON = 0.1
+#: A trial of no change looks so much better with this chance.
+_HINT = 0.1
 
 
 def pairs_within(seconds: float) -> int:
@@ -49,6 +58,11 @@ class Trial:
     after: tuple[float, ...]
     gains: tuple[float, ...]
     kept: bool
+
+    @property
+    def better(self) -> bool:
+        """Whether the new one looked better, kept or not; see _HINT."""
+        return signed_rank(self.gains)[1] < _HINT
 
 
 class TriedIndex(LiveIndex):

@@ -121,8 +121,8 @@ class Repair(RoundPolicy):
         """
         snapshot, workers = self.env.session.snapshot, self.env.machine.workers
         told = snapshot.provenance.get("worker_other_share", np.zeros(workers.size))
-        shares: Float64Array = np.asarray(told, dtype=np.float64)
-        return shares / max(snapshot.throughput, 1e-9)
+        per_query: Float64Array = np.asarray(told) / max(snapshot.throughput, 1e-9)
+        return per_query
 
     def _relieve(
         self, times: Float64Array, place: Int32Array, most: int, beside: Float64Array

@@ -20,7 +20,8 @@ from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.machines import load_machine
 from tests.cli.invoking import pmoss
 
-SMALL = {"slices": 8, "backend_options": {"records": 5_000, "warmup_seconds": 0.01}}
+FEW = {"records": 5_000, "warmup_seconds": 0.01, "routers": "workers"}
+SMALL = {"slices": 8, "backend_options": FEW}
 
 
 def block(autopilot, made, stay, load=1.0):

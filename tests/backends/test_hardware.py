@@ -217,6 +217,13 @@ def test_the_snapshot_says_which_roles_share_a_core(backend: HardwareBackend) ->
     assert data["queues_home_share"] == 1 or data["not_known"]
 
 
+def test_every_worker_may_route() -> None:
+    backend = make(routers="workers")
+    told = backend.measure(spread(backend), seed=0).provenance
+    assert told["router_cpus"] == told["worker_cpus"]
+    backend.close()
+
+
 @pytest.mark.parametrize("strategy", ["copy", "move_pages"])
 def test_every_schedule_of_the_paper_runs(strategy: str) -> None:
     backend = make(strategy=strategy)
@@ -236,6 +243,8 @@ def test_options_are_checked() -> None:
         make(strategy="teleport")
     with pytest.raises(UnknownNameError, match="pace 'soon'"):
         make(pace="soon")
+    with pytest.raises(UnknownNameError, match="routers 'nowhere'"):
+        make(routers="nowhere")
     with pytest.raises(BackendError, match="batch = 65"):
         make(batch=65)
     assert make(batch=16, window=1024).measure(spread(make()), seed=0).throughput > 0

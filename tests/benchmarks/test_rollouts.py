@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pmoss_benchmarks.rollouts import roll_out
+from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
@@ -62,6 +63,16 @@ def test_this_host_rolls_out() -> None:
     (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0)
     assert row["final_mq_per_s"] > 0
     assert row["provenance"]["backend"] == "hardware"
+
+
+def test_an_index_that_runs_here_is_rescheduled_without_a_stop() -> None:
+    env = {"machine": "host", "backend": "hardware", "slices": 8, "drift": "none", "epochs": 2}
+    small = {"records": 5_000, "warmup_seconds": 0.01}
+    short = {"epoch_seconds": 0.06, "moves_per_epoch": 2, "backend_options": small}
+    policies = {name: CONTINUAL.policy(name) for name in ("stay", "best-fit-once")}
+    rows = roll_out({**env, **short}, policies, episodes=1, seed=0, domain="continual")
+    assert [row["policy"] for row in rows] == ["stay", "best-fit-once"]
+    assert all(CONTINUAL.ends_of(row)[1] >= 0 for row in rows)
 
 
 def test_this_host_is_watched_while_it_measures() -> None:

@@ -32,6 +32,10 @@ from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array
 
 #: A speed that differs by so much from the mean of its phase begins another one.
 _OTHER = 0.15
+#: A worker is full if it is idle for less than the rest of its time.
+_FULL = 0.85
+#: What was known of cores is forgotten once so much less is served.
+_LESS = 0.12
 #: No core is taken for slower.
 _SLOWEST = 0.05
 _FEATURES = 4
@@ -130,6 +134,34 @@ def histories(dataset: Dataset) -> list[Float64Array]:
     return found
 
 
+class Believed:
+    """What is believed of the speed of cores whose workers may have little to do.
+
+    Such a worker gets its core when it asks. So it seems to be as fast as a core of its own, until
+    it gets more to do. It is believed to be no faster than when it was full. That is forgotten once
+    less is served: then something else has changed.
+    """
+
+    def __init__(self) -> None:
+        self._known: Float64Array | None = None
+        self._rate = 0.0
+
+    def see(self, speeds: Float64Array, full: Float64Array, rate: float) -> Float64Array:
+        """(workers,) what to believe.
+
+        Args:
+            speeds: (workers,) as counted in the latest epoch.
+            full: (workers,) share of each worker's time in which it was not idle.
+            rate: throughput of that epoch, Mq/s.
+        """
+        if self._known is None or rate < (1.0 - _LESS) * self._rate:
+            self._known = np.ones(speeds.size)
+        self._rate = rate
+        self._known = np.where(full >= _FULL, speeds, self._known)
+        believed: Float64Array = np.minimum(speeds, self._known)
+        return believed
+
+
 class _Planner(Repair):
     """Balances for the speeds that are foretold."""
 
@@ -141,6 +173,7 @@ class _Planner(Repair):
         """See RoundPolicy."""
         super().start()
         self._phases = Phases(self.env.machine.workers.size)
+        self._believed = Believed()
         self._epoch = self.env.session.epoch - 1
 
     def foretell(self) -> Float64Array:
@@ -149,6 +182,11 @@ class _Planner(Repair):
         snapshot = session.snapshot
         tiles = machine.tile_of_core[session.cores_seen]
         speeds = speeds_of(machine, snapshot.slice_counters, tiles)
+        # Models tell nothing of that: there a core is as fast as it is, whatever it does.
+        if (other := snapshot.provenance.get("worker_other_share")) is not None:
+            spent = np.bincount(session.cores_seen, snapshot.counter("elapsed_us"), machine.cores)
+            full = spent[machine.workers] + np.asarray(other)
+            speeds = self._believed.see(speeds, full, snapshot.throughput)
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch
         ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))

@@ -76,14 +76,17 @@ def rollout(
 
     Every finished episode is printed, and kept in OUT, at once: an interrupted run goes on. Undone
     means: the incumbent is put back, measured, and compared with what it was before; if it is not
-    the same, the command ends with status 1. Other domains than spatial play on their models, and
-    have nothing to undo.
+    the same, the command ends with status 1. Each measurement starts its own threads. The domain
+    continual moves slices while queries run, on this host with --backend hardware. Other domains
+    play on their models. Only spatial has something to undo.
 
     Example: pmoss rollout --agent pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
 
     Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
 
     Example: pmoss rollout my_agent:Mine --machine toy --backend simulated --undo worse
+
+    Example: pmoss rollout --domain continual --machine host --backend hardware -b best-fit-once
 
     Example: pmoss rollout --domain threads -e requests=1000000
     """

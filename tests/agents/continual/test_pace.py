@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_agents.continual.pace import Pace, Phases, histories
+from pmoss_agents.continual.pace import Believed, Pace, Phases, histories
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
@@ -50,6 +50,18 @@ def test_a_phase_that_is_as_long_as_the_one_before_is_due():
     due = [phases.see(np.array([speed]))[0, 2] for speed in told]
     # How long the first one had lasted was not seen.
     np.testing.assert_allclose(due, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6])
+
+
+def test_an_idle_worker_is_believed_to_be_as_fast_as_when_it_was_full():
+    believed = Believed()
+    seen = [
+        ((1.0, 0.5), (0.6, 1.0), 2.0),  # the second core is busy with others
+        ((0.9, 0.9), (1.0, 0.6), 3.0),  # it gets less to do, and its core when it asks
+        ((0.9, 0.4), (1.0, 0.6), 2.9),
+        ((0.5, 0.9), (1.0, 0.6), 2.0),  # now it is the first one
+    ]
+    found = [believed.see(np.array(s), np.array(f), rate).tolist() for s, f, rate in seen]
+    assert found == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
 
 
 def test_it_plays_and_is_kept(data, tmp_path):

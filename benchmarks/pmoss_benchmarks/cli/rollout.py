@@ -81,13 +81,9 @@ def rollout(
     play on their models. Only spatial has something to undo.
 
     Example: pmoss rollout --agent pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
-
     Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
-
     Example: pmoss rollout my_agent:Mine --machine toy --backend simulated --undo worse
-
     Example: pmoss rollout --domain continual --machine host --backend hardware -b best-fit-once
-
     Example: pmoss rollout --domain threads -e requests=1000000
     """
     from pmoss_benchmarks.policies import named_policies

@@ -155,8 +155,8 @@ def test_what_served_nothing_is_measured_again(
     served: list[int] = []
 
     class Starved:
-        def __init__(self) -> None:
-            self.runner = HardwareBackend.loaded_runner(backend)
+        def __init__(self, schedule: Schedule) -> None:
+            self.runner = HardwareBackend.loaded_runner(backend, schedule)
             self.size = self.runner.size
 
         def measure(self, **options: object) -> dict[str, object]:

@@ -158,6 +158,7 @@ def test_what_served_nothing_is_measured_again(
         def __init__(self, schedule: Schedule) -> None:
             self.runner = HardwareBackend.loaded_runner(backend, schedule)
             self.size = self.runner.size
+            self.load_report = self.runner.load_report
 
         def measure(self, **options: object) -> dict[str, object]:
             raw = self.runner.measure(**options)  # type: ignore[arg-type]

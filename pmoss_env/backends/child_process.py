@@ -129,21 +129,35 @@ class Child:
 
         Args:
             request: plain JSON.
-            seconds: a child that takes nothing, or says nothing, for so long is killed.
+            seconds: a child that has not taken the request and answered it until then is killed.
+                Each message of ``told`` begins them anew.
             told: what hears the messages of each key.
 
         Raises:
             BackendError: the child died, fell silent, or sent what is no message.
         """
-        self.send(request, seconds)
+        deadline = time.monotonic() + seconds
+        self._write(frame_of(request), deadline)
         while True:
-            reply = self._receive(time.monotonic() + seconds)
+            reply = self._receive(deadline)
             news = [key for key in told or () if key in reply]
             if not news:
                 return reply
             for key in news:
                 if (hear := (told or {})[key]) is not None:
                     hear(reply[key])
+            deadline = time.monotonic() + seconds
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """A message that the child sends unasked.
+
+        Args:
+            seconds: a child that has not sent it until then is killed.
+
+        Raises:
+            BackendError: the child died, fell silent, or sent what is no message.
+        """
+        return self._receive(time.monotonic() + seconds)
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         try:

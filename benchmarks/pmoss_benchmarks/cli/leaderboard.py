@@ -202,8 +202,9 @@ def submit(
     """Check a folder with an agent, play it in a process of its own, and write its rows.
 
     A checkpoint of a known agent is data, and nothing of it is executed. A module that
-    submission.toml names is executed: look at it first where it is not yours. On Linux the kernel
-    confines it to reading Python, the packages and DIR; elsewhere it has your rights.
+    submission.toml names is executed: look at it first where it is not yours. Where the kernel has
+    Landlock and seccomp, it may read Python, the packages and DIR, and no more; elsewhere it has
+    your rights. The command says which.
 
     A round that is not revealed yet plays one known episode of each task, and notes the folder's
     digest. The rows follow when the round is revealed.

@@ -180,7 +180,7 @@ class Standing:
         name: of the entrant.
         kind: "rule", "search", "agent" or "submission".
         sealed: whether it was registered before the secret was revealed and could not look it up
-            when it played, or learned nothing.
+            when it played, as its row says, or learned nothing.
         scores: by task, with the 95 % interval over its episodes; tasks without rows are missing.
         mean: over all tasks of the tier; None where one is missing.
         seconds: per decision, mean over all episodes.

@@ -2,10 +2,11 @@
 
 Landlock leaves it the files of Python, of the packages and of the submission, for reading alone.
 A filter of system calls leaves it no other program, no other process and no network. Both need no
-rights, and neither can be given back. Linux since 5.13 has both; elsewhere the process is bounded
-in time and memory only.
+rights, and neither can be given back. What root may do beyond that is dropped. Linux since 5.13 has
+both where it was built with them; elsewhere the process is bounded in time and memory only.
 
-The constants are those of ``linux/landlock.h``, ``linux/seccomp.h`` and ``linux/filter.h``.
+The constants are those of ``linux/landlock.h``, ``linux/seccomp.h``, ``linux/filter.h`` and
+``linux/capability.h``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from pmoss_env.errors import PlatformError
+
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
@@ -29,6 +32,9 @@ _RIGHTS_NOW = (1 << 16) - 1
 #: Bytes of the attributes and of what they refuse: TCP since version 4, and signals since 6.
 _NETWORK, _SCOPES = (4, 0b11), (6, 0b11)
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
+#: The question whether a filter can answer so, and the answer: an error.
+_ACTION_AVAILABLE, _ERROR = 2, 0x00050000
+_CAPABILITIES = 0x20080522
 _OUR_PACKAGES = ("pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom")
 _FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system")
@@ -40,6 +46,7 @@ _REFUSED = {
     "execve": (59, 221),
     "execveat": (322, 281),
     "socket": (41, 198),
+    "socketpair": (53, 199),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -55,9 +62,20 @@ _REFUSED = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
+    # Who knows the number of another process's memory or queue needs no shmget.
     "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
     "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "semctl": (66, 191),
     "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
     # What Landlock leaves of files that are not the process's own, and other processes.
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -71,14 +89,21 @@ _REFUSED = {
     "utimes": (235, None),
     "futimesat": (261, None),
     "utimensat": (280, 88),
+    "truncate": (76, 45),
+    "ftruncate": (77, 46),
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
     "removexattr": (197, 14),
     "lremovexattr": (198, 15),
     "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
     "kill": (62, 129),
     "tkill": (200, 130),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
     "pidfd_send_signal": (424, 424),
     "setpriority": (141, 140),
     "sched_setscheduler": (144, 119),
@@ -87,47 +112,57 @@ _REFUSED = {
     "sched_setaffinity": (203, 122),
     "ioprio_set": (251, 30),
 }
-#: Refused where their first argument names another process.
-_OWN_ONLY = {"prlimit64": (302, 261)}
-#: Machine, number of its audit architecture, clone and clone3; its place in _REFUSED.
+#: Refused where their first argument names another process. A thread ends itself by tgkill.
+_OWN_ONLY = {"prlimit64": (302, 261), "tgkill": (234, 131)}
+#: Refused where their flags, the argument of this place, empty a file that is opened to be read:
+#: Landlock keeps that since version 3 only.
+_OPENING = {"open": (2, None, 1), "openat": (257, 56, 2)}
+#: Their arguments lie where no filter can look; who calls them has older calls to fall back to.
+_ABSENT = {"clone3": (435, 435), "openat2": (437, 437)}
+_ASKS_FILTERS = (317, 277)
+#: Machine, number of its audit architecture, clone; its place in the rows above.
 _MACHINES = {
-    "x86_64": (0xC000003E, 56, 435, 0),
-    "aarch64": (0xC00000B7, 220, 435, 1),
+    "x86_64": (0xC000003E, 56, 0),
+    "aarch64": (0xC00000B7, 220, 1),
 }
 _CLONE_THREAD = 0x10000
 
 
 def can_confine() -> bool:
-    """Whether this kernel has what confine() needs."""
+    """Whether this kernel has what confine() needs: Landlock, and filters of system calls."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return False
     try:
         library = ctypes.CDLL(None, use_errno=True)
+        asked = _ASKS_FILTERS[_MACHINES[platform.machine()][-1]]
+        _call(library.syscall, asked, _ACTION_AVAILABLE, 0, struct.pack("I", _ERROR))
         return _call(library.syscall, _CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION) > 0
     except (OSError, AttributeError):
         return False
 
 
-def confine(folders: Iterable[str | Path]) -> bool:
+def confine(folders: Iterable[str | Path]) -> None:
     """Takes from this process what a policy does not need. It cannot be undone.
 
     Args:
         folders: that it may read, beside Python and the packages.
 
-    Returns:
-        Whether the kernel could. Otherwise this process is as it was, or lacks a part of it.
+    Raises:
+        PlatformError: the kernel could not. This process is as it was, or lacks a part of it.
     """
-    # Threads that run already would keep their rights.
-    if not can_confine() or len(os.listdir("/proc/self/task")) != 1:
-        return False
+    if not can_confine():
+        raise PlatformError("this kernel has no Landlock, or no filters of system calls")
     try:
+        threads = len(os.listdir("/proc/self/task"))
+        if threads != 1:
+            raise PlatformError(f"{threads} threads run already, and would keep their rights")
         library = ctypes.CDLL(None, use_errno=True)
         _call(library.prctl, _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         _read_only(library, [*_needed(), *map(Path, folders)])
+        _drop_capabilities(library)
         _filter(library)
-    except (OSError, AttributeError):
-        return False
-    return True
+    except (OSError, AttributeError) as error:
+        raise PlatformError(f"the kernel refuses a part of it: {error}") from error
 
 
 def _call(function: object, *words: object) -> int:
@@ -179,6 +214,12 @@ def _allow(library: ctypes.CDLL, rules: int, path: Path, rights: int) -> None:
         os.close(handle)
 
 
+def _drop_capabilities(library: ctypes.CDLL) -> None:
+    """Leaves root no more than any user: not the files of others, nor the kernel's settings."""
+    own = struct.pack("Ii", _CAPABILITIES, 0)
+    _call(library.capset, own, bytes(24))
+
+
 def _filter(library: ctypes.CDLL) -> None:
     """Refuses system calls; threads may still be started."""
     program = b"".join(_program())
@@ -189,10 +230,10 @@ def _filter(library: ctypes.CDLL) -> None:
 
 def _program() -> Iterator[bytes]:
     """The filter as instructions of 8 bytes: code, jump if true, jump if false, value."""
-    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
-    architecture, clone, clone3, column = _MACHINES[platform.machine()]
-    allowed, refused = 0x7FFF0000, 0x00050000 | errno.EPERM
-    absent = 0x00050000 | errno.ENOSYS
+    load, keep, equal, at_least, any_bit, answer = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+    architecture, clone, column = _MACHINES[platform.machine()]
+    allowed, refused, absent = 0x7FFF0000, _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
+    empties, mode = os.O_TRUNC, os.O_ACCMODE
 
     def step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
         return struct.pack("HBBI", code, yes, no, value)
@@ -209,14 +250,26 @@ def _program() -> Iterator[bytes]:
         yield step(equal, number, 0, 1)
         yield step(answer, refused)
     for row in _OWN_ONLY.values():
-        yield step(equal, row[column], 0, 4)
+        yield step(equal, row[column], 0, 5)
         yield step(load, 16)  # the low half of its first argument
-        yield step(equal, 0, 1, 0)
+        yield step(equal, 0, 2, 0)
+        yield step(equal, os.getpid(), 1, 0)
         yield step(answer, refused)
         yield step(load, 0)
-    # Its arguments lie where no filter can look: the C library falls back to clone.
-    yield step(equal, clone3, 0, 1)
-    yield step(answer, absent)
+    for *calls, place in _OPENING.values():
+        if (call := calls[column]) is None:
+            continue
+        yield step(equal, call, 0, 6)
+        yield step(load, 16 + 8 * place)  # the low half of its flags
+        yield step(keep, empties | mode)
+        # To read, and the mode that allows neither to read nor to write.
+        yield step(equal, empties, 1, 0)
+        yield step(equal, empties | mode, 0, 1)
+        yield step(answer, refused)
+        yield step(load, 0)
+    for row in _ABSENT.values():
+        yield step(equal, row[column], 0, 1)
+        yield step(answer, absent)
     yield step(equal, clone, 0, 3)
     yield step(load, 16)  # the low half of its first argument, the flags
     yield step(any_bit, _CLONE_THREAD, 1, 0)

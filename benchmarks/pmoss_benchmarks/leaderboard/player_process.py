@@ -43,14 +43,21 @@ def main(parent: int) -> None:
     _limit(start["memory_bytes"])
     # Nothing can be written there, and Python would ask.
     tempfile.tempdir = os.getcwd()
-    confined = confine([start["folder"]])
+    try:
+        if start["confines"]:
+            confine([start["folder"]])
+    except Exception as error:
+        traceback.print_exception(error)
+        write_frame(replies, {"unconfined": f"{error}"[:2000]})
+        return
+    # Before a module of the submission could say so in this process's name.
+    write_frame(replies, {"confined": start["confines"]})
     try:
         player = _Player(start)
     except BaseException as error:
         _complain(replies, error)
         return
-    told = {"plans": player.plans, "observes": player.observes, "confined": confined}
-    write_frame(replies, told)
+    write_frame(replies, {"plans": player.plans, "observes": player.observes})
     _serve(player, sys.stdin.buffer, replies)
 
 

@@ -3,7 +3,8 @@
 Seeds and scores stay away from the policy. Its memory, files and time are bounded. What it answers
 is JSON, and is checked. Where the kernel can (see ``confinement``) the process reads no file but
 those of Python, of the packages and of the submission. It writes none, starts no other process and
-reaches no network. Elsewhere it has the rights of who calls.
+reaches no network. Where the kernel should and does not, the policy is not loaded. Elsewhere it has
+the rights of who calls.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.leaderboard.confinement import can_confine
 from pmoss_benchmarks.leaderboard.messages import pack, pack_context
 from pmoss_benchmarks.leaderboard.submissions import Agent
 from pmoss_datasets.domain import Domain
@@ -64,7 +66,8 @@ class IsolatedPolicy:
 
     Raises:
         PolicyError: it cannot be loaded, or cannot play there.
-        PlatformError: this system cannot end a process with all that it started.
+        PlatformError: this system cannot end a process with all that it started, or its kernel
+            did not confine the process although it has what that needs.
     """
 
     def __init__(
@@ -107,23 +110,39 @@ class IsolatedPolicy:
             "domain": domain.name,
             "env": dict(env),
             "memory_bytes": self._limits.memory_bytes,
+            # Decided here: a process that fails in it may not go on without.
+            "confines": can_confine(),
         }
         try:
-            told = self._ask(start, "to start")
+            self.confined = self._is_confined(start)
+            told = self._timed(self._child.receive, "to start")
         except BaseException:
             self.close()
             raise
-        self.confined = told.get("confined") is True
         # A policy is asked to plan, or told rewards, where it has such a method.
         if told.get("plans") is True:
             self.plan = self._plan
         if told.get("observes") is True:
             self.observe = self._observe
 
+    def _is_confined(self, start: Mapping[str, Any]) -> bool:
+        """What the process says before it loads the policy, which could patch what it says."""
+        told = self._ask(start, "to start")
+        if "unconfined" in told:
+            raise PlatformError(
+                "the policy is not loaded, for the kernel does not confine its process: "
+                f"{told['unconfined']}"
+            )
+        return told.get("confined") is True
+
     def _ask(self, request: Mapping[str, Any], what: str) -> dict[str, Any]:
+        return self._timed(lambda seconds: self._child.ask(request, seconds), what)
+
+    def _timed(self, waits: Callable[[float], dict[str, Any]], what: str) -> dict[str, Any]:
+        """A reply that is waited for no longer than the time that is left."""
         began = time.monotonic()
         try:
-            reply = self._child.ask(request, max(self._left, 0.0))
+            reply = waits(max(self._left, 0.0))
         except PolicyError as error:
             if time.monotonic() - began >= self._left:
                 raise PolicyError(

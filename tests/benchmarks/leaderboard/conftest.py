@@ -1,9 +1,13 @@
+import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pmoss_benchmarks.leaderboard.confinement import can_confine
 from pmoss_benchmarks.leaderboard.rounds import Round, Tier, commit
 
 TASK = "toy-btree-ycsb-a-busy-core"
@@ -11,8 +15,16 @@ TIER = Tier("analytic", (TASK,), 2, 5, 50)
 
 #: Policies that a user might hand in, good and bad.
 MODULE = """
-    import os, socket, subprocess, threading, time
+    import ctypes, errno, os, signal, socket, subprocess, threading, time
     import numpy as np
+
+    def all_refused(*calls):
+        library = ctypes.CDLL(None, use_errno=True)
+        for name, *words in calls:
+            ctypes.set_errno(0)
+            if library[name](*words) >= 0 or ctypes.get_errno() != errno.EPERM:
+                raise ValueError(f"{name} is let through: {ctypes.get_errno()}")
+        raise PermissionError("all")
 
     class First:
         def reset(self):
@@ -79,12 +91,65 @@ MODULE = """
 
     class EndsItsParent(First):
         def reset(self):
-            os.kill(os.getppid(), 9)
+            os.kill(os.getppid(), 0)
+
+    class SignalsItsParent(First):
+        def reset(self):
+            parent, tgsigqueue = os.getppid(), 297 if os.uname().machine == "x86_64" else 240
+            all_refused(
+                ("sigqueue", parent, 0, None),
+                ("tgkill", parent, parent, 0),
+                ("syscall", tgsigqueue, parent, parent, 0, None),
+            )
+
+    class PairsSockets(First):
+        def reset(self):
+            socket.socketpair()
+
+    class SharesMemory(First):
+        def reset(self):
+            all_refused(
+                ("shmat", 0, None, 0), ("shmctl", 0, 0, None),
+                ("semop", 0, None, 0), ("semtimedop", 0, None, 0, None), ("semctl", 0, 0, 0),
+                ("msgsnd", 0, b"", 0, 0), ("msgrcv", 0, None, 0, 0, 0), ("msgctl", 0, 0, None),
+                ("mq_open", b"/it", 0),
+            )
+
+    class Truncates(First):
+        def reset(self):
+            here = __file__.encode()
+            all_refused(
+                ("truncate", here, 0), ("ftruncate", 0, 0),
+                *(("open", here, os.O_TRUNC | mode) for mode in (os.O_RDONLY, os.O_ACCMODE)),
+            )
+
+    class ChangesAttributes(First):
+        def reset(self):
+            at = -100, __file__.encode(), 0
+            all_refused(
+                ("syscall", 463, *at, b"user.it", None, 0), ("syscall", 466, *at, b"user.it"),
+                ("syscall", 469, *at[:2], None, 0, 0),
+            )
+
+    class HasNoCapability(First):
+        def reset(self):
+            lines = open("/proc/self/status").read().splitlines()
+            held = [line for line in lines if line.startswith(("CapInh", "CapPrm", "CapEff"))]
+            assert len(held) == 3 and not any(int(line.split()[1], 16) for line in held), held
+
+    class SaysItIsConfined(First):
+        def __init__(self):
+            import __main__ as process
+            write = process.write_frame
+            process.write_frame = lambda to, said: write(to, {**said, "confined": True})
 
     class ReadsItsFolder(First):
         def reset(self):
             open(os.path.join(os.path.dirname(__file__), "submission.toml")).read()
-            threading.Thread(target=list).start()
+            thread = threading.Thread(target=time.sleep, args=(0.1,))
+            thread.start()
+            signal.pthread_kill(thread.ident, 0)
+            thread.join()
             open("/dev/null", "w").write("it")
 
     class Talks(First):
@@ -108,6 +173,19 @@ MODULE = """
         def __init__(self):
             raise ImportError("nothing to load")
 """
+
+
+@pytest.fixture(scope="session")
+def confined() -> bool:
+    """Whether a process is confined here, as one that was says; skips where it is refused."""
+    code = "from pmoss_benchmarks.leaderboard.confinement import confine; confine([])"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True
+    )
+    if done.returncode and can_confine():
+        pytest.skip(f"a process that should be confined is not: {done.stderr[-200:]}")
+    return done.returncode == 0
 
 
 @pytest.fixture

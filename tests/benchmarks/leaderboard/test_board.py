@@ -14,14 +14,13 @@ from pmoss_benchmarks.leaderboard import (
     standings,
     submit,
 )
-from pmoss_benchmarks.leaderboard.confinement import can_confine
 from pmoss_env.errors import SubmissionError
 
 HandIn = Callable[..., Path]
 
 
 def test_a_round_from_the_digest_to_the_table(
-    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn
+    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn, confined: bool
 ) -> None:
     submission = read_submission(hand_in())
     with pytest.raises(SubmissionError, match="is not revealed"):
@@ -35,7 +34,7 @@ def test_a_round_from_the_digest_to_the_table(
     assert check_board(board) == []
     found = {s.name: s for s in standings(board, revealed, revealed.tiers[0])}
     # Who could look the secret up when it played is not sealed.
-    assert found["mine"].sealed == can_confine() and found["mine"].kind == "submission"
+    assert found["mine"].sealed == confined and found["mine"].kind == "submission"
     assert found["local-search"].kind == "search" and found["lpt"].kind == "rule"
     means = [s.mean for s in standings(board, revealed, revealed.tiers[0])]
     assert means == sorted(means, key=lambda mean: -(mean or 0.0))

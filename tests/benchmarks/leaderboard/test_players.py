@@ -1,4 +1,5 @@
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,15 +7,27 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.evaluation import evaluate
-from pmoss_benchmarks.leaderboard.confinement import can_confine
+from pmoss_benchmarks.leaderboard import confinement
 from pmoss_benchmarks.leaderboard.messages import pack, pack_context, unpack, unpack_context
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
 from pmoss_benchmarks.leaderboard.submissions import read_submission
 from pmoss_datasets.domain import find_domain
-from pmoss_env.errors import PolicyError
+from pmoss_env.backends.child_process import Child, Wording
+from pmoss_env.errors import PlatformError, PolicyError
 from tests.benchmarks.leaderboard.conftest import TASK, TIER
 
 HandIn = Callable[..., Path]
+#: Where a process is refused what it is promised, nothing plays.
+pytestmark = pytest.mark.usefixtures("confined")
+
+#: What keeps a process from being confined, as the code before its main().
+HINDRANCES = {
+    "a thread": "import threading, time; "
+    "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
+    "no filters": "import errno; from pmoss_benchmarks.leaderboard import confinement\n"
+    "def refuse(library): raise OSError(errno.EINVAL, 'no filters')\n"
+    "confinement._filter = refuse",
+}
 
 
 def player(folder: Path, limits: Limits | None = None) -> IsolatedPolicy:
@@ -81,15 +94,17 @@ def test_a_bad_policy_is_a_typed_error(hand_in: HandIn, agent: str, told: str) -
         play(hand_in(f"submitted_module:{agent}"))
 
 
-@pytest.mark.skipif(not can_confine(), reason="this kernel confines nothing")
 @pytest.mark.parametrize(
     "agent",
     [
         *("Forks", "Executes", "ReadsOutside", "Writes", "ChangesRights", "Connects"),
-        *("LooksIntoItsParent", "EndsItsParent"),
+        *("LooksIntoItsParent", "EndsItsParent", "SignalsItsParent", "PairsSockets"),
+        *("SharesMemory", "Truncates", "ChangesAttributes"),
     ],
 )
-def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str) -> None:
+def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str, confined: bool) -> None:
+    if not confined:
+        pytest.skip("this kernel confines nothing")
     policy = player(hand_in(f"submitted_module:{agent}"))
     try:
         assert policy.confined
@@ -97,6 +112,69 @@ def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str) -> N
             policy.reset()
     finally:
         policy.close()
+
+
+def test_a_confined_policy_of_root_has_no_capability(hand_in: HandIn, confined: bool) -> None:
+    if not confined or os.geteuid() != 0:
+        pytest.skip("this kernel confines nothing, or the tests are not root's")
+    policy = player(hand_in("submitted_module:HasNoCapability"))
+    try:
+        policy.reset()
+    finally:
+        policy.close()
+
+
+@pytest.mark.parametrize("hindrance", HINDRANCES)
+def test_a_process_that_is_not_confined_loads_nothing(
+    hand_in: HandIn, confined: bool, hindrance: str
+) -> None:
+    if not confined:
+        pytest.skip("this kernel confines nothing")
+    folder = hand_in("submitted_module:First")
+    (folder / "submitted_module.py").write_text("print('it was imported')")
+    code = f"import os\n{HINDRANCES[hindrance]}\nfrom pmoss_benchmarks.leaderboard import "
+    code += "player_process\nplayer_process.main(os.getppid())"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    child = Child([sys.executable, "-P", "-c", code], Wording("the child"), environment=environment)
+    start = {"word": "submitted_module:First", "folder": str(folder), "executes": True}
+    start |= {"domain": "spatial", "env": TIER.env_of(TASK), "memory_bytes": 16 << 30}
+    try:
+        told = child.ask({**start, "confines": True}, 60.0)
+        assert list(told) == ["unconfined"] and hindrance.split()[-1] in told["unconfined"]
+        assert not any("it was imported" in line for line in child.log_tail())
+    finally:
+        child.close()
+
+
+def test_a_policy_that_is_not_confined_is_a_typed_error(
+    hand_in: HandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Child, "ask", lambda *_: {"unconfined": "no filters"})
+    with pytest.raises(PlatformError, match=r"the policy is not loaded.*: no filters"):
+        player(hand_in())
+
+
+def test_a_policy_cannot_say_that_it_is_confined(
+    hand_in: HandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pmoss_benchmarks.leaderboard.players.can_confine", lambda: False)
+    policy = player(hand_in("submitted_module:SaysItIsConfined"))
+    policy.close()
+    assert not policy.confined
+
+
+def test_without_filters_a_kernel_confines_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = confinement._call
+
+    def without(function: object, *words: object) -> int:
+        if words[0] in confinement._ASKS_FILTERS:
+            raise OSError("no such system call")
+        return call(function, *words)
+
+    monkeypatch.setattr(confinement, "_call", without)
+    assert not confinement.can_confine()
+    with pytest.raises(PlatformError, match="no filters of system calls"):
+        confinement.confine([])
 
 
 def test_a_policy_reads_its_folder_and_starts_threads(hand_in: HandIn) -> None:

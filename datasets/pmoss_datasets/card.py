@@ -13,7 +13,7 @@ from pmoss_datasets.quality import (
 )
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
-from pmoss_datasets.suite import licence_of
+from pmoss_datasets.suite import MEASURED, licence_of
 
 _BINS = 10
 _BAR = 30
@@ -60,7 +60,13 @@ def _licence(dataset: Dataset, given: str) -> str:
     if given:
         return f"{given}."
     if known := licence_of(dataset):
-        return f"{known}: a recipe of pmoss_env gave these data."
+        measured = dataset.id in MEASURED
+        source = (
+            "the project measured these data"
+            if measured
+            else "a recipe of pmoss_env gave these data"
+        )
+        return f"{known}: {source}."
     return "None is stated: ask who collected these data."
 
 

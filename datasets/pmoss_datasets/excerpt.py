@@ -22,7 +22,7 @@ def excerpt(
         overwrite: replace a dataset that is there already.
 
     Returns:
-        The new dataset; its tier is the old one's and the number of episodes.
+        The new dataset; its id names the number of episodes behind the tier.
 
     Raises:
         DescriptionError: the dataset has fewer episodes, or none is asked for.

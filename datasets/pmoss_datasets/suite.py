@@ -25,8 +25,10 @@ SHIPPED = (
     "pmoss/skylake-x-8n-btree-ycsb-a-busy-core/small-v0",
     "pmoss/milan-nps4-btree-ycsb-a-cache-thrash/small-v0",
 )
+#: Datasets that ship and were measured on a host, with their checksums: no recipe gives them again.
+MEASURED: Mapping[str, str] = {}
 SHIPPED_ROOT = Path(__file__).parent / "shipped"
-#: Of all that the committed recipes give, an SPDX name.
+#: Of all that the committed recipes give, and of what was measured here, an SPDX name.
 LICENCE = "Apache-2.0"
 #: The task that ships but is no benchmark: small enough to enumerate.
 TOY = "toy-btree-ycsb-a-busy-core"
@@ -229,6 +231,8 @@ def _is_recipe(stored: Mapping[str, Any], recipe: Recipe) -> bool:
 
 def licence_of(dataset: Dataset) -> str:
     """The licence of what a committed recipe gave; empty for data of somebody's own."""
+    if dataset.id in MEASURED and MEASURED[dataset.id] == dataset.checksum:
+        return LICENCE
     try:
         return LICENCE if _is_recipe(dataset.metadata.recipe, recipe_of(dataset.id)) else ""
     except (DescriptionError, UnknownNameError):

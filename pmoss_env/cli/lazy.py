@@ -29,3 +29,12 @@ class LazyTyper(typer.Typer):
     def registered_commands(self, commands: Any) -> None:
         # Typer begins with none.
         assert not commands
+
+    @property
+    def registered_groups(self) -> Any:
+        """Groups below it; the module is imported now."""
+        return import_module(self._module).app.registered_groups
+
+    @registered_groups.setter
+    def registered_groups(self, groups: Any) -> None:
+        assert not groups

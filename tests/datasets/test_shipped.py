@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, catalog, collect, suite
+from pmoss_datasets.card import card
 
 
 @pytest.mark.parametrize("name", suite.SHIPPED)
@@ -36,3 +37,19 @@ def test_the_recipes_of_what_ships_give_the_same_checksum(name, tmp_path):
     again = suite.rebuild(dataset, tmp_path / "again")
     assert suite.check_rebuild(dataset, again) == []
     assert again.checksum == dataset.checksum
+
+
+@pytest.mark.parametrize("name", suite.MEASURED)
+def test_what_was_measured_is_small_sound_and_tells_its_spread(name, tmp_path):
+    dataset = catalog.load(name, tmp_path)
+    assert dataset.path.is_relative_to(suite.SHIPPED_ROOT)
+    dataset.verify()
+    assert all(path.stat().st_size < 1_000_000 for path in dataset.path.iterdir())
+    assert dataset.metadata.env_kwargs["backend"] == "hardware"
+    # Two schedules an episode.
+    assert 2 * len(dataset) >= 1000
+    assert dataset.checksum == suite.MEASURED[name]
+    assert suite.licence_of(dataset) == suite.LICENCE
+    told = card(dataset)
+    assert "an A/A test" in told
+    assert "this project measured these data" in told

@@ -26,7 +26,7 @@ _ROUND_SECONDS = 0.016
 _REST = 4
 #: Queries that wait for less than this share of a round do not spoil the next one.
 _SOON = 0.1
-#: A trial of no change looks so much better with this chance.
+#: A trial of no change looks so much better with about this chance.
 _HINT = 0.1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ def log_episodes(plan: Plan, folder: Path, progress: Progress) -> Dataset:
     path = folder / FOLDER / DATA
     # An earlier demo that was stopped may have planned otherwise.
     partial_path(path).unlink(missing_ok=True)
-    shutil.rmtree(path, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     recipe = Recipe(
         env=plan.env_kwargs,
@@ -33,7 +31,12 @@ def log_episodes(plan: Plan, folder: Path, progress: Progress) -> Dataset:
         seed=plan.logged_seed,
         reference_episodes=0,
     )
-    return collect(recipe, path, lambda done, total: progress("log schedules", done, total))
+    return collect(
+        recipe,
+        path,
+        lambda done, total: progress("log schedules", done, total),
+        overwrite=path.exists(),
+    )
 
 
 def fine_tune(plan: Plan, dataset: Dataset, folder: Path, progress: Progress) -> OfflineAgent[Any]:

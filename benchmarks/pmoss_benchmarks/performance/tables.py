@@ -37,16 +37,21 @@ def side_by_side(reports: Mapping[str, Mapping[str, Any]]) -> str:
             for figure in report["parts"].get(part, {"figures": ()})["figures"]:
                 by_name.setdefault(figure["name"], {})[name] = figure
         for figure_name, found in by_name.items():
-            # The last report knows the goal of today.
-            goal = list(found.values())[-1]["goal"]
-            cells = [_cell(found[name]) if name in found else "" for name in reports]
+            # Goals rise: a report keeps the one that it was held against.
+            goals = {figure["goal"] for figure in found.values()}
+            goal = goals.pop() if len(goals) == 1 else "by report"
+            cells = [
+                _cell(found[name], with_goal=goal == "by report") if name in found else ""
+                for name in reports
+            ]
             lines.append(markdown_row([figure_name, goal, *cells]))
     return "\n".join(lines) + "\n"
 
 
-def _cell(figure: Mapping[str, Any]) -> str:
+def _cell(figure: Mapping[str, Any], *, with_goal: bool) -> str:
     spread = f"{figure['median']:.4g} [{figure['low']:.4g}, {figure['high']:.4g}] {figure['unit']}"
-    return spread + (", missed" if figure["reached"] is False else "")
+    goal = f", goal {figure['goal']}" if with_goal and figure["goal"] else ""
+    return spread + goal + (", missed" if figure["reached"] is False else "")
 
 
 def read_reports() -> dict[str, Any]:

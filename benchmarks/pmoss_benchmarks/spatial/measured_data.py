@@ -8,6 +8,8 @@ measurement beside the snapshot of the incumbent.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,14 +19,14 @@ from typing import Any
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import read_config
 from pmoss_benchmarks.evaluation.statistics import ratio_of_means
+from pmoss_benchmarks.provenance import describe_machine
 from pmoss_benchmarks.rollouts import roll_out
+from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.excerpt import excerpt
 from pmoss_datasets.policies import Policy, SchedulePolicy
-from pmoss_datasets.several import Several
 from pmoss_datasets.storage import open_dataset
 from pmoss_datasets.suite import obtain
 from pmoss_env.errors import DatasetError, DescriptionError
@@ -59,11 +61,6 @@ class Learner:
         parts = ["model"] if self.modelled else []
         parts += [f"{self.measured} measured"] if self.measured else []
         return f"{_AGENT}, {' + '.join(parts)}"
-
-    @property
-    def file(self) -> str:
-        """Of its checkpoint."""
-        return f"{'model-' if self.modelled else ''}{self.measured}.safetensors"
 
 
 @dataclass(frozen=True)
@@ -124,44 +121,41 @@ def check_data(dataset: Dataset) -> None:
 def train_learners(
     options: MeasuredOptions,
     progress: Callable[[str], Any] = lambda name: None,
-) -> None:
-    """Trains all learners whose checkpoints are not there.
+) -> dict[str, str]:
+    """The checkpoints of all learners by their names; trained where they are not there yet.
 
     Args:
         options: of the benchmark.
         progress: called with the name of each learner before its training.
     """
-    folder = Path(options.folder)
     data = open_dataset(options.data)
     check_data(data)
     task = Recipe(env=dict(data.metadata.env_kwargs), reference_episodes=0).task
     config = {**read_config(_AGENT, task), **options.changes, "seed": options.seed}
     config.pop("agent", None)
+    found = {}
     for learner in learners(len(data)):
-        if (folder / learner.file).exists():
-            continue
         progress(learner.name)
-        agent = pmoss_agents.make(_AGENT, **config)
-        assert isinstance(agent, OfflineAgent)
-        agent.fit(Several(list(_lessons(options, learner, data))))
-        agent.save(folder / learner.file)
+        lessons = list(_lessons(options, learner, data))
+        found[learner.name] = str(trained(_AGENT, config, lessons, options.folder))
+    return found
 
 
 def _lessons(options: MeasuredOptions, learner: Learner, data: Dataset) -> Iterator[Dataset]:
-    folder = Path(options.folder)
     if learner.modelled:
         yield _model_data(options, data)
     if learner.measured == len(data):
         yield data
     elif learner.measured:
-        path = folder / f"first-{learner.measured}"
+        path = Path(options.folder) / f"first-{learner.measured}"
         yield excerpt(data, path, learner.measured, overwrite=path.exists())
 
 
 def _model_data(options: MeasuredOptions, data: Dataset) -> Dataset:
     """Of the analytic model of this host, with the same index and co-tenants."""
-    folder = Path(options.folder)
-    description = folder / "imported.toml"
+    # Its clock is read at the time, so the description of a host is made once.
+    host = hashlib.sha256(json.dumps(describe_machine(), sort_keys=True).encode()).hexdigest()[:16]
+    description = Path(options.folder) / f"imported-{host}.toml"
     if not description.exists():
         write_atomically(description, import_machine(read_host("/"), description.stem, None))
     env = data.metadata.env_kwargs
@@ -171,11 +165,18 @@ def _model_data(options: MeasuredOptions, data: Dataset) -> Dataset:
         episodes=options.modelled,
         reference_episodes=0,
     )
-    return obtain(recipe, folder / "model")
+    return obtain(recipe, Path(options.folder) / f"model-{host}-{options.modelled}")
 
 
-def measure_block(options: MeasuredOptions, block: Block) -> dict[str, Any]:
+def measure_block(
+    options: MeasuredOptions, agents: Mapping[str, str], block: Block
+) -> dict[str, Any]:
     """Lets all policies play in the episodes of a block.
+
+    Args:
+        options: of the benchmark.
+        agents: what train_learners() gave.
+        block: to be measured.
 
     Returns:
         ``host_load``, the load average at the begin; and ``rows``: of each policy and episode what
@@ -183,8 +184,7 @@ def measure_block(options: MeasuredOptions, block: Block) -> dict[str, Any]:
     """
     data = open_dataset(options.data)
     policies: dict[str, Policy] = {name: SchedulePolicy(name) for name in RULES}
-    for learner in learners(len(data)):
-        policies[learner.name] = pmoss_agents.load(Path(options.folder) / learner.file)
+    policies |= {name: pmoss_agents.load(path) for name, path in agents.items()}
     rng = np.random.default_rng([options.seed, block.number])
     order = rng.permutation(list(policies)).tolist()
     load = os.getloadavg()[0]

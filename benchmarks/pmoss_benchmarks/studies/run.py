@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -41,9 +39,9 @@ from pmoss_benchmarks.studies.plan import (
 )
 from pmoss_benchmarks.studies.seeing import Fresh, Seen, Stale, Without
 from pmoss_benchmarks.studies.switches import switched
+from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.policies import Policy, SchedulePolicy
-from pmoss_datasets.several import Several
 from pmoss_datasets.suite import obtain
 
 #: Episodes of the evaluation begin here: no dataset has them.
@@ -126,16 +124,7 @@ class StudyWork:
         data: list[Dataset] = [Seen(self._data(name), episodes, lost) for name in workloads]
         config = {**read_config(_AGENT, data[0].metadata.id.split("/")[1]), **options.changes}
         config.pop("agent", None)
-        text = json.dumps([config, [part.checksum for part in data]], sort_keys=True)
-        name = hashlib.sha256(text.encode()).hexdigest()[:16]
-        path = Path(options.folder) / "agents" / f"{name}.safetensors"
-        if not path.exists():
-            agent = pmoss_agents.make(_AGENT, **config)
-            assert isinstance(agent, Surrogate)
-            agent.fit(data[0] if len(data) == 1 else Several(data))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            agent.save(path)
-        # From the file in any case: what was trained now and before acts alike.
+        path = trained(_AGENT, config, data, Path(options.folder) / "agents")
         kept = pmoss_agents.load(path, _AGENT)
         assert isinstance(kept, Surrogate)
         return kept

@@ -11,7 +11,7 @@ from pmoss_datasets.spatial.schema import SpatialMetadata
 from pmoss_datasets.storage import Dataset
 
 #: Fewer schedules measured twice tell no spread.
-_REPEATS = 5
+_REPEATS = 30
 
 
 def describe(dataset: Dataset) -> dict[str, str]:
@@ -62,10 +62,11 @@ def _repeats(dataset: Dataset) -> str:
     for part in ("cores", "nodes"):
         before, after = (dataset.column(f"{when}_{part}") for when in ("incumbent", "final"))
         stays &= (before == after).all(axis=1)
+    first, again = (dataset.column(f"{when}_throughput") for when in ("incumbent", "final"))
+    stays &= (first > 0) & (again > 0)
     if stays.sum() < _REPEATS:
         return ""
-    first, again = (dataset.column(f"{when}_throughput")[stays] for when in ("incumbent", "final"))
-    ratio = np.log(again / first)
+    ratio = np.log(again[stays] / first[stays])
     spread, error = ratio.std(ddof=1), ratio.std(ddof=1) / np.sqrt(ratio.size)
     low, high = np.exp(ratio.mean() + 1.96 * error * np.array([-1.0, 1.0]))
     return (

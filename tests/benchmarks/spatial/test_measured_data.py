@@ -1,6 +1,7 @@
 """Data measured on a host: collecting, learning and re-scheduling, with no figure asserted."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,6 @@ def test_learners_see_all_few_or_the_model() -> None:
         "surrogate, model + 10 measured",
         "surrogate, model + 100 measured",
     ]
-    assert len({learner.file for learner in learners(1000)}) == len(names)
     assert learners(FEW[0]) == [Learner(FEW[0], False), Learner(0, True)]
 
 
@@ -79,6 +79,7 @@ def test_modelled_data_are_refused() -> None:
 
 
 def test_from_data_of_this_host_to_ratios(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     if load_machine("host").workers.size < 2:
         pytest.skip("placing needs two workers")
     env = {
@@ -98,14 +99,18 @@ def test_from_data_of_this_host_to_ratios(tmp_path: Path) -> None:
         episodes=1,
         changes={"updates": 2, "members": 1, "width": 8, "features": 4, "demands": 2},
     )
-    train_learners(options)
-    expected = {learner.name for learner in learners(12)}
-    block = measure_block(options, Block(0))
-    assert {row["policy"] for row in block["rows"]} == {*RULES, *expected}
+    agents = train_learners(options)
+    assert list(agents) == [learner.name for learner in learners(12)]
+    block = measure_block(options, agents, Block(0))
+    assert {row["policy"] for row in block["rows"]} == {*RULES, *agents}
     assert all(row["before"] > 0 and row["after"] > 0 for row in block["rows"])
     assert json.loads(json.dumps(block)) == block
-    # Trained once: a second call finds the checkpoints.
-    train_learners(options, lambda name: pytest.fail(f"{name} is trained again"))
+    # Other settings make other checkpoints; the same ones are found again.
+    made = {path: Path(path).stat().st_mtime_ns for path in agents.values()}
+    assert len(made) == len(agents)
+    assert train_learners(options) == agents
+    assert made == {path: Path(path).stat().st_mtime_ns for path in agents.values()}
+    assert not {*train_learners(replace(options, seed=1)).values()} & {*made}
 
 
 def test_a_card_tells_the_spread_of_measurements(tmp_path: Path) -> None:
@@ -114,14 +119,17 @@ def test_a_card_tells_the_spread_of_measurements(tmp_path: Path) -> None:
         "backend": "hardware",
         "slices": 4,
         "workload": "lookups",
-        "backend_options": {"records": 20_000, "seconds": 0.03, "warmup_seconds": 0.01},
+        "backend_options": {"records": 20_000, "seconds": 0.02, "warmup_seconds": 0.01},
     }
     stay = ({"policy": "incumbent"},)
-    recipe = Recipe.from_dict(
-        {"env": env, "tier": "mine", "episodes": 6, "reference_episodes": 0, "behaviours": stay}
-    )
-    data = collect(recipe, tmp_path / "data")
+    settings = {"env": env, "tier": "mine", "reference_episodes": 0, "behaviours": stay}
+    few = collect(Recipe.from_dict({**settings, "episodes": 4}), tmp_path / "few")
+    assert "A/A" not in card(few)
+    data = collect(Recipe.from_dict({**settings, "episodes": 40}), tmp_path / "data")
     first, again = (data.column(f"{when}_throughput") for when in ("incumbent", "final"))
-    ratio = float(np.exp(np.log(again / first).mean()))
-    assert "In 6 episodes the schedule stayed" in card(data)
+    served = (first > 0) & (again > 0)
+    if served.sum() < 30:
+        pytest.skip("the host served nothing in too many of these short measurements")
+    ratio = float(np.exp(np.log(again[served] / first[served]).mean()))
+    assert f"In {served.sum()} episodes the schedule stayed" in card(data)
     assert f"is {ratio:.3f} times the first" in card(data)

@@ -54,7 +54,7 @@ def measured_data(
         str(dataset.path), str(folder), modelled, seed=seed, changes=pairs(changes)
     )
     with console.status("training") as status:
-        train_learners(options, lambda name: status.update(f"training {name}"))
+        agents = train_learners(options, lambda name: status.update(f"training {name}"))
     settings = {
         "data": dataset.id,
         "checksum": dataset.checksum,
@@ -65,7 +65,7 @@ def measured_data(
         "changes": dict(options.changes),
     }
     cells = finish(
-        partial(measure_block, options),
+        partial(measure_block, options, agents),
         [Block(number) for number in range(blocks)],
         settings,
         out,

@@ -37,6 +37,10 @@ Model::Model(Machine machine, Load load, ModelOptions options)
 
 void Model::set_instance(SliceProfiles profiles, const Interference& interference) {
   validate(interference, machine_);
+  // Whatever fails from here on, no schedule of the old instance is left.
+  streams_.clear();
+  schedule_.core.clear();
+  schedule_.node.clear();
   instance_.set(std::move(profiles), machine_);
   table_caches_.set_instance();
   class_caches_.set_instance();

@@ -74,7 +74,8 @@ void Enforcer::want(const Schedule& schedule) {
   }
   const bool movable = index_.hidden_memory().empty();
   for (auto goal = goals_.rbegin(); goal != goals_.rend(); ++goal) {
-    if (is_home(*goal) && !(settings_.always && movable)) {
+    // What cannot be moved lies where it should: require_possible() has looked.
+    if (!movable || (is_home(*goal) && !settings_.always)) {
       place_later_pages(*goal);
     } else {
       wanted_.push_back(*goal);

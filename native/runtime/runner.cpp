@@ -68,7 +68,11 @@ void Runner::load(const Progress& progress, const std::vector<int>& nodes) {
   numa::require_memory(index_->bytes_to_load(),
                        "an index of " + std::to_string(spec_.records) + " records",
                        "ask for fewer records");
+  if (!nodes.empty() && index_->size() > 0 && nodes != loaded_on_) {
+    throw RunnerError("the index holds data that others touched first: load a new one for nodes");
+  }
   std::vector<Loader> loaders = plan_loaders(nodes);
+  loaded_on_ = nodes;
   homes_.assign(index_->slices(), std::nullopt);
   load_report_ = {};
   if (nodes.empty()) {

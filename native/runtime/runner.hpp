@@ -67,6 +67,7 @@ class Runner {
   std::atomic<bool> busy_{false};
   bool loaded_ = false;
   LoadReport load_report_;
+  std::vector<int> loaded_on_;  ///< the nodes that the last load() was given
   std::uint64_t next_insert_record_;
 };
 

@@ -40,6 +40,12 @@ class LruLevels {
   /// Throws std::invalid_argument as SetAssociativeCache does, and without levels.
   explicit LruLevels(std::span<const CacheShape> shapes,
                      const LruKernel& kernel = lru_kernels().front());
+  // Levels point to the tags.
+  LruLevels(const LruLevels&) = delete;
+  LruLevels& operator=(const LruLevels&) = delete;
+  LruLevels(LruLevels&&) = default;
+  LruLevels& operator=(LruLevels&&) = default;
+  ~LruLevels() = default;
 
   /// Touches lines in their order; any but SetAssociativeCache::none.
   void access(std::span<const std::uint32_t> lines) noexcept;

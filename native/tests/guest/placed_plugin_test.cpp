@@ -23,7 +23,9 @@ constexpr std::uint32_t slices = 16;
 class PlacedPlugin : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("PMOSS_GUEST_PLUGINS") == nullptr) GTEST_SKIP() << "only in the guest";
+    for (const char* const variable : {"PMOSS_GUEST_PLUGINS", "PMOSS_GUEST_HIDDEN"}) {
+      if (std::getenv(variable) == nullptr) GTEST_SKIP() << variable << ": only in the guest";
+    }
     for (const numa::Cpu& cpu : numa::read_topology().cpus)
       first_cpu_.try_emplace(cpu.node, cpu.id);
   }
@@ -88,6 +90,7 @@ TEST_F(PlacedPlugin, PagesFollowTheirSlices) {
 }
 
 TEST_F(PlacedPlugin, BoundLoadersTouchHiddenMemoryFirst) {
+  ASSERT_GT(nodes(), 1);
   // Half of the slices on the first node, the rest on the others.
   std::vector<int> wanted(slices, 0);
   for (std::uint32_t slice = slices / 2; slice < slices; ++slice) {

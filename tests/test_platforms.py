@@ -121,7 +121,7 @@ def _of_unix(tree: ast.Module) -> Iterator[str]:
 def test_what_windows_lacks_is_named_where_it_cannot_be_missed() -> None:
     found = {}
     for package in (pmoss_env, pmoss_datasets, pmoss_agents):  # benchmarks may ask for this host
-        [folder] = map(Path, package.__path__)
+        folder = Path(package.__file__).parent
         for path in folder.rglob("*.py"):
             if used := set(_of_unix(ast.parse(path.read_text("utf-8")))):
                 found[path.relative_to(folder.parent).as_posix()] = used

@@ -93,4 +93,6 @@ def test_a_wheel_needs_no_installation(checkout: Path, tmp_path: Path) -> None:
     done = call(checkout / "run", "wheel", "--out", "a b", where=tmp_path)
     assert done.returncode == 0, done.stderr
     script = checkout / "packaging" / "make_wheel.py"
-    assert done.stdout.splitlines()[-2:] == [str(tmp_path), f"{script} --out a b"]
+    # Before the words stands the pmoss of the caller's path, if there is one.
+    lines = [line for line in done.stdout.splitlines() if not line.endswith("/pmoss")]
+    assert lines[-2:] == [str(tmp_path), f"{script} --out a b"]

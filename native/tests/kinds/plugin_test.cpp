@@ -134,8 +134,11 @@ TEST(Plugin, WithoutPagesItsDataStayWhereTheyAre) {
 }
 
 TEST(Plugin, HiddenDataArePlacedByBoundLoaders) {
+  // Large beside what a process gives back meanwhile: its pages are those of all tests.
+  WorkloadSpec large = small();
+  large.records = 400'000;
   const auto runner =
-      make_runner(kind_named(register_plugin(library("hidden"))), small(), {.slices = 16});
+      make_runner(kind_named(register_plugin(library("hidden"))), large, {.slices = 16});
   const int cpu = numa::allowed_cpus().back();
   const int node = numa::read_topology().find(cpu)->node;
   EXPECT_THROW(runner->load({}, {node}), std::invalid_argument);
@@ -148,7 +151,7 @@ TEST(Plugin, HiddenDataArePlacedByBoundLoaders) {
     EXPECT_EQ(numa::read_topology().find(loader.cpu)->node, node);
   }
   if (report.error_number == 0) {
-    EXPECT_GT(report.pages.at(node), 20'000 * 32 / 4096);
+    EXPECT_GT(report.pages.at(node), 400'000 * 32 / 4096 / 2);
   }
   if (numa::refused_placement() != 0) GTEST_SKIP() << "this process may not place memory";
   runtime::MeasureOptions asked = options(DataPlacement::slice);

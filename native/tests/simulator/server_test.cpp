@@ -546,7 +546,7 @@ TEST(Server, RefusesWhatMakesNoSense) {
   EXPECT_THROW(server.run({far, one}, 0), std::invalid_argument);
   EXPECT_THROW(server.run({one, nowhere}, 0), std::invalid_argument);
   Machine large = flat_machine();
-  for (int core = 8; core < 129; ++core) {
+  for (int core = 8; core < 1'025; ++core) {
     large.node_of_core.push_back(0);
     large.llc_of_core.push_back(0);
     large.is_worker.push_back(1);

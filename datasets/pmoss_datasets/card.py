@@ -60,13 +60,8 @@ def _licence(dataset: Dataset, given: str) -> str:
     if given:
         return f"{given}."
     if known := licence_of(dataset):
-        measured = dataset.id in MEASURED
-        source = (
-            "the project measured these data"
-            if measured
-            else "a recipe of pmoss_env gave these data"
-        )
-        return f"{known}: {source}."
+        source = "this project measured" if dataset.id in MEASURED else "a recipe of pmoss_env gave"
+        return f"{known}: {source} these data."
     return "None is stated: ask who collected these data."
 
 

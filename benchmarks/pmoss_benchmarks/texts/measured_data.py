@@ -36,8 +36,9 @@ def measured_data(stored: Stored) -> str:
             table(["policy", "Mq/s", *(f"over `{name}`" for name in _OVER)], rows),
             "",
             f"Means over {counted(first.size, 'episode')} on one host, with 95 % intervals; every "
-            f"policy meets the same episodes. `{settings['data']}` has "
-            f"{settings['measured']:,} measured schedules.",
+            "policy meets the same episodes, with co-tenants drawn anew in each.",
+            f"The data are `{settings['data']}`: {settings['measured']:,} episodes, each with the "
+            "counters of two schedules.",
             f"The model's data are {settings['modelled']:,} episodes of the analytic model of this "
             "host, as `pmoss machines import` describes it.",
             f"A/A test: the incumbent measured again serves "

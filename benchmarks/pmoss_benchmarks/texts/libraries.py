@@ -44,7 +44,7 @@ def _schedules(figures: list[Mapping[str, Any]]) -> Iterator[str]:
     for library, spreads in of.items():
         yield markdown_row([library, *(spreads[name] for name in schedules)])
     yield ""
-    yield f"Medians [least, most] of {figures[0]['rounds']} rounds; {figures[0]['note']}."
+    yield f"Medians [least, most] of {figures[0]['rounds']} rounds. Measured: {figures[0]['note']}."
 
 
 def _row(figure: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -35,8 +35,8 @@ def measured_data(stored: Stored) -> str:
         [
             table(["policy", "Mq/s", *(f"over `{name}`" for name in _OVER)], rows),
             "",
-            f"Means over {counted(first.size, 'episode')} on one host, with 95 % intervals; every "
-            "policy meets the same episodes, with co-tenants drawn anew in each.",
+            f"Means over {counted(first.size, 'episode')} on one host, with 95 % intervals. "
+            "Every policy meets the same episodes, with co-tenants drawn anew in each.",
             f"The data are `{settings['data']}`: {settings['measured']:,} episodes, each with the "
             "counters of two schedules.",
             f"The model's data are {settings['modelled']:,} episodes of the analytic model of this "

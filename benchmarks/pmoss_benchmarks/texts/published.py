@@ -46,8 +46,9 @@ def published(stored: Stored) -> str:
         [
             table([*columns, "as written", *(f"`{name}`" for name in OPPONENTS[1:])], rows),
             "",
-            "Throughput under a closed load, as a multiple of Random's on the same instance: means "
-            f"over {counted(settings['instances'], 'workload instance')} with 95 % intervals. "
+            "Throughput under a closed load, as a multiple of Random's on the same instance. "
+            f"Means over {counted(settings['instances'], 'workload instance')}, with 95 % "
+            "intervals. "
             f"Search has {settings['budget']:,} evaluations.",
             "Published: the data lie on the node of their core, as the paper has it. As written: "
             "they lie where the file says.",

@@ -23,6 +23,7 @@
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -97,6 +98,16 @@ bool write_text(const std::string& path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
+bool a_thread_is_bound_to(int cpu) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line == "Cpus_allowed_list:\t" + std::to_string(cpu)) return true;
+    }
+  }
+  return false;
+}
+
 class GuestFaults : public Guest {
  protected:
   static constexpr std::uint32_t slices = 16;
@@ -145,9 +156,13 @@ class GuestFaults : public Guest {
 
 TEST_F(GuestFaults, ACpuThatIsOfflineIsRefusedAndOneThatGoesOfflineIsTold) {
   const std::string online = "/sys/devices/system/cpu/cpu7/online";
-  const runtime::MeasureOptions options = on({0, 7}, 0);
-  std::jthread off([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  runtime::MeasureOptions options = on({0, 7}, 0);
+  options.seconds = 4;  // enough for the CPU to go meanwhile, also on a slow host
+  std::jthread off([&](const std::stop_token& stop) {
+    // Before its thread is bound there the measurement would be refused instead.
+    while (!stop.stop_requested() && !a_thread_is_bound_to(7)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     EXPECT_TRUE(write_text(online, "0"));
   });
   // The kernel moves its thread elsewhere: the measurement ends, and says where that was.
@@ -160,6 +175,7 @@ TEST_F(GuestFaults, ACpuThatIsOfflineIsRefusedAndOneThatGoesOfflineIsTold) {
   // Now no thread is bound there any more.
   EXPECT_EQ(read_topology().find(7), nullptr);
   EXPECT_NE(refusal(options).find("CPU 7"), std::string::npos) << refusal(options);
+  options.seconds = 0.5;
   ASSERT_TRUE(write_text(online, "1"));
   EXPECT_EQ(runner_->measure(options).worker_cpus[1], 7);
 }
@@ -169,7 +185,7 @@ TEST_F(GuestFaults, OnAFullNodeDataStayElsewhereAndThatIsTold) {
   // A kernel that is short of memory frees several MiB of its own when it finds the time. All
   // slices together need far more than that, so a full node cannot take them all, however slow the
   // host.
-  load(1'600'000);
+  load(1'000'000);
   constexpr std::size_t part = std::size_t{4} << 20;
   std::vector<void*> taken;
   // First what is placed there, then what is moved there, which the kernel lets go further. The

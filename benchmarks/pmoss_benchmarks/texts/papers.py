@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pmoss_benchmarks.texts import learning, spatial
+from pmoss_benchmarks.texts import learning, spatial, studies
 from pmoss_benchmarks.texts.offline import ratios_of
 from pmoss_benchmarks.texts.stored import Stored, counted, made, of_today, table
 from pmoss_env.errors import DescriptionError
@@ -37,7 +37,7 @@ PAPERS = {
 _ROWS = Path(__file__).with_name("papers.toml")
 _LOADS = {"same-task": "closed load", "saturated": "unbounded backlog"}
 _SERVERS = "offline/machines/summary.json"
-_BLOCKS = {**learning.BLOCKS, **spatial.BLOCKS}
+_BLOCKS = {**learning.BLOCKS, **spatial.BLOCKS, **studies.BLOCKS}
 _RESULTS = "benchmarks/results/"
 _FITTED = "A fitted figure set a value that no source gives, so it is no evidence."
 
@@ -187,11 +187,7 @@ def _statements(row: Row, stored: Stored) -> str:
             cell.append(_value(verdict.get("random", {}).get("simulated")))
         cells.append([*cell, verdict["verdict"]])
     columns = [*head, *(["Random in its place"] if stood else []), "verdict"]
-    told = [
-        "## Statements",
-        table(columns, cells),
-        "The same command gives the same figures, so they have no interval.",
-    ]
+    told = ["## Statements", table(columns, cells)]
     if stood:
         told.append(
             "A search of the model stands in the place of P-MOSS. Where Random passes as well, "
@@ -199,15 +195,20 @@ def _statements(row: Row, stored: Stored) -> str:
         )
     if any(verdict["verdict"] == "fitted" for verdict in found):
         told.append(_FITTED)
+    told += [made(stored["validation.json"], f"{_RESULTS}validation.json")]
+    if with_switches := studies.switches(stored, found):
+        told.append(with_switches)
     causes: dict[str, list[str]] = {}
     for verdict in found:
         if verdict["verdict"] in ("outside", "not modelled"):
             cause = verdict["cause"] or "not known"
+            if shown := studies.shown_by(stored, verdict):
+                cause += f". Inside with the switch: {', '.join(shown)}"
             causes.setdefault(cause, []).append(verdict["statement"])
     if causes:
         lines = [f"- {'; '.join(of)}. Cause: {cause}." for cause, of in causes.items()]
-        told += ["### What lies outside, or is not modelled", "\n".join(lines)]
-    return "\n\n".join([*told, made(stored["validation.json"], f"{_RESULTS}validation.json")])
+        told += ["## What lies outside, or is not modelled", "\n".join(lines)]
+    return "\n\n".join(told)
 
 
 def _learned(row: Row, stored: Stored) -> str:

@@ -22,7 +22,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def checkout(tmp_path: Path) -> Path:
     """A small copy: README with one block, and the results."""
     results = REPOSITORY / "benchmarks" / "results"
-    names = [path.relative_to(results) for path in results.rglob("*.json")]
+    paths = [*results.rglob("*.json"), *results.glob("offline/machines/*/*.jsonl")]
+    names = [path.relative_to(results) for path in paths]
     for name in names:
         (tmp_path / "benchmarks" / "results" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(results / name, tmp_path / "benchmarks" / "results" / name)

@@ -7,6 +7,7 @@ the least, over what has a queue, of the rate served over its share of the workl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import product
@@ -122,7 +123,7 @@ def _instance(options: BacklogOptions, cell: BacklogCell, seed: int) -> dict[str
         for objective, budget in product(OBJECTIVES, options.budgets):
             context = _context(models[objective], seed)
             found[f"search-{budget}-{objective}"] = local_search(context, budget).schedule
-        rows = {name: _row(models, schedule, seed) for name, schedule in found.items()}
+        rows = {name: served_row(models, schedule, seed) for name, schedule in found.items()}
         if cell.workload in options.confirmed and seed == 1:
             _confirm(options, cell, instance, found, rows)
         return rows
@@ -144,7 +145,10 @@ def _context(model: IncrementalBackend, seed: int) -> Context:
     return grouped_context(model, np.random.default_rng(seed), seed=seed)
 
 
-def _row(models: dict[str, IncrementalBackend], schedule: Schedule, seed: int) -> dict[str, float]:
+def served_row(
+    models: Mapping[str, IncrementalBackend], schedule: Schedule, seed: int
+) -> dict[str, float]:
+    """What a schedule serves, by models of the loads of OBJECTIVES, Mq/s; see measure_cell()."""
     closed, mix = (models[name].measure(schedule, seed=seed) for name in ("closed", "mix"))
     # A closed load serves the mix as it is offered.
     offered = closed.slice_throughput / closed.slice_throughput.sum()

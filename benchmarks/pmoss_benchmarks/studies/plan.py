@@ -43,12 +43,30 @@ ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0)
 #: Answers of the spatial studies are episodes; those of the others are figures.
 EPISODES = ("data", "stale", "fresh", "vendors", "change")
 FIGURES = ("gain", "weights", "raw", "alpha", "switches")
+#: Memory and lines of other nodes cost what a core's own do, and links never fill.
+_NEAR: Mapping[str, float | str] = {
+    "dram_same_socket_ns": "dram_local_ns",
+    "dram_other_socket_ns": "dram_local_ns",
+    "dram_two_hops_ns": "dram_local_ns",
+    "modified_same_socket_ns": "modified_same_llc_ns",
+    "modified_other_socket_ns": "modified_same_llc_ns",
+    "modified_two_hops_ns": "modified_same_llc_ns",
+    "modified_home_reader_ns": 0.0,
+    "link_gb_per_s": 64.0,
+}
 #: What the statements of P-MOSS are asked with, by case: changes of the laboratory.
 SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "as judged": {},
     "no overhead": {"overhead_cycles": 0.0},
     "NUMA balancing": {"switches": {"numa_balancing": True}},
     "closed load": {"load": "closed"},
+    "the mix counts": {"load": "saturated:mix", "search_load": "saturated:mix"},
+    "search for the backlog": {"search_load": "saturated"},
+    "search for the backlog, no overhead": {"search_load": "saturated", "overhead_cycles": 0.0},
+    "original routers": {"switches": {"dispatch": "modelled"}},
+    "first touch": {"first_touch": True},
+    "far as near": {"parameters": _NEAR},
+    "caches 64 times as large": {"parameters": {"llc_kib": 64.0}},
 }
 STUDIES = (*EPISODES, *FIGURES)
 

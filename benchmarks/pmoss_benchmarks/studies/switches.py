@@ -10,36 +10,24 @@ from pmoss_benchmarks.validation.laboratory import Laboratory
 from pmoss_benchmarks.validation.targets import TARGETS, Ask, Target
 
 _FIDELITY = "analytic"
-#: Building the R-tree of 50 million points takes longer than all other statements.
-_SLOW = "rtree-ranges"
-
-
-def quick_targets() -> tuple[Target, ...]:
-    """All statements but those on the large R-tree."""
-    return tuple(
-        target
-        for target in TARGETS
-        if getattr(getattr(target.ask, "__self__", None), "workload", "") != _SLOW
-    )
 
 
 def switched(
-    changes: Mapping[str, Any], instances: int, targets: Sequence[Target] | None = None
+    changes: Mapping[str, Any], instances: int, targets: Sequence[Target] = TARGETS
 ) -> dict[str, Any]:
     """What the statements come to.
 
     Args:
         changes: fields of the laboratory.
         instances: workload instances, of seeds 1, 2, ...
-        targets: the statements; what only the simulated machine can answer is left out. None:
-            quick_targets().
+        targets: the statements; what only the simulated machine can answer is left out.
 
     Returns:
         "got" and "random", by number of a statement: a value per instance. The second has Random
         in the place of the search, where a search is asked about.
     """
     asked: dict[str, dict[str, Ask]] = {"got": {}, "random": {}}
-    for target in quick_targets() if targets is None else targets:
+    for target in targets:
         if target.ask is not None:
             asked["got"][target.number] = target.ask
         if target.ask_random is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pmoss_benchmarks.spatial.backlog import STARVED, WORKLOADS
-from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
+from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, counted, made, percent, table
 
-#: What the table shows of each pair, in this order; all schedules stand in the stored file.
-_SHOWN = ("shared-nothing-node", "random", "grouped", "lpt", "greedy-capacity", "best-fit")
+#: The paper's eight schedules, by what they are called there; then rules.
+_PAPER = {**SHARED, **PLACED}
+_RULES = ("lpt", "greedy-capacity", "best-fit")
 
 Row = Mapping[str, float]
 
@@ -20,27 +21,24 @@ def backlog(stored: Stored) -> str:
     settings, cells = report["settings"], report["cells"]
     budget = max(settings["budgets"])
     searches = {name: f"search-{budget}-{name}" for name in ("served", "mix", "closed")}
-    rows = []
-    for cell in sorted(cells, key=lambda cell: WORKLOADS.index(cell["workload"])):
-        of = cell["rows"]
-        rows.append(
-            (
-                f"{cell['machine']}, `{cell['workload']}`",
-                *(_both(of[name]) for name in (*_SHOWN, *searches.values())),
-                percent(of[searches["served"]]["starved"]),
-            )
-        )
-    columns = [f"`{name}`" for name in _SHOWN]
+    mine = sorted(cells, key=lambda cell: WORKLOADS.index(cell["workload"]))
+    columns = [f"`{name}`" for name in _RULES]
     columns += [f"search, {name}" for name in ("all", "mix", "closed load")]
     return "\n".join(
         [
-            table(["server, workload", *columns, "starved"], rows),
+            "The schedules of the paper:",
             "",
-            "Each cell: all queries served / the mix served, in Mq/s, over "
-            f"{counted(settings['instances'], 'workload instance')}. A search has {budget:,} "
-            "evaluations of the analytic model. Its name says what it looks at.",
-            f"Starved: slices that get less than {percent(STARVED)} of their share, in the search "
-            "for all queries.",
+            table(["server, workload", *_PAPER.values()], _rows(mine, _PAPER)),
+            "",
+            "Rules, and searches:",
+            "",
+            table(["server, workload", *columns], _rows(mine, (*_RULES, *searches.values()))),
+            "",
+            "Each cell: all queries served / the mix served, in Mq/s, and the share of slices that "
+            f"are starved. A starved one gets less than {percent(STARVED)} of its share. "
+            f"Means over {counted(settings['instances'], 'workload instance')}. "
+            f"A search has {budget:,} evaluations of the analytic model. Its name says what it "
+            "looks at.",
             *_sentences(cells, searches),
             made(report, "benchmarks/results/backlog.json"),
             *_simulated(stored),
@@ -48,8 +46,20 @@ def backlog(stored: Stored) -> str:
     )
 
 
-def _both(row: Row) -> str:
-    return f"{row['served']:.0f} / {row['mix']:.0f}"
+def _rows(cells: Sequence[Any], names: Iterable[str]) -> list[list[str]]:
+    of_all = tuple(names)
+    return [
+        [
+            f"{cell['machine']}, `{cell['workload']}`",
+            *(both(cell["rows"][name]) for name in of_all),
+        ]
+        for cell in cells
+    ]
+
+
+def both(row: Row) -> str:
+    """All queries served / the mix served, and the share of starved slices."""
+    return f"{row['served']:.0f} / {row['mix']:.0f}, {percent(row['starved'])}"
 
 
 def _sentences(cells: list[Any], searches: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Blocks of the studies: old counters, vendors, switches, exploration, reward, distance."""
+"""Blocks of the studies: old counters, vendors, exploration, reward, distance, weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pmoss_env.envs.access_path import FEATURES
 
 _COUNTERS = "studies/counters/summary.json"
 _SWEEPS = "studies/sweeps/summary.json"
-_SWITCHES = "studies/switches/summary.json"
 Answer = Mapping[str, Any]
 
 
@@ -134,69 +133,6 @@ def weights(stored: Stored) -> str:
         "largest value in the data. The paper gives five weights per model, and no units, scale or "
         "constant: its numbers cannot be compared.",
     )
-
-
-def switches(stored: Stored, verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """Statements by the model: over instances, and with each switch; empty if none is modelled."""
-    report = stored[_SWITCHES]
-    cases = _cases(report)
-    usual, *others = cases
-    asked = [one for one in verdicts if one["number"] in cases[usual]["got"]]
-    if not asked:
-        return ""
-    stood = any(one["number"] in cases[usual]["random"] for one in asked)
-    rows = []
-    for one in asked:
-        number = one["number"]
-        row = [one["statement"], f"{one['low']:g} .. {one['high']:g}"]
-        row += [_spread(cases[usual]["got"][number])]
-        row += [_spread(cases[usual]["random"].get(number, []))] if stood else []
-        row += [_marked(one, cases[case]["got"].get(number, [])) for case in others]
-        rows.append(row)
-    count = report["settings"]["instances"]
-    columns = ["statement", "accepted", f"{count} instances"]
-    columns += ["Random in its place"] if stood else []
-    return "\n\n".join(
-        [
-            "## Over instances, and with switches",
-            table([*columns, *others], rows),
-            f"By the analytic model. The first figure is a mean over {count} workload instances, "
-            "with the least and the greatest. Behind it stand figures of the first instance, each "
-            "with one switch; bold ones lie inside.",
-            made(report, f"benchmarks/results/{_SWITCHES}"),
-        ]
-    )
-
-
-def shown_by(stored: Stored, verdict: Mapping[str, Any]) -> list[str]:
-    """The switches with which a statement lies inside what is accepted."""
-    cases = _cases(stored[_SWITCHES])
-    usual, *others = cases
-    number = verdict["number"]
-    if not _inside(verdict, cases[usual]["got"].get(number, [])[:1]):
-        return [case for case in others if _inside(verdict, cases[case]["got"].get(number, []))]
-    return []
-
-
-def _cases(report: Mapping[str, Any]) -> dict[str, Answer]:
-    """What the statements came to, by switch; the first one has none."""
-    return {one["case"]: one for one in report["figures"] if one["study"] == "switches"}
-
-
-def _inside(verdict: Mapping[str, Any], values: Sequence[float]) -> bool:
-    return bool(values) and verdict["low"] <= float(np.mean(values)) <= verdict["high"]
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    low, high = (f"{end:.3g}" for end in (min(values), max(values)))
-    return f"{np.mean(values):.3g}" + ("" if low == high else f" [{low}, {high}]")
-
-
-def _marked(verdict: Mapping[str, Any], values: Sequence[float]) -> str:
-    told = _spread(values)
-    return f"**{told}**" if _inside(verdict, values) else told
 
 
 def _answers(report: Mapping[str, Any], study: str) -> list[Answer]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,10 @@ class Laboratory:
         overhead_cycles: per query beyond our index's own code.
         load: that throughputs are of, where a question names none.
         switches: further options of both backends under that load, such as ``numa_balancing``.
+        search_load: that the search looks at.
+        parameters: of the machines, changed where a machine has them: the factor by which one is
+            multiplied, or the name of the one whose value it takes.
+        first_touch: whether all slices stay where they were loaded, on node 0.
     """
 
     simulated: dict[str, Any] = field(default_factory=dict)
@@ -60,13 +65,25 @@ class Laboratory:
     overhead_cycles: float = 500.0
     load: str = "saturated"
     switches: dict[str, Any] = field(default_factory=dict)
-    _backends: dict[tuple[str, ...], Backend] = field(default_factory=dict)
-    _snapshots: dict[tuple[Any, ...], HardwareSnapshot] = field(default_factory=dict)
-    _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict)
+    search_load: str = "closed"
+    parameters: Mapping[str, float | str] = field(default_factory=dict)
+    first_touch: bool = False
+    _backends: dict[tuple[str, ...], Backend] = field(default_factory=dict, init=False)
+    _snapshots: dict[tuple[Any, ...], HardwareSnapshot] = field(default_factory=dict, init=False)
+    _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict, init=False)
 
     def machine(self, name: str) -> Machine:
-        """The machine description of a name."""
-        return load_machine(name)
+        """The machine description of a name, with changed parameters."""
+        machine = load_machine(name)
+        there = machine.parameters
+        changed = dict(there)
+        for parameter, change in self.parameters.items():
+            if parameter in there and isinstance(change, float):
+                scaled = _scaled(there[parameter].value, change)
+                changed[parameter] = replace(there[parameter], value=scaled)
+            elif parameter in there and change in there:
+                changed[parameter] = replace(there[parameter], value=there[str(change)].value)
+        return replace(machine, parameters=changed) if self.parameters else machine
 
     def throughput(
         self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"
@@ -108,7 +125,7 @@ class Laboratory:
             options |= simulation(self.simulated)
         backend = make_backend(
             fidelity,
-            machine=machine,
+            machine=self.machine(machine),
             workload=workload,
             slices=self.slices,
             load="saturated",
@@ -124,7 +141,7 @@ class Laboratory:
         key = (machine, workload, name, load)
         if key not in self._schedules:
             model = self.backend(
-                "analytic", machine, workload, "closed" if name == SEARCH else load
+                "analytic", machine, workload, self.search_load if name == SEARCH else load
             )
             assert isinstance(model, IncrementalBackend)
             number = int(name.rpartition("-")[2]) if name.startswith("random-") else 0
@@ -135,6 +152,8 @@ class Laboratory:
             else:
                 baseline = "random" if name.startswith("random-") else name
                 self._schedules[key] = make_baseline(baseline, shared=True)(context)
+            if self.first_touch and self._schedules[key].data == "slice":
+                self._schedules[key] = replace(self._schedules[key], data="first_touch")
         return self._schedules[key]
 
     def backend(self, fidelity: str, machine: str, workload: str, load: str) -> Backend:
@@ -147,7 +166,7 @@ class Laboratory:
             options |= self.switches if load == self.load else {}
             backend = make_backend(
                 fidelity,
-                machine=machine,
+                machine=self.machine(machine),
                 workload=workload,
                 index=load_workload(workload).index,
                 slices=self.slices,
@@ -160,19 +179,17 @@ class Laboratory:
 
     def without_overhead(self) -> Laboratory:
         """A laboratory with the same settings where a query costs what our own index's does."""
-        return Laboratory(
-            simulated=self.simulated,
-            slices=self.slices,
-            budget=self.budget,
-            seed=self.seed,
-            random_draws=self.random_draws,
-            overhead_cycles=0.0,
-            load=self.load,
-            switches=self.switches,
-        )
+        return replace(self, overhead_cycles=0.0)
 
     def close(self) -> None:
         """Releases all backends."""
         for backend in self._backends.values():
             backend.close()
         self._backends.clear()
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """A parameter's number, list or matrix, multiplied."""
+    if isinstance(value, list | tuple):
+        return type(value)(_scaled(one, factor) for one in value)
+    return value * factor

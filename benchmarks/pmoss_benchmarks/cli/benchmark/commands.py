@@ -24,6 +24,7 @@ from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_benchmarks.cli.benchmark.published import published
 from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.selection import selection
+from pmoss_benchmarks.cli.benchmark.served import served
 from pmoss_benchmarks.cli.benchmark.studies import studies
 from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
@@ -49,6 +50,7 @@ app.command()(migration)
 app.command()(autopilot)
 app.command()(transfer)
 app.command()(selection)
+app.command()(served)
 app.command()(studies)
 app.command()(pretrained)
 app.command()(datasets)

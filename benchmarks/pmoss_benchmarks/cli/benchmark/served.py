@@ -1,0 +1,44 @@
+"""`pmoss benchmark served`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pmoss_benchmarks.cli.benchmark import options as shared
+from pmoss_benchmarks.cli.benchmark.running import finish
+from pmoss_env.cli.console import console, table
+
+
+def served(
+    results: Annotated[
+        list[Path], typer.Argument(help="Result files (.jsonl) of episodes, or folders of them.")
+    ],
+    processes: shared.Processes = 1,
+    out: shared.Out = None,
+) -> None:
+    """What stored schedules serve under a backlog: all queries, the mix, and starved slices.
+
+    Example: pmoss benchmark served benchmarks/results/offline/machines/saturated
+    """
+    from pmoss_benchmarks.spatial.served import means_of, served_by, served_cells
+
+    cells = served_cells(results)
+    found = finish(served_by, cells, {}, out, processes, "served")
+    for result in found:
+        console.print(
+            table(
+                f"{result['machine']}, {result['workload']}: Mq/s",
+                ["policy", ">all served", ">mix served", ">closed load", ">starved slices"],
+                [
+                    (
+                        policy,
+                        *(f"{row[key]:.1f}" for key in ("served", "mix", "closed")),
+                        f"{row['starved']:.0%}",
+                    )
+                    for policy, row in means_of(result).items()
+                ],
+            )
+        )

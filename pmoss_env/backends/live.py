@@ -311,6 +311,7 @@ class LiveRuntime:
             "moved": dict(raw["migration"]),
             **self._loaded,
             "worker_other_share": _other_share(raw).tolist(),
+            "routers": self._backend.routers,
         }
         return LiveRound(
             number=raw["number"],

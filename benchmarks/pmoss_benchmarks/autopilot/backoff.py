@@ -8,7 +8,7 @@ from pmoss_env.baselines.load_aware import core_speed
 from pmoss_env.context import Context
 from pmoss_env.types import Float64Array
 
-#: An agent whose proposals are reverted rests for 0, 1, 3, 7 and then always so many epochs.
+#: An agent whose proposals are reverted rests for 1, 3, 7 and then always so many epochs.
 _MOST_REST = 15
 #: A throughput that is another one by this share ends the rest.
 _OTHER_RATE = 0.15
@@ -23,6 +23,7 @@ class Backoff:
     def __init__(self) -> None:
         self._reverted = self._rest = self._changed = 0
         self._then: tuple[Float64Array, float] | None = None
+        self._last: float | None = None
 
     def asks(self, speeds: Float64Array, rate: float) -> bool:
         """Whether the agent is asked in this epoch.
@@ -31,6 +32,7 @@ class Backoff:
             speeds: (workers,) of the last epoch; see worker_speeds().
             rate: its throughput, Mq/s.
         """
+        self._last = rate
         if self._then is not None:
             before, served = self._then
             faster = float(np.abs(speeds - before).max()) > _OTHER_SPEED
@@ -43,19 +45,22 @@ class Backoff:
             return False
         return True
 
-    def tell(self, kept: bool, speeds: Float64Array, rate: float, *, better: bool = False) -> None:
+    def tell(self, kept: bool, speeds: Float64Array, rate: float) -> None:
         """Takes what came of a trial.
 
         Args:
             kept: its verdict.
             speeds: (workers,) of the epoch that it was proposed for.
             rate: Mq/s of what was there before it, in its rounds.
-            better: it looked better, but not surely: noise may have hidden it.
         """
-        if better and not kept:
+        seen = self._last
+        if not kept and seen is not None and abs(rate - seen) > _OTHER_RATE * seen:
+            # Something changed just then: the proposal was for what is over.
+            self._reverted = self._rest = self._changed = 0
+            self._then = None
             return
         self._reverted = 0 if kept else self._reverted + 1
-        self._rest = 0 if kept else min(_MOST_REST, (1 << (self._reverted - 1)) - 1)
+        self._rest = 0 if kept else min(_MOST_REST, (1 << self._reverted) - 1)
         self._then = None if kept else (speeds, rate)
 
 

@@ -95,7 +95,7 @@ def usual_env(epoch_seconds: float) -> dict[str, Any]:
         },
         "workload": "lookups-scans",
         "slices": 32,
-        "load": "closed:4000",
+        "load": "closed:8000",
         "incumbent": "spread",
         "epoch_seconds": epoch_seconds,
         "moves_per_epoch": 32,
@@ -136,7 +136,7 @@ def _null(plan: Plan, number: int) -> dict[str, Any]:
         index = env.session.live
         index.begin(1, Conditions(), _spread(env))
         for _ in range(plan.trials):
-            trial, _, _ = index.tried(index.served, index.served)
+            trial = index.tried(index.served, index.served)
             kept += trial.kept
             pairs += len(trial.gains)
     finally:

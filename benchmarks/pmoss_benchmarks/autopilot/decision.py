@@ -2,8 +2,8 @@
 
 Which of the two comes first in a pair is drawn. So, where a change does nothing, each pair speaks
 for either side with the same chance, whatever the noise of the host looks like. The test is
-Wilcoxon's signed-rank test, whose chance is counted exactly. It looks as often as there is time
-for, at most three times. The chances that the looks may spend add up to less than 1 %.
+Wilcoxon's signed-rank test, whose chance is counted exactly. It looks at most three times. The
+chances that the looks may spend add up to less than 1 %.
 
 Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1, 1945.
 """
@@ -15,13 +15,9 @@ from enum import Enum
 
 import numpy as np
 
-#: By the most pairs of a trial: (pairs, chance that a null change is kept there).
-LOOKS = {
-    8: ((8, 0.009),),
-    12: ((8, 0.0055), (12, 0.004)),
-    16: ((8, 0.0045), (12, 0.0025), (16, 0.002)),
-}
-LEAST_PAIRS, MOST_PAIRS = min(LOOKS), max(LOOKS)
+#: After so many pairs: the chance that a null change is kept there.
+LOOKS = {8: 0.0045, 12: 0.0025, 16: 0.002}
+MOST_PAIRS = max(LOOKS)
 #: After these a change that does not even look better is given up.
 _DOUBTS = (4, 8, 12)
 
@@ -40,20 +36,19 @@ def gain(before: float, after: float) -> float:
     return (after - before) / total if total > 0 else 0.0
 
 
-def judge(gains: Sequence[float], most: int = MOST_PAIRS) -> Verdict:
+def judge(gains: Sequence[float]) -> Verdict:
     """The verdict after some pairs; to be asked after each of them.
 
     Args:
         gains: of all pairs so far; see gain().
-        most: pairs of a trial; a key of LOOKS.
     """
-    pairs, looks = len(gains), dict(LOOKS[most])
-    if pairs not in looks and pairs not in _DOUBTS:
+    pairs = len(gains)
+    if pairs not in LOOKS and pairs not in _DOUBTS:
         return Verdict.OPEN
     rank_sum, chance = signed_rank(gains)
-    if chance <= looks.get(pairs, 0.0):
+    if chance <= LOOKS.get(pairs, 0.0):
         return Verdict.KEEP
-    if pairs >= most or (pairs in _DOUBTS and rank_sum <= 0):
+    if pairs >= MOST_PAIRS or (pairs in _DOUBTS and rank_sum <= 0):
         return Verdict.REVERT
     return Verdict.OPEN
 

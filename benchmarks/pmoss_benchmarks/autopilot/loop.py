@@ -27,6 +27,8 @@ from pmoss_env.types import CoTenant, HardwareSnapshot
 
 #: An agent that raises so often in a row is asked no more.
 _PATIENCE = 3
+#: What may have become of a proposal; "trying": its trial goes on in the next epoch.
+VERDICTS = ("kept", "reverted", "trying", "stayed")
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Told:
         epoch: its number, from 1.
         seconds: since the loop began.
         throughput: Mq/s over the epoch, the trial included.
-        trial: of what the agent proposed; None where that is nothing.
+        trial: that ended in the epoch, of what the agent proposed then or before; None if none did.
         cores: (slices,) that serve now.
         pending: slices whose data are under way.
         snapshot: of the rounds after the trial.
@@ -76,6 +78,7 @@ class Told:
         co_tenants: that ran in the epoch: the truth, which no agent sees.
         trouble: what went wrong, in words; empty otherwise.
         events: what came of retraining the agent.
+        trying: a trial goes on in the next epoch.
     """
 
     epoch: int
@@ -91,12 +94,13 @@ class Told:
     co_tenants: tuple[CoTenant, ...]
     trouble: str
     events: tuple[Event, ...] = ()
+    trying: bool = False
 
     @property
     def verdict(self) -> str:
         """What became of the proposal, in one word."""
         if self.trial is None:
-            return "stayed"
+            return "trying" if self.trying else "stayed"
         return "kept" if self.trial.kept else "reverted"
 
     @property
@@ -165,13 +169,13 @@ def fly(
         start(policy, env, rng)
         began, failures, backoff = time.monotonic(), 0, Backoff()
         while session.running:
-            index.last = None
             events: list[Event] = []
             if successor is not None and (better := successor(events)) is not None:
                 policy, failures, backoff = better, 0, Backoff()
                 start(policy, env, rng)
             speeds = worker_speeds(env.context(rng))
-            resting = failures >= _PATIENCE or not backoff.asks(speeds, session.throughput)
+            resting = index.trying or failures >= _PATIENCE
+            resting = resting or not backoff.asks(speeds, session.throughput)
             asked = Asked(observation, info, int(env.arguments.moves_per_epoch))
             observation, info, trouble = _epoch(env, None if resting else policy, asked)
             failures = failures if resting else failures + 1 if trouble else 0
@@ -179,7 +183,7 @@ def fly(
                 trouble += "; it is asked no more"
             if (trial := index.last) is not None:
                 rate = float(np.mean(trial.before))
-                backoff.tell(trial.kept, speeds, rate, better=trial.better)
+                backoff.tell(trial.kept, speeds, rate)
             yield Told(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,
@@ -194,6 +198,7 @@ def fly(
                 co_tenants=session.conditions(session.epoch).co_tenants,
                 trouble=trouble,
                 events=tuple(events),
+                trying=index.trying,
             )
     finally:
         env.close()

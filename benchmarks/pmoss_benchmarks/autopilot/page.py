@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from pmoss_benchmarks.autopilot.loop import Told
+from pmoss_benchmarks.autopilot.loop import VERDICTS, Told
 from pmoss_benchmarks.html_page import html_page
 
 _WIDTH, _HEIGHT = 900, 220
@@ -54,7 +54,7 @@ def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
         notes: what else is to be told, a paragraph each.
     """
     verdicts = [one.verdict for one in told]
-    counted = ", ".join(f"{verdicts.count(name)} {name}" for name in ("kept", "reverted", "stayed"))
+    counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     rows = "\n".join(
         f"<tr><td>{one.epoch}</td><td>{one.seconds:.1f}</td><td>{one.throughput:.3f}</td>"
         f"<td>{one.pending}</td><td>{one.verdict}</td>"

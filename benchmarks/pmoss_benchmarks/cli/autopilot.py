@@ -72,8 +72,9 @@ def autopilot(
     """Serve an index on this host and let an agent re-schedule it while queries run.
 
     In every epoch the agent sees the last snapshot and proposes moves. A trial runs the old and the
-    new schedule in turn, round by round. A signed-rank test keeps the change or reverts it: a
-    change that does nothing is kept in fewer than 1 of 100 trials. Data follow lazily.
+    new schedule in turn, round by round, in as many epochs as it takes. A signed-rank test keeps
+    the change or reverts it: a change that does nothing is kept in fewer than 1 of 100 trials. Data
+    follow lazily.
 
     The loop ends after EPOCHS, or with Ctrl-C, SIGTERM or SIGHUP (status 130, 143 or 129). Then all
     threads end, and nothing of the host stays changed. An agent that raises moves nothing. A full
@@ -169,8 +170,10 @@ def _write_report(
 
 
 def _summary(told: list[Told], lost: int) -> str:
+    from pmoss_benchmarks.autopilot.loop import VERDICTS
+
     verdicts = Counter(one.verdict for one in told)
-    parts = [f"{verdicts[name]} {name}" for name in ("kept", "reverted", "stayed")]
+    parts = [f"{verdicts[name]} {name}" for name in VERDICTS]
     mean = sum(one.throughput for one in told) / max(len(told), 1)
     words = f"{len(told)} epochs, {mean:.3f} Mq/s in the mean: {', '.join(parts)}."
     return f"{words} {lost} epochs were not written." if lost else words

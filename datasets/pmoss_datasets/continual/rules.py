@@ -120,8 +120,11 @@ class Repair(RoundPolicy):
         On a real host a worker may route, too. On models there is nothing of the kind.
         """
         snapshot, workers = self.env.session.snapshot, self.env.machine.workers
-        told = snapshot.provenance.get("worker_other_share", np.zeros(workers.size))
-        per_query: Float64Array = np.asarray(told) / max(snapshot.throughput, 1e-9)
+        told = np.asarray(snapshot.provenance.get("worker_other_share", np.zeros(workers.size)))
+        if snapshot.provenance.get("routers") == "workers":
+            # All workers route, and one with less to do routes more: it goes where time is left.
+            told = np.full(workers.size, told.mean())
+        per_query: Float64Array = told / max(snapshot.throughput, 1e-9)
         return per_query
 
     def _relieve(

@@ -34,3 +34,10 @@ def test_work_beside_the_slices_is_balanced_with_them():
     assert policy.expected == 8 / 6 - 1.0
     balanced = np.array([3, 3, 5, 5, 5, 5, 5, 5], dtype=np.int32)
     assert policy.plan(balanced) == [] and policy.expected is None
+
+
+def test_work_that_all_workers_share_goes_where_time_is_left():
+    cores = np.array([3, 3, 3, 3, 5, 5, 5, 5], dtype=np.int32)
+    policy = Alike({"worker_other_share": [0.5, 0.1], "routers": "workers"})
+    np.testing.assert_allclose(policy.beside(), [2.4, 2.4])
+    assert policy.plan(cores) == []

@@ -27,7 +27,7 @@ def autopilot(
     trials: Annotated[
         int, typer.Option(min=0, help="Of a schedule against itself, in parts of 50.")
     ] = 1000,
-    epoch_seconds: Annotated[float, typer.Option(min=0.1, help="Length of an epoch.")] = 0.625,
+    epoch_seconds: Annotated[float, typer.Option(min=0.1, help="Length of an epoch.")] = 0.3125,
     env: Annotated[
         list[str] | None,
         typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),

@@ -47,10 +47,13 @@ def best_fit(context: Context) -> Schedule:
         end = busy + times[s]
         if most is not None:
             end[count == most] = np.inf
-        fits = end <= full
-        # Ties are broken at random, so that a learner cannot learn a core's number as the reason.
-        wanted = end == (end[fits].max() if fits.any() else end.min())
-        w = context.rng.choice(np.flatnonzero(wanted))
+        below = end[end <= full]
+        wanted = np.maximum.reduce(below) if below.size else np.minimum.reduce(end)
+        w = (alike := (end == wanted).nonzero()[0])[0]
+        if alike.size > 1:
+            # Ties are broken at random, so that a learner cannot learn a core's number as the
+            # reason.
+            w = alike[context.rng.integers(alike.size)]
         cores[s] = workers[w]
         busy[w] = end[w]
         count[w] += 1

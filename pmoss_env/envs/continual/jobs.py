@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,9 +127,11 @@ class Jobs(DriftFamily):
         else:
             left = job.lengths[job.phase - 1] + self.jitter - job.age
             ends = 0.0 if left > 2 * self.jitter else 1.0 / (left + 1)
+        phase, age = job.phase, job.age + 1
         if rng.random() < ends:
-            return replace(job, phase=(job.phase + 1) % 4, age=1)
-        return replace(job, age=job.age + 1)
+            phase, age = (phase + 1) % 4, 1
+        # Not replace(): an episode draws some hundred of them.
+        return Job(job.node, job.cores, job.compute, job.shuffle, job.lengths, phase, age)
 
     def advance(self, state: tuple[Job, ...], rng: np.random.Generator) -> tuple[Job, ...]:
         """Each job goes on by itself."""

@@ -140,39 +140,71 @@ class SliceTables {
   std::vector<double> all_lines_, all_pages_, line_touches_, page_touches_;  // [slice]
 };
 
+/// Two neighbouring points of the tables between which an increasing sum reaches `wanted`.
+struct Bracket {
+  static constexpr int last = static_cast<int>(SliceTables::points) - 1;
+  int low = -1, high = last + 1;  ///< the sum is below `wanted` at low, and not at high
+  TableSum below{0.0, 0.0}, above{1.0, 1.0};
+  double wanted = 0.5;
+};
+
+/// Searches for the bracket from the point `start` on. `log_ratio(a, b)`: about log(a / b). Where
+/// the sums never fall from point to point, neither it nor the start changes the result.
+template <typename Sum, typename LogRatio>
+Bracket bracket_of(Sum sum, double wanted, double start, LogRatio log_ratio) {
+  Bracket found;
+  found.wanted = wanted;
+  int at = static_cast<int>(within(start, 0.0, static_cast<double>(Bracket::last)));
+  while (found.high - found.low > 1) {
+    const TableSum here = sum(static_cast<double>(at));
+    const bool reached = here.value >= wanted;
+    (reached ? found.high : found.low) = at;
+    (reached ? found.above : found.below) = here;
+    // A sum is nearly a power of time.
+    const double far = here.slope > 0.0 && here.value > 0.0
+                           ? log_ratio(wanted, here.value) * here.value / here.slope
+                           : 0.0;
+    const int step = static_cast<int>(within(std::abs(far) + 0.5, 1.0, 64.0));
+    at = reached ? std::max(at - step, found.low + 1) : std::min(at + step, found.high - 1);
+  }
+  return found;
+}
+
+/// Where the sums of some brackets reach what is wanted. Between two points a sum is a cubic, and
+/// Newton's steps wait for each other: all brackets take them side by side.
+template <std::size_t count>
+std::array<double, count> points_within(const std::array<Bracket, count>& brackets) {
+  std::array<double, count> a, b, t, result;
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto& [low, high, below, above, wanted] = brackets[k];
+    const double rise = above.value - below.value;
+    a[k] = below.slope + above.slope - 2.0 * rise;
+    b[k] = 3.0 * rise - 2.0 * below.slope - above.slope;
+    t[k] = rise > 0.0 ? (wanted - below.value) / rise : 0.0;
+  }
+  for (int step = 0; step < 4; ++step) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const TableSum& below = brackets[k].below;
+      const double value = below.value + t[k] * (below.slope + t[k] * (b[k] + t[k] * a[k]));
+      const double slope = below.slope + t[k] * (2.0 * b[k] + 3.0 * t[k] * a[k]);
+      const double divisor = slope > 0.0 ? slope : 1.0;
+      const double next = within(t[k] + (brackets[k].wanted - value) / divisor, 0.0, 1.0);
+      t[k] = slope > 0.0 ? next : t[k];
+    }
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    const Bracket& found = brackets[k];
+    result[k] = found.low < 0 ? 0.0 : found.high > Bracket::last ? Bracket::last : found.low + t[k];
+  }
+  return result;
+}
+
 /// Where the increasing sum(point) reaches `wanted`, between the first and the last point of the
 /// tables. `start` is where the search begins.
 template <typename Sum>
 double point_where(Sum sum, double wanted, double start) {
-  constexpr auto last = static_cast<int>(SliceTables::points) - 1;
-  int low = -1, high = last + 1;  // the sum is below `wanted` at low, and not at high
-  TableSum below, above;
-  int at = static_cast<int>(within(start, 0.0, static_cast<double>(last)));
-  while (high - low > 1) {
-    const TableSum here = sum(static_cast<double>(at));
-    const bool reached = here.value >= wanted;
-    (reached ? high : low) = at;
-    (reached ? above : below) = here;
-    // A sum is nearly a power of time.
-    const double far = here.slope > 0.0 && here.value > 0.0
-                           ? portable::log(wanted / here.value) * here.value / here.slope
-                           : 0.0;
-    const int step = static_cast<int>(within(std::abs(far) + 0.5, 1.0, 64.0));
-    at = reached ? std::max(at - step, low + 1) : std::min(at + step, high - 1);
-  }
-  if (low < 0) return 0.0;
-  if (high > last) return last;
-  // Between the two points the sum is a cubic.
-  const double rise = above.value - below.value;
-  const double a = below.slope + above.slope - 2.0 * rise;
-  const double b = 3.0 * rise - 2.0 * below.slope - above.slope;
-  double t = rise > 0.0 ? (wanted - below.value) / rise : 0.0;
-  for (int step = 0; step < 4; ++step) {
-    const double value = below.value + t * (below.slope + t * (b + t * a));
-    const double slope = below.slope + t * (2.0 * b + 3.0 * t * a);
-    if (slope > 0.0) t = within(t + (wanted - value) / slope, 0.0, 1.0);
-  }
-  return low + t;
+  const auto log_ratio = [](double a, double b) { return portable::log(a / b); };
+  return points_within<1>({bracket_of(sum, wanted, start, log_ratio)})[0];
 }
 
 }  // namespace pmoss::analytic

@@ -28,8 +28,10 @@ void TableCaches::start() {
 TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
   CoreSums sums;
   sums.pace = streams_.reach(list.front()).pace;
+  core_parts_.clear();
   for (const Index i : list) {
     const Stream& stream = streams_[i];
+    core_parts_.push_back({stream.touched, stream.part});
     CoreTimes& times = times_[stream.core];
     times.pace = streams_.reach(i).pace;
     sums.one_pace = sums.one_pace && times.pace == sums.pace;
@@ -45,14 +47,28 @@ TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
   return sums;
 }
 
-/// The point at which as many of `all` are present as there is room; sum_at(slice, place) is of one
-/// slice. At the points of the tables the sums never fall, so that the result does not depend on
-/// where the search starts: it is where the last one ended, unless siblings of different pace look
-/// between points.
+/// Where as many lines or pages are present as there is room; sum_at(slice, place) is of one slice.
 template <typename SumAt>
-double TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, double room,
-                          double all, double touches, double& start, SumAt sum_at) const {
-  if (all <= room) return SliceTables::never;
+Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, double room,
+                           double touches, double start, SumAt sum_at) const {
+  if (sums.one_pace) {
+    // At the points of the tables the sums never fall, so that the result does not depend on the
+    // way of the search: it starts where the last one ended, and a rough logarithm does.
+    const auto present = [&](double at) {
+      TableSum sum;
+      const auto point = static_cast<std::size_t>(at);
+      for (const Part& part : core_parts_) {
+        const TableSum one = sum_at(part.slice, point);
+        sum.value += part.part * one.value;
+        sum.slope += part.part * one.slope;
+      }
+      return sum;
+    };
+    if (start == 0.0) start = SliceTables::point_of(room / touches);
+    return bracket_of(present, room, start,
+                      [](double a, double b) { return 2.0 * (a - b) / (a + b); });
+  }
+  // Siblings of different pace look between points.
   const auto present = [&](double at) {
     TableSum sum;
     const auto point = static_cast<std::size_t>(at);
@@ -67,8 +83,37 @@ double TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, 
     }
     return sum;
   };
-  if (!sums.one_pace || start == 0.0) start = SliceTables::point_of(room / touches);
-  return start = point_where(present, room, start);
+  return bracket_of(present, room, SliceTables::point_of(room / touches),
+                    [](double a, double b) { return portable::log(a / b); });
+}
+
+/// The points at which lines leave the private cache, and pages the two levels of the TLB.
+std::array<double, 3> TableCaches::leave_core(Index physical, const CoreSums& sums) {
+  const std::vector<Index>& list = streams_.of_physical(physical);
+  std::array<double, 3>& starts = search_start_[physical];
+  std::array<Bracket, 3> found;
+  const bool l2 = sums.lines > machine_.l2_lines;
+  const bool two_levels = second_tlb_ns() > 0.0;
+  const bool first = two_levels && sums.pages > machine_.dtlb_pages;
+  const bool second = sums.pages > machine_.tlb_pages;
+  if (l2) {
+    found[0] = leave(list, sums, machine_.l2_lines, sums.line_touches, starts[0],
+                     [&](std::size_t slice, auto at) { return tables_.lines(slice, at); });
+  }
+  const auto pages_at = [&](std::size_t slice, auto at) { return tables_.pages(slice, at); };
+  if (first) {
+    found[1] = leave(list, sums, machine_.dtlb_pages, sums.page_touches, starts[1], pages_at);
+  }
+  if (second) {
+    found[2] = leave(list, sums, machine_.tlb_pages, sums.page_touches, starts[2], pages_at);
+  }
+  const std::array<double, 3> points = points_within(found);
+  if (l2) starts[0] = points[0];
+  if (first) starts[1] = points[1];
+  if (second) starts[2] = points[2];
+  return {l2 ? points[0] : SliceTables::never,
+          first ? points[1] : (two_levels ? SliceTables::never : 0.0),
+          second ? points[2] : SliceTables::never};
 }
 
 /// How long lines and pages stay in the private caches of a core, with no touches by other cores.
@@ -76,19 +121,9 @@ double TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, 
 void TableCaches::solve_core(Index physical) {
   const std::vector<Index>& list = streams_.of_physical(physical);
   const CoreSums sums = sum_core(list);
-  std::array<double, 3>& starts = search_start_[physical];
-  const auto lines_at = [&](std::size_t slice, auto at) { return tables_.lines(slice, at); };
-  const auto pages_at = [&](std::size_t slice, auto at) { return tables_.pages(slice, at); };
-  const double point =
-      leave(list, sums, machine_.l2_lines, sums.lines, sums.line_touches, starts[0], lines_at);
+  const auto [point, left_first, left_second] = leave_core(physical, sums);
   private_time_[physical] = point == SliceTables::never ? std::numeric_limits<double>::infinity()
                                                         : SliceTables::time_of(point) / sums.pace;
-  const double left_first = second_tlb_ns() > 0.0
-                                ? leave(list, sums, machine_.dtlb_pages, sums.pages,
-                                        sums.page_touches, starts[1], pages_at)
-                                : 0.0;
-  const double left_second =
-      leave(list, sums, machine_.tlb_pages, sums.pages, sums.page_touches, starts[2], pages_at);
   const TablePosition l2 = SliceTables::position(point);
   const TablePosition first = SliceTables::position(left_first);
   const TablePosition second = SliceTables::position(left_second);

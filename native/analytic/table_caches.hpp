@@ -71,8 +71,9 @@ class TableCaches final : public Caches {
 
   CoreSums sum_core(const std::vector<Index>& streams);
   template <typename SumAt>
-  double leave(const std::vector<Index>& streams, const CoreSums& sums, double room, double all,
-               double touches, double& start, SumAt sum_at) const;
+  Bracket leave(const std::vector<Index>& streams, const CoreSums& sums, double room,
+                double touches, double start, SumAt sum_at) const;
+  std::array<double, 3> leave_core(Index physical, const CoreSums& sums);
   void translate(Index stream, const CoreTimes& times, double left_first,
                  const TablePosition& first, double left_second, const TablePosition& second);
   void leave_private(Index stream, const CoreTimes& times);
@@ -93,6 +94,12 @@ class TableCaches final : public Caches {
   static constexpr std::size_t held_points = 8;
   std::vector<Held> held_;
   std::uint64_t state_ = 0;  // the last one that was given to a core
+  /// Lines of a stream on a core.
+  struct Part {
+    Index slice = 0;
+    double part = 0;
+  };
+  std::vector<Part> core_parts_;  // scratch space of solve_core()
   // Scratch space of solve_domain().
   std::vector<Index> domain_cores_;
   std::vector<std::uint64_t> domain_states_;  // per stream of the domain: of its core

@@ -9,7 +9,10 @@
 namespace pmoss::analytic {
 
 TableCaches::TableCaches(const CacheInputs& inputs)
-    : Caches(inputs), times_(inputs.map.cores()), search_start_(inputs.map.physical_cores) {}
+    : Caches(inputs),
+      times_(inputs.map.cores()),
+      search_start_(inputs.map.physical_cores),
+      solved_state_(inputs.map.domains, 0) {}
 
 void TableCaches::set_instance() {
   if (!instance_.profiles.shared.empty()) return;
@@ -168,17 +171,19 @@ void TableCaches::translate(Index i, const CoreTimes& times, double left_first,
                        (second_ns > 0.0 ? misses(left_first, first) * second_ns : 0.0);
 }
 
-/// Sums up what a domain's streams hold, and lists their cores in `domain_cores_`.
+/// Sums up what a domain's streams hold, and lists them and their cores.
 TableCaches::DomainSums TableCaches::sum_domain(const std::vector<Index>& list) {
   domain_cores_.clear();
-  domain_states_.clear();
+  domain_streams_.clear();
   DomainSums sums;
   for (const Index i : list) {
-    const Index core = streams_[i].core;
-    if (std::find(domain_cores_.begin(), domain_cores_.end(), core) == domain_cores_.end()) {
-      domain_cores_.push_back(core);
+    const Stream& stream = streams_[i];
+    CoreTimes& times = times_[stream.core];
+    if (times.in_domain >= domain_cores_.size() || domain_cores_[times.in_domain] != stream.core) {
+      times.in_domain = static_cast<Index>(domain_cores_.size());
+      domain_cores_.push_back(stream.core);
     }
-    domain_states_.push_back(times_[core].state);
+    domain_streams_.push_back({stream.touched, times.in_domain, stream.part, times.state});
     const InPrivate& own = in_private_[i];
     sums.all += own.lines;
     sums.beside += own.beside;
@@ -196,14 +201,44 @@ TableSum TableCaches::lines_in_domain(const std::vector<Index>& list, const Doma
   domain_sum_known_[point] = 1;
   const double time = SliceTables::time_of_point(point);
   sum = {sums.passing * time - sums.beside, sums.passing * time * SliceTables::per_point};
+  if (sums.anew) {
+    add_lines_anew(sum, time);
+    return sum;
+  }
   Held* const held = &held_[point % held_points * streams_.size()];
   for (std::size_t k = 0; k < list.size(); ++k) {
     Held& one = held[list[k]];
-    if (one.state != domain_states_[k] + point) one = hold(list[k], point, time);
+    if (one.state != domain_streams_[k].state + point) one = hold(list[k], point, time);
     sum.value += one.lines;
     sum.slope += one.slope;
   }
   return sum;
+}
+
+/// Adds what hold() of every stream would say, and keeps nothing.
+void TableCaches::add_lines_anew(TableSum& sum, double time) {
+  const std::size_t n = domain_cores_.size();
+  stays_.assign(padded(n), 1.0);
+  domain_now_.resize(n);
+  for (std::size_t k = 0; k < n; ++k) {
+    const Index core = domain_cores_[k];
+    const double before = machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[core]];
+    const double stay = before + time;
+    domain_now_[k].slope = time / stay;
+    domain_now_[k].never = std::isinf(before);
+    if (!domain_now_[k].never) stays_[k] = stay * times_[core].pace;
+  }
+  decay_kernels().logarithms(stays_.data(), stays_.size(), stays_.data());
+  for (std::size_t k = 0; k < n; ++k) {
+    domain_now_[k].at = SliceTables::position(
+        domain_now_[k].never ? SliceTables::never : SliceTables::point_of_log(stays_[k]));
+  }
+  for (const DomainStream& stream : domain_streams_) {
+    const Now& now = domain_now_[stream.core];
+    const TableSum one = tables_.lines(stream.slice, now.at);
+    sum.value += stream.part * one.value;
+    sum.slope += stream.part * now.slope * one.slope;
+  }
 }
 
 TableCaches::Held TableCaches::hold(Index i, std::size_t point, double time) {
@@ -250,6 +285,10 @@ void TableCaches::solve_domain(Index domain, double ns_per_unit) {
   const std::vector<Index>& list = streams_.of_domain(domain);
   DomainSums sums = sum_domain(list);
   sums.passing = passing_per_ns_[domain] * ns_per_unit;
+  // Where every core is new, what is held of the streams is of no use.
+  sums.anew = std::ranges::all_of(
+      domain_cores_, [&](Index core) { return times_[core].state > solved_state_[domain]; });
+  solved_state_[domain] = state_;
   domain_sum_known_.fill(0);  // crowded and sparse sets look at the same points
   const auto present = [&](double at) { return lines_in_domain(list, sums, at); };
   const double rooms[2] = {machine_.llc_lines * llc_sets_.crowded,

@@ -41,6 +41,7 @@ class TableCaches final : public Caches {
     TablePosition now;        // scratch space of hold()
     double now_slope = 1;
     std::uint64_t now_state = 0;
+    Index in_domain = 0;  // among `domain_cores_`
   };
   /// What a stream has in its private cache, and brings to the last level.
   struct InPrivate {
@@ -67,6 +68,7 @@ class TableCaches final : public Caches {
     double beside = 0;    // of these, those in private caches, where the last level has no copies
     double inserted = 0;  // lines that come to the last level, per unit of time
     double passing = 0;   // those of co-tenants
+    bool anew = false;    // all private caches are new since the domain was solved
   };
 
   CoreSums sum_core(const std::vector<Index>& streams);
@@ -79,6 +81,7 @@ class TableCaches final : public Caches {
   void leave_private(Index stream, const CoreTimes& times);
   DomainSums sum_domain(const std::vector<Index>& streams);
   TableSum lines_in_domain(const std::vector<Index>& streams, const DomainSums& sums, double at);
+  void add_lines_anew(TableSum& sum, double time);
   Held hold(Index stream, std::size_t point, double time);
   void leave_domain(std::size_t kind, double time);
   void wait_for_domain(const std::vector<Index>& streams);
@@ -93,7 +96,8 @@ class TableCaches final : public Caches {
   // [point % held_points][stream]: the last level looks at a few points near each other.
   static constexpr std::size_t held_points = 8;
   std::vector<Held> held_;
-  std::uint64_t state_ = 0;  // the last one that was given to a core
+  std::uint64_t state_ = 0;                  // the last one that was given to a core
+  std::vector<std::uint64_t> solved_state_;  // per domain: `state_` when it was solved last
   /// Lines of a stream on a core.
   struct Part {
     Index slice = 0;
@@ -102,8 +106,20 @@ class TableCaches final : public Caches {
   std::vector<Part> core_parts_;  // scratch space of solve_core()
   // Scratch space of solve_domain().
   std::vector<Index> domain_cores_;
-  std::vector<std::uint64_t> domain_states_;  // per stream of the domain: of its core
-  std::vector<double> stays_;                 // per core of the domain
+  struct DomainStream {
+    Index slice, core;  // the latter among `domain_cores_`
+    double part;
+    std::uint64_t state;  // of its core
+  };
+  /// What CoreTimes has of the point that is looked at.
+  struct Now {
+    TablePosition at;
+    double slope = 1;
+    bool never = false;
+  };
+  std::vector<DomainStream> domain_streams_;
+  std::vector<Now> domain_now_;  // per core of the domain
+  std::vector<double> stays_;    // likewise
   std::array<TableSum, SliceTables::points> domain_sum_{};
   std::array<std::uint8_t, SliceTables::points> domain_sum_known_{};
 };

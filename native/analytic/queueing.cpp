@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -57,9 +58,40 @@ class Exponentials {
     return above;
   }
 
+  /// How fast above() falls at the t of its last call.
+  double falls() const {
+    double sum = 0.0;
+    for (std::size_t c = 0; c < weight_.size(); ++c) sum += weight_[c] * left_[c] / mean_[c];
+    return sum;
+  }
+
  private:
   std::vector<double> weight_, mean_, left_;
 };
+
+/// Two times between which above() passes `wanted`, so far from both that rounding cannot hide it.
+struct Passage {
+  double low, high;
+};
+
+/// Of the falling and convex above(): Newton's steps from the left never pass the root.
+Passage passage(Exponentials& parts, double wanted, double high) {
+  constexpr double certain = 1e-10;  // above() is exact within 1e-11
+  Passage found{0.0, high};
+  double t = 0.0;
+  for (int step = 0; step < 24; ++step) {
+    const double above = parts.above(t);
+    if (!(above > wanted * (1.0 + certain))) break;
+    found.low = t;
+    t += (above - wanted) / parts.falls();
+  }
+  for (const double beyond : {t * (1.0 + 1e-9), t * (1.0 + 1e-7)}) {
+    if (!(beyond < high) || !(parts.above(beyond) < wanted * (1.0 - certain))) continue;
+    found.high = beyond;
+    break;
+  }
+  return found;
+}
 
 /// The same of normally distributed times.
 double normal_parts_above(const std::vector<double>& weight, const std::vector<double>& mean,
@@ -83,6 +115,7 @@ double where_above(double wanted, double high, Above above) {
   double low = 0.0;
   for (int step = 0; step < 60; ++step) {
     const double t = 0.5 * (low + high);
+    if (t == low || t == high) break;  // neighbours
     (above(t) > wanted ? low : high) = t;
   }
   return 0.5 * (low + high);
@@ -139,9 +172,14 @@ double mixture_quantile(const std::vector<double>& weight, const std::vector<dou
   const double total = sum_of(weight);
   if (!(total > 0.0) || !(high > 0.0)) return 0.0;
   high *= -portable::log(1.0 - quantile) + 1.0;
-  return where_above(
-      (1.0 - quantile) * total, high,
-      [&, parts = Exponentials(weight, mean)](double t) mutable { return parts.above(t); });
+  Exponentials parts(weight, mean);
+  const double wanted = (1.0 - quantile) * total;
+  const Passage known = passage(parts, wanted, high);
+  // The same halving as without the passage, which spares most of its sums.
+  return where_above(wanted, high, [&](double t) {
+    if (t <= known.low) return std::numeric_limits<double>::infinity();
+    return t >= known.high ? 0.0 : parts.above(t);
+  });
 }
 
 double mixture_share_within(const std::vector<double>& weight, const std::vector<double>& mean,

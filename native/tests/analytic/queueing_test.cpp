@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <vector>
 
+#include "analytic/fast_exp.hpp"
+#include "workload/portable_math.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::analytic {
@@ -79,6 +82,41 @@ TEST(NormalMixtureQuantile, OfOneIsItsQuantile) {
 TEST(MixtureQuantile, OfTwoSolvesTheMixture) {
   const double t = mixture_quantile({1.0, 3.0}, {1.0, 10.0}, 0.9);
   EXPECT_NEAR(0.25 * std::exp(-t) + 0.75 * std::exp(-t / 10.0), 0.1, 1e-9);
+}
+
+// What mixture_quantile() spares must not show.
+double halved_quantile(const std::vector<double>& weight, const std::vector<double>& mean,
+                       double quantile) {
+  double total = 0.0, low = 0.0, high = 0.0;
+  for (std::size_t c = 0; c < weight.size(); ++c) {
+    total += weight[c];
+    high = std::max(high, mean[c]);
+  }
+  high *= -portable::log(1.0 - quantile) + 1.0;
+  for (int step = 0; step < 60; ++step) {
+    const double t = 0.5 * (low + high);
+    double above = 0.0;
+    for (std::size_t c = 0; c < weight.size(); ++c) {
+      above += weight[c] * exp_of_negative(-t / mean[c]);
+    }
+    (above > (1.0 - quantile) * total ? low : high) = t;
+  }
+  return 0.5 * (low + high);
+}
+
+TEST(MixtureQuantile, HasTheBitsOfPlainHalving) {
+  Random random(3);
+  for (int trial = 0; trial < 400; ++trial) {
+    std::vector<double> weight(1 + random.below(60)), mean(weight.size());
+    // Means far apart leave a plateau between them.
+    const double spread = trial % 3 == 0 ? 0.0 : trial % 3 == 1 ? 3.0 : 30.0;
+    for (double& w : weight) w = 0.01 + random.uniform();
+    for (double& m : mean) m = portable::exp(spread * (random.uniform() - 0.5));
+    for (const double quantile : {0.01, 0.5, 0.99, 0.999999}) {
+      ASSERT_EQ(mixture_quantile(weight, mean, quantile), halved_quantile(weight, mean, quantile))
+          << trial << ": " << quantile;
+    }
+  }
 }
 
 }  // namespace

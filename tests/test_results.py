@@ -14,6 +14,7 @@ from typer.main import get_command
 from pmoss_benchmarks.continual.replay import recheck as recheck_continual
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
+from pmoss_benchmarks.offline import wanted
 from pmoss_benchmarks.spatial import budget, references
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts import find_stale, make_pages
@@ -168,6 +169,10 @@ def test_references_lie_below_their_bounds(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((RESULTS / "budget").glob("*-*.json")))
 def test_an_episode_of_every_budget_runs_again(path: Path) -> None:
     assert budget.recheck(path) == []
+
+
+def test_an_episode_of_what_was_wanted_runs_again() -> None:
+    assert wanted.recheck(RESULTS / "wanted.json") == []
 
 
 @pytest.mark.heavy

@@ -106,6 +106,7 @@ def run_cells(
     out: Path | None = None,
     processes: int = 1,
     progress: Progress = lambda done, total: None,
+    **notes: Any,
 ) -> dict[str, Any]:
     """Does ``work`` for every cell and returns (and writes) the results in the order of the cells.
 
@@ -120,6 +121,7 @@ def run_cells(
         out: JSON file to write.
         processes: worker processes; 1 works in this one.
         progress: called with (done, total).
+        **notes: further plain-JSON facts for the head of the file.
 
     Raises:
         DescriptionError: no cell, or less than one process.
@@ -137,6 +139,7 @@ def run_cells(
     # A partial function says that it is of functools.
     function = work.func if isinstance(work, partial) else work
     report = {
+        **notes,
         **provenance([function.__module__]),
         "command": command,
         "settings": settings,

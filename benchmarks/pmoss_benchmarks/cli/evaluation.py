@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,7 +107,9 @@ def evaluate(
 def validate(
     results: Annotated[
         list[Path],
-        typer.Argument(help="Result files: .jsonl; .json of references, budgets, continual."),
+        typer.Argument(
+            help="Result files: .jsonl; .json of references, budgets, continual, wanted."
+        ),
     ],
     episodes: Annotated[
         int | None,
@@ -115,7 +118,8 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
-    Of references, budgets and continual tasks one episode is run again unless more are asked for.
+    Of references, budgets, wanted returns and continual tasks one episode is run again unless more
+    are asked for.
     Files of rollouts replay, too, where their backend repeats itself.
 
     Example: pmoss validate runs/demo/results.jsonl
@@ -143,10 +147,15 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
         return again(path, progress, episodes=episodes)
     from pmoss_benchmarks.continual import headroom
     from pmoss_benchmarks.continual import replay as continual
+    from pmoss_benchmarks.offline import wanted
     from pmoss_benchmarks.spatial import budget, references
     from pmoss_env.files import read_json
 
     # Others say what they are; references are checked for their own form.
-    known = {budget.FORMAT: budget.recheck, headroom.FORMAT: continual.recheck}
+    known: dict[str, Callable[..., list[str]]] = {
+        budget.FORMAT: budget.recheck,
+        headroom.FORMAT: continual.recheck,
+        wanted.FORMAT: wanted.recheck,
+    }
     recheck = known.get(read_json(path).get("format"), references.recheck)
     return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))

@@ -11,7 +11,9 @@ from pmoss_benchmarks.evaluation.results import (
     EpisodeResult,
     Evaluation,
     command_line,
+    pack_actions,
     read_results,
+    unpack_actions,
     write_results,
 )
 from pmoss_benchmarks.evaluation.statistics import (
@@ -37,8 +39,10 @@ __all__ = [
     "episode_seed",
     "evaluate",
     "make_environment",
+    "pack_actions",
     "paired_difference",
     "read_results",
     "replay",
+    "unpack_actions",
     "write_results",
 ]

@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,22 @@ def write_results(
 def _line(row: EpisodeResult, compact: bool) -> dict[str, Any]:
     values = asdict(row)
     if compact and all(0 <= action < 256 for action in row.actions):
-        values["actions"] = base64.b64encode(bytes(row.actions)).decode()
+        values["actions"] = pack_actions(row.actions)
     return values
+
+
+def pack_actions(actions: Iterable[int]) -> str:
+    """Actions below 256 as one text: base64 of a byte each."""
+    return base64.b64encode(bytes(actions)).decode()
+
+
+def unpack_actions(text: str) -> list[int]:
+    """The actions of pack_actions().
+
+    Raises:
+        ValueError: the text is no base64.
+    """
+    return list(base64.b64decode(text, validate=True))
 
 
 def _spelled_out(path: Path, number: int, value: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +130,7 @@ def _spelled_out(path: Path, number: int, value: dict[str, Any]) -> dict[str, An
     if not isinstance(actions, str):
         return value
     try:
-        return {**value, "actions": list(base64.b64decode(actions, validate=True))}
+        return {**value, "actions": unpack_actions(actions)}
     except ValueError as error:
         raise DatasetError(f"{path}: line {number}: actions: is no base64 text") from error
 

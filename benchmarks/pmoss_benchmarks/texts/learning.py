@@ -96,6 +96,31 @@ def transfer(stored: Stored) -> str:
     )
 
 
+def wanted(stored: Stored) -> str:
+    """What is served where a share of the best is wanted."""
+    report = stored["wanted.json"]
+    settings = report["settings"]
+    trainings = len(report["cells"])
+    rows, told = [], []
+    for cell in report["cells"]:
+        name = f"training {cell['seed']}" if trainings > 1 else settings["agent"]
+        shown = [f"{one['value']:.2f} {_within(one)}".strip() for one in cell["curve"]]
+        rows.append([name, *shown])
+        ranks = cell["correlation"]
+        told.append(
+            f"Rank correlation of wanted and served, {name}: {ranks['value']:.2f} "
+            f"{_within(ranks)} over all episodes, {ranks['of_means']:.2f} of the means."
+        )
+    head = (
+        f"`{settings['task']}`, data of the tier `{settings['tier']}`, "
+        f"{counted(settings['episodes'], 'episode')} of evaluation. "
+        "All are shares of the best that long searches found in the same episode."
+    )
+    columns = ["wanted", *(f"{share:g}" for share in settings["shares"])]
+    source = made(report, "benchmarks/results/wanted.json")
+    return "\n\n".join([head, table(columns, rows), "\n".join(told), source])
+
+
 def ablation(stored: Stored) -> str:
     """The surrogate without single groups of inputs."""
     path = stored.folder / "ablation.jsonl"
@@ -128,6 +153,11 @@ def ablation(stored: Stored) -> str:
     )
 
 
+def _within(found: dict[str, float | None]) -> str:
+    low, high = found["low"], found["high"]
+    return "" if low is None else f"[{low:.2f}, {high:.2f}]"
+
+
 def _ends(found: dict[str, float]) -> tuple[float, float | None, float | None]:
     return found["value"], found["low"], found["high"]
 
@@ -138,4 +168,5 @@ BLOCKS = {
     "selection-curves": selection,
     "transfer": transfer,
     "ablation": ablation,
+    "wanted-returns": wanted,
 }

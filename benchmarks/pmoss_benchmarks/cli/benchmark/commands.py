@@ -29,6 +29,7 @@ from pmoss_benchmarks.cli.benchmark.studies import studies
 from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
+from pmoss_benchmarks.cli.benchmark.wanted import wanted
 
 app = typer.Typer()
 for command in (performance, fidelity, headroom, validation):
@@ -52,5 +53,6 @@ app.command()(transfer)
 app.command()(selection)
 app.command()(served)
 app.command()(studies)
+app.command()(wanted)
 app.command()(pretrained)
 app.command()(datasets)

@@ -22,8 +22,9 @@ def finish(
     out: Path | None,
     processes: int,
     label: str,
+    **notes: Any,
 ) -> list[dict[str, Any]]:
-    """The results of the cells; with ``out`` they are written there, too."""
+    """The results of the cells; with ``out`` they are written there, with the notes."""
     from pmoss_benchmarks.cells import run_cells
     from pmoss_benchmarks.evaluation import command_line
 
@@ -38,6 +39,7 @@ def finish(
             out=out,
             processes=processes,
             progress=bar,
+            **notes,
         )
     if out:
         console.print(f"written to {out}")

@@ -468,7 +468,7 @@ void load(Runner& runner, const py::object& progress, const std::vector<int>& no
 }
 
 py::object load_report(const Runner& runner) {
-  const runtime::LoadReport& report = runner.load_report();
+  const runtime::LoadReport report = runner.load_report();
   if (report.loaders.empty()) return py::none();
   py::list loaders;
   for (const runtime::Loader& loader : report.loaders) {

@@ -120,7 +120,7 @@ Node* BTree::new_node(std::uint32_t slice, unsigned level) {
 bool BTree::lookup(std::uint64_t key, std::uint64_t& value, TouchLog& log) const noexcept {
   const EpochGuard guard;
   const auto& search = searches<Traced>();
-  return search.lookup(roots_[slice_of_key(key, slices_)], key, value, Traced(log));
+  return search.lookup(roots_[slice_of_key(key, slices_)], key, value, Traced(log)) == 1;
 }
 
 std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,

@@ -44,7 +44,11 @@ class BTree {
 
   /// False, and `value` as it was, if the key is absent. Within its callers: each call on the way
   /// is a store, and the fewer there are, the more lookups the processor keeps under way.
-  bool lookup(const EpochGuard&, std::uint64_t key, std::uint64_t& value) const noexcept {
+  bool lookup(const EpochGuard& guard, std::uint64_t key, std::uint64_t& value) const noexcept {
+    return count(guard, key, value) == 1;
+  }
+  /// The same with 1 for true and 0 for false.
+  int count(const EpochGuard&, std::uint64_t key, std::uint64_t& value) const noexcept {
     return index_detail::kernels().lookup(roots_[slice_of_key(key, slices_)], key, value,
                                           index_detail::Untraced{});
   }
@@ -89,8 +93,8 @@ class BTree {
   /// leaves it: a node's fill is 1 / (2 - u) with u uniform in [0, 1), whose mean is ln 2. The
   /// draws are those of `seed`. No other thread may use the tree meanwhile. Throws
   /// std::invalid_argument if the keys are not ascending, repeat, or differ in number from the
-  /// values. Throws std::logic_error if the tree is not new. After std::bad_alloc the tree must not
-  /// be used.
+  /// values. Throws std::logic_error if the tree is not new. After std::bad_alloc slices are loaded
+  /// whole or are new, so that those can be loaded again.
   void bulk_load(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> values,
                  std::uint64_t seed) {
     bulk_load(0, slices_, keys, values, seed);

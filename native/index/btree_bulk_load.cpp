@@ -47,6 +47,50 @@ struct Level {
   std::vector<std::uint64_t> last_keys;
 };
 
+/// Writes the leaves, of which `node` is the first; new_one(height) makes the others.
+template <class NewNode>
+Level load_leaves(Node& first, NewNode new_one, std::span<const std::uint64_t> keys,
+                  std::span<const std::uint64_t> values, Random& random) {
+  Level level;
+  Node* node = &first;
+  const std::uint64_t next_slice = node->next;
+  for (std::size_t done = 0; done < keys.size();) {
+    const std::size_t n = draw_entries(random, keys.size() - done, leaf_capacity);
+    if (done > 0) {
+      Node* const right = new_one(0);
+      node->next = Node::as_word(right);
+      node = right;
+    }
+    std::copy_n(keys.begin() + static_cast<std::ptrdiff_t>(done), n, node->keys);
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(done), n, node->words);
+    node->count = static_cast<std::uint16_t>(n);
+    node->fit_samples(Untraced{});
+    done += n;
+    level.nodes.push_back(node);
+    level.last_keys.push_back(keys[done - 1]);
+  }
+  node->next = next_slice;
+  return level;
+}
+
+template <class NewNode>
+Level level_above(const Level& level, unsigned height, NewNode new_one, Random& random) {
+  Level above;
+  for (std::size_t done = 0; done < level.nodes.size();) {
+    const std::size_t n = draw_entries(random, level.nodes.size() - done, child_capacity);
+    Node* const node = new_one(height);
+    for (std::size_t i = 0; i < n; ++i) node->words[i] = Node::as_word(level.nodes[done + i]);
+    // The last child has no key of its own: it takes all above the others.
+    for (std::size_t i = 0; i + 1 < n; ++i) node->keys[i] = level.last_keys[done + i];
+    node->count = static_cast<std::uint16_t>(n - 1);
+    node->fit_samples(Untraced{});
+    done += n;
+    above.nodes.push_back(node);
+    above.last_keys.push_back(level.last_keys[done - 1]);
+  }
+  return above;
+}
+
 }  // namespace
 
 void BTree::bulk_load(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> keys,
@@ -91,46 +135,32 @@ void BTree::bulk_load(std::uint32_t first, std::uint32_t last, std::span<const s
 void BTree::load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
                        std::span<const std::uint64_t> values, std::uint64_t seed) {
   if (keys.empty()) return;
-  Random random(seed);
-  Level level;
   // The leaf that is there stays the first one: the slice on the left points to it.
-  Node* node = roots_[slice].load(std::memory_order_relaxed);
-  const std::uint64_t next_slice = node->next;
-  for (std::size_t done = 0; done < keys.size();) {
-    const std::size_t n = draw_entries(random, keys.size() - done, leaf_capacity);
-    if (done > 0) {
-      Node* const right = new_node(slice, 0);
-      node->next = Node::as_word(right);
-      node = right;
+  Node* const first = roots_[slice].load(std::memory_order_relaxed);
+  const std::uint64_t next_slice = first->next;
+  std::vector<Node*> made;
+  try {
+    const auto new_one = [&](unsigned height) {
+      made.push_back(nullptr);
+      return made.back() = new_node(slice, height);
+    };
+    Random random(seed);
+    Level level = load_leaves(*first, new_one, keys, values, random);
+    for (unsigned height = 1; level.nodes.size() > 1; ++height) {
+      level = level_above(level, height, new_one, random);
     }
-    std::copy_n(keys.begin() + static_cast<std::ptrdiff_t>(done), n, node->keys);
-    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(done), n, node->words);
-    node->count = static_cast<std::uint16_t>(n);
-    node->fit_samples(Untraced{});
-    done += n;
-    level.nodes.push_back(node);
-    level.last_keys.push_back(keys[done - 1]);
-  }
-  node->next = next_slice;
-
-  for (unsigned height = 1; level.nodes.size() > 1; ++height) {
-    Level above;
-    for (std::size_t done = 0; done < level.nodes.size();) {
-      const std::size_t n = draw_entries(random, level.nodes.size() - done, child_capacity);
-      node = new_node(slice, height);
-      for (std::size_t i = 0; i < n; ++i) node->words[i] = Node::as_word(level.nodes[done + i]);
-      // The last child has no key of its own: it takes all above the others.
-      for (std::size_t i = 0; i + 1 < n; ++i) node->keys[i] = level.last_keys[done + i];
-      node->count = static_cast<std::uint16_t>(n - 1);
-      node->fit_samples(Untraced{});
-      done += n;
-      above.nodes.push_back(node);
-      above.last_keys.push_back(level.last_keys[done - 1]);
+    slice_[slice]->size.store(keys.size(), std::memory_order_relaxed);
+    roots_[slice].store(level.nodes.front(), std::memory_order_release);
+  } catch (...) {
+    SliceArena& arena = slice_[slice]->current();
+    for (Node* const node : made) {
+      if (node != nullptr) arena.take_back(node, sizeof *node);
     }
-    level = std::move(above);
+    first->count = 0;
+    first->initialise(0, Untraced{});
+    first->next = next_slice;
+    throw;
   }
-  slice_[slice]->size.store(keys.size(), std::memory_order_relaxed);
-  roots_[slice].store(level.nodes.front(), std::memory_order_release);
 }
 
 }  // namespace pmoss

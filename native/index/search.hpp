@@ -38,7 +38,8 @@ struct Searches {
   /// The leaf for `key`, and the version at which it was.
   Node* (*find_leaf)(const Root& root, std::uint64_t key, std::uint64_t& version,
                      Tracer tracer) noexcept;
-  bool (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value, Tracer tracer) noexcept;
+  /// 1 or 0: a library passes it on as it is (pmoss/index.h), without a frame of its own.
+  int (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value, Tracer tracer) noexcept;
 };
 
 /// What a lookup does, in one instruction set.

@@ -38,7 +38,7 @@ class Client {
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random_.below(i)]);
-    index_.load(keys.data(), keys.size());
+    index_.load(keys);
     for (const std::uint64_t key : keys) model_[key] = key;
   }
 
@@ -172,17 +172,16 @@ class Client {
   std::uint64_t scanned_values_[longest_scan];
 };
 
-/// Runs a function for each client, in a thread of its own; throws the first of what they throw.
-void at_once(PluginIndex& index, std::vector<Client>& clients,
-             const std::function<void(Client&)>& function) {
-  std::vector<std::exception_ptr> failures(clients.size());
+/// Runs a function for 0, 1, ... in a thread each; throws the first of what they throw.
+void at_once(PluginIndex& index, unsigned count, const std::function<void(unsigned)>& function) {
+  std::vector<std::exception_ptr> failures(count);
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < clients.size(); ++i) {
+    for (unsigned i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         try {
           const PluginIndex::Thread thread(index);
-          function(clients[i]);
+          function(i);
         } catch (...) {
           failures[i] = std::current_exception();
         }
@@ -214,6 +213,53 @@ std::string look_at_memory(const PluginIndex& index) {
   }
   return "visit_memory: " + std::to_string(pages) + " pages in " + std::to_string(slices) +
          " slices, some of them in several";
+}
+
+/// Loads slices sorted, each at once and in several threads, and looks for each record.
+std::string load_sorted(const std::shared_ptr<const PluginLibrary>& library,
+                        const PluginCheck& check) {
+  if (library->api().load_sorted == nullptr) {
+    return "load_sorted is missing: records are loaded in no order";
+  }
+  Random random(mix64(~check.seed));
+  std::vector<std::uint64_t> keys{0, ~std::uint64_t{0}};
+  while (keys.size() < check.operations) keys.push_back(random.next());
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  PluginIndex index(library, {slices, keys.size()});
+  at_once(index, check.threads, [&](unsigned number) {
+    for (std::uint32_t slice = number; slice < slices; slice += check.threads) {
+      const auto from = [&](std::uint32_t of) {
+        return of < slices
+                   ? std::lower_bound(keys.begin(), keys.end(), first_key_of_slice(of, slices))
+                   : keys.end();
+      };
+      index.load_sorted(slice, {from(slice), from(slice + 1)});
+    }
+  });
+  const PluginIndex::Thread thread(index);
+  const auto require = [&](bool right, const std::string& what) {
+    if (!right) throw library->error("after load_sorted(), " + what);
+  };
+  require(index.size() == keys.size(), "size() gives " + std::to_string(index.size()) + " for " +
+                                           std::to_string(keys.size()) + " records");
+  for (const std::uint64_t key : keys) {
+    std::uint64_t value = 0;
+    require(index.lookup(key, value) && value == key,
+            "lookup() does not find the key " + std::to_string(key));
+  }
+  if (index.has_scan()) {
+    std::vector<std::uint64_t> found(keys.size()), values(keys.size());
+    const std::size_t count = index.scan(0, keys.size(), found.data(), values.data());
+    index.check_scan(0, count, found.data(), values.data());
+    require(count == keys.size() && found == keys, "scan() of all records gives others");
+  }
+  for (std::size_t i = 0; i < keys.size(); i += 100) {
+    require(!index.insert(keys[i], keys[i] + 1), "insert() gives 1 for a key that was there");
+    require(index.update(keys[i], keys[i]), "update() gives 0 for a key that is there");
+  }
+  return "load_sorted: " + std::to_string(keys.size()) + " records in " + std::to_string(slices) +
+         " slices, each found";
 }
 
 /// Throws PluginError for what is no size.
@@ -254,11 +300,11 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   for (unsigned number = 0; number < check.threads; ++number) {
     clients.emplace_back(index, number, check);
   }
-  at_once(index, clients, [&](Client& client) {
-    client.load(1000);
-    client.run(check.operations, false);
+  at_once(index, check.threads, [&](unsigned number) {
+    clients[number].load(1000);
+    clients[number].run(check.operations, false);
   });
-  at_once(index, clients, [](Client& client) { client.look_through(); });
+  at_once(index, check.threads, [&](unsigned number) { clients[number].look_through(); });
   std::uint64_t records = before;
   for (const Client& client : clients) records += client.records();
   clients.front().require_size(records);
@@ -266,6 +312,7 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
                  " operations each, every answer as in the models");
   told.push_back(index.has_scan() ? "scan: in order, nothing missed"
                                   : "scan is missing: workloads with scans are refused");
+  told.push_back(load_sorted(library, check));
   told.push_back(look_at_memory(index));
   told.push_back(told_bytes(index));
   return told;

@@ -1,8 +1,6 @@
 #include "kinds/driven_plugin.hpp"
 
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,59 +11,25 @@
 #include <ios>
 #include <memory>
 #include <set>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "kinds/own_words.hpp"
 #include "kinds/plugin_index.hpp"
 #include "kinds/valgrind_requests.hpp"
 #include "workload/generator.hpp"
+#include "workload/keyspace.hpp"
 
 namespace pmoss::kinds {
 namespace {
 
-using Word = std::uint64_t;
+using Word = OwnWords::Word;
 
 /// Stored to around every query, so that the watching tool sees where one begins and ends.
 alignas(64) volatile Word mark = 0;
-
-/// Memory of this file's own, apart from all that the library allocates.
-class OwnWords {
- public:
-  explicit OwnWords(std::size_t count) : count_(count) {
-    if (count == 0) return;
-    void* const memory =
-        ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    words_ = static_cast<Word*>(memory);
-  }
-  explicit OwnWords(const std::string& path) : OwnWords(words_in(path)) {
-    std::ifstream file(path, std::ios::binary);
-    file.read(reinterpret_cast<char*>(words_), static_cast<std::streamsize>(bytes()));
-    if (!file) throw std::runtime_error(path + ": cannot be read");
-  }
-  ~OwnWords() {
-    if (words_ != nullptr) ::munmap(words_, bytes());
-  }
-  OwnWords(const OwnWords&) = delete;
-  OwnWords& operator=(const OwnWords&) = delete;
-
-  std::size_t size() const { return count_; }
-  std::size_t bytes() const { return count_ * sizeof(Word); }
-  Word* data() const { return words_; }
-  std::uintptr_t first() const { return reinterpret_cast<std::uintptr_t>(words_); }
-
- private:
-  static std::size_t words_in(const std::string& path) {
-    struct stat told{};
-    if (::stat(path.c_str(), &told) != 0) throw std::runtime_error(path + ": cannot be read");
-    return static_cast<std::size_t>(told.st_size) / sizeof(Word);
-  }
-
-  std::size_t count_;
-  Word* words_ = nullptr;
-};
 
 /// A line of /proc/self/maps.
 struct Mapping {
@@ -109,7 +73,11 @@ pmoss_index_api idle_api() {
   api.open = [](const pmoss_index_options*) { return reinterpret_cast<pmoss_index*>(&nothing); };
   api.close = [](pmoss_index*) {};
   api.load = [](pmoss_index*, const Word*, const Word*, std::size_t) { return 1; };
-  api.lookup = [](pmoss_index*, Word, Word*) { return 0; };
+  // The caller goes the way of a key that is there, as it mostly is.
+  api.lookup = [](pmoss_index*, Word key, Word* value) {
+    *value = key;
+    return 1;
+  };
   api.insert = [](pmoss_index*, Word, Word) { return 1; };
   api.update = [](pmoss_index*, Word, Word) { return 1; };
   api.scan = [](pmoss_index*, Word, std::size_t, Word*, Word*) { return std::int64_t{0}; };
@@ -138,10 +106,7 @@ class Driven {
     if (scanned_.size() > 0 && !index_.has_scan()) {
       throw library_->error("has no scan: choose a workload without scans");
     }
-    constexpr std::size_t batch = 4096;  // as when it is served
-    for (std::size_t done = 0; done < keys_.size(); done += batch) {
-      index_.load(keys_.data() + done, std::min(batch, keys_.size() - done));
-    }
+    load(asked.slices);
   }
 
   std::size_t queries() const { return queries_.size() / 3; }
@@ -152,6 +117,21 @@ class Driven {
   void run_idle(std::size_t query) { run(query, idle_); }
 
  private:
+  /// As when it is served: the keys lie by slices.
+  void load(std::uint32_t slices) {
+    for (std::size_t first = 0, end = 0; first < keys_.size(); first = end) {
+      const std::uint32_t slice = slice_of_key(keys_.data()[first], slices);
+      while (end < keys_.size() && slice_of_key(keys_.data()[end], slices) == slice) ++end;
+      const std::span keys(keys_.data() + first, end - first);
+      if (index_.loads_sorted()) {
+        std::sort(keys.begin(), keys.end());
+        index_.load_sorted(slice, keys);
+      } else {
+        index_.load(keys);
+      }
+    }
+  }
+
   [[gnu::noinline]] void run(std::size_t query, PluginIndex& index) {
     const Word* const words = queries_.data() + 3 * query;
     Word value = 0;
@@ -166,7 +146,8 @@ class Driven {
         index.update(words[0], words[0] + 1);
         break;
       case Operation::Kind::scan:
-        index.scan(words[0], words[2], scanned_.data(), scanned_.data() + words[2]);
+        // What looking at the records costs is no cost of the library's.
+        index.scan_unseen(words[0], words[2], scanned_.data(), scanned_.data() + words[2]);
         break;
     }
   }

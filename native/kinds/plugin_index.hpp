@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,17 +60,27 @@ class PluginIndex {
   bool tells_memory() const noexcept { return api().visit_memory != nullptr; }
 
   /// Adds records whose values are their keys.
-  void load(const std::uint64_t* keys, std::size_t count);
-  // Within their callers: each call and each saved register is a store. The fewer there are, the
-  // more lookups whose data come from memory the processor keeps under way.
+  void load(std::span<const std::uint64_t> keys);
+  /// Whether all records of a slice may come at once.
+  bool loads_sorted() const noexcept { return api().load_sorted != nullptr; }
+  /// The same for all records of a slice that has none. The keys ascend.
+  void load_sorted(std::uint32_t slice, std::span<const std::uint64_t> keys);
   bool lookup(std::uint64_t key, std::uint64_t& value) const {
-    const auto told = static_cast<unsigned>(api().lookup(index_.get(), key, &value));
-    // One branch for all that can be wrong: the answer, and the value where there is one.
-    const std::uint64_t added = (value - key) & -std::uint64_t{told};
-    if (((added / most_added) | (told >> 1)) != 0) [[unlikely]]
-      explain_lookup(static_cast<int>(told), key, value);
-    return told != 0;
+    const int told = ask(key, value);
+    return is_right(told, key, value) || require_absent(told, key, value);
   }
+  // The same in two steps: between them a caller keeps nothing but the key. Each instruction and
+  // each saved register counts: the fewer there are, the more lookups whose data come from memory
+  // the processor keeps under way.
+  int ask(std::uint64_t key, std::uint64_t& value) const {
+    return api().lookup(index_.get(), key, &value);
+  }
+  /// Whether the record was found, with a value that it can have.
+  static bool is_right(int told, std::uint64_t key, std::uint64_t value) {
+    return told == 1 && value - key < most_added;
+  }
+  /// False, or throws if the answer is anything but that there is no such key.
+  bool require_absent(int told, std::uint64_t key, std::uint64_t value) const;
   bool insert(std::uint64_t key, std::uint64_t value) {
     return answer(api().insert(index_.get(), key, value), "insert");
   }
@@ -80,12 +91,17 @@ class PluginIndex {
   /// the time of a short scan.
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                    std::uint64_t* values) const {
+    const std::size_t count = scan_unseen(first, limit, keys, values);
+    if ((first * golden_ratio) >> 61 == 0) check_scan(first, count, keys, values);
+    return count;
+  }
+  /// The same, and looks at no record.
+  std::size_t scan_unseen(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                          std::uint64_t* values) const {
     const std::int64_t found = api().scan(index_.get(), first, limit, keys, values);
     if (static_cast<std::uint64_t>(found) > limit) [[unlikely]]
       fail(found, "scan");
-    const auto count = static_cast<std::size_t>(found);
-    if ((first * golden_ratio) >> 61 == 0) check_scan(first, count, keys, values);
-    return count;
+    return static_cast<std::size_t>(found);
   }
   /// Throws for the first record of a scan that is wrong.
   void check_scan(std::uint64_t first, std::size_t count, const std::uint64_t* keys,
@@ -97,6 +113,9 @@ class PluginIndex {
   std::vector<MemoryPiece> memory_of(std::uint32_t slice) const;
 
  private:
+  std::uint64_t last_key_of(std::uint32_t slice) const noexcept {
+    return slice + 1 < slices_ ? first_key_of_slice(slice + 1, slices_) - 1 : ~std::uint64_t{0};
+  }
   /// Spreads keys over all numbers.
   static constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
 
@@ -111,8 +130,6 @@ class PluginIndex {
   void check(std::uint64_t key, std::uint64_t value, const char* operation) const {
     if (value - key >= most_added) wrong(key, value, operation);
   }
-  /// Throws: the answer or the value is wrong.
-  [[noreturn]] void explain_lookup(int told, std::uint64_t key, std::uint64_t value) const;
   [[noreturn]] void wrong(std::uint64_t key, std::uint64_t value, const char* operation) const;
 
   std::shared_ptr<const PluginLibrary> library_;  // outlives the index

@@ -1,32 +1,26 @@
 #include "kinds/served_plugin.hpp"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
+#include "kinds/own_words.hpp"
+#include "recording/sort_keys.hpp"
+
 namespace pmoss::kinds {
-namespace {
-
-/// Of a loader, while it sorts them by slices: 32 MiB.
-constexpr std::uint64_t most_held_keys = std::uint64_t{1} << 22;
-
-}  // namespace
-
 ServedPlugin::ServedPlugin(std::shared_ptr<const PluginLibrary> library, const WorkloadSpec& spec,
                            std::uint32_t slices)
     : spec_((validate(spec), spec)),
       index_(std::move(library), {slices, spec.records}),
-      bytes_to_load_(index_.bytes_per_record() * static_cast<double>(spec.records)) {
+      begun_(slices) {
   if (spec.scan > 0.0 && !index_.has_scan()) {
     throw std::invalid_argument("the workload scans, and plugin '" + index_.library().path() +
                                 "' has no scan: choose a workload without scans");
   }
   for (std::uint32_t slice = 0; slice < slices; ++slice) memory_.emplace_back(index_, slice);
-  // What a library frees goes back to the kernel. Pages that stay would not be touched first by
-  // whoever loads the next index.
-  ::mallopt(M_TRIM_THRESHOLD, 128 << 10);
+  // Loading holds all keys besides, and sorts those of a slice into as much memory again.
+  const double held = index_.loads_sorted() ? 2.0 * sizeof(OwnWords::Word) : sizeof(OwnWords::Word);
+  bytes_to_load_ = (index_.bytes_per_record() + held) * static_cast<double>(spec.records);
 }
 
 void ServedPlugin::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
@@ -41,46 +35,65 @@ void ServedPlugin::load(std::uint32_t first, std::uint32_t last, std::atomic<std
 void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std::uint64_t>& done,
                                const std::function<bool()>& cancelled) {
   const PluginIndex::Thread thread(index_);
-  // Calls told(slice, key) for the records of slices first .. last - 1; false if cancelled.
-  const auto each = [&](std::uint32_t first, std::uint32_t last, auto told) {
+  // Calls told(slice, key) for the records of the chosen slices; false if cancelled.
+  const auto each = [&](auto told) {
     for (std::uint64_t record = 0; record < spec_.records; ++record) {
       if ((record & 0xfff) == 0 && cancelled()) return false;
       const std::uint64_t key = spec_.space.key(record, spec_.seed);
       const std::uint32_t slice = pmoss::slice_of_key(key, slices());
-      if (slice >= first && slice < last && chosen[slice]) told(slice, key);
+      if (chosen[slice]) told(slice, key);
     }
     return true;
   };
-  std::vector<std::uint64_t> records(slices());
-  if (!each(0, slices(), [&](std::uint32_t slice, std::uint64_t) { ++records[slice]; })) return;
+  std::vector<std::uint64_t> end(slices());  // of the keys of each slice
+  if (!each([&](std::uint32_t slice, std::uint64_t) { ++end[slice]; })) return;
+  std::uint64_t most = end.front();
+  for (std::uint32_t slice = 1; slice < slices(); ++slice) {
+    most = std::max(most, end[slice]);
+    end[slice] += end[slice - 1];
+  }
+  const OwnWords held(end.back());
+  const OwnWords scratch(index_.loads_sorted() ? most : 0);
+  std::vector<std::uint64_t> next(slices());  // where the next key of a slice goes
+  std::copy(end.begin(), end.end() - 1, next.begin() + 1);
+  if (!each([&](std::uint32_t slice, std::uint64_t key) { held.data()[next[slice]++] = key; })) {
+    return;
+  }
   std::uint64_t loaded = 0;
-  for (std::uint32_t first = 0, last = 0; first < slices(); first = last) {
-    std::vector<std::uint64_t> next(slices());  // where the next key of a slice goes
-    std::uint64_t held = 0;
-    do {
-      next[last] = held;
-      held += records[last++];
-    } while (last < slices() && held + records[last] <= most_held_keys);
-    std::vector<std::uint64_t> keys(held);
-    if (!each(first, last,
-              [&](std::uint32_t slice, std::uint64_t key) { keys[next[slice]++] = key; })) {
-      return;
-    }
-    if (!load_keys(keys, loaded, done, cancelled)) return;
+  const std::span<std::uint64_t> all(held.data(), held.size());
+  for (std::uint32_t slice = 0; slice < slices(); ++slice) {
+    const std::uint64_t first = slice > 0 ? end[slice - 1] : 0;
+    const auto keys = all.subspan(first, end[slice] - first);
+    if (keys.empty()) continue;
+    if (!load_slice(slice, keys, {scratch.data(), scratch.size()}, loaded, done, cancelled)) return;
   }
 }
 
 /// False if cancelled.
-bool ServedPlugin::load_keys(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
-                             std::atomic<std::uint64_t>& done,
-                             const std::function<bool()>& cancelled) {
-  constexpr std::size_t batch = 4096;
-  for (std::size_t i = 0; i < keys.size(); i += batch) {
-    if (cancelled()) return false;
-    const std::size_t count = std::min(batch, keys.size() - i);
-    index_.load(keys.data() + i, count);
-    loaded += count;
+bool ServedPlugin::load_slice(std::uint32_t slice, std::span<std::uint64_t> keys,
+                              std::span<std::uint64_t> scratch, std::uint64_t& loaded,
+                              std::atomic<std::uint64_t>& done,
+                              const std::function<bool()>& cancelled) {
+  const auto count = [&](std::size_t records) {
+    loaded += records;
     done.store(loaded, std::memory_order_relaxed);
+  };
+  // A load that was cancelled, or that failed, is begun again.
+  const bool fresh = std::exchange(begun_[slice], std::uint8_t{1}) == 0;
+  if (fresh && index_.loads_sorted()) {
+    if (cancelled()) return false;
+    recording::sort_keys(keys, scratch);
+    const auto end = std::unique(keys.begin(), keys.end());
+    index_.load_sorted(slice, {keys.begin(), end});
+    count(keys.size());
+    return true;
+  }
+  constexpr std::size_t part = 4096;
+  for (std::size_t i = 0; i < keys.size(); i += part) {
+    if (cancelled()) return false;
+    const auto some = keys.subspan(i, std::min(part, keys.size() - i));
+    index_.load(some);
+    count(some.size());
   }
   return true;
 }

@@ -1,7 +1,9 @@
 // An index of a user's library behind the runtime.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,12 +46,14 @@ class ServedPlugin final : public runtime::ServedIndex {
   std::size_t reclaim() override { return 0; }
 
  private:
-  bool load_keys(const std::vector<std::uint64_t>& keys, std::uint64_t& loaded,
-                 std::atomic<std::uint64_t>& done, const std::function<bool()>& cancelled);
+  bool load_slice(std::uint32_t slice, std::span<std::uint64_t> keys,
+                  std::span<std::uint64_t> scratch, std::uint64_t& loaded,
+                  std::atomic<std::uint64_t>& done, const std::function<bool()>& cancelled);
 
   WorkloadSpec spec_;
   PluginIndex index_;
-  double bytes_to_load_;
+  double bytes_to_load_ = 0.0;
+  std::vector<std::uint8_t> begun_;  ///< [slices] whether it may hold records
   std::vector<PluginSliceMemory> memory_;
 };
 

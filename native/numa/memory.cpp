@@ -182,6 +182,7 @@ ResidentPages resident_pages(const void* address, std::size_t bytes) {
     } else {
       result += resident_pages(first + done, part, call);
     }
+    if (is_refusal(result.error_number)) break;
   }
   return result;
 }

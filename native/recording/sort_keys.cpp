@@ -53,8 +53,12 @@ void sort_digits(std::uint64_t* keys, std::uint64_t* other, std::size_t n, unsig
 }  // namespace
 
 void sort_keys(std::vector<std::uint64_t>& keys) {
-  std::vector<std::uint64_t> other(keys.size());
-  sort_digits(keys.data(), other.data(), keys.size(), 64, false);
+  std::vector<std::uint64_t> scratch(keys.size());
+  sort_keys(keys, scratch);
+}
+
+void sort_keys(std::span<std::uint64_t> keys, std::span<std::uint64_t> scratch) {
+  sort_digits(keys.data(), scratch.data(), keys.size(), 64, false);
 }
 
 }  // namespace pmoss::recording

@@ -74,7 +74,7 @@ void Runner::load(const Progress& progress, const std::vector<int>& nodes) {
   std::vector<Loader> loaders = plan_loaders(nodes);
   loaded_on_ = nodes;
   homes_.assign(index_->slices(), std::nullopt);
-  load_report_ = {};
+  report({});
   if (nodes.empty()) {
     load_with(loaders, progress);
   } else {
@@ -83,12 +83,22 @@ void Runner::load(const Progress& progress, const std::vector<int>& nodes) {
     const numa::ResidentPages before = numa::process_pages();
     load_with(loaders, progress);
     const numa::ResidentPages after = numa::process_pages();
-    load_report_ = {std::move(loaders), numa::grown(before, after), after.error_number};
+    report({std::move(loaders), numa::grown(before, after), after.error_number});
     for (std::size_t slice = 0; slice < nodes.size(); ++slice) {
       homes_[slice] = Home{numa::Placement::on(nodes[slice]), false};
     }
   }
   loaded_ = true;
+}
+
+LoadReport Runner::load_report() const {
+  const std::lock_guard lock(report_mutex_);
+  return load_report_;
+}
+
+void Runner::report(LoadReport told) {
+  const std::lock_guard lock(report_mutex_);
+  load_report_ = std::move(told);
 }
 
 void Runner::load_with(std::vector<Loader>& loaders, const Progress& progress) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "runtime/errors.hpp"
@@ -51,14 +52,15 @@ class Runner {
   const WorkloadSpec& spec() const noexcept { return spec_; }
   const ServedIndex& index() const noexcept { return *index_; }
   bool loaded() const noexcept { return loaded_; }
-  /// What bound loaders did, if there were any.
-  const LoadReport& load_report() const noexcept { return load_report_; }
+  /// What bound loaders did, if there were any. Any thread may ask, while others load as well.
+  LoadReport load_report() const;
   /// No record from here on has been inserted.
   std::uint64_t next_insert_record() const noexcept { return next_insert_record_; }
 
  private:
   std::vector<Loader> plan_loaders(const std::vector<int>& nodes) const;
   void load_with(std::vector<Loader>& loaders, const Progress& progress);
+  void report(LoadReport told);
 
   WorkloadSpec spec_;
   std::unique_ptr<ServedIndex> index_;
@@ -66,6 +68,7 @@ class Runner {
   Homes homes_;
   std::atomic<bool> busy_{false};
   bool loaded_ = false;
+  mutable std::mutex report_mutex_;
   LoadReport load_report_;
   std::vector<int> loaded_on_;  ///< the nodes that the last load() was given
   std::uint64_t next_insert_record_;

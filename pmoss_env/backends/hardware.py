@@ -178,7 +178,7 @@ class HardwareBackend(SubjectBackend):
             ]
         )
         #: Why the kernel is not asked where data lie: a host with one node does not need that.
-        self._not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
+        self.not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
         self._instance = Instance()
         self._runner: _native.Runner | None = None
         #: By bound loaders: the kernel's node of each slice; [] if they were not bound.
@@ -302,7 +302,7 @@ class HardwareBackend(SubjectBackend):
             "nodes": self._kernel_node[schedule.nodes].tolist(),
             "routing": schedule.routing,
             # On one node all data are where any schedule wants them.
-            "data": "keep" if self._not_asked else schedule.data,
+            "data": "keep" if self.not_asked else schedule.data,
         }
 
     def native_options(self, seed: int) -> dict[str, Any]:
@@ -403,7 +403,7 @@ class HardwareBackend(SubjectBackend):
                 "shared_cores": raw["shared_cores"],
                 "unbound_roles": raw["unbound_roles"],
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
-                "data": data_facts(raw, self.strategy, self.pace, self._not_asked, loading),
+                "data": data_facts(raw, self.strategy, self.pace, self.not_asked, loading),
                 "rounds": rounds_of(raw["rounds"]),
                 "sweeper_cpus": [int(cpu) for cpu in raw["sweeper_cpus"]],
                 "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],

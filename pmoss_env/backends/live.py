@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.backends.data_facts import loaded_facts
+from pmoss_env.backends.data_facts import data_facts, loaded_facts
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.native_counts import native_errors, snapshot_of
 from pmoss_env.errors import BackendError
@@ -176,6 +176,7 @@ class LiveRuntime:
         self._seed = seed
         #: What bound loaders did, for provenance.
         self._loaded: dict[str, Any] = {}
+        self._loading: dict[str, Any] | None = None
         self._undo = ExitStack()
         self._process = os.getpid()
         self._run: _native.LiveRun | None = None
@@ -202,7 +203,7 @@ class LiveRuntime:
         with ExitStack() as undo:
             undo.enter_context(backend.ready())
             runner = backend.loaded_runner(schedule)
-            loading = runner.load_report
+            self._loading = loading = runner.load_report
             self._loaded = {"data": {"loaded": loaded_facts(loading)}} if loading else {}
             with native_errors("the live run failed to start"):
                 self._run = runner.start(
@@ -264,6 +265,15 @@ class LiveRuntime:
                 return run.stop()
         finally:
             self._end()
+
+    def data_facts(self, counted: dict[str, Any]) -> dict[str, Any]:
+        """Where the data were when the run ended, as the kernel answered.
+
+        Args:
+            counted: what stop() returned.
+        """
+        backend = self._backend
+        return data_facts(counted, backend.strategy, "lazy", backend.not_asked, self._loading)
 
     def __enter__(self) -> Self:
         return self

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from pmoss_env.backends.live import LiveRound
 from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.envs.continual.running import Epoch
+from pmoss_env.errors import BackendError
 from pmoss_env.types import Int32Array, Schedule
 
 #: A round should last so long (seconds): in less, the kernel's turns and the queries that waited at
@@ -84,6 +87,7 @@ class TriedIndex(LiveIndex):
 
     Attributes:
         last: the trial that ended in the last epoch; None where none did.
+        data: where the data were at the end, as the provenance of a snapshot has it; {} before.
 
     Args:
         backend: as of LiveIndex.
@@ -101,6 +105,15 @@ class TriedIndex(LiveIndex):
         self._open: _Open | None = None
         self._seen = 0.0
         self.last: Trial | None = None
+        self.data: dict[str, Any] = {}
+
+    def stop(self) -> None:
+        """See LiveIndex; asks where the data lie, once what waits is answered."""
+        if self._live.running:
+            # A thread that has failed has told so before.
+            with suppress(BackendError):
+                self.data = self._live.data_facts(self._live.stop())
+        super().stop()
 
     @property
     def trying(self) -> bool:

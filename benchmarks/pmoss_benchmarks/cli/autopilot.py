@@ -36,7 +36,14 @@ def autopilot(
         str,
         typer.Option(help="Co-tenants that come and go: none, busy-cores, jobs, memory, ..."),
     ] = "none",
-    workload: Annotated[str, typer.Option(help="A name from `pmoss workloads`.")] = "ycsb-a",
+    index: Annotated[
+        str | None,
+        typer.Option(help="A kind of index, or plugin:LIBRARY of your own. Default: btree."),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="A name from `pmoss workloads`. Default: the usual one of the index."),
+    ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges.")] = 64,
     load: Annotated[
         str, typer.Option(help="closed, closed:<queries in flight per worker>, or saturated.")
@@ -87,11 +94,14 @@ def autopilot(
     Example: pmoss autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/autopilot.html
     Example: pmoss autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
     Example: pmoss autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
+    Example: pmoss autopilot --index plugin:./libmine.so --epochs 10
     Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
     """
+    from pmoss_benchmarks.cli.tasks import index_and_workload
     from pmoss_benchmarks.policies import named_policies
     from pmoss_datasets.continual.domain import CONTINUAL
     from pmoss_env.errors import DescriptionError
+    from pmoss_env.indexes import DEFAULT
 
     for path in (out, html):
         if path:
@@ -104,8 +114,11 @@ def autopilot(
     else:
         found = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies
         (policy,) = found.values()
+    index, workload = index_and_workload(index, workload)
     settings: dict[str, Any] = {
         "drift": drift,
+        # The default is not named: files of epochs that are there go on.
+        **({} if index == DEFAULT else {"index": index}),
         "workload": workload,
         "slices": slices,
         "load": load,
@@ -129,6 +142,8 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
     """Runs the loop, shows it, and tells at the end what came of it."""
     from pmoss_benchmarks.autopilot.loop import EpochFile, fly, running_env
     from pmoss_benchmarks.autopilot.retraining import Retraining
+    from pmoss_benchmarks.autopilot.trials import TriedIndex
+    from pmoss_env.backends.data_facts import misplaced_in_words, placed_in_words
     from pmoss_env.cli.signals import go_on_by
 
     out, html, retrain = places
@@ -153,6 +168,13 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
         if html and told:
             _write_report(html, list(told), agent, subject, file.lost)
     console.print(_summary(list(told), file.lost))
+    assert isinstance(subject.session.live, TriedIndex)
+    provenance = {"data": subject.session.live.data}
+    for line in (
+        *placed_in_words(provenance),
+        *misplaced_in_words(provenance, "the last schedule"),
+    ):
+        console.print(line)
 
 
 def _write_report(

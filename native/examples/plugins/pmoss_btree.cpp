@@ -4,7 +4,6 @@
 #include <pmoss/index.h>
 
 #include <exception>
-#include <new>
 #include <optional>
 
 #include "index/btree.hpp"
@@ -25,12 +24,12 @@ thread_local std::optional<pmoss::EpochGuard> guard_of_thread;
 /// overlap as far as they fit together into the processor's windows of instructions and of stores.
 constinit thread_local const pmoss::EpochGuard* guard [[gnu::tls_model("initial-exec")]] = nullptr;
 
-/// Runs what may find no memory. An exception must not leave the library.
+/// Runs what may find no memory, or refuse. An exception must not leave the library.
 template <class Operation>
 int told_of(Operation operation) {
   try {
     return operation() ? 1 : 0;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return -1;
   }
 }
@@ -50,8 +49,18 @@ int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* val
   return told_of([&] { return index->tree.insert_batch(keys, values, count) <= count; });
 }
 
+int load_sorted(pmoss_index* index, std::uint64_t first, std::uint64_t last,
+                const std::uint64_t* keys, const std::uint64_t* values, std::size_t count) {
+  return told_of([&] {
+    const std::uint32_t slices = index->tree.slices();
+    index->tree.bulk_load(pmoss::slice_of_key(first, slices), pmoss::slice_of_key(last, slices) + 1,
+                          {keys, count}, {values, count}, 0);
+    return true;
+  });
+}
+
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
-  return index->tree.lookup(*guard, key, *value) ? 1 : 0;
+  return index->tree.count(*guard, key, *value);
 }
 
 int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
@@ -98,6 +107,18 @@ int visit_memory(pmoss_index* index, std::uint64_t first, std::uint64_t last, pm
   return 1;
 }
 
+/// Of the nodes that are there. Before that, of nodes as full as many inserts leave them.
+double bytes_per_record(pmoss_index* index) {
+  using namespace pmoss::index_detail;
+  const auto records = static_cast<double>(index->tree.size());
+  if (records == 0.0) return 1.02 * sizeof(Node) / (0.69 * leaf_capacity);
+  std::size_t bytes = 0;
+  for (std::uint32_t slice = 0; slice < index->tree.slices(); ++slice) {
+    bytes += index->tree.arena(slice).bytes_used();
+  }
+  return static_cast<double>(bytes) / records;
+}
+
 }  // namespace
 
 extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
@@ -117,7 +138,8 @@ extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
       .visit_memory = visit_memory,
       .attach_thread = attach_thread,
       .detach_thread = detach_thread,
-      .bytes_per_record = [](pmoss_index*) { return 24.0; },
+      .bytes_per_record = bytes_per_record,
+      .load_sorted = load_sorted,
   };
   return &api;
 }

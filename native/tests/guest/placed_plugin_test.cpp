@@ -102,7 +102,7 @@ TEST_F(PlacedPlugin, BoundLoadersTouchHiddenMemoryFirst) {
   for (const std::string& library : libraries("PMOSS_GUEST_HIDDEN")) {
     const auto runner = runner_of(library, 100'000);
     runner->load({}, wanted);
-    const runtime::LoadReport& report = runner->load_report();
+    const runtime::LoadReport report = runner->load_report();
     ASSERT_EQ(report.error_number, 0);
     for (const runtime::Loader& loader : report.loaders) {
       EXPECT_EQ(numa::read_topology().find(loader.cpu)->node, loader.node);

@@ -1,9 +1,12 @@
 // Loading sorted keys: the same contents as inserting them, nodes as full as random inserts leave
 // them, and a tree that takes further inserts.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <new>
@@ -149,6 +152,48 @@ TEST(BulkLoad, LoadsPartsAsItLoadsTheWhole) {
   found.pop_back();
   EXPECT_EQ(found, keys);
 }
+
+#if !PMOSS_SLOW
+/// Runs in a process of its own: memory runs out in the middle of a slice, and comes back.
+[[noreturn]] void load_with_too_little_memory() {
+  BTree tree = make_tree(2);
+  const std::vector<std::uint64_t> high = random_keys(1'000, 2, 0);
+  for (const std::uint64_t key : high) tree.insert(key | std::uint64_t{1} << 63, 1);
+  const std::uint64_t others = tree.size();
+  const std::vector<std::uint64_t> keys = random_keys(500'000, 1, last_key / 2);
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limits{};
+  if (::getrlimit(RLIMIT_AS, &limits) != 0) std::exit(2);
+  const rlim_t before = limits.rlim_cur;
+  limits.rlim_cur = pages * 4096 + (rlim_t{7} << 20);
+  if (::setrlimit(RLIMIT_AS, &limits) != 0) std::exit(2);
+  bool failed = false;
+  try {
+    tree.bulk_load(0, 1, keys, keys, 0);
+  } catch (const std::bad_alloc&) {
+    failed = true;
+  }
+  if (!failed) std::exit(3);
+  limits.rlim_cur = before;
+  if (::setrlimit(RLIMIT_AS, &limits) != 0) std::exit(2);
+  std::uint64_t value = 0;
+  if (!tree.is_new(0) || tree.lookup(keys.front(), value)) std::exit(4);
+  if (tree.scan(0, others + 1, nullptr, nullptr) != others) std::exit(5);
+  tree.bulk_load(0, 1, keys, keys, 0);
+  const std::size_t all = keys.size() + others;
+  if (tree.size() != all || tree.scan(0, all + 1, nullptr, nullptr) != all) std::exit(6);
+  for (const std::uint64_t key : keys) {
+    if (!tree.lookup(key, value) || value != key) std::exit(7);
+  }
+  std::exit(0);
+}
+
+TEST(BulkLoadDeathTest, ASliceThatFoundNoMemoryIsNewAgain) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(load_with_too_little_memory(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(BulkLoad, RefusesWhatItCannotLoad) {
   const auto load = [](BTree& tree, std::vector<std::uint64_t> keys, std::size_t values) {

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -40,6 +41,26 @@ int attach(pmoss_index*) {
 void detach(pmoss_index*) { --attached; }
 int lookup_of_attached(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
   return attached == 1 ? lookup(index, key, value) : -1;
+}
+
+int load_sorted(pmoss_index* index, std::uint64_t first, std::uint64_t last,
+                const std::uint64_t* keys, const std::uint64_t* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (keys[i] < first || keys[i] > last || (i > 0 && keys[i] <= keys[i - 1])) return -7;
+  }
+  // Of a slice that has records, or is empty.
+  std::uint64_t key = 0, value = 0;
+  if (count == 0 || (scan(index, first, 1, &key, &value) == 1 && key <= last)) return -8;
+  return load(index, keys, values, count);
+}
+
+/// Fails once in the middle of a slice, as for want of memory.
+int load_sorted_later(pmoss_index* index, std::uint64_t first, std::uint64_t last,
+                      const std::uint64_t* keys, const std::uint64_t* values, std::size_t count) {
+  static std::atomic<int> calls = 0;
+  if (calls++ != 3) return load_sorted(index, first, last, keys, values, count);
+  load(index, keys, values, count / 2);
+  return -12;
 }
 
 int insert_nothing(pmoss_index*, std::uint64_t, std::uint64_t) { return -5; }
@@ -93,6 +114,13 @@ struct pmoss_index_api faulty(const std::string& fault) {
   if (fault == "negative_record") api.bytes_per_record = [](pmoss_index*) { return -64.0; };
   if (fault == "hidden") api.visit_memory = nullptr;
   if (fault == "no_scan") api.scan = nullptr;
+  if (fault == "sorted") api.load_sorted = load_sorted;
+  if (fault == "refuses_sorted") api.load_sorted = load_sorted_later;
+  if (fault == "drops_sorted") {
+    api.load_sorted = [](pmoss_index* index, std::uint64_t, std::uint64_t,
+                         const std::uint64_t* keys, const std::uint64_t* values,
+                         std::size_t count) { return load(index, keys, values, count - 1); };
+  }
   if (fault == "attached") {
     api.attach_thread = attach;
     api.detach_thread = detach;

@@ -34,15 +34,17 @@ std::string refusal(const std::string& name) {
 
 TEST(Plugin, AGoodOnePasses) {
   const auto told = check_plugin(library("good"), {.operations = 20'000, .threads = 4, .seed = 3});
-  ASSERT_EQ(told.size(), 6u);
+  ASSERT_EQ(told.size(), 7u);
   EXPECT_EQ(told[0], "std::map behind one lock");
-  EXPECT_NE(told[4].find("visit_memory"), std::string::npos);
+  EXPECT_NE(told[4].find("load_sorted is missing"), std::string::npos);
+  EXPECT_NE(told[5].find("visit_memory"), std::string::npos);
 }
 
 TEST(Plugin, OurOwnTreePassesAsALibrary) {
   const auto told = check_plugin(PMOSS_BTREE_PLUGIN, {.operations = 20'000, .threads = 4});
-  ASSERT_EQ(told.size(), 6u);
+  ASSERT_EQ(told.size(), 7u);
   EXPECT_EQ(told[0], "the B+-tree of pmoss");
+  EXPECT_EQ(told[4], "load_sorted: 20000 records in 16 slices, each found");
 }
 
 TEST(Plugin, GivenLibrariesPass) {
@@ -52,7 +54,7 @@ TEST(Plugin, GivenLibrariesPass) {
   std::istringstream words(paths);
   for (std::string path; std::getline(words, path, ':');) {
     const auto told = check_plugin(path, {.operations = 4'000, .threads = 4, .seed = 7});
-    EXPECT_EQ(told.size(), 6u) << path;
+    EXPECT_EQ(told.size(), 7u) << path;
     std::printf("CHECKED %s\n", told[0].c_str());
   }
 }
@@ -70,6 +72,8 @@ TEST(Plugin, WrongOnesAreRefusedByName) {
       {"fails", "insert() gives -5"},
       {"hides_pages", "tells of no page"},
       {"endless_pages", "no process can have"},
+      {"drops_sorted", "after load_sorted(), size() gives"},
+      {"refuses_sorted", "load_sorted() gives -12"},
       {"negative_record", "bytes_per_record() gives -64"},
   };
   for (const auto& [name, words] : wrong) {
@@ -125,6 +129,22 @@ TEST(Plugin, IsServedAndItsPagesAreFound) {
   EXPECT_THROW(runner->measure(options(DataPlacement::interleaved), {}), runtime::PlacementRefused);
 }
 
+TEST(Plugin, SlicesComeSortedAndAfterAFailureOnceMore) {
+  // Both libraries fail where a slice is loaded so twice, or in another order.
+  const auto whole =
+      make_runner(kind_named(register_plugin(library("sorted"))), small(), {.slices = 16});
+  whole->load({});
+  EXPECT_EQ(whole->index().size(), 20'000u);
+  const auto twice =
+      make_runner(kind_named(register_plugin(library("refuses_sorted"))), small(), {.slices = 16});
+  EXPECT_THROW(twice->load({}), runtime::RunnerError);
+  twice->load({});
+  EXPECT_EQ(twice->index().size(), 20'000u);
+  const auto result = twice->measure(options(DataPlacement::keep), {});
+  EXPECT_GT(result.executed, 0u);
+  EXPECT_EQ(result.not_found, 0u);
+}
+
 TEST(Plugin, WithoutPagesItsDataStayWhereTheyAre) {
   const auto runner =
       make_runner(kind_named(register_plugin(library("hidden"))), small(), {.slices = 16});
@@ -144,7 +164,7 @@ TEST(Plugin, HiddenDataArePlacedByBoundLoaders) {
   EXPECT_THROW(runner->load({}, {node}), std::invalid_argument);
   EXPECT_THROW(runner->load({}, std::vector<int>(16, 4711)), runtime::PlacementRefused);
   runner->load({}, std::vector<int>(16, node));
-  const runtime::LoadReport& report = runner->load_report();
+  const runtime::LoadReport report = runner->load_report();
   ASSERT_FALSE(report.loaders.empty());
   for (const runtime::Loader& loader : report.loaders) {
     EXPECT_EQ(loader.node, node);
@@ -188,7 +208,7 @@ TEST(Plugin, ThreadsOfTheRuntimeAttachAndDetachThemselves) {
       make_runner(kind_named(register_plugin(library("attached"))), small(), {.slices = 16});
   runner->load({});
   EXPECT_GT(runner->measure(options(DataPlacement::keep), {}).executed, 0u);
-  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 6u);
+  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 7u);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, PluginError, UnsupportedError
 from pmoss_env.index_check import check_index
 from pmoss_env.indexes import index_kind, register_plugin
+from pmoss_env.machines import load_machine
 from tests.native.builds import REPOSITORY
 from tests.native.examples import EXAMPLES, need_example
 
@@ -97,6 +98,22 @@ def test_bound_loaders_place_what_a_library_hides(faulty) -> None:
     assert "hides its memory" in line
     if not data["loaded"]["not_known"]:
         assert sum(data["loaded"]["pages_by_node"].values()) > 20_000 * 32 // 4096
+
+
+@pytest.mark.parametrize("fault", ["good", "hidden"])
+def test_an_autopilot_tells_where_the_data_lie(faulty, fault: str) -> None:
+    if load_machine("host").workers.size < 2:
+        pytest.skip("needs two worker cores")
+    words = ["--slices", "8", "--records", "5000", "--epochs", "1", "--epoch-seconds", "0.1"]
+    command = [PMOSS, "autopilot", "--index", f"plugin:{faulty(fault)}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    if _native.placement_refusal():
+        pytest.skip("NOT RUN: this process may not place memory")
+    told = done.stdout.partition("in the mean")[2]
+    if fault == "good":
+        assert re.search(r"^Data: [\d,]+ pages \(node \d+: ", told, re.M)
+    else:
+        assert re.search(r"^The library hides its memory: \d+ bound loaders", told, re.M)
 
 
 def test_wrong_answers_are_named(faulty) -> None:

@@ -272,17 +272,17 @@ std::size_t BTree::insert_batch(const std::uint64_t* keys, const std::uint64_t* 
   return fresh;
 }
 
-bool BTree::update(const EpochGuard&, std::uint64_t key, std::uint64_t value) noexcept {
+int BTree::update_count(const EpochGuard&, std::uint64_t key, std::uint64_t value) noexcept {
   return update_with(key, value, Untraced{});
 }
 
 bool BTree::update(std::uint64_t key, std::uint64_t value, TouchLog& log) noexcept {
   const EpochGuard guard;
-  return update_with(key, value, Traced(log));
+  return update_with(key, value, Traced(log)) == 1;
 }
 
 template <class Tracer>
-bool BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) noexcept {
+int BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) noexcept {
   const auto& search = searches<Tracer>();
   for (Backoff backoff;; backoff.pause()) {
     std::uint64_t version;
@@ -291,7 +291,7 @@ bool BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) n
     const bool present =
         position < leaf->safe_count() && versioned_load(leaf->keys[position]) == key;
     if (!present) {
-      if (leaf->read_valid(version)) return false;
+      if (leaf->read_valid(version)) return 0;
       continue;
     }
     if (!leaf->lock(version)) continue;
@@ -299,7 +299,7 @@ bool BTree::update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) n
     const NodeLock lock(*leaf);
     tracer.writes(leaf->words + position, sizeof value);
     versioned_store(leaf->words[position], value);
-    return true;
+    return 1;
   }
 }
 

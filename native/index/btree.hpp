@@ -47,7 +47,7 @@ class BTree {
   bool lookup(const EpochGuard& guard, std::uint64_t key, std::uint64_t& value) const noexcept {
     return count(guard, key, value) == 1;
   }
-  /// The same with 1 for true and 0 for false.
+  /// The same with 1 for true and 0 for false, as a library's answer (pmoss/index.h).
   int count(const EpochGuard&, std::uint64_t key, std::uint64_t& value) const noexcept {
     return index_detail::kernels().lookup(roots_[slice_of_key(key, slices_)], key, value,
                                           index_detail::Untraced{});
@@ -66,7 +66,11 @@ class BTree {
   std::size_t insert_batch(const std::uint64_t* keys, const std::uint64_t* values, std::size_t n);
 
   /// False if the key is absent.
-  bool update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value) noexcept;
+  bool update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value) noexcept {
+    return update_count(guard, key, value) == 1;
+  }
+  /// The same with 1 for true and 0 for false.
+  int update_count(const EpochGuard& guard, std::uint64_t key, std::uint64_t value) noexcept;
   bool update(std::uint64_t key, std::uint64_t value) noexcept {
     return update(EpochGuard(), key, value);
   }
@@ -152,7 +156,7 @@ class BTree {
   template <class Tracer>
   bool insert_with(std::uint64_t key, std::uint64_t value, Tracer tracer);
   template <class Tracer>
-  bool update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) noexcept;
+  int update_with(std::uint64_t key, std::uint64_t value, Tracer tracer) noexcept;
   template <class Tracer>
   bool erase_with(std::uint64_t key, Tracer tracer) noexcept;
   template <class Tracer>

@@ -85,8 +85,13 @@ class PluginIndex {
     return answer(api().insert(index_.get(), key, value), "insert");
   }
   bool update(std::uint64_t key, std::uint64_t value) {
-    return answer(api().update(index_.get(), key, value), "update");
+    return checked_update(ask_update(key, value));
   }
+  /// The same in two steps, as those of a lookup.
+  int ask_update(std::uint64_t key, std::uint64_t value) {
+    return api().update(index_.get(), key, value);
+  }
+  bool checked_update(int told) const { return answer(told, "update"); }
   /// Looks at all records of one scan in eight, which its first key draws: looking takes a tenth of
   /// the time of a short scan.
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,

@@ -70,15 +70,29 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
 
   [[gnu::noinline]] void execute_other(const EpochGuard& guard, const runtime::Item& item) {
     if (item.kind() == Operation::Kind::scan) return scan(guard, item);
-    const auto update = [&](auto&... own) {
-      return tree_.update(own..., item.key(), item.key() + totals_.executed);
-    };
-    const auto insert = [&](auto&... own) { return tree_.insert(own..., item.key(), item.key()); };
-    if (item.kind() == Operation::Kind::update) {
-      totals_.not_found += under(guard, update) ? 0 : 1;
+    if (item.kind() == Operation::Kind::insert) return insert(guard, item.key());
+    update(guard, item.key(), item.key() + totals_.executed);
+  }
+
+  [[gnu::noinline]] void insert(const EpochGuard& guard, std::uint64_t key) {
+    const auto add = [&](auto&... own) { return tree_.insert(own..., key, key); };
+    totals_.inserted += under(guard, add) ? 1 : 0;
+  }
+
+  void update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value) {
+    if constexpr (requires { &Tree::ask_update; }) {
+      const int told = tree_.ask_update(key, value);
+      if (told != 1) [[unlikely]]
+        miss_update(told);
     } else {
-      totals_.inserted += under(guard, insert) ? 1 : 0;
+      const auto write = [&](auto&... own) { return tree_.update(own..., key, value); };
+      totals_.not_found += under(guard, write) ? 0 : 1;
     }
+  }
+
+  [[gnu::noinline]] void miss_update(int told) {
+    tree_.checked_update(told);
+    ++totals_.not_found;
   }
 
   [[gnu::noinline]] void scan(const EpochGuard& guard, const runtime::Item& item) {

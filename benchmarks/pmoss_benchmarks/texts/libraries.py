@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pmoss_benchmarks.performance.libraries import SCHEDULES
 from pmoss_benchmarks.report import markdown_row
 from pmoss_benchmarks.texts.stored import Stored, made, table
 
@@ -44,7 +45,15 @@ def _schedules(figures: list[Mapping[str, Any]]) -> Iterator[str]:
     for library, spreads in of.items():
         yield markdown_row([library, *(spreads[name] for name in schedules)])
     yield ""
-    yield f"Medians [least, most] of {figures[0]['rounds']} rounds. Measured: {figures[0]['note']}."
+    yield f"Medians [least, most] of {figures[0]['rounds']} rounds."
+    for note in dict.fromkeys(figure["note"] for figure in figures):
+        named = [figure["name"].rsplit(", ", 1)[0] for figure in figures if figure["note"] == note]
+        yield f"Measured for {', '.join(dict.fromkeys(named))}: {note}."
+    yield ""
+    yield f"The last column is the rate under `{SCHEDULES[1]}` over that under `{SCHEDULES[0]}`."
+    yield f"`{SCHEDULES[0]}` gives each core as many slices. `{SCHEDULES[1]}` gives a core as much work"
+    yield "as its counters say that it can do. It is worth something where the ratio is above 1."
+    yield "Where a query is short, routing takes most of a core, and no slice's counters hold that."
 
 
 def _row(figure: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -68,7 +68,7 @@ int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
 }
 
 int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
-  return index->tree.update(*guard, key, value) ? 1 : 0;
+  return index->tree.update_count(*guard, key, value);
 }
 
 std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,

@@ -51,8 +51,8 @@ def _schedules(figures: list[Mapping[str, Any]]) -> Iterator[str]:
         yield f"Measured for {', '.join(dict.fromkeys(named))}: {note}."
     yield ""
     yield f"The last column is the rate under `{SCHEDULES[1]}` over that under `{SCHEDULES[0]}`."
-    yield f"`{SCHEDULES[0]}` gives each core as many slices. `{SCHEDULES[1]}` gives a core as much work"
-    yield "as its counters say that it can do. It is worth something where the ratio is above 1."
+    yield f"`{SCHEDULES[0]}` gives each core as many slices. `{SCHEDULES[1]}` gives a core as much"
+    yield "work as its counters say that it can do. It pays where the ratio is above 1."
     yield "Where a query is short, routing takes most of a core, and no slice's counters hold that."
 
 

@@ -31,7 +31,7 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
   ExecutorOfKeys(std::pmr::memory_resource& memory, Tree& tree, std::uint32_t max_scan_length)
       : tree_(tree), scan_keys_(max_scan_length, &memory), scan_values_(max_scan_length, &memory) {}
 
-  // What a lookup saves of its caller's registers are stores, and the fewer there are, the more
+  // Each register that a lookup saves for its caller is a store. The fewer there are, the more
   // lookups whose data come from memory the processor keeps under way. So the rest is apart.
   void execute(const EpochGuard& guard, const runtime::Item& item) override {
     ++totals_.executed;

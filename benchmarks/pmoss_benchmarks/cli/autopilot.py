@@ -98,8 +98,6 @@ def autopilot(
     Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
     """
     from pmoss_benchmarks.cli.tasks import index_and_workload
-    from pmoss_benchmarks.policies import named_policies
-    from pmoss_datasets.continual.domain import CONTINUAL
     from pmoss_env.errors import DescriptionError
     from pmoss_env.indexes import DEFAULT
 
@@ -108,12 +106,7 @@ def autopilot(
             check_output(path)
     if retrain and out is None:
         raise DescriptionError("--retrain: there must be a file to learn from: give --out")
-    # Policies of the domain go first: names of agents may be any.
-    if agent in CONTINUAL.policies():
-        policy = CONTINUAL.policy(agent)
-    else:
-        found = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies
-        (policy,) = found.values()
+    policy = _policy(agent, trust)
     index, workload = index_and_workload(index, workload)
     settings: dict[str, Any] = {
         "drift": drift,
@@ -128,6 +121,18 @@ def autopilot(
         **pairs(env),
     }
     _run(agent, policy, settings, seed, _Places(out, html, retrain))
+
+
+def _policy(agent: str, trust: bool) -> Any:
+    """Who is named: policies of the domain go first, for names of agents may be any."""
+    from pmoss_benchmarks.policies import named_policies
+    from pmoss_datasets.continual.domain import CONTINUAL
+
+    if agent in CONTINUAL.policies():
+        return CONTINUAL.policy(agent)
+    found = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies
+    (policy,) = found.values()
+    return policy
 
 
 class _Places(NamedTuple):

@@ -37,6 +37,8 @@ PAPERS = {
         "Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA systems",
     ),
 }
+#: Whose statements are counted: those of the rows D.
+_COUNTED = "p-moss"
 _ROWS = Path(__file__).with_name("papers.toml")
 _LOADS = {"same-task": "closed load", "saturated": "unbounded backlog"}
 _SERVERS = "offline/machines/summary.json"
@@ -118,6 +120,9 @@ def _contents(rows: tuple[Row, ...], stored: Stored) -> str:
         ]
         head = ["row", "result", "the paper has", "our figures inside their range"]
         parts += [f"## {name}", f"{title}.", table(head, cells)]
+        if paper == _COUNTED:
+            held = {n: row.id for row in mine if row.id.startswith("d") for n in row.statements}
+            parts.append(statements.tally(held, stored))
     listed = "\n".join(row.id for row in rows)
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
 

@@ -116,7 +116,10 @@ def tally(pages: Mapping[str, str], stored: Stored) -> str:
         inside = [one["number"] for one in asked if _inside(one, values[one["number"]])]
         came = [number for number in inside if kinds[number] != "inside"]
         left = [n for n in kinds if kinds[n] == "inside" and n not in inside]
-        lines.append([case, _TOLD[case], *(str(len(few)) for few in (inside, came, left))])
+        counts = [str(len(few)) for few in (inside, came, left)]
+        if _is_level(cases[case]["got"]):
+            counts = ["all the same", "", ""]
+        lines.append([case, _TOLD[case], *counts])
     return "\n\n".join(
         [
             "### How many of its statements hold",

@@ -124,7 +124,7 @@ def _contents(rows: tuple[Row, ...], stored: Stored) -> str:
             held = {n: row.id for row in mine if row.id.startswith("d") for n in row.statements}
             parts.append(statements.tally(held, stored))
     listed = "\n".join(row.id for row in rows)
-    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
+    return _linked([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"])
 
 
 def _page(row: Row, stored: Stored) -> str:
@@ -145,6 +145,11 @@ def _page(row: Row, stored: Stored) -> str:
     parts += [_BLOCKS[name](stored) for name in row.blocks]
     if row.note:
         parts += ["## Remark", row.note]
+    return _linked(parts)
+
+
+def _linked(parts: list[str]) -> str:
+    """A page below ``docs/papers``, with links to results from there."""
     return "\n\n".join(parts).replace(f"]({_RESULTS}", f"](../../{_RESULTS}") + "\n"
 
 

@@ -166,19 +166,21 @@ def fly(
     try:
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
-        start(policy, env, rng)
-        began, failures, backoff = time.monotonic(), 0, Backoff()
+        broken = _start(policy, env, rng)
+        began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
             if successor is not None and (better := successor(events)) is not None:
-                policy, failures, backoff = better, 0, Backoff()
-                start(policy, env, rng)
+                policy, backoff = better, Backoff()
+                broken = _start(policy, env, rng)
+                failures = _PATIENCE if broken else 0
             speeds = worker_speeds(env.context(rng))
             resting = index.trying or failures >= _PATIENCE
             resting = resting or not backoff.asks(speeds, session.throughput)
             asked = Asked(observation, info, int(env.arguments.moves_per_epoch))
             observation, info, trouble = _epoch(env, None if resting else policy, asked)
             failures = failures if resting else failures + 1 if trouble else 0
+            trouble, broken = broken or trouble, ""
             if not resting and failures == _PATIENCE:
                 trouble += "; it is asked no more"
             if (trial := index.last) is not None:
@@ -202,6 +204,15 @@ def fly(
             )
     finally:
         env.close()
+
+
+def _start(policy: Any, env: ContinualSchedulingEnv, rng: np.random.Generator) -> str:
+    """Begins a policy's episode; what it raised, in words, and nothing if it did not."""
+    try:
+        start(policy, env, rng)
+    except Exception as error:  # as in _epoch()
+        return f"the agent raised {type(error).__name__}: {error}; it is not asked"
+    return ""
 
 
 def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any, Any, str]:

@@ -99,6 +99,14 @@ def test_an_agent_that_raises_moves_nothing_and_is_told():
     assert all(one.trial is None for one in told)
 
 
+def test_an_agent_that_cannot_begin_is_not_asked():
+    broken = Restless()
+    broken.reset = lambda: 1 // 0
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
+    assert [bool(one.trouble) for one in told] == [True, False]
+    assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None
+
+
 def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
     path = tmp_path / "epochs.jsonl"
     file = EpochFile(path, HERE)

@@ -54,7 +54,7 @@ backend = make_backend("hardware", machine="host", workload="ycsb-a", slices=8, 
                        seconds=0.05, warmup_seconds=0.0, own_process=False)
 schedule = make_baseline("spread")(Context(backend.machine, 8))
 told = [backend.measure(schedule, seed=0).provenance["data"]]
-backend._not_asked = ""  # as on a host with several nodes
+backend.not_asked = ""  # as on a host with several nodes
 try:
     backend.measure(schedule, seed=0)
 except PlacementError as error:

@@ -160,13 +160,14 @@ def fly(
 
     Raises:
         BackendError: a thread of the run has failed.
+        PmossError: the policy refuses this host before the first epoch.
     """
     session, index = env.session, env.session.live
     assert isinstance(index, TriedIndex)
     try:
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
-        broken = _start(policy, env, rng)
+        broken = _start(policy, env, rng, first=True)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
@@ -206,11 +207,18 @@ def fly(
         env.close()
 
 
-def _start(policy: Any, env: ContinualSchedulingEnv, rng: np.random.Generator) -> str:
-    """Begins a policy's episode; what it raised, in words, and nothing if it did not."""
+def _start(
+    policy: Any, env: ContinualSchedulingEnv, rng: np.random.Generator, first: bool = False
+) -> str:
+    """Begins a policy's episode; what it raised, in words, and nothing if it did not.
+
+    With ``first`` a typed refusal is raised on: nothing runs yet that it could end.
+    """
     try:
         start(policy, env, rng)
     except Exception as error:  # as in _epoch()
+        if isinstance(error, PmossError) and first:
+            raise
         return f"the agent raised {type(error).__name__}: {error}; it is not asked"
     return ""
 

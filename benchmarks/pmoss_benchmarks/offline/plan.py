@@ -154,6 +154,8 @@ SUITES: Mapping[str, Plan] = {
             tasks=tuple(f"{machine}-btree-ycsb-a" for machine in PAPER_MACHINES),
             tracks=("same-task", "saturated"),
             seeds=2,
+            episodes=10,
+            common=True,
         ),
         Plan(
             "quick",

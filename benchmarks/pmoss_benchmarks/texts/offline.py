@@ -12,12 +12,15 @@ from pmoss_benchmarks.offline.report import shared_means
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
+from pmoss_datasets.suite import task_names
 from pmoss_env.types import Float64Array
 
 #: The agent whose losses on other tracks are told.
 _OURS = "surrogate"
-#: Learned ones of the table of tasks.
-_LEARNED = ("decision-transformer", "percentile-bc")
+#: What learned for the paper's servers: this project's agent, and the paper's method.
+LEARNED = (_OURS, "decision-transformer")
+_COLUMNS = ["task", "best learned", "best rule", "points ahead of it", "ahead of search"]
+_COLUMNS += ["best simple", "throughput over it"]
 _MACHINES = ("sandy-bridge", "skylake-x-8n", "milan-nps4", "milan-nps1", "grace-hopper")
 
 
@@ -73,18 +76,25 @@ def _score(told: Mapping[str, Any] | None) -> str:
 def verdicts(stored: Stored) -> str:
     """Each task of the core: the best learned agent beside simple schedules, rule and search."""
     summary = stored["offline/core/summary.json"]
+    return "\n".join(
+        [table(_COLUMNS, _verdicts(summary)), "", made(summary, "offline/core/summary.json")]
+    )
+
+
+def _verdicts(summary: Mapping[str, Any]) -> list[list[str]]:
+    """A row for each task that has all opponents and an agent."""
     found = summary["tracks"]["same-task"]
     agents = _agents(summary)
     rows = []
     for task, told in found["paired"].items():
         policies = told["policies"]
-        best = max(
-            (name for name in agents if name in policies),
-            key=lambda name: float(policies[name]["score"]["value"]),
-        )
+        mine_of_task = [name for name in agents if name in policies]
+        if not mine_of_task or told["rule"] is None:
+            continue
+        best = max(mine_of_task, key=lambda name: float(policies[name]["score"]["value"]))
         mine, simple = policies[best], _best(found["tasks"][task], SPATIAL.simple)
         rows.append(
-            (
+            [
                 task,
                 f"{best} {mine['score']['value']:.1f}",
                 f"{told['rule']} {policies[told['rule']]['score']['value']:.1f}",
@@ -92,11 +102,9 @@ def verdicts(stored: Stored) -> str:
                 _score(mine.get("over_search")),
                 f"{simple['policy']} {simple['score']:.1f}",
                 f"{mine['throughput'] / simple['throughput']:.2f}",
-            )
+            ]
         )
-    columns = ["task", "best learned", "best rule", "points ahead of it", "ahead of search"]
-    columns += ["best simple", "throughput over it"]
-    return "\n".join([table(columns, rows), "", made(summary, "offline/core/summary.json")])
+    return rows
 
 
 def _seeds_of_agents(summary: Mapping[str, Any]) -> str:
@@ -136,36 +144,35 @@ def _best(found: Mapping[str, Any], names: Any) -> Mapping[str, Any]:
 
 
 def standard(stored: Stored) -> str:
-    """Every task of the standard suite, with all schedules of the paper that can be placed."""
-    summary = stored["offline/standard/summary.json"]
-    tasks = summary["tracks"]["same-task"]["tasks"]
-    names = (*_LEARNED, "best-fit", *PLACED, "lpt")
-    rows, above, alone, gains = [], [0, 0], [0, 0], []
-    for task, found in tasks.items():
-        learned, simple = _best(found, _LEARNED), _best(found, SPATIAL.simple)
-        ratio = learned["throughput"] / simple["throughput"]
-        beside = task.endswith(("-all", "-busy-core", "-cache-thrash", "-memory-stream"))
-        count = above if beside else alone
-        count[0] += learned["score"] > simple["score"]
-        count[1] += 1
-        gains += [ratio] if beside else []
-        cells = [f"{found[name]['score']:.1f}" for name in names]
-        rows.append([task, *cells, simple["policy"], f"{ratio:.2f}"])
-    columns = ["task", *(PLACED.get(name, name) for name in names)]
-    settings = summary["settings"]
+    """Every task of the standard suite that was played; those of the core are taken from there."""
+    summary, core = stored["offline/standard/summary.json"], stored["offline/core/summary.json"]
+    rows = [*_verdicts(core), *_verdicts(summary)]
+    ahead = {"above": 0, "level with": 0, "below": 0}
+    for told in (core, summary):
+        agents = _agents(told)
+        for of in told["tracks"]["same-task"]["paired"].values():
+            known = [of["policies"][name] for name in agents if name in of["policies"]]
+            if known and of["rule"] is not None:
+                best = max(known, key=lambda policy: float(policy["score"]["value"]))
+                ahead[_side(best["over_rule"])] += 1
     return "\n".join(
         [
-            table([*columns, "best simple", "throughput over it"], rows),
+            table(_COLUMNS, rows),
             "",
-            f"Scores of one training seed over {settings['episodes']} episodes a task.",
-            "Best simple is of LPT, Grouped, Spread, Mixed and Random; the ratio is of the better "
-            "of both agents.",
-            f"Beside co-tenants that agent is above it on {above[0]} of {above[1]} tasks, with "
-            f"{min(gains):.2f} to {max(gains):.2f} times its throughput.",
-            f"Without co-tenants it is above it on {alone[0]} of {alone[1]} tasks.",
+            f"Of {len(task_names()) - 1} tasks {len(rows)} were played. The best agent is "
+            + ", ".join(f"{side} the best rule on {count}" for side, count in ahead.items())
+            + ": level where the interval of the paired difference holds 0.",
+            f"Means over {summary['settings']['episodes']} episodes of one training seed, of the "
+            f"core over {core['settings']['episodes']}.",
             made(summary, "benchmarks/results/offline/standard/summary.json"),
         ]
     )
+
+
+def _side(difference: Mapping[str, Any]) -> str:
+    if difference["low"] > 0:
+        return "above"
+    return "below" if difference["high"] < 0 else "level with"
 
 
 def tracks(stored: Stored) -> str:
@@ -227,38 +234,42 @@ def _same(found: Mapping[str, Any]) -> float:
 
 
 def servers(stored: Stored) -> str:
-    """On the paper's servers: the Decision Transformer over every schedule of the paper."""
+    """On the paper's servers: what learned, over every schedule of the paper."""
     summary = stored["offline/machines/summary.json"]
     lines = [
-        "Throughput of the Decision Transformer, and its ratio over that of each schedule "
+        "Throughput of the policies that learned, and its ratio over that of each schedule "
         "(one training seed)."
     ]
     for track, load in (("same-task", "Closed load"), ("saturated", "Unbounded backlog")):
-        ratios, best = ratios_of(summary, track)
+        of_agents = {agent: ratios_of(summary, track, agent) for agent in LEARNED}
         rows = [
-            [machine, *(f"{ratios[machine][name]:.2f}" for name in ratios[machine])]
+            [machine, agent, f"{of['Mq/s']:.1f}", *(f"{v:.2f}" for v in list(of.values())[1:])]
             for machine in _MACHINES
+            for agent, of in ((agent, ratios[machine]) for agent, ratios in of_agents.items())
         ]
-        for row, machine in zip(rows, _MACHINES, strict=True):
-            row[1] = f"{ratios[machine]['Mq/s']:.1f}"
-        lines += ["", f"{load}.", "", table(["server", *ratios[_MACHINES[0]]], rows), ""]
-        lines += [_random(ratios, load), *_paper(ratios), *best]
+        columns = list(of_agents[_OURS][_MACHINES[0]])
+        lines += ["", f"{load}.", "", table(["server", "policy", *columns], rows), ""]
+        ours = of_agents[_OURS]
+        over = [ours[machine]["over the best"] for machine in _MACHINES]
+        lines += [
+            _random(ours, load),
+            *_paper(ours),
+            f"Over the best of all these schedules `{_OURS}` is {min(over):.2f} to "
+            f"{max(over):.2f}.",
+        ]
     lines += ["", made(summary, "benchmarks/results/offline/machines/summary.json")]
     return "\n".join(lines)
 
 
-def ratios_of(
-    summary: Mapping[str, Any], track: str
-) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Ratios of the Decision Transformer's throughput by server and schedule, and a sentence."""
+def ratios_of(summary: Mapping[str, Any], track: str, agent: str) -> dict[str, dict[str, float]]:
+    """Ratios of an agent's throughput over that of each schedule, by server."""
     found = summary["tracks"][track]["tasks"]
     cells = [cell for cell in summary["cells"].values() if cell["track"] == track]
     shared = shared_means(SPATIAL, cells, list(found))
     ratios: dict[str, dict[str, float]] = {}
-    over = []
     for machine in _MACHINES:
         task = f"{machine}-btree-ycsb-a"
-        mine = float(found[task]["decision-transformer"]["throughput"])
+        mine = float(found[task][agent]["throughput"])
         others = {told: shared[task][name][0] for name, told in SHARED.items()}
         others |= {told: float(found[task][name]["throughput"]) for name, told in PLACED.items()}
         others["LPT"] = float(found[task]["lpt"]["throughput"])
@@ -271,23 +282,23 @@ def ratios_of(
             "search over the best": float(found[task]["local-search"]["throughput"])
             / max(others.values()),
         }
-        over.append(mine / max(others.values()))
-    words = f"Over the best of all these schedules it is {min(over):.2f} to {max(over):.2f}."
-    return ratios, [words]
+    return ratios
 
 
-def ratios_of_episodes(stored: Stored, track: str, machine: str) -> dict[str, list[float]]:
+def ratios_of_episodes(
+    stored: Stored, track: str, machine: str, agent: str
+) -> dict[str, list[float]]:
     """The same ratios on one server, a value per episode."""
     summary, task = stored["offline/machines/summary.json"], f"{machine}-btree-ycsb-a"
     _, rows = read_results(stored.folder / "offline" / "machines" / track / f"{task}.jsonl")
     of: dict[str, Float64Array] = {}
-    for policy in ("decision-transformer", "lpt", *PLACED):
+    for policy in (agent, "lpt", *PLACED):
         played = sorted((row.episode, row.throughput) for row in rows if row.policy == policy)
         of[policy] = np.array([throughput for _, throughput in played])
     for cell in summary["cells"].values():
         if (cell["track"], cell["task"]) == (track, task) and "shared" in cell:
             of |= {name: np.array(cell["shared"][name])[:, 0] for name in SHARED}
-    mine = of.pop("decision-transformer")
+    mine = of.pop(agent)
     told = {**SHARED, **PLACED, "lpt": "LPT"}
     ratios = {f"over {told[name]}": mine / value for name, value in of.items()}
     ratios["mean over the four shared"] = np.mean(
@@ -300,7 +311,8 @@ def ratios_of_episodes(stored: Stored, track: str, machine: str) -> dict[str, li
 def _random(ratios: Mapping[str, Mapping[str, float]], load: str) -> str:
     above = [machine for machine in ratios if ratios[machine]["over Random"] < 1]
     where = f" ({', '.join(above)})" if above else ""
-    return f"{load}: Random serves more than it on {len(above)} of {len(ratios)} servers{where}."
+    count = f"{len(above)} of {len(ratios)}"
+    return f"{load}: Random serves more than `{_OURS}` on {count} servers{where}."
 
 
 def _paper(ratios: Mapping[str, Mapping[str, float]]) -> list[str]:

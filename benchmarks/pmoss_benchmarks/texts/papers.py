@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 from pmoss_benchmarks.spatial.served import means_of
 from pmoss_benchmarks.texts import learning, spatial, statements, studies
 from pmoss_benchmarks.texts.backlog import both
-from pmoss_benchmarks.texts.offline import ratios_of, ratios_of_episodes
+from pmoss_benchmarks.texts.offline import LEARNED, ratios_of, ratios_of_episodes
 from pmoss_benchmarks.texts.stored import Stored, counted, made, of_today, table
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
@@ -195,31 +196,27 @@ def _statements(row: Row, stored: Stored) -> str:
 
 
 def _learned(row: Row, stored: Stored) -> str:
-    """The Decision Transformer, which is the paper's own method."""
+    """What learned: the paper's own method, and this project's agent."""
     if not row.learned:
         return ""
     summary = stored[_SERVERS]
     cells = []
     for track, load in _LOADS.items():
-        ratios, _ = ratios_of(summary, track)
-        for server in row.servers:
-            of = ratios_of_episodes(stored, track, server)
-            cells.append(
-                [
-                    server,
-                    load,
-                    *(
-                        f"{ratios[server][name]:.2f} [{min(of[name]):.2f}, {max(of[name]):.2f}]"
-                        for name in row.learned
-                    ),
-                ]
+        for server, agent in product(row.servers, LEARNED):
+            ratio = ratios_of(summary, track, agent)[server]
+            of = ratios_of_episodes(stored, track, server, agent)
+            told = (
+                f"{ratio[name]:.2f} [{min(of[name]):.2f}, {max(of[name]):.2f}]"
+                for name in row.learned
             )
+            cells.append([server, load, agent, *told])
     episodes = summary["settings"]["episodes"]
     return "\n\n".join(
         [
             "## The learned policy",
-            "Throughput of a Decision Transformer, which is the paper's method, as a ratio.",
-            table(["server", "load", *row.learned], cells),
+            "Throughput of what learned, as a ratio. The Decision Transformer is the paper's "
+            "method, `surrogate` an agent of this project.",
+            table(["server", "load", "policy", *row.learned], cells),
             f"Ratios of means over {counted(episodes, 'episode')} of one training seed; brackets "
             "hold the least and the greatest of an episode.",
             made(summary, f"{_RESULTS}{_SERVERS}"),

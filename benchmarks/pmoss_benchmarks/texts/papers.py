@@ -46,6 +46,7 @@ _SERVERS = "offline/machines/summary.json"
 _SERVED = "backlog-learned.json"
 #: Whose schedules are told, and how they are called.
 _BESIDE = {
+    "surrogate": "`surrogate`",
     "decision-transformer": "Decision Transformer",
     "random": "Random",
     "grouped": "Grouped",

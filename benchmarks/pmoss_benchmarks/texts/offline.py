@@ -307,7 +307,10 @@ def ratios_of_episodes(
         of[policy] = np.array([throughput for _, throughput in played])
     for cell in summary["cells"].values():
         if (cell["track"], cell["task"]) == (track, task) and "shared" in cell:
-            of |= {name: np.array(cell["shared"][name])[:, 0] for name in SHARED}
+            of |= {
+                name: np.array(cell["shared"][name])[:, 0]
+                for name in SHARED.keys() & cell["shared"]
+            }
     mine = of.pop(agent)
     told = {**SHARED, **PLACED, "lpt": "LPT"}
     ratios = {f"over {told[name]}": mine / value for name, value in of.items()}

@@ -19,7 +19,7 @@ from pmoss_env.backends.data_facts import data_facts
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, PlacementError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.platforms import require_host
 from pmoss_env.types import (
@@ -211,7 +211,7 @@ class HardwareBackend(SubjectBackend):
 
         Raises:
             PlacementError: bound loaders are needed for a node without CPUs.
-            BackendError: there is too little memory.
+            BackendError: there is too little memory, or a library refuses.
         """
         records = self.workload.records
         if self._runner and self._runner.next_insert_record > records * (1 + self.max_growth):
@@ -222,19 +222,15 @@ class HardwareBackend(SubjectBackend):
         ):
             self._runner = None
         if self._runner is None:
-            runner = _native.Runner(
-                native_workload(self.workload, self._instance.workload_seed),
-                slices=self.slices,
-                huge_pages=self.huge_pages,
-                index=self.workload.index,
-            )
-            self._loaded_on = self._nodes_to_load_on(runner, schedule)
-            try:
+            with native_errors("the index cannot be loaded"):
+                runner = _native.Runner(
+                    native_workload(self.workload, self._instance.workload_seed),
+                    slices=self.slices,
+                    huge_pages=self.huge_pages,
+                    index=self.workload.index,
+                )
+                self._loaded_on = self._nodes_to_load_on(runner, schedule)
                 runner.load(progress=self._progress, nodes=self._loaded_on)
-            except _native.PlacementRefused as error:
-                raise PlacementError(str(error)) from error
-            except (ValueError, MemoryError) as error:
-                raise BackendError(f"the index cannot be loaded: {error}") from error
             self._runner = runner
         return self._runner
 

@@ -76,6 +76,16 @@ def test_a_library_is_checked_and_measured(faulty) -> None:
     assert snapshot.provenance["index"] == f"plugin:{faulty('good')}"
 
 
+@pytest.mark.parametrize(
+    ("fault", "told"), [("other_abi", "version 99"), ("no_lookup", "lookup"), ("no_index", "open")]
+)
+@pytest.mark.parametrize("own_process", [True, False])
+def test_a_library_that_cannot_be_loaded_is_one_error(faulty, fault, told, own_process) -> None:
+    with pytest.raises(BackendError, match=told) as refused:
+        measure(faulty(fault), own_process=own_process)
+    assert "Traceback" not in str(refused.value)
+
+
 def test_where_the_data_lie_is_told(faulty) -> None:
     data = measure(faulty("good")).provenance["data"]
     if data["not_known"]:

@@ -48,7 +48,8 @@ def _schedules(figures: list[Mapping[str, Any]]) -> Iterator[str]:
     yield f"Medians [least, most] of {figures[0]['rounds']} rounds."
     for note in dict.fromkeys(figure["note"] for figure in figures):
         named = [figure["name"].rsplit(", ", 1)[0] for figure in figures if figure["note"] == note]
-        yield f"Measured for {', '.join(dict.fromkeys(named))}: {note}."
+        yield f"Measured for {', '.join(dict.fromkeys(named))}."
+        yield f"The setting: {note}."
     yield ""
     yield f"The last column is the rate under `{SCHEDULES[1]}` over that under `{SCHEDULES[0]}`."
     yield f"`{SCHEDULES[0]}` gives each core as many slices. `{SCHEDULES[1]}` gives a core as much"

@@ -232,8 +232,8 @@ def _served(row: Row, stored: Stored) -> list[str]:
     of = {one["machine"]: means_of(one) for one in report["cells"]}
     cells = [[server, *(both(of[server][name]) for name in _BESIDE)] for server in row.servers]
     return [
-        "Under the backlog, all queries served / the mix served, in Mq/s, and the share of slices "
-        "that are starved:",
+        "Under the backlog. Each cell holds all queries served / the mix served, in Mq/s. Then "
+        "comes the share of slices that are starved.",
         table(["server", *_BESIDE.values()], cells),
         "The search looks at all queries served. [A table](../benchmarks/results.md"
         "#a-backlog-that-can-be-gamed) says what the mix is.",

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from pmoss_benchmarks.cli.benchmark import options as shared
-from pmoss_benchmarks.cli.benchmark.running import finish
-from pmoss_env.cli.console import console, table
+from pmoss_benchmarks.cli.benchmark.running import finish, show_backlog
 
 
 def backlog(
@@ -47,17 +46,5 @@ def backlog(
     work = partial(measure_cell, options)
     results = finish(work, cells, asdict(options), out, processes, "backlog")
     for result in results:
-        console.print(
-            table(
-                f"{result['machine']}, {result['workload']}: Mq/s under a backlog",
-                ["schedule", ">all served", ">mix served", ">closed load", ">starved slices"],
-                [
-                    (
-                        name,
-                        *(f"{row[key]:.1f}" for key in ("served", "mix", "closed")),
-                        f"{row['starved']:.0%}",
-                    )
-                    for name, row in result["rows"].items()
-                ],
-            )
-        )
+        title = f"{result['machine']}, {result['workload']}: Mq/s under a backlog"
+        show_backlog(title, "schedule", result["rows"])

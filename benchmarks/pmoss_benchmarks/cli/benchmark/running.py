@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from pmoss_env.cli.console import console, progress_bar
+from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
 
 #: Colours of the verdicts of reproductions.
@@ -45,6 +45,20 @@ def finish(
         console.print(f"written to {out}")
     results: list[dict[str, Any]] = report["cells"]
     return results
+
+
+def show_backlog(title: str, named: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """A table of what is served under a backlog: all queries, the mix, and starved slices."""
+    columns = [named, ">all served", ">mix served", ">closed load", ">starved slices"]
+    told = [
+        (
+            name,
+            *(f"{row[key]:.1f}" for key in ("served", "mix", "closed")),
+            f"{row['starved']:.0%}",
+        )
+        for name, row in rows.items()
+    ]
+    console.print(table(title, columns, told))
 
 
 def verdict(reached: bool | None) -> Text:

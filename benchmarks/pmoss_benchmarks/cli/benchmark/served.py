@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from pmoss_benchmarks.cli.benchmark import options as shared
-from pmoss_benchmarks.cli.benchmark.running import finish
-from pmoss_env.cli.console import console, table
+from pmoss_benchmarks.cli.benchmark.running import finish, show_backlog
 
 
 def served(
@@ -28,17 +27,5 @@ def served(
     cells = served_cells(results)
     found = finish(served_by, cells, {}, out, processes, "served")
     for result in found:
-        console.print(
-            table(
-                f"{result['machine']}, {result['workload']}: Mq/s",
-                ["policy", ">all served", ">mix served", ">closed load", ">starved slices"],
-                [
-                    (
-                        policy,
-                        *(f"{row[key]:.1f}" for key in ("served", "mix", "closed")),
-                        f"{row['starved']:.0%}",
-                    )
-                    for policy, row in means_of(result).items()
-                ],
-            )
-        )
+        title = f"{result['machine']}, {result['workload']}: Mq/s"
+        show_backlog(title, "policy", means_of(result))

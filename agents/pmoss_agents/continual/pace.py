@@ -2,7 +2,10 @@
 
 A core's speed is the share of its time that it had for queries: processor time over elapsed time.
 The agent follows each core's speed through phases, and knows how long they lasted and what was
-before. A ridge regression foretells the change to the next epoch. All cores share it.
+before. A ridge regression foretells the change to the next epoch. All cores share it. Where nothing
+is learned yet, a core stays as fast as in the mean of its phase.
+
+A slow core gets less than its speed tells. How much less it learns from trials: see Caution.
 
 It needs no model of the machine, so it can learn and play on any host that counts both times. Where
 memory or links are what others take, it knows nothing of that.
@@ -25,10 +28,11 @@ from pmoss_agents.ridge import RidgeArms
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
 from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.continual.rounds import Move
 from pmoss_datasets.continual.rules import Repair
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Array
 
 #: A speed that differs by so much from the mean of its phase begins another one.
 _OTHER = 0.15
@@ -39,6 +43,8 @@ _LESS = 0.12
 #: No core is taken for slower.
 _SLOWEST = 0.05
 _FEATURES = 4
+#: Between these the power of Caution lies; smaller steps than this are lost in noise.
+_LEAST_POWER, _MOST_POWER, _LEAST_STEP = 0.5, 3.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -48,15 +54,25 @@ class Config:
     Attributes:
         ridge: added to the diagonal of the regression.
         act: imbalance from which it acts, as a share of what balanced cores would need.
+        caution: how much less a slow core gets than its speed tells; see Caution.
+        step: by how much another caution differs that trials decide on; 0: none is tried.
     """
 
     ridge: float = 0.1
     act: float = 0.05
+    caution: float = 1.5
+    step: float = 0.5
 
     def __post_init__(self) -> None:
         check = checker("pace", self)
         check("ridge", 0 < self.ridge < math.inf, "be a number above 0")
         check("act", 0 <= self.act < math.inf, "be a number from 0")
+        check(
+            "caution",
+            _LEAST_POWER <= self.caution <= _MOST_POWER,
+            f"be a number from {_LEAST_POWER:g} to {_MOST_POWER:g}",
+        )
+        check("step", 0 <= self.step <= 1, "be a number from 0 to 1")
 
 
 def speeds_of(machine: Machine, counters: Array, tiles: Array) -> Float64Array:
@@ -162,6 +178,39 @@ class Believed:
         return believed
 
 
+class Caution:
+    """How much less a slow core gets than its speed tells: a search that trials decide.
+
+    In a closed load the queries that wait for a slow core are missing at the others.
+
+    Attributes:
+        power: a core of speed s is planned for as one of s ** power.
+        step: by how much the next try differs; 0: nothing more is tried.
+    """
+
+    def __init__(self, power: float, step: float) -> None:
+        self.power, self.step = power, step
+
+    @property
+    def next_power(self) -> float:
+        """What would be tried next."""
+        return min(max(self.power + self.step, _LEAST_POWER), _MOST_POWER)
+
+    def told(self, power: float, kept: bool) -> None:
+        """Takes what came of a try: the search goes on there, or turns back in smaller steps.
+
+        Args:
+            power: that was tried.
+            kept: the verdict.
+        """
+        if kept:
+            self.power = power
+            return
+        self.step *= -0.5
+        if abs(self.step) < _LEAST_STEP:
+            self.step = 0.0
+
+
 class _Planner(Repair):
     """Balances for the speeds that are foretold."""
 
@@ -172,12 +221,34 @@ class _Planner(Repair):
     def start(self) -> None:
         """See RoundPolicy."""
         super().start()
+        self._caution = Caution(self._agent.config.caution, self._agent.config.step)
+        self._power = self._caution.power
         self._phases = Phases(self.env.machine.workers.size)
         self._believed = Believed()
         self._epoch = self.env.session.epoch - 1
 
+    def plan(self, cores: Int32Array) -> list[Move]:
+        """What balances; where that is done, what balances with another caution."""
+        self._see()
+        self._power = self._caution.power
+        moves = super().plan(cores)
+        if not moves and self._ahead.min() < 1.0 - _OTHER:
+            self._power = self._caution.next_power
+            moves = super().plan(cores) if self._power != self._caution.power else []
+        return moves
+
+    def told(self, kept: bool) -> None:
+        """See RoundPolicy."""
+        if self._power != self._caution.power:
+            self._caution.told(self._power, kept)
+
     def foretell(self) -> Float64Array:
         """(slices, workers) each slice's processor time over the speed of each core."""
+        times: Float64Array = self._load[:, None] / self._ahead**self._power
+        return times
+
+    def _see(self) -> None:
+        """Takes the counters of the latest epoch."""
         session, machine = self.env.session, self.env.machine
         snapshot = session.snapshot
         tiles = machine.tile_of_core[session.cores_seen]
@@ -189,14 +260,12 @@ class _Planner(Repair):
             speeds = self._believed.see(speeds, full, snapshot.throughput)
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch
-        ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))
-        self._slower = speeds / ahead
+        self._ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))
+        self._slower = speeds / self._ahead
         clock = COUNTER_INDEX["task_clock_us"]
         counted = snapshot.counters_available[clock]
         busy = snapshot.slice_counters[:, clock] if counted else snapshot.slice_throughput
-        load = busy / max(snapshot.throughput, 1e-9)
-        times: Float64Array = load[:, None] / ahead
-        return times
+        self._load = busy / max(snapshot.throughput, 1e-9)
 
     def beside(self) -> Float64Array:
         """See Repair; what a worker does beside takes longer on a core that gets slower."""
@@ -260,7 +329,7 @@ class Pace(OfflineAgent[Dataset]):
             speeds: (workers,) of the latest one.
             features: of Phases.see().
         """
-        ahead = speeds + self._model.mean(features)[:, 0]
+        ahead = speeds + features[:, 0] + self._model.mean(features)[:, 0]
         return np.clip(ahead, _SLOWEST, 1.0)
 
     def errors(
@@ -292,6 +361,11 @@ class Pace(OfflineAgent[Dataset]):
     def expected(self) -> float | None:
         """See RoundPolicy."""
         return None if self._planner is None else self._planner.expected
+
+    def told(self, kept: bool) -> None:
+        """See RoundPolicy."""
+        if self._planner is not None:
+            self._planner.told(kept)
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
         """The next move: two int32, slice and tile; see Agent.act."""

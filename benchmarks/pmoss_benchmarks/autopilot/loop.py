@@ -187,6 +187,8 @@ def fly(
             if (trial := index.last) is not None:
                 rate = float(np.mean(trial.before))
                 backoff.tell(trial.kept, speeds, rate)
+                if (tell := getattr(policy, "told", None)) is not None:
+                    tell(trial.kept)
             yield Told(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,

@@ -44,6 +44,14 @@ class RoundPolicy(ABC):
         """See begin()."""
         return None
 
+    def told(self, kept: bool) -> None:
+        """Takes what a trial of the last moves came to, where moves are tried first; see autopilot.
+
+        Args:
+            kept: whether the moves stay.
+        """
+        return None
+
     @property
     def most(self) -> int:
         """Moves of a round."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_agents.continual.pace import Believed, Pace, Phases, histories
+from pmoss_agents.continual.pace import Believed, Caution, Pace, Phases, histories
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
@@ -64,6 +64,45 @@ def test_an_idle_worker_is_believed_to_be_as_fast_as_when_it_was_full():
     assert found == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
 
 
+def test_caution_turns_back_where_a_trial_says_no():
+    caution = Caution(1.5, 0.5)
+    tried = []
+    for kept in (True, False, True, False, False):
+        tried.append(caution.next_power)
+        caution.told(caution.next_power, kept)
+    assert tried == [2.0, 2.5, 1.75, 1.5, 1.875]
+    assert caution.step == 0.0 and caution.next_power == caution.power == 1.75
+
+
+SLOW = {**TOY, "slices": 128, "epochs": 12, "moves_per_epoch": 64}
+SLOW["drift_options"] = {"count": 1, "period": 12, "strength": [0.5, 0.5]}
+
+
+def test_a_slow_core_gets_less_the_more_caution():
+    kept = []
+    for power in (1.0, 1.5, 2.5):
+        env = CONTINUAL.make_env(SLOW)
+        CONTINUAL.play(env, Pace(caution=power, step=0.0), 3)
+        (there,) = env.session.conditions(env.session.epoch - 1).co_tenants
+        kept.append(int(np.count_nonzero(env.session.cores_seen == there.target)))
+    assert kept[0] > kept[1] > kept[2] > 0
+
+
+def test_another_caution_is_tried_once_cores_are_balanced():
+    env = CONTINUAL.make_env(SLOW)
+    agent, powers = Pace(caution=1.0), []
+    observation, info = env.reset(seed=3)
+    agent.begin(env, np.random.default_rng(3))
+    while env.session.running:
+        number = env.session.epoch
+        while env.session.epoch == number:
+            action = agent.act(observation, info["action_mask"])
+            observation, _, _, _, info = env.step(action)
+        powers.append(agent._planner._power)
+        agent.told(False)
+    assert powers[:2] == [1.0, 1.5] and 0.75 in powers
+
+
 def test_it_plays_and_is_kept(data, tmp_path):
     agent = pmoss_agents.make("pace")
     agent.fit(data, checkpoint=tmp_path / "pace.safetensors")
@@ -79,6 +118,8 @@ def test_it_plays_and_is_kept(data, tmp_path):
 def test_what_it_cannot_learn_from_is_refused(tmp_path):
     with pytest.raises(DescriptionError, match="ridge = 0"):
         Pace(ridge=0.0)
+    with pytest.raises(DescriptionError, match="caution = 9"):
+        Pace(caution=9)
     with pytest.raises(CheckpointError, match="call begin"):
         Pace().act({})
     software = collect(recipe(counters="software", epochs=2), tmp_path / "software")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pmoss_env.errors import DatasetError
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
 
@@ -154,6 +155,20 @@ def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.Monkey
     task = ["machine=toy", "slices=8"]
     evaluate(baseline=["lpt", "local-search"], env=task, seeds=1, episodes=2, budget=60)
     assert asked == [60, 60]
+
+
+def test_agents_that_cannot_be_used_are_named_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lacks = dict.fromkeys(("bc", "cql"), "this needs torch, which is not installed")
+
+    def no_work(*_: object, **__: object) -> None:
+        raise DatasetError("the work has begun")
+
+    monkeypatch.setattr("pmoss_benchmarks.offline.plan.usable_agents", lambda *_: ([], lacks))
+    monkeypatch.setattr("pmoss_benchmarks.offline.run_offline", no_work)
+    told = pmoss("benchmark", "offline", "--out", str(tmp_path / "o"), status=2)
+    assert told.index("left out: bc, cql: this needs torch") < told.index("the work has begun")
 
 
 def test_an_agent_places_slices_on_a_smaller_machine(tmp_path: Path) -> None:

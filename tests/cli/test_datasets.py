@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pmoss_datasets import catalog, open_dataset, suite
+from pmoss_datasets import Dataset, catalog, open_dataset, suite
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
+from pmoss_datasets.formats import hub
 from pmoss_datasets.recipes import tier
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
@@ -173,3 +174,22 @@ def test_scans_are_data_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with h5py.File(tmp_path / recipe.id / "data.hdf5", "a") as file:
         file["rows"][0] += 1
     assert "rows: bytes differ" in run("datasets", "verify", tmp_path, code=1)
+
+
+def test_data_without_a_licence_do_not_stop_an_export_of_all(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [open_dataset(root / ID), open_dataset(suite.SHIPPED_ROOT / suite.SHIPPED[0])]
+    exported: list[str] = []
+
+    def write(found: list[Dataset], out: Path, *_: object) -> Path:
+        exported.extend(one.id for one in found)
+        return out
+
+    monkeypatch.setattr(hub, "export", write)
+    monkeypatch.setattr(catalog, "installed", lambda root: there)
+    monkeypatch.setattr(suite, "licence_of", lambda one: "" if one.id == ID else "CC-BY-4.0")
+    told = run("datasets", "export", tmp_path)
+    assert exported == [suite.SHIPPED[0]] and f"left out: {ID} has no licence" in told
+    run("datasets", "export", tmp_path, "--licence", "MIT")
+    assert set(exported[1:]) == {ID, suite.SHIPPED[0]}

@@ -26,7 +26,7 @@ def export(
     to: ToOption = Place.hub,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="Id or folder; repeatable. Default: all that are here."),
+        typer.Option(help="Id or folder; repeatable. Default: all here that have a licence."),
     ] = None,
     licence: Annotated[
         str, typer.Option(help="Of data of your own, as SPDX names it; ours have one.")
@@ -44,10 +44,17 @@ def export(
     """
     from pmoss_datasets.catalog import installed, load
     from pmoss_datasets.formats.hub import export as write
+    from pmoss_datasets.suite import licence_of
 
     found = [load(name, root) for name in dataset or ()]
     if not dataset:  # a built one in place of the same that ships
         found = list({one.id: one for one in reversed(installed(root))}.values())[::-1]
+    if not (dataset or licence):  # data of one's own do not stop the suite
+        for one in found:
+            if not licence_of(one):
+                reason = "has no licence: --licence names one"
+                console.print(f"left out: {one.id} {reason}", highlight=False, soft_wrap=True)
+        found = [one for one in found if licence_of(one)]
     with progress_bar("exporting") as progress:
         folder = write(found, out, licence, reward, progress)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

@@ -75,6 +75,7 @@ def offline(
     Example: pmoss benchmark offline --suite threads --agent opponents --agent my_agent:Mine
     """
     from pmoss_benchmarks.offline import load_suite, run_offline
+    from pmoss_benchmarks.offline.plan import usable_agents
     from pmoss_datasets.catalog import default_root
     from pmoss_datasets.executors import at_once
     from pmoss_datasets.suite import of_split
@@ -84,6 +85,10 @@ def offline(
         plan = plan.part(of_split(plan.tasks, split))
     folder = out or Path("runs/offline") / "-".join(filter(None, (suite, tier)))
     check_output(folder, folder=True)
+    _, left_out = usable_agents(plan, agent)
+    for reason in dict.fromkeys(left_out.values()):  # before the work, so that one can stop
+        names = ", ".join(name for name, why in left_out.items() if why == reason)
+        console.print(f"left out: {names}: {reason}", highlight=False, soft_wrap=True)
     with Stages() as progress:
         summary = run_offline(
             plan,
@@ -106,8 +111,6 @@ def offline(
         ]
         title = f"Track {name}: scores over {len(found['tasks'])} tasks"
         console.print(table(title, ["policy", ">IQM [95 %]", ">mean [95 %]"], rows))
-    for reason in summary["left_out"].values():
-        console.print(f"left out: {reason}", highlight=False)
     console.print(f"written to {folder}")
 
 

@@ -58,10 +58,32 @@ def dataset_card(identifier: str) -> str:
     return re.sub("^#", "##", card(pmoss_datasets.load(identifier)), flags=re.M)
 
 
-def file(name: str) -> str:
-    """A text that lies elsewhere in the repository; its links lead to the site's pages."""
+def file(words: str) -> str:
+    """A text that lies elsewhere in the repository; its links lead to the site's pages.
+
+    A second line names the heading before which it ends.
+    """
+    name, _, end = words.partition("\n")
     path = REPOSITORY / name
-    return _links(path.read_text(encoding="utf-8"), path.parent)
+    text = path.read_text(encoding="utf-8")
+    return _links(text[: _heading(text, end).start()] if end else text, path.parent)
+
+
+def section(words: str) -> str:
+    """One section of such a text, as a page: the file and the heading, a line each."""
+    name, _, title = words.partition("\n")
+    path = REPOSITORY / name
+    text = path.read_text(encoding="utf-8")
+    heading = _heading(text, title)
+    # From the second level on, for a comment of a shell begins with one sign.
+    end = re.compile(rf"^#{{2,{len(heading[1])}}} ", re.M).search(text, heading.end())
+    return _links(f"# {title}{text[heading.end() : end.start() if end else None]}", path.parent)
+
+
+def _heading(text: str, title: str) -> re.Match[str]:
+    if found := re.search(rf"^(##+) {re.escape(title)}$", text, re.M):
+        return found
+    raise ValueError(f"no heading {title!r}")
 
 
 def commands(_: str) -> str:
@@ -130,6 +152,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "card": dataset_card,
     "commands": commands,
     "file": file,
+    "section": section,
 }
 
 

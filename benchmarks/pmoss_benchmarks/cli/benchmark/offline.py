@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -85,10 +86,7 @@ def offline(
         plan = plan.part(of_split(plan.tasks, split))
     folder = out or Path("runs/offline") / "-".join(filter(None, (suite, tier)))
     check_output(folder, folder=True)
-    _, left_out = usable_agents(plan, agent)
-    for reason in dict.fromkeys(left_out.values()):  # before the work, so that one can stop
-        names = ", ".join(name for name, why in left_out.items() if why == reason)
-        console.print(f"left out: {names}: {reason}", highlight=False, soft_wrap=True)
+    _tell(usable_agents(plan, agent)[1])  # before the work, so that one can stop
     with Stages() as progress:
         summary = run_offline(
             plan,
@@ -112,6 +110,13 @@ def offline(
         title = f"Track {name}: scores over {len(found['tasks'])} tasks"
         console.print(table(title, ["policy", ">IQM [95 %]", ">mean [95 %]"], rows))
     console.print(f"written to {folder}")
+
+
+def _tell(left_out: Mapping[str, str]) -> None:
+    """Names the agents that are left out, by the reason."""
+    for reason in dict.fromkeys(left_out.values()):
+        names = ", ".join(name for name, why in left_out.items() if why == reason)
+        console.print(f"left out: {names}: {reason}", highlight=False, soft_wrap=True)
 
 
 def _with_interval(estimate: dict[str, float | None]) -> str:

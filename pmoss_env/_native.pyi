@@ -539,7 +539,12 @@ class IndexPluginError(RuntimeError): ...
 
 def register_plugin(path: str) -> str: ...
 def check_plugin(
-    path: str, *, operations: int = 200_000, threads: int = 4, seed: int = 0
+    path: str,
+    *,
+    operations: int = 200_000,
+    threads: int = 4,
+    seed: int = 0,
+    progress: Callable[[int, int], object] | None = None,
 ) -> list[str]: ...
 
 class PlannedQueries:

@@ -10,6 +10,7 @@ command line does that for the path that it names. A file, such as a dataset's m
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pmoss_env._native as _native
@@ -52,6 +53,18 @@ def index_kind(name: str) -> IndexKind:
 def is_plugin(name: str) -> bool:
     """Whether an index is a user's library."""
     return name.startswith(PLUGIN)
+
+
+def check_hint(name: str) -> str:
+    """A sentence that says how the mistakes of a library are found; empty for other indexes.
+
+    Args:
+        name: of the index.
+    """
+    if not is_plugin(name):
+        return ""
+    path = name.removeprefix(PLUGIN)
+    return f"The index is the library {path!r}: `pmoss check-index {shlex.quote(path)}` checks it."
 
 
 def register_plugin(path: str | Path) -> str:

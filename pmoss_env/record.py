@@ -25,7 +25,7 @@ import numpy as np
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import PluginError, RecordingError, UnsupportedError
-from pmoss_env.indexes import PLUGIN, holds_points, register_plugin
+from pmoss_env.indexes import PLUGIN, check_hint, holds_points, register_plugin
 from pmoss_env.plugin_recordings import (
     Recorded,
     Recording,
@@ -127,6 +127,8 @@ class _Recorder:
         self._valgrind, self._library, self._folder = valgrind, library, folder
         self._workload, self._slices, self._queries = workload, slices, queries
         self._progress = progress
+        #: Made by the watched process at its end, unless the library ends it before.
+        self._end = folder / "facts.end"
 
     def record(self, seed: int, tool: str) -> tuple[_native.Trace, dict[str, object]]:
         """The trace of an instance, and what else is to be known of it."""
@@ -163,7 +165,7 @@ class _Recorder:
         with self._child([*words, f"--callgrind-out-file={out}"], _COUNTED) as (child, output):
             while os.read(output.fileno(), _PIECE):  # a full pipe would stop the tool
                 pass
-            self._check(child)
+            self._check(child, "while its instructions were counted")
         totals = dict(_callgrind_totals(sorted(self._folder.glob("counts.*"))))
         self._progress("counting", 1, 1)
         costs = []
@@ -179,6 +181,7 @@ class _Recorder:
         """Reads what a tool prints, as it comes. False if the tool cannot print a wide store."""
         facts = self._folder / "facts"
         facts.unlink(missing_ok=True)
+        self._end.unlink(missing_ok=True)
         stage = f"watched by {tool}"
         self._progress(stage, 0, self._queries)
         told, end, done = False, b"", 0
@@ -195,7 +198,7 @@ class _Recorder:
                 if _WIDE_STORE in end:
                     return False
                 end = end[-len(_WIDE_STORE) :]
-            self._check(child)
+            self._check(child, f"after {done} of {self._queries} queries")
         if done != self._queries:
             raise RecordingError(
                 f"plugin {str(self._library)!r}: {tool} showed {done} of {self._queries} queries"
@@ -235,17 +238,20 @@ class _Recorder:
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
 
-    def _check(self, child: subprocess.Popen[bytes]) -> None:
+    def _check(self, child: subprocess.Popen[bytes], when: str) -> None:
         """Waits for the end; PluginError, with what the process said last, unless it was one."""
         status = child.wait()
-        if status == 0:
+        if status == 0 and self._end.exists():
             return
         text = (self._folder / "log").read_text(errors="replace")
         lines = text.strip().splitlines()
         wrong = [line for line in lines if "plugin '" in line]
         said = f"; it said: {(wrong or lines)[-1]}" if lines else ""
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
-        raise PluginError(f"plugin {str(self._library)!r} ended the recording {how}{said}")
+        hint = check_hint(f"{PLUGIN}{self._library}")
+        raise PluginError(
+            f"plugin {str(self._library)!r} ended the recording {how} {when}{said}. {hint}"
+        )
 
 
 def _callgrind_totals(files: list[Path]) -> Iterator[tuple[str, np.ndarray]]:

@@ -29,6 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory):
+    """Libraries of users by their fault (tests/native/faulty.py)."""
+    from tests.native.faulty import faulty_in
+
+    return faulty_in(tmp_path_factory.mktemp("plugins"))
+
+
 @pytest.fixture
 def install_package(tmp_path, monkeypatch):
     """Puts a package of one module with entry points on the path, as pip would."""

@@ -11,7 +11,6 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-import pmoss_env
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.data_facts import placed_in_words
@@ -26,30 +25,6 @@ from tests.native.examples import EXAMPLES, need_example
 TOY_DATA = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
 PMOSS = Path(sys.executable).with_name("pmoss")
 SMALL = {"slices": 16, "records": 20_000, "seconds": 0.1, "warmup_seconds": 0.02}
-
-
-def build(source: Path, library: Path, *links: str) -> Path:
-    words = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    linked = [f"-l{name}" for name in links]
-    include = f"-I{pmoss_env.get_include()}"
-    subprocess.run(["c++", *words, include, source, "-o", library, *linked], check=True)
-    return library
-
-
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory):
-    """Libraries by their fault, which the name of the file chooses."""
-    folder = tmp_path_factory.mktemp("plugins")
-    source = REPOSITORY / "native" / "tests" / "kinds" / "faulty_plugin.cpp"
-    good = build(source, folder / "good.so")
-
-    def of(fault: str) -> Path:
-        library = folder / f"{fault}.so"
-        if not library.exists():
-            shutil.copy(good, library)
-        return library
-
-    return of
 
 
 def measure(library: Path, **options):
@@ -129,15 +104,62 @@ def test_an_autopilot_tells_where_the_data_lie(faulty, fault: str) -> None:
 def test_wrong_answers_are_named(faulty) -> None:
     with pytest.raises(PluginError, match="which nobody has written"):
         check_index(faulty("wrong_value"), operations=2_000)
-    with pytest.raises(BackendError, match="which nobody has written"):
-        measure(faulty("wrong_value"))
 
 
-def test_a_crash_ends_neither_the_check_nor_the_training_run(faulty) -> None:
-    with pytest.raises(PluginError, match="signal 11"):
+@pytest.mark.parametrize("own_process", [True, False])
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("wrong_value", r"gives the value 17, which nobody has written: expected \d+"),
+        ("one_more", r"lookup\(\) of the key \d+ gives the value \d+, .*: expected \d+"),
+        ("finds_nothing", r"does not find the key \d+, which was loaded: expected the value"),
+    ],
+)
+def test_a_measurement_holds_a_sample_against_the_workload(faulty, fault, told, own_process):
+    with pytest.raises(BackendError, match=told) as refused:
+        measure(faulty(fault), own_process=own_process)
+    assert f"pmoss check-index {faulty(fault)}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("crashes", "died of signal 11"),
+        ("throws", "something was thrown|died of signal 6"),
+        ("exits", "ended with status 0|died of signal"),
+        ("hangs", "fell silent and was killed"),
+    ],
+)
+def test_whatever_a_library_does_a_measurement_ends_with_its_name(faulty, fault, told) -> None:
+    with pytest.raises(BackendError, match=told) as refused:
+        measure(faulty(fault), silence_seconds=5.0)
+    assert f"pmoss check-index {faulty(fault)}" in str(refused.value)
+    # Where in Python the process was helps nobody who writes a library.
+    assert "most recent call first" not in str(refused.value)
+
+
+def test_whatever_a_library_does_a_check_ends_with_its_name(faulty) -> None:
+    with pytest.raises(PluginError, match=r"crashes\.so' ended the process by signal 11"):
         check_index(faulty("crashes"), operations=2_000)
-    with pytest.raises(BackendError, match="died of signal 11"):
-        measure(faulty("crashes"))
+    with pytest.raises(PluginError, match=r"exits\.so' ended the process with status 0"):
+        check_index(faulty("exits"), operations=2_000)
+    with pytest.raises(PluginError, match=r"hangs\.so': the check was killed after 3 s"):
+        check_index(faulty("hangs"), operations=2_000, seconds=3)
+
+
+def test_a_check_and_a_load_tell_how_far_they_are(faulty) -> None:
+    checked: list[tuple[int, int]] = []
+    check_index(
+        faulty("good"),
+        operations=20_000,
+        threads=2,
+        progress=lambda done, total: checked.append((done, total)),
+    )
+    assert checked and checked == sorted(checked)
+    assert {total for _, total in checked} == {60_000}
+    loaded: list[int] = []
+    measure(faulty("good"), progress=loaded.append)
+    assert loaded == sorted(set(loaded)) and loaded[-1] == SMALL["records"]
 
 
 def test_only_libraries_are_registered(tmp_path) -> None:

@@ -81,6 +81,15 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
 
 
 @needs_valgrind
+def test_an_exit_is_no_end_of_a_recording(tmp_path: Path) -> None:
+    library = build("tests/kinds/faulty_plugin.cpp", tmp_path / "exits.so")
+    told = r"exits\.so' ended the recording with status 0 .*pmoss check-index"
+    with pytest.raises(PluginError, match=told):
+        record(library, tmp_path / "out", **SMALL)
+    assert not (tmp_path / "out").exists()
+
+
+@needs_valgrind
 @pytest.mark.heavy
 def test_a_recording_is_repeatable(std_map: Path, tmp_path: Path) -> None:
     traces = []

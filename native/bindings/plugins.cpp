@@ -22,14 +22,24 @@ void bind_plugins(py::module_& module) {
   const kinds::PluginCheck usual;
   module.def(
       "check_plugin",
-      [](const std::string& path, std::uint64_t operations, unsigned threads, std::uint64_t seed) {
+      [](const std::string& path, std::uint64_t operations, unsigned threads, std::uint64_t seed,
+         const py::object& progress) {
+        kinds::PluginCheck check{operations, threads, seed};
+        if (!progress.is_none()) {
+          check.progress = [&progress](std::uint64_t done, std::uint64_t of) {
+            const py::gil_scoped_acquire acquire;
+            progress(done, of);
+          };
+        }
         const py::gil_scoped_release release;
-        return kinds::check_plugin(path, {operations, threads, seed});
+        return kinds::check_plugin(path, check);
       },
       py::arg("path"), py::kw_only(), py::arg("operations") = usual.operations,
       py::arg("threads") = usual.threads, py::arg("seed") = usual.seed,
+      py::arg("progress") = py::none(),
       "Holds random operations of one thread, then of several, against a model. Returns what was "
-      "done, a line each; IndexPluginError is raised at the first wrong answer.");
+      "done, a line each; IndexPluginError is raised at the first wrong answer. `progress` is "
+      "called with the number of operations done, and of all.");
 }
 
 }  // namespace pmoss::bindings

@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,14 +20,36 @@ namespace {
 constexpr std::uint32_t slices = 16;
 constexpr std::size_t longest_scan = 100;
 
+/// Counts the operations of all threads for whoever watches.
+class CheckProgress {
+ public:
+  explicit CheckProgress(const PluginCheck& check)
+      : check_(check), all_(check.operations * (check.threads + 1)) {}
+
+  static constexpr std::uint64_t step = 1024;  ///< operations, until it is told again
+
+  void add(std::uint64_t operations) {
+    if (!check_.progress) return;
+    const std::scoped_lock lock(mutex_);
+    check_.progress(done_ += operations, all_);
+  }
+
+ private:
+  const PluginCheck& check_;
+  const std::uint64_t all_;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
+};
+
 /// Random operations of one thread on keys of its own, beside a model that knows the answers.
 ///
 /// The own keys are those with `number` in their lowest four bits, so that the keys of all threads
 /// lie side by side everywhere.
 class Client {
  public:
-  Client(PluginIndex& index, unsigned number, const PluginCheck& check)
+  Client(PluginIndex& index, unsigned number, const PluginCheck& check, CheckProgress& progress)
       : index_(index),
+        progress_(progress),
         number_(number),
         random_(mix64(check.seed) + number),
         // A key is met again some ten times.
@@ -45,6 +68,8 @@ class Client {
   /// `alone`: nobody else writes, so that scans and sizes are known exactly.
   void run(std::uint64_t operations, bool alone) {
     for (std::uint64_t i = 0; i < operations; ++i) {
+      if (i % CheckProgress::step == 0)
+        progress_.add(std::min(operations - i, CheckProgress::step));
       switch (random_.below(8)) {
         case 0:
         case 1:
@@ -164,6 +189,7 @@ class Client {
   }
 
   PluginIndex& index_;
+  CheckProgress& progress_;
   unsigned number_;
   Random random_;
   std::uint64_t keys_;
@@ -284,10 +310,11 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   const auto library = std::make_shared<const PluginLibrary>(path);
   std::vector<std::string> told{library->api().name};
   PluginIndex index(library, {slices, check.operations});
+  CheckProgress progress(check);
   const auto each = std::to_string(check.operations);
   {
     const PluginIndex::Thread thread(index);
-    Client alone(index, 15, check);
+    Client alone(index, 15, check, progress);
     alone.require_size(0);
     alone.load(1000);
     alone.run(check.operations, true);
@@ -298,7 +325,7 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   const std::uint64_t before = index.size();
   std::vector<Client> clients;
   for (unsigned number = 0; number < check.threads; ++number) {
-    clients.emplace_back(index, number, check);
+    clients.emplace_back(index, number, check, progress);
   }
   at_once(index, check.threads, [&](unsigned number) {
     clients[number].load(1000);

@@ -1,5 +1,6 @@
 #include "kinds/driven_plugin.hpp"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -88,6 +89,12 @@ pmoss_index_api idle_api() {
 void die_with(int parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
+}
+
+/// Leaves an empty file as a sign that the end was reached: a library may end the process, too.
+void sign(const std::string& path) {
+  const int file = ::creat(path.c_str(), 0600);
+  if (file >= 0) ::close(file);
 }
 
 /// A loaded index with queries for it.
@@ -233,12 +240,14 @@ class Driven {
 void drive_plugin(const DrivenPlugin& asked) {
   die_with(asked.parent);
   Driven driven(asked);
+  const std::string end = asked.facts + ".end";
   driven.show();
   for (std::size_t query = 0; query < driven.queries(); ++query) {
     mark = 2 * query + 1;
     driven.run(query);
     mark = 2 * query + 2;
   }
+  sign(end);
   ::_exit(0);  // closing the index would be watched, too
 }
 
@@ -273,6 +282,7 @@ void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
     valgrind::write_counts(names[kind].own);
   }
   valgrind::stop_counting();
+  sign(asked.facts + ".end");
 }
 
 }  // namespace pmoss::kinds

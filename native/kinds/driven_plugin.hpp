@@ -24,8 +24,8 @@ struct DrivenPlugin {
 ///   code FIRST END OFFSET PATH    where instructions lie, and in which file
 ///   record BYTES                  that a record takes, as the library says
 ///
-/// Then it runs the queries, one after the other, and ends the process. Throws PluginError if the
-/// library fails.
+/// Then it runs the queries, one after the other, makes the empty file FACTS.end, and ends the
+/// process. Throws PluginError if the library fails.
 [[noreturn]] void drive_plugin(const DrivenPlugin& asked);
 
 /// The same, counting under Callgrind: runs up to `most` queries of each kind, and before these the

@@ -176,8 +176,7 @@ std::vector<MemoryPiece> PluginIndex::memory_of(std::uint32_t slice) const {
 
 void PluginIndex::wrong(std::uint64_t key, std::uint64_t value, const char* operation) const {
   throw library_->error(std::string(operation) + "() of the key " + std::to_string(key) +
-                        " gives the value " + std::to_string(value) +
-                        ", which nobody has written: pmoss check-index finds out more");
+                        " gives the value " + std::to_string(value) + ", which nobody has written");
 }
 
 numa::ResidentPages PluginSliceMemory::resident_pages() const {

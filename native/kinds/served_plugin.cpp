@@ -12,6 +12,7 @@ ServedPlugin::ServedPlugin(std::shared_ptr<const PluginLibrary> library, const W
                            std::uint32_t slices)
     : spec_((validate(spec), spec)),
       index_(std::move(library), {slices, spec.records}),
+      answers_(spec, slices),
       begun_(slices) {
   if (spec.scan > 0.0 && !index_.has_scan()) {
     throw std::invalid_argument("the workload scans, and plugin '" + index_.library().path() +
@@ -35,14 +36,19 @@ void ServedPlugin::load(std::uint32_t first, std::uint32_t last, std::atomic<std
 void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std::uint64_t>& done,
                                const std::function<bool()>& cancelled) {
   const PluginIndex::Thread thread(index_);
+  LoadProgress progress(done, spec_.records, chosen);
   // Calls told(slice, key) for the records of the chosen slices; false if cancelled.
   const auto each = [&](auto told) {
     for (std::uint64_t record = 0; record < spec_.records; ++record) {
-      if ((record & 0xfff) == 0 && cancelled()) return false;
+      if ((record & 0xfff) == 0) {
+        if (cancelled()) return false;
+        progress.pass(record);
+      }
       const std::uint64_t key = spec_.space.key(record, spec_.seed);
       const std::uint32_t slice = pmoss::slice_of_key(key, slices());
       if (chosen[slice]) told(slice, key);
     }
+    progress.end_pass();
     return true;
   };
   std::vector<std::uint64_t> end(slices());  // of the keys of each slice
@@ -59,41 +65,38 @@ void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std:
   if (!each([&](std::uint32_t slice, std::uint64_t key) { held.data()[next[slice]++] = key; })) {
     return;
   }
-  std::uint64_t loaded = 0;
+  progress.expect(held.size());
   const std::span<std::uint64_t> all(held.data(), held.size());
   for (std::uint32_t slice = 0; slice < slices(); ++slice) {
     const std::uint64_t first = slice > 0 ? end[slice - 1] : 0;
     const auto keys = all.subspan(first, end[slice] - first);
     if (keys.empty()) continue;
-    if (!load_slice(slice, keys, {scratch.data(), scratch.size()}, loaded, done, cancelled)) return;
+    if (!load_slice(slice, keys, {scratch.data(), scratch.size()}, progress, cancelled)) return;
   }
 }
 
 /// False if cancelled.
 bool ServedPlugin::load_slice(std::uint32_t slice, std::span<std::uint64_t> keys,
-                              std::span<std::uint64_t> scratch, std::uint64_t& loaded,
-                              std::atomic<std::uint64_t>& done,
+                              std::span<std::uint64_t> scratch, LoadProgress& progress,
                               const std::function<bool()>& cancelled) {
-  const auto count = [&](std::size_t records) {
-    loaded += records;
-    done.store(loaded, std::memory_order_relaxed);
-  };
   // A load that was cancelled, or that failed, is begun again.
   const bool fresh = std::exchange(begun_[slice], std::uint8_t{1}) == 0;
   if (fresh && index_.loads_sorted()) {
     if (cancelled()) return false;
     recording::sort_keys(keys, scratch);
     const auto end = std::unique(keys.begin(), keys.end());
+    answers_.note(slice, {keys.begin(), end});
     index_.load_sorted(slice, {keys.begin(), end});
-    count(keys.size());
+    progress.load(keys.size());
     return true;
   }
+  answers_.note(slice, keys);
   constexpr std::size_t part = 4096;
   for (std::size_t i = 0; i < keys.size(); i += part) {
     if (cancelled()) return false;
     const auto some = keys.subspan(i, std::min(part, keys.size() - i));
     index_.load(some);
-    count(some.size());
+    progress.load(some.size());
   }
   return true;
 }

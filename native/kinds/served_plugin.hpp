@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "kinds/load_progress.hpp"
 #include "kinds/plugin_index.hpp"
+#include "kinds/sampled_answers.hpp"
 #include "kinds/served_keys.hpp"
 #include "runtime/served_index.hpp"
 
@@ -45,13 +47,20 @@ class ServedPlugin final : public runtime::ServedIndex {
   std::unique_ptr<SliceMigration> migrate(std::uint32_t slice, const numa::Placement& to) override;
   std::size_t reclaim() override { return 0; }
 
+  bool is_foreign() const noexcept override { return true; }
+  void check_answers(const runtime::Written& written,
+                     const std::function<bool()>& cancelled) override {
+    answers_.check(index_, written, cancelled);
+  }
+
  private:
   bool load_slice(std::uint32_t slice, std::span<std::uint64_t> keys,
-                  std::span<std::uint64_t> scratch, std::uint64_t& loaded,
-                  std::atomic<std::uint64_t>& done, const std::function<bool()>& cancelled);
+                  std::span<std::uint64_t> scratch, LoadProgress& progress,
+                  const std::function<bool()>& cancelled);
 
   WorkloadSpec spec_;
   PluginIndex index_;
+  SampledAnswers answers_;
   double bytes_to_load_ = 0.0;
   std::vector<std::uint8_t> begun_;  ///< [slices] whether it may hold records
   std::vector<PluginSliceMemory> memory_;

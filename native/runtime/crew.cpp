@@ -26,19 +26,24 @@ std::uint64_t ticks_once_calibrated() {
 }  // namespace
 
 Crew::AdvanceRecords::~AdvanceRecords() {
-  std::uint64_t most = 0;
-  for (const auto& router : routers) most = std::max(most, router->totals().insert_draws);
-  next += most * routers.size();
+  std::uint64_t most = 0, issued = 0;
+  for (const auto& router : routers) {
+    most = std::max(most, router->totals().insert_draws);
+    issued += router->totals().issued;
+  }
+  written.next_insert_record += most * routers.size();
+  // An update adds how many queries its worker has executed.
+  written.most_added = std::max(written.most_added, issued);
 }
 
-Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record,
+Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, Written& written,
            std::function<void(WholeRound)> tell)
     : plan_(plan),
       index_(index),
       homes_(homes),
       origin_(ticks_once_calibrated()),
       board_(plan.routes(plan.options.schedule)),
-      advance_{next_insert_record, routers_},
+      advance_{written, routers_},
       memories_(plan.workers()),
       workers_(plan.workers()),
       routers_running_(plan.routers()),
@@ -47,7 +52,7 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& ne
               plan.options.sweep_seconds),
       stitcher_(plan.nodes, std::move(tell)) {
   pmu::raise_descriptor_limit();
-  for (std::size_t i = 0; i < plan.routers(); ++i) make_router(i, next_insert_record);
+  for (std::size_t i = 0; i < plan.routers(); ++i) make_router(i, written.next_insert_record);
 }
 
 void Crew::make_router(std::size_t number, std::uint64_t first_insert_record) {

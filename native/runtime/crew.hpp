@@ -30,9 +30,9 @@ namespace pmoss::runtime {
 /// `poll` or the plan's on_rounds throw. The threads end with the crew, also after an exception.
 class Crew {
  public:
-  /// Takes the inserts' records from `next_insert_record` on, and moves it past them when it dies.
+  /// Takes the inserts' records from `written` on, and moves that past them when it dies.
   /// `tell`: see Stitcher.
-  Crew(const Plan& plan, ServedIndex& index, Homes& homes, std::uint64_t& next_insert_record,
+  Crew(const Plan& plan, ServedIndex& index, Homes& homes, Written& written,
        std::function<void(WholeRound)> tell = {});
 
   /// Starts all threads and waits until they are bound to their CPUs and have touched their memory.
@@ -82,9 +82,10 @@ class Crew {
   double placing_seconds() const noexcept { return placing_seconds_; }
 
  private:
-  // Also after an exception, no record that a router may have drawn is drawn again.
+  // Also after an exception, no record that a router may have drawn is drawn again, and no value
+  // that a worker may have written is forgotten.
   struct AdvanceRecords {
-    std::uint64_t& next;
+    Written& written;
     const std::vector<std::unique_ptr<Router>>& routers;
     ~AdvanceRecords();
   };

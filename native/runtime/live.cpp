@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/answers.hpp"
+
 namespace pmoss::runtime {
 
 void RoundQueue::append(Round round) {
@@ -32,10 +34,12 @@ std::optional<Round> RoundQueue::take(std::chrono::duration<double> time) {
   return round;
 }
 
-LiveRun::LiveRun(const MeasureOptions& options, ServedIndex& index, Homes& homes,
-                 std::uint64_t& next_insert_record, Exclusive exclusive)
+LiveRun::LiveRun(const MeasureOptions& options, ServedIndex& index, Homes& homes, Written& written,
+                 Exclusive exclusive)
     : options_(options),
       index_(index),
+      written_(written),
+      size_before_(index.is_foreign() ? index.size() : 0),
       homes_(homes),
       plan_(make_plan(options_, index.slices())),
       collector_(plan_, crew_),
@@ -47,7 +51,7 @@ LiveRun::LiveRun(const MeasureOptions& options, ServedIndex& index, Homes& homes
       if (std::optional<Round> round = collector_.collect(whole)) rounds_.append(std::move(*round));
     };
   }
-  crew_.emplace(plan_, index, homes, next_insert_record, std::move(tell));
+  crew_.emplace(plan_, index, homes, written, std::move(tell));
 }
 
 LiveRun::~LiveRun() { end(); }
@@ -122,6 +126,11 @@ Measurement LiveRun::stop(const Poll& poll) {
     crew_->end();
     crew_->drain(poll);
     Measurement result = collect(plan_, *crew_);
+    crew_.reset();
+    Written written = written_;
+    written.not_found = result.not_found;
+    written.size = size_before_ + result.inserted;
+    check_answers(index_, written, poll);
     end();
     return result;
   });

@@ -72,8 +72,8 @@ class RoundQueue {
 class LiveRun {
  public:
   /// Throws like make_plan().
-  LiveRun(const MeasureOptions& options, ServedIndex& index, Homes& homes,
-          std::uint64_t& next_insert_record, Exclusive exclusive);
+  LiveRun(const MeasureOptions& options, ServedIndex& index, Homes& homes, Written& written,
+          Exclusive exclusive);
   ~LiveRun();
   LiveRun(const LiveRun&) = delete;
   LiveRun& operator=(const LiveRun&) = delete;
@@ -93,6 +93,7 @@ class LiveRun {
   void await_round(std::chrono::duration<double> time) { rounds_.wait(time); }
 
   /// Lets the workers empty their queues, ends all threads, and returns what the whole run counted.
+  /// Throws for a wrong answer, see check_answers().
   Measurement stop(const Poll& poll);
   /// Ends all threads at once. Queries that wait in queues are not answered, and nothing is told.
   /// Changes nothing once the run has ended.
@@ -107,6 +108,8 @@ class LiveRun {
 
   const MeasureOptions options_;
   ServedIndex& index_;
+  Written& written_;
+  const std::uint64_t size_before_;  ///< of an index that is not ours
   const Homes& homes_;
   const Plan plan_;
   RoundCollector collector_;

@@ -13,6 +13,7 @@
 #include "numa/affinity.hpp"
 #include "numa/available_memory.hpp"
 #include "numa/process_pages.hpp"
+#include "runtime/answers.hpp"
 #include "runtime/control.hpp"
 #include "runtime/item.hpp"
 #include "runtime/threads.hpp"
@@ -36,7 +37,7 @@ Runner::Runner(const WorkloadSpec& spec, std::unique_ptr<ServedIndex> index, uns
       load_threads_(load_threads > 0 ? load_threads
                                      : static_cast<unsigned>(numa::allowed_cpus().size())),
       homes_(index_->slices()),
-      next_insert_record_(spec.records) {}
+      written_{spec.records} {}
 
 std::vector<Loader> Runner::plan_loaders(const std::vector<int>& nodes) const {
   const std::uint32_t slices = index_->slices();
@@ -88,6 +89,7 @@ void Runner::load(const Progress& progress, const std::vector<int>& nodes) {
       homes_[slice] = Home{numa::Placement::on(nodes[slice]), false};
     }
   }
+  check_answers(*index_, written_, progress ? [&] { return progress(spec_.records); } : Poll());
   loaded_ = true;
 }
 
@@ -142,8 +144,7 @@ void Runner::load_with(std::vector<Loader>& loaders, const Progress& progress) {
 std::unique_ptr<LiveRun> Runner::start(const MeasureOptions& options, const Poll& poll) {
   Exclusive exclusive(busy_);
   if (!loaded_) throw RunnerError("the index is empty: call load() first");
-  auto run = std::make_unique<LiveRun>(options, *index_, homes_, next_insert_record_,
-                                       std::move(exclusive));
+  auto run = std::make_unique<LiveRun>(options, *index_, homes_, written_, std::move(exclusive));
   run->start(poll);
   return run;
 }

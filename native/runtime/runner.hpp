@@ -33,8 +33,9 @@ class Runner {
   using Poll = runtime::Poll;
   using Progress = std::function<bool(std::uint64_t records_done)>;
 
-  /// Inserts all records. Throws std::invalid_argument if there is less memory than they need,
-  /// Cancelled (then it can be called again), std::bad_alloc, RunnerError.
+  /// Inserts all records, and has a sample of them checked (check_answers()). Throws
+  /// std::invalid_argument if there is less memory than they need, Cancelled (then it can be called
+  /// again), std::bad_alloc, RunnerError.
   ///
   /// With `nodes`, [slices], bound loaders touch the data of each slice first on its node: for an
   /// index that hides its memory. Throws PlacementRefused for a node without CPUs, and
@@ -55,7 +56,7 @@ class Runner {
   /// What bound loaders did, if there were any. Any thread may ask, while others load as well.
   LoadReport load_report() const;
   /// No record from here on has been inserted.
-  std::uint64_t next_insert_record() const noexcept { return next_insert_record_; }
+  std::uint64_t next_insert_record() const noexcept { return written_.next_insert_record; }
 
  private:
   std::vector<Loader> plan_loaders(const std::vector<int>& nodes) const;
@@ -71,7 +72,7 @@ class Runner {
   mutable std::mutex report_mutex_;
   LoadReport load_report_;
   std::vector<int> loaded_on_;  ///< the nodes that the last load() was given
-  std::uint64_t next_insert_record_;
+  Written written_;
 };
 
 }  // namespace pmoss::runtime

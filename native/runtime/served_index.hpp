@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -86,6 +87,14 @@ class QueryExecutor {
   Totals totals_;
 };
 
+/// What the queries so far have written.
+struct Written {
+  std::uint64_t next_insert_record;        ///< no record from here on
+  std::uint64_t most_added = 0;            ///< to the value of a record, by an update
+  std::uint64_t not_found = 0;             ///< queries of the last run that missed their record
+  std::optional<std::uint64_t> size = {};  ///< the records that there must be, if that is known
+};
+
 /// All members may be called while others use the index.
 class ServedIndex {
  public:
@@ -126,6 +135,12 @@ class ServedIndex {
   /// Frees what migrations have left behind and no reader can hold any more; how many arenas some
   /// may still hold.
   virtual std::size_t reclaim() = 0;
+
+  /// Whether it is code of others, whose answers nobody has checked.
+  virtual bool is_foreign() const noexcept { return false; }
+  /// Asks for a sample of the records and throws for the first wrong answer. Not while others use
+  /// the index: it updates records, and writes back what was there.
+  virtual void check_answers(const Written&, const std::function<bool()>& /*cancelled*/) {}
 };
 
 inline void ServedIndex::load_chosen(const std::vector<bool>&, std::atomic<std::uint64_t>&,

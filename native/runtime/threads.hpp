@@ -38,6 +38,9 @@ class Threads {
           throw PlacementRefused(name + ": " + cause.what());
         } catch (const std::exception& cause) {
           std::throw_with_nested(RunnerError(name + ": " + cause.what()));
+        } catch (...) {
+          // Of a library: ours throw no such thing.
+          throw RunnerError(name + ": something was thrown that is no std::exception");
         }
       } catch (...) {
         error = std::current_exception();

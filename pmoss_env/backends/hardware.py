@@ -48,6 +48,12 @@ _CO_TENANTS = {
 ROUTERS = ("spare", "workers")
 #: Memory of a stream: more than any last-level cache holds.
 _STREAM_BYTES = 512 << 20
+#: Options that are plain JSON.
+_PLAIN = (
+    *("records", "seconds", "warmup_seconds", "window", "batch", "huge_pages", "strategy", "pace"),
+    *("sweep_seconds", "numa_balancing", "transparent_hugepages", "max_growth", "routers"),
+    "interleave_nodes",
+)
 #: Of one measurement, while none of its queries is completed.
 _MOST_TRIES = 3
 
@@ -116,6 +122,9 @@ class HardwareBackend(SubjectBackend):
         progress: Callable[[int], None] | None = None,
         on_round: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
+        given = locals()
+        #: As given, less what is called back.
+        self.options = {name: given[name] for name in _PLAIN}
         machine = subject.machine
         if machine.name != "host":
             raise UnsupportedError(
@@ -222,7 +231,7 @@ class HardwareBackend(SubjectBackend):
         ):
             self._runner = None
         if self._runner is None:
-            with native_errors("the index cannot be loaded"):
+            with native_errors("the index cannot be loaded", self.workload.index):
                 runner = _native.Runner(
                     native_workload(self.workload, self._instance.workload_seed),
                     slices=self.slices,
@@ -277,7 +286,7 @@ class HardwareBackend(SubjectBackend):
             self._event_names = [event["name"] for event in _native.probe_events()]
         for _ in range(_MOST_TRIES):
             self._rounds_told_until = 0.0
-            with native_errors("the measurement failed"):
+            with native_errors("the measurement failed", self.workload.index):
                 raw = runner.measure(
                     **self.native_schedule(schedule),
                     **self.native_options(seed),

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pmoss_env import errors
@@ -20,10 +20,8 @@ from pmoss_env.backends.frames import pack_instance, pack_schedule, unpack_snaps
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.errors import BackendError
-from pmoss_env.indexes import is_plugin
+from pmoss_env.indexes import check_hint, is_plugin
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
-
-_WORDING = Wording("the measuring process", "; the next measurement starts another.")
 
 
 class IsolatedBackend(SubjectBackend):
@@ -63,13 +61,6 @@ class IsolatedBackend(SubjectBackend):
         self._progress = progress
         self.on_round = on_round
         self._child: Child | None = None
-        self._start = {
-            "workload": dataclasses.asdict(self.workload),
-            "plugin": self.workload.index if is_plugin(self.workload.index) else None,
-            "slices": self.slices,
-            "load": dataclasses.asdict(self.load),
-            "options": options,
-        }
         self._instance = Instance()
 
     @property
@@ -92,8 +83,7 @@ class IsolatedBackend(SubjectBackend):
         """
         self.machine.check_schedule(schedule, self.slices)
         if self._child is None:
-            self._child = _start_child()
-            self._child.send(self._start)
+            self._child = start_child(self._checked)
         request = {
             "instance": pack_instance(self._instance),
             "schedule": pack_schedule(schedule),
@@ -109,9 +99,7 @@ class IsolatedBackend(SubjectBackend):
             # Also on Ctrl-C: a child without a reader of its reply is of no use.
             self.close()
             raise
-        if "error" in reply:
-            kind = getattr(errors, reply["error"], BackendError)
-            raise kind(reply["message"])
+        raise_error_of(reply)
         return unpack_snapshot(reply["snapshot"])
 
     def close(self) -> None:
@@ -121,16 +109,42 @@ class IsolatedBackend(SubjectBackend):
             self._child = None
 
 
-def _start_child() -> Child:
+def raise_error_of(reply: Mapping[str, Any]) -> None:
+    """Raises the error that a child replies, if it is one."""
+    if "error" in reply:
+        kind = getattr(errors, reply["error"], BackendError)
+        raise kind(reply["message"])
+
+
+def start_child(
+    backend: HardwareBackend, afterwards: str = "; the next measurement starts another."
+) -> Child:
+    """A process that makes the same backend, and measures with it.
+
+    Args:
+        backend: checked, and not used itself.
+        afterwards: of the sentence that says that the process has died.
+    """
+    workload = backend.workload
     # The kernel's own signal comes when the thread that started the child ends, so it is asked for
     # only where that is the whole process; the child also looks for its parent itself.
     ties = "thread" if threading.current_thread() is threading.main_thread() else "process"
-    return Child(
-        [
-            # The reason for a crash goes to the log.
-            *(sys.executable, "-X", "faulthandler"),
-            *("-m", "pmoss_env.backends.measuring_child", str(os.getpid()), ties),
-        ],
-        _WORDING,
+    hint = check_hint(workload.index)
+    # The reason for a crash goes to the log: where in Python it was tells nothing of a library.
+    reason = () if hint else ("-X", "faulthandler")
+    module = "pmoss_env.backends.measuring_child"
+    child = Child(
+        [sys.executable, *reason, "-m", module, str(os.getpid()), ties],
+        Wording("the measuring process", f"{afterwards} {hint}".rstrip()),
         environment={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
+    child.send(
+        {
+            "workload": dataclasses.asdict(workload),
+            "plugin": workload.index if is_plugin(workload.index) else None,
+            "slices": backend.slices,
+            "load": dataclasses.asdict(backend.load),
+            "options": backend.options,
+        }
+    )
+    return child

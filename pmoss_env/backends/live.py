@@ -20,7 +20,14 @@ from pmoss_env.backends.data_facts import data_facts, loaded_facts
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.native_counts import native_errors, snapshot_of
 from pmoss_env.errors import BackendError
-from pmoss_env.types import BoolArray, Float64Array, HardwareSnapshot, Int32Array, Schedule
+from pmoss_env.types import (
+    BoolArray,
+    Float64Array,
+    HardwareSnapshot,
+    Instance,
+    Int32Array,
+    Schedule,
+)
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ class LiveRuntime:
                 f"{type(backend).__name__} cannot run an index in this process; make the backend "
                 'with make_backend("hardware", ..., own_process=False)'
             )
-        self._backend = backend
+        self._backend, self._index = backend, backend.workload.index
         self._options: dict[str, Any] = {
             "sweep_seconds": sweep_seconds,
             "kept_rounds": kept_rounds,
@@ -185,6 +192,22 @@ class LiveRuntime:
     def running(self) -> bool:
         """Whether queries are served."""
         return self._run is not None and self._run.running
+
+    def set_instance(self, instance: Instance) -> None:
+        """Chooses the instance of the runs to come, see HardwareBackend.set_instance()."""
+        self._backend.set_instance(instance)
+
+    def load(self, schedule: Schedule) -> None:
+        """Loads the index if needed.
+
+        Args:
+            schedule: of the run that comes next, see HardwareBackend.loaded_runner().
+        """
+        self._backend.loaded_runner(schedule)
+
+    def unload(self) -> None:
+        """Frees the index, once the run has ended. Safe to repeat."""
+        self._backend.close()
 
     def start(self, schedule: Schedule) -> None:
         """Loads the index if needed, and serves queries under ``schedule``.
@@ -205,7 +228,7 @@ class LiveRuntime:
             runner = backend.loaded_runner(schedule)
             self._loading = loading = runner.load_report
             self._loaded = {"data": {"loaded": loaded_facts(loading)}} if loading else {}
-            with native_errors("the live run failed to start"):
+            with native_errors("the live run failed to start", self._index):
                 self._run = runner.start(
                     **native,
                     **backend.native_options(self._seed),
@@ -247,6 +270,13 @@ class LiveRuntime:
             raw = run.next_round(timeout)
         return None if raw is None else self._round(raw)
 
+    def drop_rounds(self) -> None:
+        """Reads the rounds that wait, and tells nothing of them; raises what next_round() does."""
+        run = self._required()
+        with self._failing("the live run failed"):
+            while run.next_round(0.0) is not None:
+                pass
+
     def stop(self) -> dict[str, Any]:
         """Answers the queries that wait, and ends all threads.
 
@@ -261,7 +291,7 @@ class LiveRuntime:
         """
         run = self._required()
         try:
-            with native_errors("the live run failed"):
+            with native_errors("the live run failed", self._index):
                 return run.stop()
         finally:
             self._end()
@@ -296,7 +326,7 @@ class LiveRuntime:
         """Typed errors; a run that has failed gives back what it switched."""
         stack = ExitStack()
         stack.callback(lambda: None if self.running else self._put_back())
-        stack.enter_context(native_errors(what))
+        stack.enter_context(native_errors(what, self._index))
         return stack
 
     def _end(self) -> None:

@@ -22,6 +22,7 @@ from pmoss_env.backends.frames import (
     write_frame,
 )
 from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.live_child import LiveServer
 from pmoss_env.errors import PmossError
 from pmoss_env.indexes import register_plugin
 from pmoss_env.machines import load_machine
@@ -52,18 +53,35 @@ def main(parent: int, ties: str) -> None:
             start["slices"],
             LoadRegime(**start["load"]),
         ),
-        progress=lambda records: write_frame(replies, {"records": records}),
+        progress=_Progress(replies, ours=start["plugin"] is None),
         **start["options"],
     )
     _serve(backend, requests, replies)
+
+
+class _Progress:
+    """Tells how many records are loaded, of a library no number twice: if it hangs it is silent."""
+
+    def __init__(self, replies: BinaryIO, ours: bool) -> None:
+        self._replies, self._ours, self._told = replies, ours, -1
+
+    def __call__(self, records: int) -> None:
+        """Told about 20 times a second."""
+        if self._ours or records != self._told:
+            write_frame(self._replies, {"records": records})
+        self._told = records
 
 
 def _serve(backend: HardwareBackend, requests: BinaryIO, replies: BinaryIO) -> None:
     def tell(of_round: dict[str, Any]) -> None:
         write_frame(replies, {"round": of_round})
 
+    live = LiveServer(backend)
     while (request := read_frame(requests)) is not None:
         reply: dict[str, Any]
+        if "live" in request:
+            write_frame(replies, live.answer(request))
+            continue
         backend.on_round = tell if request["rounds"] else None
         try:
             backend.set_instance(unpack_instance(request["instance"]))

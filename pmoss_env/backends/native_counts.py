@@ -10,6 +10,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.errors import BackendError, PlacementError
+from pmoss_env.indexes import check_hint
 from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTERS,
@@ -23,11 +24,12 @@ _MIN_SEEN = 0.5
 
 
 @contextmanager
-def native_errors(what: str) -> Iterator[None]:
+def native_errors(what: str, index: str = "") -> Iterator[None]:
     """Makes typed errors of those of the native runner.
 
     Args:
         what: was attempted, for the message.
+        index: that is served; an error names a library, and the command that checks it.
     """
     try:
         yield
@@ -35,8 +37,11 @@ def native_errors(what: str) -> Iterator[None]:
         raise
     except _native.PlacementRefused as error:
         raise PlacementError(str(error)) from error
-    except (RuntimeError, MemoryError, ValueError) as error:
+    except (MemoryError, ValueError) as error:
         raise BackendError(f"{what}: {error}") from error
+    except RuntimeError as error:
+        hint = check_hint(index)
+        raise BackendError(f"{what}: {error}" + (f". {hint}" if hint else "")) from error
 
 
 def snapshot_of(

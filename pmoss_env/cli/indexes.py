@@ -30,9 +30,13 @@ def check_index(
     from pmoss_env.index_check import check_index
 
     with Stages() as progress:
-        progress("checking", 0, 1)
         told = check_index(
-            library, operations=operations, threads=threads, seed=seed, seconds=seconds
+            library,
+            operations=operations,
+            threads=threads,
+            seed=seed,
+            seconds=seconds,
+            progress=lambda done, total: progress("checking", done, total),
         )
     show_rows(told[0], ["what was done"], [(line,) for line in told[1:]], as_json)
 

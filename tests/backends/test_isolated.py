@@ -19,6 +19,7 @@ from pmoss_env.backends.isolated import IsolatedBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, ScheduleError, UnsupportedError
 from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance, Schedule
+from tests.backends.ended import is_running, wait_until_gone
 
 SLICES = 8
 
@@ -47,22 +48,6 @@ def backend() -> Iterator[IsolatedBackend]:
 
 def schedule_for(backend: Backend) -> Schedule:
     return make_baseline("spread")(Context(backend.machine, SLICES))
-
-
-def is_running(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until_gone(process: int) -> bool:
-    for _ in range(1200):
-        if not is_running(process):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_it_measures_in_another_process() -> None:

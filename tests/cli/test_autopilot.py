@@ -39,6 +39,31 @@ def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
     assert [row["epoch"] for row in rows[:2]] == [1, 2]
 
 
+LIBRARY = ["--workload", "lookups", *SMALL]
+
+
+@pytest.mark.parametrize("fault", ["crashes_later", "exits_later"])
+def test_a_library_that_ends_its_process_is_one_error(faulty, tmp_path, fault):
+    path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
+    words = [PMOSS, "autopilot", "--index", f"plugin:{faulty(fault)}", *LIBRARY, "--out", path]
+    done = subprocess.run([*words, "--html", page], capture_output=True, text=True)
+    assert done.returncode == 2
+    [line] = done.stderr.strip().splitlines()
+    assert line.startswith("error: ") and f"pmoss check-index {faulty(fault)}" in line
+    assert all(json.loads(row) for row in path.read_text().splitlines())
+
+
+def test_a_library_that_hangs_can_be_stopped(faulty):
+    words = [PMOSS, "autopilot", "--index", f"plugin:{faulty('hangs_later')}", *LIBRARY]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as running:
+        assert running.stdout.readline().startswith(b"loading")
+        time.sleep(2.0)  # until it hangs, mostly
+        running.terminate()
+        assert running.wait() == 128 + signal.SIGTERM
+    while _session(running.pid):
+        time.sleep(0.02)
+
+
 #: How often the heavy test kills; $PMOSS_AUTOPILOT_KILLS says otherwise.
 KILLS = 100
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")

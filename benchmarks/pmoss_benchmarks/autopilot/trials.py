@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,11 +110,14 @@ class TriedIndex(LiveIndex):
 
     def stop(self) -> None:
         """See LiveIndex; asks where the data lie, once what waits is answered."""
-        if self._live.running:
-            # A thread that has failed has told so before.
-            with suppress(BackendError):
-                self.data = self._live.data_facts(self._live.stop())
-        super().stop()
+        # An interrupted loop ends as such, whatever comes then.
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+        try:
+            with suppress(BackendError) if interrupted else nullcontext():
+                if self._live.running:
+                    self.data = self._live.data_facts(self._live.stop())
+        finally:
+            super().stop()
 
     @property
     def trying(self) -> bool:

@@ -5,7 +5,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -69,6 +71,46 @@ int insert_into_nowhere(pmoss_index*, std::uint64_t key, std::uint64_t) {
   return 1;
 }
 
+int lookup_neighbour(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  const int found = lookup(index, key, value);
+  ++*value;
+  return found;
+}
+
+/// Skips a record in the middle.
+std::int64_t scan_with_a_gap(pmoss_index* index, std::uint64_t first, std::size_t limit,
+                             std::uint64_t* keys, std::uint64_t* values) {
+  const std::int64_t count = scan(index, first, limit, keys, values);
+  if (count < 4) return count;
+  const auto gap = count / 2;
+  std::copy(keys + gap + 1, keys + count, keys + gap);
+  std::copy(values + gap + 1, values + count, values + gap);
+  return count - 1;
+}
+
+int lookup_of_anything(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  if (lookup(index, key, value) == 0) *value = key;
+  return 1;
+}
+
+/// So many lookups are right: those that look at a sample after the loading, and some more.
+bool is_later() {
+  static std::atomic<int> calls = 0;
+  return ++calls > 4'000;
+}
+
+/// Loses records once queries are served.
+int lookup_late(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  return is_later() && key % 3 == 0 ? 0 : lookup(index, key, value);
+}
+
+/// For ever.
+int lookup_in_circles(pmoss_index*, std::uint64_t, std::uint64_t*) {
+  static std::atomic<bool> more = true;
+  while (more.load()) continue;
+  return 0;
+}
+
 /// The file that this code was loaded from.
 std::string own_path() {
   Dl_info info{};
@@ -97,6 +139,46 @@ struct pmoss_index_api faulty(const std::string& fault) {
   if (fault == "wrong_value") api.lookup = lookup_one_off;
   if (fault == "unsorted") api.scan = scan_backwards;
   if (fault == "miscounts") api.size = [](pmoss_index* index) { return size(index) / 2; };
+  if (fault == "finds_nothing") {
+    api.lookup = [](pmoss_index*, std::uint64_t, std::uint64_t*) { return 0; };
+  }
+  if (fault == "finds_anything") api.lookup = lookup_of_anything;
+  if (fault == "one_more") api.lookup = lookup_neighbour;
+  if (fault == "loses_some") api.lookup = lookup_late;
+  if (fault == "scans_with_a_gap") api.scan = scan_with_a_gap;
+  if (fault == "forgets_updates") {
+    api.update = [](pmoss_index* index, std::uint64_t key, std::uint64_t) {
+      std::uint64_t value = 0;
+      return lookup(index, key, &value);
+    };
+  }
+  if (fault == "forgets_inserts") {
+    api.insert = [](pmoss_index*, std::uint64_t, std::uint64_t) { return 1; };
+  }
+  if (fault == "exits") {
+    api.lookup = [](pmoss_index*, std::uint64_t, std::uint64_t*) -> int { std::exit(0); };
+  }
+  if (fault == "throws") {
+    api.lookup = [](pmoss_index*, std::uint64_t, std::uint64_t*) -> int { throw 5; };
+  }
+  if (fault == "hangs") api.lookup = lookup_in_circles;
+  if (fault == "hangs_later") {
+    api.lookup = [](pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+      return is_later() ? lookup_in_circles(index, key, value) : lookup(index, key, value);
+    };
+  }
+  if (fault == "exits_later") {
+    api.lookup = [](pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+      if (is_later()) std::_Exit(0);
+      return lookup(index, key, value);
+    };
+  }
+  if (fault == "crashes_later") {
+    api.lookup = [](pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+      if (is_later()) std::abort();
+      return lookup(index, key, value);
+    };
+  }
   if (fault == "fails") api.insert = insert_nothing;
   if (fault == "crashes") api.insert = insert_into_nowhere;
   if (fault == "hides_pages") {

@@ -10,11 +10,13 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.backends.hardware import HardwareBackend
-from pmoss_env.backends.live import LiveRound, LiveRuntime, mean_snapshot
+from pmoss_env.backends.isolated_live import live_runtime
+from pmoss_env.backends.live import LiveRound, mean_snapshot
 from pmoss_env.backends.native_counts import native_errors
 from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.running import Epoch
 from pmoss_env.errors import BackendError, UnsupportedError
+from pmoss_env.indexes import check_hint
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.memory import slice_gib
 from pmoss_env.types import CoTenant, Float64Array, Instance, Int32Array, Schedule
@@ -69,7 +71,7 @@ class LiveIndex:
         rounds: sweeping rounds of an epoch.
 
     Args:
-        backend: the index and its load, in this process.
+        backend: the index and its load, in this process. A user's library is served in another.
         seconds: length of an epoch.
         always_move: copies data also where they are in place; see LiveRuntime.
         rounds: sweeping rounds of an epoch; None: of about a tenth of a second.
@@ -88,7 +90,7 @@ class LiveIndex:
         self.rounds = int(usual) if rounds is None else rounds
         self._always_move = always_move
         self._beside = RealCoTenants(backend)
-        self._live = LiveRuntime(
+        self._live = live_runtime(
             backend,
             sweep_seconds=max(seconds / self.rounds, 1e-3),
             kept_rounds=4 * self.rounds,
@@ -126,8 +128,8 @@ class LiveIndex:
                 thread or a co-tenant failed.
         """
         self.stop()
-        self.backend.set_instance(Instance(workload_seed=workload_seed))
-        self.backend.loaded_runner(self.machine.local_schedule(cores.astype(np.int32)))
+        self._live.set_instance(Instance(workload_seed=workload_seed))
+        self._live.load(self.machine.local_schedule(cores.astype(np.int32)))
         self._require_room()
         self.cores = cores.astype(np.int32)
         self._live.start(self.machine.local_schedule(self.cores))
@@ -143,7 +145,7 @@ class LiveIndex:
         need = int(slice_gib(workload, self.slices) * self.slices * 2.0**30)
         free = _native.available_memory()
         if free < need:
-            self.backend.close()
+            self._live.unload()
             raise BackendError(
                 f"an index of {workload.records} records takes {need / 2**20:.0f} MiB, and as much "
                 f"again while its slices move; this process may take only {free / 2**20:.0f} MiB "
@@ -168,8 +170,7 @@ class LiveIndex:
         Raises:
             BackendError: a thread or a co-tenant failed; all threads have ended then.
         """
-        while self._live.next_round(timeout=0.0) is not None:
-            pass  # of the time in which a policy thought
+        self._live.drop_rounds()  # of the time in which a policy thought
         self.next_round()
         self._disturb(conditions)
         before, alike = ([], []) if np.array_equal(self.cores, self.served) else self.change()
@@ -212,12 +213,21 @@ class LiveIndex:
         with self._live:
             pass
 
+    def close(self) -> None:
+        """Ends all threads, and frees the index. Safe to repeat."""
+        try:
+            self.stop()
+        finally:
+            self._live.unload()
+
     def next_round(self) -> LiveRound:
         """The round that ends next."""
         found = self._live.next_round(timeout=_SILENCE)
         if found is None:
-            self.stop()
-            raise BackendError(f"the live run has told nothing for {_SILENCE:g} seconds")
+            LiveIndex.stop(self)  # a subclass may ask what can no more be told
+            hint = check_hint(self.backend.workload.index)
+            told = f"the live run has told nothing for {_SILENCE:g} seconds"
+            raise BackendError(f"{told}. {hint}" if hint else told)
         return found
 
     def _disturb(self, conditions: Conditions) -> None:

@@ -136,7 +136,7 @@ class Session:
         """Ends the episode, and all threads."""
         self.running = False
         if self.live is not None:
-            self.live.stop()
+            self.live.close()
             self.backend.close()
 
     @property

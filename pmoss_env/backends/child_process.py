@@ -216,7 +216,8 @@ class Child:
             how = f"of signal {-status} ({signal.strsignal(-status)})"
             hint = ": out of memory, perhaps" if -status == signal.SIGKILL else ""
             return self._error(f"{self._wording.what} died {how}{hint}")
-        return self._error(f"{self._wording.what} ended with status {status}")
+        hint = "" if status else ": something in it called exit()"
+        return self._error(f"{self._wording.what} ended with status {status}{hint}")
 
     def log_tail(self) -> list[str]:
         """The last lines that the child printed."""

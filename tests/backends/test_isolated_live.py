@@ -103,7 +103,7 @@ def test_wrong_answers_are_found_at_the_end(faulty) -> None:
     with live:
         live.start(schedules[0])
         live.next_round()
-        with pytest.raises(BackendError, match="expected none"):
+        with pytest.raises(BackendError, match="not find"):
             live.stop()
     live.unload()
 

@@ -50,7 +50,8 @@ def test_a_library_that_ends_its_process_is_one_error(faulty, tmp_path, fault):
     assert done.returncode == 2
     [line] = done.stderr.strip().splitlines()
     assert line.startswith("error: ") and f"pmoss check-index {faulty(fault)}" in line
-    assert all(json.loads(row) for row in path.read_text().splitlines())
+    # It may have died before the first epoch was over.
+    assert not path.exists() or all(map(json.loads, path.read_text().splitlines()))
 
 
 def test_a_library_that_hangs_can_be_stopped(faulty):

@@ -93,15 +93,17 @@ int lookup_of_anything(pmoss_index* index, std::uint64_t key, std::uint64_t* val
   return 1;
 }
 
-/// So many lookups are right: those that look at a sample after the loading, and some more.
-bool is_later() {
-  static std::atomic<int> calls = 0;
-  return ++calls > 4'000;
+/// How many lookups there were beyond those of a sample after the loading, and some more.
+int later() {
+  static std::atomic<int> calls = -4'000;
+  return ++calls;
 }
+bool is_later() { return later() > 0; }
 
-/// Loses records once queries are served.
-int lookup_late(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
-  return is_later() && key % 3 == 0 ? 0 : lookup(index, key, value);
+/// Misses records for a while, once queries are served.
+int lookup_with_losses(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  const int calls = later();
+  return calls > 0 && calls < 100 ? 0 : lookup(index, key, value);
 }
 
 /// For ever.
@@ -144,7 +146,7 @@ struct pmoss_index_api faulty(const std::string& fault) {
   }
   if (fault == "finds_anything") api.lookup = lookup_of_anything;
   if (fault == "one_more") api.lookup = lookup_neighbour;
-  if (fault == "loses_some") api.lookup = lookup_late;
+  if (fault == "loses_some") api.lookup = lookup_with_losses;
   if (fault == "scans_with_a_gap") api.scan = scan_with_a_gap;
   if (fault == "forgets_updates") {
     api.update = [](pmoss_index* index, std::uint64_t key, std::uint64_t) {

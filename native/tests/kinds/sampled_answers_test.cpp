@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kinds/index_kind.hpp"
 #include "kinds/plugin.hpp"
@@ -89,14 +91,35 @@ TEST(SampledAnswers, UpdatesAreRead) {
   expect(refused_load("forgets_updates", spec), "after an update: expected");
 }
 
+/// What the sample of a good index says after queries that have gone so.
+std::string refused_after(const runtime::Written& written) {
+  const std::string path = PMOSS_PLUGINS "/good.so";
+  PluginIndex index(std::make_shared<const PluginLibrary>(path), {.slices = 1});
+  const WorkloadSpec spec = reading();
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t record = 0; record < spec.records; ++record) {
+    keys.push_back(spec.space.key(record, spec.seed));
+  }
+  index.load(keys);
+  SampledAnswers answers(spec, 1);
+  answers.note(0, keys);
+  try {
+    answers.check(index, written, [] { return false; });
+  } catch (const PluginError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(SampledAnswers, QueriesThatMissARecordAreCounted) {
-  expect(refused_measurement("loses_some", reading()), "expected none");
+  EXPECT_EQ(refused_after({.next_insert_record = 20'000}), "");
+  expect(refused_after({.next_insert_record = 20'000, .not_found = 3}), "3 lookups and updates");
 }
 
 TEST(SampledAnswers, InsertsAreCounted) {
-  WorkloadSpec spec = reading();
-  spec.lookup = spec.insert = 0.5;
-  expect(refused_measurement("forgets_inserts", spec), "after the inserts: expected");
+  EXPECT_EQ(refused_after({.next_insert_record = 20'000, .size = 20'000}), "");
+  expect(refused_after({.next_insert_record = 20'007, .size = 20'007}),
+         "size() gives 20000 after the inserts: expected 20007");
 }
 
 TEST(SampledAnswers, WhatEarlierRunsHaveWrittenIsNoMistake) {

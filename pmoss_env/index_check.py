@@ -74,7 +74,7 @@ def check_index(
         log.seek(0)
         lines = log.read().splitlines()
     status = child.returncode
-    if late and status == -signal.SIGKILL:
+    if late and status < 0:
         raise PluginError(
             f"plugin {library!r}: the check was killed after {seconds:g} s: a deadlock, or ask for "
             f"fewer than {operations} operations"

@@ -82,8 +82,8 @@ class Crew {
   double placing_seconds() const noexcept { return placing_seconds_; }
 
  private:
-  // Also after an exception, no record that a router may have drawn is drawn again, and no value
-  // that a worker may have written is forgotten.
+  // Also after an exception, no record that a router may have drawn is drawn again. No value that a
+  // worker may have written is forgotten.
   struct AdvanceRecords {
     Written& written;
     const std::vector<std::unique_ptr<Router>>& routers;

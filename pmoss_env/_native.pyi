@@ -432,6 +432,9 @@ class RunningIndex:
         shift: int,
         cores: npt.NDArray[np.int32],
     ) -> None: ...
+    def begin_again(
+        self, interference: Interference, shift: int, cores: npt.NDArray[np.int32]
+    ) -> None: ...
     def move(self, slice: int, core: int) -> None: ...
     def run(
         self, interference: Interference, shift: int, seconds: float, limit_us: float = 0.0

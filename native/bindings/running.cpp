@@ -59,6 +59,16 @@ void bind_running(py::module_& module) {
           py::arg("profiles"), py::arg("interference"), py::arg("shift"),
           py::arg("cores").noconvert())
       .def(
+          "begin_again",
+          [](ModelledIndex& self, const Interference& interference, int shift,
+             const Places& cores) {
+            const auto places = view(cores);
+            self.model->with([&](Model& model) {
+              self.running.begin_again(model, interference, shift, places);
+            });
+          },
+          py::arg("interference"), py::arg("shift"), py::arg("cores").noconvert())
+      .def(
           "move",
           [](ModelledIndex& self, int slice, int core) {
             self.model->with([&](Model&) { self.running.move(slice, core); });

@@ -84,18 +84,40 @@ std::int32_t RunningIndex::slot(int slice) const {
 void RunningIndex::begin(analytic::Model& model, analytic::SliceProfiles profiles,
                          const Interference& interference, int shift,
                          std::span<const std::int32_t> cores) {
-  if (cores.size() != slices() || profiles.share.size() != slices()) {
-    refuse(std::to_string(cores.size()) + " cores for " + std::to_string(profiles.share.size()) +
-           " slices: must be " + std::to_string(slices()));
+  if (profiles.share.size() != slices()) {
+    refuse("profiles of " + std::to_string(profiles.share.size()) + " slices: must be of " +
+           std::to_string(slices()));
   }
-  for (const std::int32_t core : cores) {
-    if (core < 0 || core >= machine_.cores()) refuse("core " + std::to_string(core));
-  }
+  check(cores);
   validate(interference, machine_);
   began_ = unplaced_ = false;
   shares_ = profiles.share;
   take(interference, shift);
   model.set_instance(std::move(profiles), taken_);
+  start(model, cores);
+}
+
+void RunningIndex::begin_again(analytic::Model& model, const Interference& interference, int shift,
+                               std::span<const std::int32_t> cores) {
+  if (!began_) refuse("nothing runs that could begin again: call begin() first");
+  check(cores);
+  validate(interference, machine_);
+  began_ = unplaced_ = false;
+  take(interference, shift);
+  model.set_co_tenants(taken_);
+  start(model, cores);
+}
+
+void RunningIndex::check(std::span<const std::int32_t> cores) const {
+  if (cores.size() != slices()) {
+    refuse(std::to_string(cores.size()) + " cores for " + std::to_string(slices()) + " slices");
+  }
+  for (const std::int32_t core : cores) {
+    if (core < 0 || core >= machine_.cores()) refuse("core " + std::to_string(core));
+  }
+}
+
+void RunningIndex::start(analytic::Model& model, std::span<const std::int32_t> cores) {
   std::copy(cores.begin(), cores.end(), cores_.begin());
   for (std::size_t s = 0; s < slices(); ++s) nodes_[s] = node_of(cores_[s]);
   std::fill(pending_.begin(), pending_.end(), 0.0);

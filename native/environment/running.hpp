@@ -55,6 +55,11 @@ class RunningIndex {
   void begin(analytic::Model& model, analytic::SliceProfiles profiles,
              const Interference& interference, int shift, std::span<const std::int32_t> cores);
 
+  /// The same with the profiles of the last begin(), which take the most time. Throws
+  /// std::invalid_argument as begin(), and before it.
+  void begin_again(analytic::Model& model, const Interference& interference, int shift,
+                   std::span<const std::int32_t> cores);
+
   /// Lets a slice be served by another core from now on; its data follow in the next epochs. Data
   /// that are on the way to another node begin anew. Throws std::invalid_argument for a slice or
   /// core that does not exist.
@@ -99,6 +104,8 @@ class RunningIndex {
   std::int32_t node_of(std::int32_t core) const {
     return machine_.node_of_core[static_cast<std::size_t>(core)];
   }
+  void check(std::span<const std::int32_t> cores) const;
+  void start(analytic::Model& model, std::span<const std::int32_t> cores);
   void take(const Interference& interference, int shift);
   void place(analytic::Model& model);
   void add_cold_lines(double seconds);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
@@ -23,6 +24,11 @@ _kept: OrderedDict[tuple[Workload, int], _native.Profiler] = OrderedDict()
 _lock = ProcessLock()
 
 
+@lru_cache(maxsize=KEPT)
+def _by_formulas(workload: Workload, slices: int) -> _native.Profiler:
+    return index_kind(workload.index).make_profiler(native_workload(workload), slices)
+
+
 def make_profiler(
     workload: Workload, slices: int, progress: Callable[[str, float], None] | None
 ) -> _native.Profiler:
@@ -40,10 +46,10 @@ def make_profiler(
         BackendError: the index cannot be profiled, because it does not fit into memory or, for
             points, because records are drawn by Zipf.
     """
-    native = native_workload(workload)
     kind = index_kind(workload.index)
     if kind.profiled_by_formulas:
-        return kind.make_profiler(native, slices)
+        return _by_formulas(workload, slices)
+    native = native_workload(workload)
     with _lock:
         key = (workload, slices)
         if key not in _kept:

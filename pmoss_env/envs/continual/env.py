@@ -180,7 +180,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
             spaces.Space[npt.NDArray[np.int64]], spaces.MultiDiscrete([slices + 1, tiles])
         )
         self.render_mode = render_mode
-        self._raises = on_illegal == "raise"
+        self._raises, self._tiles = on_illegal == "raise", tiles
         self.join(Episodes(self.arguments, self.session.machine, self.observation_space), 0)
 
     def join(self, episodes: Episodes, row: int) -> None:
@@ -280,10 +280,12 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
             raise IllegalActionError(
                 f"action {action!r}: must be whole numbers [slice, tile]"
             ) from error
-        slices, tiles = self.slices, self.machine.tiles
-        for name, value, most in (("slice", slice_, slices), ("tile", tile, tiles - 1)):
-            if not 0 <= value <= most:
-                raise IllegalActionError(f"{name} {value}: must be from 0 to {most}")
+        slices, tiles = self.slices, self._tiles
+        if not (0 <= slice_ <= slices and 0 <= tile < tiles):
+            wrong = (
+                ("tile", tile, tiles - 1) if 0 <= slice_ <= slices else ("slice", slice_, slices)
+            )
+            raise IllegalActionError("{} {}: must be from 0 to {}".format(*wrong))
         if self._raises and slice_ < slices:
             self.refuse_masked(slice_, tile)
         return slice_, tile

@@ -69,6 +69,9 @@ class Episodes:
             **{name: np.zeros(rows, dtype=np.int64) for name in _COUNTS},
             "truncated": np.zeros(rows, dtype=np.bool_),
         }
+        # Arrays are never replaced, so the views of a row hold for good: see views().
+        self._views: dict[int, Observation] = {}
+        self._told = [(key, self.results[key]) for key in INFO_KEYS[1:]]
         self.batch: Any = (
             LiveBatch(arguments, machine, self.state, self.results)
             if arguments.backend != "analytic"
@@ -85,16 +88,19 @@ class Episodes:
 
     def observation(self, row: int) -> Observation:
         """What one environment shows, in fresh arrays."""
-        return {key: rows[row].copy() for key, rows in self.state.items()}
+        return {key: shown.copy() for key, shown in self.views(row).items()}
+
+    def views(self, row: int) -> Observation:
+        """What the batch writes of one environment, not copied."""
+        if row not in self._views:
+            self._views[row] = {key: rows[row] for key, rows in self.state.items()}
+        return self._views[row]
 
     def info(self, row: int) -> dict[str, Any]:
         """The info of one environment, in fresh arrays."""
-        parts = self.state["slice_mask"][row], self.state["tile_mask"][row]
-        results = self.results
-        return {
-            "action_mask": np.concatenate(parts),
-            **{key: results[key][row].item() for key in INFO_KEYS[1:]},
-        }
+        shown = self.views(row)
+        masks = np.concatenate([shown["slice_mask"], shown["tile_mask"]])
+        return {"action_mask": masks, **{key: told.item(row) for key, told in self._told}}
 
 
 def _task(arguments: Arguments, machine: Machine) -> _native.EpochTask:

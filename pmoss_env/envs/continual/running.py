@@ -71,6 +71,7 @@ class RunningIndex:
             offered_mq_per_s=load.offered_mq_per_s,
         )
         self._profiler = make_profiler(workload, slices, None)
+        self._workload_seed: int | None = None
         self.slice_bytes = migration.slice_bytes(workload, slices)
         self._index = _native.RunningIndex(
             native, self._model, self.slice_bytes, migration.most_gb_per_s
@@ -91,8 +92,13 @@ class RunningIndex:
             conditions: of the first epoch.
             cores: (slices,) int32.
         """
+        taken = self.taken(conditions)
+        if workload_seed == self._workload_seed:
+            self._index.begin_again(taken, conditions.shift, cores)
+            return
         profiles = self._profiler.profiles(workload_seed)
-        self._index.begin(profiles, self.taken(conditions), conditions.shift, cores)
+        self._index.begin(profiles, taken, conditions.shift, cores)
+        self._workload_seed = workload_seed
 
     @property
     def core(self) -> _native.RunningIndex:

@@ -159,6 +159,21 @@ def test_a_load_that_moves_is_that_of_other_slices():
     np.testing.assert_array_equal(back, seen)
 
 
+def test_an_instance_that_begins_again_is_as_one_that_begins():
+    busy = Conditions((CoTenant("memory_stream", 0, 0.7),), shift=2)
+    index, cores = running(), load_machine("toy").workers[np.arange(SLICES) % 4]
+    index.move(0, other_core(index))
+    index.run(busy, 0.001)  # its data are still under way
+    index.begin(1, busy, cores)
+    fresh = running()
+    fresh.begin(2, QUIET, cores)  # another instance, so that the profiles are taken anew
+    fresh.begin(1, busy, cores)
+    assert index.copies == 0
+    seen, wanted = index.run(busy, 1.0), fresh.run(busy, 1.0)
+    assert seen.queries == wanted.queries and seen.pieces == wanted.pieces
+    np.testing.assert_array_equal(seen.snapshot.slice_counters, wanted.snapshot.slice_counters)
+
+
 def test_under_an_open_load_the_offered_queries_are_served():
     index = running(load="open:0.5")
     index.move(0, other_core(index))

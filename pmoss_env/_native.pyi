@@ -664,7 +664,16 @@ class EpisodeBatch:
         *,
         copy: bool,
     ) -> dict[str, npt.NDArray[Any]] | None: ...
-    def step_one(self, environment: int, action: int) -> tuple[bool, bool]: ...
+    def step_one(
+        self, environment: int, action: int
+    ) -> tuple[
+        bool,
+        bool,
+        tuple[
+            dict[str, npt.NDArray[Any]], npt.NDArray[np.int8], float, float, int, int, int, int
+        ]
+        | None,
+    ]: ...
     def read(self, environment: int, throughput: float) -> None: ...
     def observe(self) -> dict[str, npt.NDArray[Any]]: ...
     def observe_one(

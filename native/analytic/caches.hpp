@@ -2,6 +2,7 @@
 // interface of the two solvers, and what both have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -52,7 +53,11 @@ class Caches {
         streams_(inputs.streams),
         passing_per_ns_(inputs.passing_per_ns),
         llc_sets_(SetSpread::of(inputs.machine.llc_ways)),
-        private_time_(inputs.map.physical_cores, 0.0) {}
+        private_time_(inputs.map.physical_cores, 0.0),
+        l2_ns_(inputs.machine.l2_ns),
+        beyond_l2_ns_(std::max(0.0, inputs.machine.llc_ns - inputs.machine.l2_ns)),
+        dram_ns_(inputs.machine.dram_ns.data()),
+        nodes_(inputs.map.nodes()) {}
   virtual ~Caches() = default;
   Caches(const Caches&) = delete;
   Caches& operator=(const Caches&) = delete;
@@ -76,6 +81,8 @@ class Caches {
   virtual void past_llc(Index stream, std::span<double> past) const = 0;
 
   const Demand& demand(Index stream) const { return demand_[stream]; }
+  /// [stream]
+  const Demand* demands() const { return demand_.data(); }
 
  protected:
   /// past_sums() of past_llc().
@@ -95,6 +102,26 @@ class Caches {
   std::vector<Demand> demand_;        // per stream
   mutable std::vector<double> past_;  // scratch space of sum_past()
   std::vector<double> private_time_;  // per physical core: how long a line stays
+
+ private:
+  // What wait_for() reads of the machine.
+  const double l2_ns_, beyond_l2_ns_;
+  const double* const dram_ns_;
+  const Index nodes_;
 };
+
+inline void Caches::wait_for(Index i, const RowSums& sums) {
+  constexpr double line_bytes = 64.0;
+  const Stream& stream = streams_[i];
+  const double mine = stream.share * stream.part;
+  Demand& demand = demand_[i];
+  // Between the points of a table a sum near 0 may come out below it.
+  const double near = std::max(0.0, sums.near), far = std::max(0.0, sums.far);
+  // Every touch has waited for the private cache already.
+  demand.llc_ns = mine * (near * beyond_l2_ns_ - far * l2_ns_);
+  demand.dram_ns = mine * far * dram_ns_[map_.node_of_core[stream.core] * nodes_ + stream.node];
+  demand.read_bytes = mine * line_bytes * std::max(0.0, sums.fetched);
+  demand.written_bytes = mine * line_bytes * std::max(0.0, sums.dirtied);
+}
 
 }  // namespace pmoss::analytic

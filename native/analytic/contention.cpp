@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "analytic/queueing.hpp"
 #include "machine/numa_balancing.hpp"
@@ -19,9 +20,7 @@ double value_or_0(const std::vector<double>& values, std::size_t i) {
 
 void Demands::clear(std::size_t cores, std::size_t nodes) {
   for (auto* values : {&share, &fixed_ns, &square_ns2}) values->assign(cores, 0.0);
-  for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
-    values->assign(cores * nodes, 0.0);
-  }
+  memory.assign(cores * nodes, {});
   version.assign(cores, ++latest_);
 }
 
@@ -29,19 +28,14 @@ void Demands::clear_core(std::size_t core, std::size_t nodes, double new_share) 
   version[core] = ++latest_;
   share[core] = new_share;
   fixed_ns[core] = square_ns2[core] = 0.0;
-  for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
-    std::fill_n(values->begin() + static_cast<std::ptrdiff_t>(core * nodes), nodes, 0.0);
-  }
+  std::fill_n(&memory[core * nodes], nodes, MemoryDemand{});
 }
 
 void Demands::copy_core(std::size_t from, std::size_t to, std::size_t nodes) {
   if (from == to) return;
   version[to] = ++latest_;
   for (auto* values : {&share, &fixed_ns, &square_ns2}) (*values)[to] = (*values)[from];
-  for (auto* values : {&stall_ns, &read_bytes, &written_bytes}) {
-    std::copy_n(values->begin() + static_cast<std::ptrdiff_t>(from * nodes), nodes,
-                values->begin() + static_cast<std::ptrdiff_t>(to * nodes));
-  }
+  std::copy_n(&memory[from * nodes], nodes, &memory[to * nodes]);
 }
 
 Contention::Contention(const Machine& machine, const Load& load, bool dispatched)
@@ -71,14 +65,19 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
        {&co_tenant_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
     values->assign(resources, 0.0);
   }
-  for (auto* values : {&co_tenant_sibling_, &base_ns_, &total_ns_, &core_rate_, &burst_}) {
+  for (auto* values : {&co_tenant_sibling_, &total_ns_, &core_rate_, &burst_}) {
     values->assign(cores, 0.0);
   }
   busy_slowdown_.assign(cores, 1.0);
   slowdown_.assign(cores, 1.0);
   multiplier_.assign(nodes * nodes, 1.0);
-  active_.reserve(cores);
-  stalls_.reserve(cores * nodes);
+  path_used_.assign(nodes * nodes, 0);
+  active_.resize(cores);
+  stalls_.resize(cores * nodes);
+  base_ns_.assign(cores, 0.0);
+  for (auto* values : {&demand_, &station_burst_}) {
+    values->assign(cores + static_cast<std::size_t>(machine.routers), 0.0);
+  }
 }
 
 void Contention::set_interference(const Interference& interference) {
@@ -126,64 +125,78 @@ void Contention::ask(const Demands& demands, std::size_t c) {
   const auto row = static_cast<std::size_t>(machine_.node_of_core[c]) * nodes;
   double idle_ns = demands.fixed_ns[c];
   for (std::size_t m = 0; m < nodes; ++m) {
-    const std::size_t i = c * nodes + m;
-    if (demands.read_bytes[i] == 0.0 && demands.written_bytes[i] == 0.0) continue;
-    add_use(c, m, demands.read_bytes[i], demands.written_bytes[i]);
-    asked.stalls.push_back({c, row + m, demands.stall_ns[i]});
-    idle_ns += demands.stall_ns[i];
+    const MemoryDemand& memory = demands.memory[c * nodes + m];
+    if (memory.read_bytes == 0.0 && memory.written_bytes == 0.0) continue;
+    add_use(c, m, memory.read_bytes, memory.written_bytes);
+    asked.stalls.push_back({row + m, memory.stall_ns});
+    idle_ns += memory.stall_ns;
   }
   asked.burst = 0.5 * demands.square_ns2[c] * demands.share[c] / (idle_ns * idle_ns);
 }
 
 void Contention::collect(const Demands& demands) {
-  active_.clear();
-  stalls_.clear();
+  for (const std::size_t path : paths_) path_used_[path] = 0;
+  paths_.clear();
   std::fill(total_use_.begin(), total_use_.end(), 0.0);
-  for (std::size_t c = 0; c < base_ns_.size(); ++c) {
-    core_rate_[c] = 0.0;
+  double* const total_use = total_use_.data();
+  Stall* stall = stalls_.data();
+  Active* active = active_.data();
+  double* burst = station_burst_.data();
+  const std::size_t cores = total_ns_.size();
+  for (std::size_t c = 0; c < cores; ++c) {
     total_ns_[c] = 0.0;
-    burst_[c] = 1.0;
-    if (demands.share[c] == 0.0) continue;
-    active_.push_back(c);
+    if (demands.share[c] == 0.0) {
+      core_rate_[c] = 0.0;
+      burst_[c] = 1.0;
+      continue;
+    }
     if (asked_[c].version != demands.version[c]) ask(demands, c);
     const Asked& asked = asked_[c];
-    for (const Use& use : asked.uses) total_use_[use.resource] += use.use;
-    stalls_.insert(stalls_.end(), asked.stalls.begin(), asked.stalls.end());
-    burst_[c] = asked.burst;
+    for (const Use& use : asked.uses) total_use[use.resource] += use.use;
+    for (const Stall& one : asked.stalls) {
+      *stall++ = one;
+      if (path_used_[one.path] != 0) continue;
+      path_used_[one.path] = 1;
+      paths_.push_back(one.path);
+    }
+    *burst++ = burst_[c] = asked.burst;
+    *active++ = {c, static_cast<std::size_t>(stall - stalls_.data()), demands.fixed_ns[c], 1.0};
   }
-  demand_.resize(active_.size());
-  station_burst_.resize(active_.size());
-  for (std::size_t i = 0; i < active_.size(); ++i) station_burst_[i] = burst_[active_[i]];
+  stations_ = active_count_ = static_cast<std::size_t>(active - active_.data());
+  resources_.clear();
+  for (std::size_t i = 0; i < total_use_.size(); ++i) {
+    latency_[i] = 1.0;  // where nobody asks for it
+    if (total_use_[i] != 0.0 || co_tenant_use_[i] != 0.0) resources_.push_back(i);
+  }
   if (router_ns_ > 0.0) {
     // A router takes the same time for every query.
-    demand_.resize(active_.size() + static_cast<std::size_t>(machine_.routers), router_ns_);
-    station_burst_.resize(demand_.size(), 0.5);
+    for (int router = 0; router < machine_.routers; ++router) {
+      demand_[stations_] = router_ns_;
+      station_burst_[stations_++] = 0.5;
+    }
   }
 }
 
 void Contention::load_memory(const std::vector<double>& use) {
   const std::size_t nodes = machine_.socket_of_node.size();
-  for (std::size_t i = 0; i < use.size(); ++i) {
+  for (const std::size_t i : resources_) {
     const double all = use[i] + co_tenant_use_[i];
     latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
   }
-  // Only the routes from a core's node to memory that are in use.
-  std::size_t last = multiplier_.size();
-  for (const Stall& stall : stalls_) {
-    if (stall.path == last) continue;
-    last = stall.path;
-    const std::size_t here = stall.path / nodes, there = stall.path % nodes;
+  for (const std::size_t path : paths_) {
+    const std::size_t here = path / nodes, there = path % nodes;
     double latency = latency_[there];
     for (const std::uint32_t link : routes_.between_nodes(there, here)) {
       latency *= latency_[nodes + link];
     }
-    multiplier_[stall.path] = latency;
+    multiplier_[path] = latency;
   }
 }
 
 void Contention::slow_cores(const Demands& demands, double throughput) {
   const double half_speed = 1.0 / machine_.smt_share - 1.0;
-  for (const std::size_t c : active_) {
+  for (Active& active : std::span(active_).first(active_count_)) {
+    const std::size_t c = active.core;
     double beside = co_tenant_sibling_[c];
     for (const std::size_t s : sibling_[c]) {
       // How busy the sibling is, by its time of the step before.
@@ -193,14 +206,27 @@ void Contention::slow_cores(const Demands& demands, double throughput) {
       beside = 1.0 - (1.0 - beside) * (1.0 - busy);
     }
     slowdown_[c] = busy_slowdown_[c] * fault_slowdown_ * (1.0 + half_speed * beside);
+    active.slowdown = slowdown_[c];
   }
 }
 
-void Contention::time_cores(const Demands& demands) {
-  for (const std::size_t c : active_) base_ns_[c] = demands.fixed_ns[c];
-  for (const Stall& stall : stalls_) {
-    base_ns_[stall.core] += stall.idle_ns * multiplier_[stall.path];
+void Contention::time_cores() {
+  const Stall* stall = stalls_.data();
+  const double* const multiplier = multiplier_.data();
+  double *base = base_ns_.data(), *demand = demand_.data();
+  for (const Active& active : std::span(active_).first(active_count_)) {
+    double ns = active.fixed_ns;
+    for (const Stall* const end = stalls_.data() + active.stalls_end; stall != end; ++stall) {
+      ns += stall->idle_ns * multiplier[stall->path];
+    }
+    *base++ = ns;
+    *demand++ = ns * active.slowdown;
   }
+}
+
+/// Notes the times of the active cores by their numbers.
+void Contention::take_times() {
+  for (std::size_t i = 0; i < active_count_; ++i) total_ns_[active_[i].core] = demand_[i];
 }
 
 /// Whether a core's slowdown depends on the throughput.
@@ -210,26 +236,28 @@ bool Contention::siblings_follow() const {
 
 // Times are in nanoseconds per query, so throughputs are in queries per nanosecond.
 double Contention::serve(const Demands& demands, double throughput) {
-  time_cores(demands);
+  time_cores();
   // A sibling's time depends on this core's; both converge within a few rounds.
-  const int rounds = siblings_follow() ? 6 : 1;
-  for (int round = 0; round < rounds; ++round) {
-    if (siblings_follow()) slow_cores(demands, throughput);
-    for (const std::size_t c : active_) total_ns_[c] = base_ns_[c] * slowdown_[c];
+  for (int round = 0; siblings_follow() && round < 6; ++round) {
+    slow_cores(demands, throughput);
+    for (std::size_t i = 0; i < active_count_; ++i) demand_[i] = base_ns_[i] * active_[i].slowdown;
+    take_times();
   }
   if (load_.kind != Load::Kind::saturated) {
-    for (std::size_t i = 0; i < active_.size(); ++i) demand_[i] = total_ns_[active_[i]];
-    const double x = closed_throughput(demand_, station_burst_, population_, throughput);
+    const double x = closed_throughput(std::span(demand_).first(stations_), station_burst_,
+                                       population_, throughput);
     return load_.kind == Load::Kind::open ? std::min(x, load_.offered_mq_per_s * 1e-3) : x;
   }
   double x = 0.0;
-  for (const std::size_t c : active_) {
-    core_rate_[c] = demands.share[c] / total_ns_[c];
+  for (std::size_t i = 0; i < active_count_; ++i) {
+    const std::size_t c = active_[i].core;
+    core_rate_[c] = demands.share[c] / demand_[i];
     x += core_rate_[c];
   }
   if (router_ns_ > 0.0 && x * router_ns_ > 1.0) {
     // The routers feed the cores no faster, each by its share of what all could take.
-    for (const std::size_t c : active_) core_rate_[c] /= x * router_ns_;
+    for (const Active& active : std::span(active_).first(active_count_))
+      core_rate_[active.core] /= x * router_ns_;
     x = 1.0 / router_ns_;
   }
   return x;
@@ -246,7 +274,8 @@ double Contention::solve_saturated(const Demands& demands) {
   while (furthest > tolerance && steps_ < step_limit) {
     furthest = 0.0;
     std::fill(use_.begin(), use_.end(), 0.0);
-    for (const std::size_t c : active_) {
+    for (const Active& active : std::span(active_).first(active_count_)) {
+      const std::size_t c = active.core;
       for (const Use& use : asked_[c].uses) {
         use_[use.resource] += use.use * (core_rate_[c] / demands.share[c]);
       }
@@ -297,7 +326,9 @@ double Contention::solve_shared(const Demands& demands) {
       side = -1;
     }
   }
-  for (const std::size_t c : active_) core_rate_[c] = x * demands.share[c];
+  for (const Active& active : std::span(active_).first(active_count_)) {
+    core_rate_[active.core] = x * demands.share[active.core];
+  }
   return x;
 }
 
@@ -307,7 +338,10 @@ double Contention::solve(const Demands& demands) {
   load_memory(use_);
   steps_ = 1;
   if (!siblings_follow()) slow_cores(demands, 0.0);
-  return load_.kind == Load::Kind::saturated ? solve_saturated(demands) : solve_shared(demands);
+  const double x =
+      load_.kind == Load::Kind::saturated ? solve_saturated(demands) : solve_shared(demands);
+  take_times();
+  return x;
 }
 
 }  // namespace pmoss::analytic

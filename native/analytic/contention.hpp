@@ -14,16 +14,19 @@
 
 namespace pmoss::analytic {
 
+/// What a core asks of one node's memory.
+struct MemoryDemand {
+  double stall_ns = 0;  // waiting while the memory is idle
+  double read_bytes = 0, written_bytes = 0;
+};
+
 /// What a schedule asks of the machine, per query of the workload.
 struct Demands {
   // Per core.
-  std::vector<double> share;       // probability that a query is served there
-  std::vector<double> fixed_ns;    // all but waiting for memory
-  std::vector<double> square_ns2;  // sum over queries of share times squared time, memory idle
-  // [core][node]
-  std::vector<double> stall_ns;  // waiting for the node's memory while that is idle
-  std::vector<double> read_bytes;
-  std::vector<double> written_bytes;
+  std::vector<double> share;         // probability that a query is served there
+  std::vector<double> fixed_ns;      // all but waiting for memory
+  std::vector<double> square_ns2;    // sum over queries of share times squared time, memory idle
+  std::vector<MemoryDemand> memory;  // [core][node]
   /// Per core: another number after each of these calls.
   std::vector<std::uint64_t> version;
 
@@ -67,8 +70,13 @@ class Contention {
     double use;  // per query of the workload
   };
   struct Stall {
-    std::size_t core, path;  // path: [core's node][memory's node]
+    std::size_t path;  // [core's node][memory's node]
     double idle_ns;
+  };
+  /// A core that serves a slice.
+  struct Active {
+    std::size_t core, stalls_end;  // its stalls are those from the end of the core before
+    double fixed_ns, slowdown;
   };
 
   /// What one core asks for; the same as long as its demands are.
@@ -85,8 +93,9 @@ class Contention {
   void load_memory(const std::vector<double>& use);
   /// How much longer each core takes, its siblings busy as at `throughput`.
   void slow_cores(const Demands& demands, double throughput);
-  /// Times of all cores at the present latencies, without what slows them down.
-  void time_cores(const Demands& demands);
+  /// Times of the active cores at the present latencies.
+  void time_cores();
+  void take_times();
   bool siblings_follow() const;
   double serve(const Demands& demands, double throughput);
   double solve_shared(const Demands& demands);
@@ -106,14 +115,20 @@ class Contention {
   double fault_slowdown_ = 1;              // likewise of hint faults
   std::vector<double> co_tenant_sibling_;  // per core: share of the time that a co-tenant is there
 
-  double population_;                // queries in flight
-  std::vector<Asked> asked_;         // per core
-  std::vector<std::size_t> active_;  // cores that serve a slice
-  std::vector<Stall> stalls_;
+  double population_;         // queries in flight
+  std::vector<Asked> asked_;  // per core
+  // Arrays of the greatest length that they can have, and how much of them is in use.
+  std::size_t active_count_ = 0, stations_ = 0;
+  std::vector<Active> active_;  // in ascending order
+  std::vector<Stall> stalls_;   // of the active cores
+  // What stalls and uses name, each once.
+  std::vector<std::size_t> paths_, resources_;
+  std::vector<std::uint8_t> path_used_;
   std::vector<double> total_use_;
   std::vector<double> use_, smooth_use_, step_, last_change_, latency_;
-  std::vector<double> base_ns_, total_ns_, slowdown_;  // per core, per query of the workload
-  std::vector<double> demand_, station_burst_;         // active cores, then routers
+  std::vector<double> base_ns_;                 // per active core, per query of the workload
+  std::vector<double> total_ns_, slowdown_;     // per core, likewise
+  std::vector<double> demand_, station_burst_;  // active cores, then routers
   std::vector<double> core_rate_, burst_, multiplier_;
   int steps_ = 0;
 };

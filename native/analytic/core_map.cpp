@@ -22,6 +22,10 @@ CoreMap::CoreMap(const Machine& machine)
         std::lower_bound(numbers.begin(), numbers.end(), number) - numbers.begin()));
   }
   physical_cores = static_cast<Index>(numbers.size());
+  cores_of_physical.resize(physical_cores);
+  for (Index core = 0; core < cores(); ++core) {
+    cores_of_physical[physical_of_core[core]].push_back(core);
+  }
   for (Index core = 0; core < cores(); ++core) {
     if (machine.is_worker[core] != 0) workers.push_back(core);
   }

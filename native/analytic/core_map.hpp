@@ -25,8 +25,9 @@ struct CoreMap {
   std::vector<Index> node_of_core, socket_of_node;
   std::vector<Index> llc_of_core;       // the domain that the core belongs to
   std::vector<Index> physical_of_core;  // physical cores are numbered without gaps
-  std::vector<Index> llc_of;            // [core][node]
-  std::vector<Index> workers;           // cores that serve queries, in ascending order
+  std::vector<std::vector<Index>> cores_of_physical;
+  std::vector<Index> llc_of;   // [core][node]
+  std::vector<Index> workers;  // cores that serve queries, in ascending order
   Index physical_cores = 0;
   Index domains = 0;
 };

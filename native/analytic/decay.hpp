@@ -42,6 +42,22 @@ struct Queued {
   double queries = 0, slope = 0;  ///< the latter by throughput
 };
 
+/// A number and its place.
+struct Greatest {
+  double value = 0;
+  std::size_t at = 0;
+};
+
+/// How many sums a row of mix_rows() has; see SliceTables.
+inline constexpr std::size_t mixed_sums = 4;
+
+/// A row of a table at two times: at the point of the table before each, `mixed_sums` sums and as
+/// many slopes. Those at the next point follow.
+struct MixedRow {
+  const float* rows[2];
+  const double* weights[2];  ///< of the sums and slopes there, then of those at the next point
+};
+
 struct DecayKernels {
   const char* name;
   Absent (*absent)(const double* lines, const double* rates, std::size_t n, double time);
@@ -56,6 +72,11 @@ struct DecayKernels {
   void (*logarithms)(const double* x, std::size_t n, double* out);
   /// The sums over stations, of any number, at the throughput x.
   Queued (*queue)(const double* demands, const double* bursts, std::size_t n, double x);
+  /// The greatest of n numbers that are not negative, and the first place that has it.
+  Greatest (*greatest)(const double* x, std::size_t n);
+  /// out[mixed_sums i + k]: the sums of row i, `share` of those at its first time and the rest of
+  /// those at its second.
+  void (*mix_rows)(const MixedRow* rows, std::size_t n, double share, double* out);
   /// A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
   /// 1 / past_llc on average, each writes with the dirty share.
   RowSums (*sum_row)(const Row& row);

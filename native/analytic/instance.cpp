@@ -51,6 +51,10 @@ void Instance::set(SliceProfiles new_profiles, const Machine& machine) {
          profiles.branch_misses[s] * machine.branch_miss_cycles + machine.query_overhead_cycles) /
         machine.clock_ghz;
   }
+  queries.resize(n);
+  for (std::size_t s = 0; s < n; ++s) {
+    queries[s] = {computation_ns[s] + l2_ns[s], profiles.share[s], 1.0 + profiles.variation[s]};
+  }
 }
 
 std::size_t Instance::longest_row() const {

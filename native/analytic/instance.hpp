@@ -29,6 +29,13 @@ class Instance {
   std::vector<double> lines, rates, waits, touches, dependent, dirty_share, locks;
   // Per slice and query of the slice, times its share: computation, and waiting for private caches.
   std::vector<double> computation_ns, l2_ns;
+  /// What summing up a core reads of a slice's queries.
+  struct Query {
+    double fixed_ns;  // computation and private caches
+    double share;
+    double spread;  // 1 + variation
+  };
+  std::vector<Query> queries;
 
  private:
   std::vector<std::size_t> row_;

@@ -205,29 +205,33 @@ std::vector<double> Model::marginal(int slice) {
 
 /// Adds up the demands of a core's streams, query by query of its slices.
 void Model::sum_core(Index physical) {
-  const std::size_t nodes = map_.nodes();
-  const Caches& solved = caches();
+  const Demand* const demands = caches().demands();
   const std::vector<Index>& list = streams_.of_physical(physical);
   for (std::size_t at = 0; at < list.size();) {
-    const Stream& first = streams_[list[at]];
-    const Index e = first.executing, c = first.core;
-    double fixed = first.queries * (instance_.computation_ns[e] + instance_.l2_ns[e]);
-    double stalls = 0.0;
-    for (; at < list.size() && streams_[list[at]].executing == e; ++at) {
-      const Demand& demand = solved.demand(list[at]);
-      const std::size_t memory = c * nodes + streams_[list[at]].node;
-      fixed += demand.llc_ns + demand.other_ns + demand.walk_ns;
-      stalls += demand.dram_ns;
-      demands_.stall_ns[memory] += demand.dram_ns;
-      demands_.read_bytes[memory] += demand.read_bytes;
-      demands_.written_bytes[memory] += demand.written_bytes;
+    const Index c = streams_[list[at]].core;
+    double fixed_ns = demands_.fixed_ns[c], square_ns2 = demands_.square_ns2[c];
+    MemoryDemand* const memories = &demands_.memory[c * map_.nodes()];
+    while (at < list.size() && streams_[list[at]].core == c) {
+      const Stream& first = streams_[list[at]];
+      const Index e = first.executing;
+      const Instance::Query& query = instance_.queries[e];
+      double fixed = first.queries * query.fixed_ns;
+      double stalls = 0.0;
+      for (; at < list.size() && streams_[list[at]].executing == e; ++at) {
+        const Demand& demand = demands[list[at]];
+        fixed += demand.llc_ns + demand.other_ns + demand.walk_ns;
+        stalls += demand.dram_ns;
+        MemoryDemand& memory = memories[streams_[list[at]].node];
+        memory.stall_ns += demand.dram_ns;
+        memory.read_bytes += demand.read_bytes;
+        memory.written_bytes += demand.written_bytes;
+      }
+      fixed_ns += fixed;
+      const double share = first.queries * query.share;
+      if (share > 0.0) square_ns2 += query.spread * (fixed + stalls) * (fixed + stalls) / share;
     }
-    demands_.fixed_ns[c] += fixed;
-    const double share = first.queries * instance_.profiles.share[e];
-    if (share > 0.0) {
-      demands_.square_ns2[c] +=
-          (1.0 + instance_.profiles.variation[e]) * (fixed + stalls) * (fixed + stalls) / share;
-    }
+    demands_.fixed_ns[c] = fixed_ns;
+    demands_.square_ns2[c] = square_ns2;
   }
 }
 
@@ -239,12 +243,11 @@ void Model::sum_demands() {
       streams_.mark_core(streams_.physical_of(streams_[i]));
     }
   }
-  for (Index core = 0; core < map_.cores(); ++core) {
-    if (!streams_.core_changed(map_.physical_of_core[core])) continue;
-    demands_.clear_core(core, map_.nodes(), streams_.core_share(core));
-  }
-  for (Index physical = 0; physical < map_.physical_cores; ++physical) {
-    if (streams_.core_changed(physical)) sum_core(physical);
+  for (const Index physical : streams_.changed_cores()) {
+    for (const Index core : map_.cores_of_physical[physical]) {
+      demands_.clear_core(core, map_.nodes(), streams_.core_share(core));
+    }
+    sum_core(physical);
   }
   streams_.for_each_alike(
       [this](Index core, Index leader) { demands_.copy_core(leader, core, map_.nodes()); });
@@ -252,8 +255,7 @@ void Model::sum_demands() {
 
 /// Solves the private caches of what has changed. The last level sees what these do not keep.
 void Model::solve_cores() {
-  for (Index physical = 0; physical < map_.physical_cores; ++physical) {
-    if (!streams_.core_changed(physical)) continue;
+  for (const Index physical : streams_.changed_cores()) {
     const std::vector<Index>& list = streams_.of_physical(physical);
     if (!list.empty()) caches().solve_core(physical);
     for (const Index i : list) streams_.mark_domain(streams_.domain_of(streams_[i]));

@@ -1,7 +1,6 @@
 #include "analytic/queueing.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -121,31 +120,17 @@ double where_above(double wanted, double high, Above above) {
   return 0.5 * (low + high);
 }
 
-double greatest(const std::vector<double>& values) {
-  constexpr std::size_t lanes = 4;
-  std::array<double, lanes> most{};
-  std::size_t i = 0;
-  for (; i + lanes <= values.size(); i += lanes) {
-    for (std::size_t k = 0; k < lanes; ++k) {
-      most[k] = values[i + k] > most[k] ? values[i + k] : most[k];
-    }
-  }
-  double result = *std::max_element(most.begin(), most.end());
-  for (; i < values.size(); ++i) result = std::max(result, values[i]);
-  return result;
-}
-
 }  // namespace
 
-double closed_throughput(const std::vector<double>& demand, const std::vector<double>& burst,
+double closed_throughput(std::span<const double> demand, std::span<const double> burst,
                          double population, double guess) {
   if (demand.empty()) throw std::invalid_argument("demand of 0 servers: must be of at least 1");
-  const double most = greatest(demand);
+  const DecayKernels& kernels = decay_kernels();
+  const auto [most, slowest] = kernels.greatest(demand.data(), demand.size());
   if (!(most > 0.0)) return 0.0;
   // The slowest station alone bounds the throughput: with b its burst, it holds all queries at
   // most where r + b r^2 / (1 - r) is the population.
-  const auto slowest = std::find(demand.begin(), demand.end(), most);
-  const double b = burst[static_cast<std::size_t>(slowest - demand.begin())];
+  const double b = burst[slowest];
   const double root =
       std::sqrt((population + 1.0) * (population + 1.0) + 4.0 * (b - 1.0) * population);
   const double bound = 2.0 * population / (population + 1.0 + root) / most;
@@ -153,7 +138,7 @@ double closed_throughput(const std::vector<double>& demand, const std::vector<do
   // from the right, and from the left its first step leads there or is cut at the bound.
   double x = guess > 0.0 ? std::min(guess, bound) : bound;
   for (int step = 0; step < 40; ++step) {
-    const Queued at = decay_kernels().queue(demand.data(), burst.data(), demand.size(), x);
+    const Queued at = kernels.queue(demand.data(), burst.data(), demand.size(), x);
     const double next = std::min(x - (at.queries - population) / at.slope, bound);
     const double change = next - x;
     x = next;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace pmoss::analytic {
@@ -12,7 +13,7 @@ namespace pmoss::analytic {
 /// with utilisation r holds r + burst r^2 / (1 - r) queries (Pollaczek and Khinchine); that these
 /// add up to the population is the large-population form of mean value analysis, within
 /// M / (N + M) for M balanced stations. `guess` is where the search starts, 0 if unknown.
-double closed_throughput(const std::vector<double>& demand, const std::vector<double>& burst,
+double closed_throughput(std::span<const double> demand, std::span<const double> burst,
                          double population, double guess);
 
 /// Queries at a station, and behind it, with utilisation below 1.

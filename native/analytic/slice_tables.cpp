@@ -36,7 +36,6 @@ void over_time(double rate, Visit visit) {
 
 void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits) {
   const auto n = static_cast<std::size_t>(p.slices);
-  slices_ = n;
   lines_.assign(n * points * line_width, 0.0F);
   left_.assign(n * points * left_width, 0.0F);
   pages_.assign(n * points * page_width, 0.0F);
@@ -83,7 +82,7 @@ void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits
       });
     }
     for (std::size_t point = 0; point < points; ++point) {
-      const std::size_t at = point * n + s;
+      const std::size_t at = s * points + point;
       for (std::size_t i = 0; i < 2; ++i) {
         lines_[at * line_width + i] = static_cast<float>(line_sums[point][i]);
       }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "analytic/decay.hpp"
 #include "analytic/profile.hpp"
 #include "workload/portable_math.hpp"
 
@@ -17,18 +18,13 @@ namespace pmoss::analytic {
 /// slopes.
 struct TablePosition {
   std::size_t point = 0;
-  double here = 1, here_slope = 0, next = 0, next_slope = 0;
+  std::array<double, 4> weights{1, 0, 0, 0};  // of value and slope here, then at the next point
   double rise = 0, rise_slope = 1, rise_next_slope = 0;  // the same for the slope of the cubic
 };
 
 /// A sum and its slope, per point of the tables.
 struct TableSum {
   double value = 0, slope = 0;
-};
-
-/// What the touches of lines that have left wait for and move; see RowSums.
-struct LeftSums {
-  double waits = 0, fetched = 0, dirtied = 0;
 };
 
 /// The nearest number in [low, high]; `low` for what is no number, which std::clamp would let pass
@@ -74,10 +70,8 @@ class SliceTables {
     at.point = std::min(static_cast<std::size_t>(inside), points - 2);
     const double t = inside - static_cast<double>(at.point);
     const double rest = 1.0 - t;
-    at.here = rest * rest * (1.0 + 2.0 * t);
-    at.here_slope = rest * rest * t;
-    at.next = t * t * (3.0 - 2.0 * t);
-    at.next_slope = -t * t * rest;
+    at.weights = {rest * rest * (1.0 + 2.0 * t), rest * rest * t, t * t * (3.0 - 2.0 * t),
+                  -t * t * rest};
     at.rise = 6.0 * t * rest;
     at.rise_slope = rest * (1.0 - 3.0 * t);
     at.rise_next_slope = t * (3.0 * t - 2.0);
@@ -86,35 +80,29 @@ class SliceTables {
 
   /// Those that are present, at a point of the tables and between them.
   TableSum lines(std::size_t slice, std::size_t point) const {
-    const float* v = &lines_[(point * slices_ + slice) * line_width];
+    const float* v = &lines_[(slice * points + point) * line_width];
     return {v[0], v[1]};
   }
   TableSum pages(std::size_t slice, std::size_t point) const {
-    const float* v = &pages_[(point * slices_ + slice) * page_width];
+    const float* v = &pages_[(slice * points + point) * page_width];
     return {v[0], v[1]};
   }
   TableSum lines(std::size_t slice, const TablePosition& at) const {
-    const float* v = &lines_[(at.point * slices_ + slice) * line_width];
-    return sum(v, v + slices_ * line_width, at);
+    const float* v = &lines_[(slice * points + at.point) * line_width];
+    return sum(v, v + line_width, at);
   }
   TableSum pages(std::size_t slice, const TablePosition& at) const {
-    const float* v = &pages_[(at.point * slices_ + slice) * page_width];
-    return sum(v, v + slices_ * page_width, at);
+    const float* v = &pages_[(slice * points + at.point) * page_width];
+    return sum(v, v + page_width, at);
   }
-  LeftSums left(std::size_t slice, const TablePosition& at) const {
-    const float* const v = &left_[(at.point * slices_ + slice) * left_width];
-    const float* const next = v + slices_ * left_width;
-    double sums[4];  // as many as vectors hold
-    for (std::size_t k = 0; k < 4; ++k) {
-      sums[k] = at.here * v[k] + at.here_slope * v[4 + k] + at.next * next[k] +
-                at.next_slope * next[4 + k];
-    }
-    return {sums[0], sums[1], sums[2]};
+  /// What of a slice has left, as mix_rows() takes it: waits, touches and write-backs.
+  const float* left(std::size_t slice, const TablePosition& at) const {
+    return &left_[(slice * points + at.point) * left_width];
   }
   /// Touches of pages that have left.
   double page_misses(std::size_t slice, const TablePosition& at) const {
-    const float* v = &pages_[(at.point * slices_ + slice) * page_width + 2];
-    return mixed(v, v + slices_ * page_width, at);
+    const float* v = &pages_[(slice * points + at.point) * page_width + 2];
+    return mixed(v, v + page_width, at);
   }
   double all_lines(std::size_t slice) const { return all_lines_[slice]; }
   double all_pages(std::size_t slice) const { return all_pages_[slice]; }
@@ -128,12 +116,12 @@ class SliceTables {
     return {mixed(v, next, at), slope};
   }
   static double mixed(const float* v, const float* next, const TablePosition& at) {
-    return at.here * v[0] + at.here_slope * v[1] + at.next * next[0] + at.next_slope * next[1];
+    const auto& w = at.weights;
+    return w[0] * v[0] + w[1] * v[1] + w[2] * next[0] + w[3] * next[1];
   }
 
-  // [point][slice], because a schedule asks for many slices at few points.
-  static constexpr std::size_t line_width = 2, left_width = 8, page_width = 4;
-  std::size_t slices_ = 0;
+  // [slice][point], because a slice is looked at between points, and at a few near each other.
+  static constexpr std::size_t line_width = 2, left_width = 2 * mixed_sums, page_width = 4;
   std::vector<float> lines_;  // present, and its slope
   std::vector<float> left_;   // waits, touches, write-backs of what has left, 0; their slopes, 0
   std::vector<float> pages_;  // present, its slope; touches of what has left, their slope
@@ -199,12 +187,14 @@ std::array<double, count> points_within(const std::array<Bracket, count>& bracke
   return result;
 }
 
+/// About log(a / b); below it where they are far apart.
+inline double rough_log_ratio(double a, double b) { return 2.0 * (a - b) / (a + b); }
+
 /// Where the increasing sum(point) reaches `wanted`, between the first and the last point of the
 /// tables. `start` is where the search begins.
 template <typename Sum>
 double point_where(Sum sum, double wanted, double start) {
-  const auto log_ratio = [](double a, double b) { return portable::log(a / b); };
-  return points_within<1>({bracket_of(sum, wanted, start, log_ratio)})[0];
+  return points_within<1>({bracket_of(sum, wanted, start, rough_log_ratio)})[0];
 }
 
 }  // namespace pmoss::analytic

@@ -43,7 +43,7 @@ bool StreamSet::place(const Schedule& schedule) {
     of_physical_[physical_of(streams_[i])].push_back(i);
     of_domain_[domain_of(streams_[i])].push_back(i);
   }
-  std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{1});
+  for (Index physical = 0; physical < of_physical_.size(); ++physical) mark_core(physical);
   std::fill(domain_changed_.begin(), domain_changed_.end(), std::uint8_t{1});
   return !again;
 }
@@ -52,7 +52,7 @@ bool StreamSet::place(const Schedule& schedule) {
 void StreamSet::list(Index number, bool there) {
   const Stream& stream = streams_[number];
   const Index physical = physical_of(stream), domain = domain_of(stream);
-  core_changed_[physical] = 1;
+  mark_core(physical);
   domain_changed_[domain] = 1;
   for (std::vector<Index>* numbers : {&of_physical_[physical], &of_domain_[domain]}) {
     const auto at = std::lower_bound(numbers->begin(), numbers->end(), number);
@@ -73,7 +73,8 @@ void StreamSet::shift_stream(Index number, Index slice, Index core, Index node) 
 }
 
 void StreamSet::forget_changes() {
-  std::fill(core_changed_.begin(), core_changed_.end(), std::uint8_t{0});
+  for (const Index physical : changed_cores_) core_changed_[physical] = 0;
+  changed_cores_.clear();
   std::fill(domain_changed_.begin(), domain_changed_.end(), std::uint8_t{0});
 }
 
@@ -194,11 +195,8 @@ bool StreamSet::begins_query(Index i) const {
 
 /// Sums up what share of the queries each changed core serves.
 void StreamSet::share_cores() {
-  for (Index core = 0; core < core_share_.size(); ++core) {
-    if (core_changed(map_.physical_of_core[core])) core_share_[core] = 0.0;
-  }
-  for (Index physical = 0; physical < of_physical_.size(); ++physical) {
-    if (!core_changed(physical)) continue;
+  for (const Index physical : changed_cores_) {
+    for (const Index core : map_.cores_of_physical[physical]) core_share_[core] = 0.0;
     for (const Index number : of_physical_[physical]) {
       if (!begins_query(number)) continue;
       const Stream& stream = streams_[number];
@@ -210,7 +208,7 @@ void StreamSet::share_cores() {
 void StreamSet::set_reach(Index i, const Reach& reach) {
   if (reach == reach_[i]) return;
   reach_[i] = reach;
-  core_changed_[physical_of(streams_[i])] = 1;
+  mark_core(physical_of(streams_[i]));
   domain_changed_[domain_of(streams_[i])] = 1;
 }
 
@@ -232,19 +230,19 @@ Reach StreamSet::reach_of(const Stream& stream, bool own_pace) const {
 // and its slices share that core's queries.
 void StreamSet::measure_reach(bool own_pace) {
   share_cores();
-  if (!shares_lines_) {
-    for (Index physical = 0; physical < of_physical_.size(); ++physical) {
-      if (!core_changed(physical)) continue;
+  if (shares_lines_) {
+    for (const std::vector<Index>& numbers : touching_) {
+      for (const Index number : numbers) set_reach(number, reach_of(streams_[number], own_pace));
+    }
+  } else {
+    for (const Index physical : changed_cores_) {
       for (const Index i : of_physical_[physical]) {
         const double p = pace(streams_[i], own_pace);
-        set_reach(i, {p, p, p, p});
+        set_reach(i, {p, p, p, p});  // marks no other core
       }
     }
-    return;
   }
-  for (const std::vector<Index>& numbers : touching_) {
-    for (const Index number : numbers) set_reach(number, reach_of(streams_[number], own_pace));
-  }
+  std::sort(changed_cores_.begin(), changed_cores_.end());
 }
 
 }  // namespace pmoss::analytic

@@ -64,7 +64,8 @@ class StreamSet {
   /// The same beside what is marked already.
   void shift(Index slice, Index core, Index node);
   /// Computes the reach of the streams on changed cores, and marks what changes with it. With
-  /// `own_pace` each core works as fast as it can; else all follow the workload.
+  /// `own_pace` each core works as fast as it can; else all follow the workload. Afterwards the
+  /// changed cores are in ascending order.
   void measure_reach(bool own_pace);
 
   std::size_t size() const { return streams_.size(); }
@@ -95,8 +96,14 @@ class StreamSet {
   }
 
   bool core_changed(Index physical) const { return core_changed_[physical] != 0; }
+  /// Those physical cores; mark_core() adds to them behind the others.
+  const std::vector<Index>& changed_cores() const { return changed_cores_; }
   bool domain_changed(Index domain) const { return domain_changed_[domain] != 0; }
-  void mark_core(Index physical) { core_changed_[physical] = 1; }
+  void mark_core(Index physical) {
+    if (core_changed_[physical] != 0) return;
+    core_changed_[physical] = 1;
+    changed_cores_.push_back(physical);
+  }
   void mark_domain(Index domain) { domain_changed_[domain] = 1; }
   /// Takes every mark away.
   void forget_changes();
@@ -131,6 +138,7 @@ class StreamSet {
   std::vector<std::vector<Index>> of_physical_, of_domain_;
   std::vector<double> core_share_;
   std::vector<std::uint8_t> core_changed_, domain_changed_;  // per physical core, per domain
+  std::vector<Index> changed_cores_;
 
   // Workers with the same node, domain and number of hardware threads are alike. One leads them.
   std::vector<Index> leader_;   // per core

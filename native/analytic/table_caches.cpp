@@ -11,7 +11,9 @@ namespace pmoss::analytic {
 TableCaches::TableCaches(const CacheInputs& inputs)
     : Caches(inputs),
       times_(inputs.map.cores()),
+      marks_(inputs.map.cores()),
       search_start_(inputs.map.physical_cores),
+      held_at_(inputs.map.domains),
       solved_state_(inputs.map.domains, 0) {}
 
 void TableCaches::set_instance() {
@@ -26,6 +28,7 @@ void TableCaches::start() {
   known_past_.assign(streams_.size(), {});
   in_private_.assign(streams_.size(), {});
   held_.assign(held_points * streams_.size(), {});
+  std::fill(held_at_.begin(), held_at_.end(), std::array<HeldAt, held_points>{});
 }
 
 TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
@@ -68,8 +71,7 @@ Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums,
       return sum;
     };
     if (start == 0.0) start = SliceTables::point_of(room / touches);
-    return bracket_of(present, room, start,
-                      [](double a, double b) { return 2.0 * (a - b) / (a + b); });
+    return bracket_of(present, room, start, rough_log_ratio);
   }
   // Siblings of different pace look between points.
   const auto present = [&](double at) {
@@ -133,24 +135,42 @@ void TableCaches::solve_core(Index physical) {
   for (const Index i : list) {
     CoreTimes& times = times_[streams_[i].core];
     times.left_l2 = times.offset == 0.0 ? l2 : SliceTables::position(point + times.offset);
-    times.state = state_ += SliceTables::points;
-    leave_private(i, times);
+    marks_[streams_[i].core].state = ++state_;
     translate(i, times, left_first, first, left_second, second);
+  }
+  leave_private(list);
+}
+
+/// What streams have in their private cache, and bring to the last level.
+void TableCaches::leave_private(const std::vector<Index>& list) {
+  mixed_rows_.clear();
+  for (const Index i : list) {
+    const TablePosition& at = times_[streams_[i].core].left_l2;
+    const float* const row = tables_.left(streams_[i].touched, at);
+    mixed_rows_.push_back({{row, row}, {at.weights.data(), at.weights.data()}});
+  }
+  mix_rows(1.0);
+  const double* left = mixed_.data();
+  for (const Index i : list) {
+    const Stream& stream = streams_[i];
+    const CoreTimes& times = times_[stream.core];
+    InPrivate& own = in_private_[i];
+    own.lines = stream.part * tables_.all_lines(stream.touched);
+    own.waits = left[0];
+    if (machine_.llc_inclusive) {
+      own.inserted = stream.part * tables_.line_touches(stream.touched) * times.pace;
+    } else {
+      own.beside = stream.part * tables_.lines(stream.touched, times.left_l2).value;
+      own.inserted = stream.part * left[1] * times.pace;
+    }
+    left += mixed_sums;
   }
 }
 
-void TableCaches::leave_private(Index i, const CoreTimes& times) {
-  const Stream& stream = streams_[i];
-  const LeftSums left = tables_.left(stream.touched, times.left_l2);
-  InPrivate& own = in_private_[i];
-  own.lines = stream.part * tables_.all_lines(stream.touched);
-  own.waits = left.waits;
-  if (machine_.llc_inclusive) {
-    own.inserted = stream.part * tables_.line_touches(stream.touched) * times.pace;
-  } else {
-    own.beside = stream.part * tables_.lines(stream.touched, times.left_l2).value;
-    own.inserted = stream.part * left.fetched * times.pace;
-  }
+/// Fills `mixed_` with the sums of `mixed_rows_`.
+void TableCaches::mix_rows(double share) {
+  mixed_.resize(mixed_rows_.size() * mixed_sums);
+  decay_kernels().mix_rows(mixed_rows_.data(), mixed_rows_.size(), share, mixed_.data());
 }
 
 /// What a stream waits for address translation, where pages leave the two levels of the TLB at two
@@ -172,151 +192,193 @@ void TableCaches::translate(Index i, const CoreTimes& times, double left_first,
 }
 
 /// Sums up what a domain's streams hold, and lists them and their cores.
-TableCaches::DomainSums TableCaches::sum_domain(const std::vector<Index>& list) {
+TableCaches::DomainSums TableCaches::sum_domain(const std::vector<Index>& list,
+                                                std::uint64_t solved) {
   domain_cores_.clear();
-  domain_streams_.clear();
+  domain_streams_.resize(list.size());
+  fresh_.resize(list.size());
+  Index at = 0;
+  std::size_t fresh = 0;
   DomainSums sums;
   for (const Index i : list) {
     const Stream& stream = streams_[i];
-    CoreTimes& times = times_[stream.core];
-    if (times.in_domain >= domain_cores_.size() || domain_cores_[times.in_domain] != stream.core) {
-      times.in_domain = static_cast<Index>(domain_cores_.size());
+    Mark& mark = marks_[stream.core];
+    if (mark.in_domain >= domain_cores_.size() || domain_cores_[mark.in_domain] != stream.core) {
+      mark.in_domain = static_cast<Index>(domain_cores_.size());
       domain_cores_.push_back(stream.core);
     }
-    domain_streams_.push_back({stream.touched, times.in_domain, stream.part, times.state});
+    fresh_[fresh] = at;
+    fresh += mark.state > solved ? 1 : 0;
+    domain_streams_[at++] = {stream.touched, mark.in_domain, stream.part};
     const InPrivate& own = in_private_[i];
     sums.all += own.lines;
     sums.beside += own.beside;
     sums.inserted += own.inserted;
   }
+  fresh_.resize(fresh);
+  domain_now_.resize(domain_cores_.size());
+  for (Now& now : domain_now_) now.point = now.block = SliceTables::points;
   return sums;
 }
 
 /// The lines that the last level holds if each stays for the time at a point of the tables.
-TableSum TableCaches::lines_in_domain(const std::vector<Index>& list, const DomainSums& sums,
-                                      double at) {
+TableSum TableCaches::lines_in_domain(Index domain, const DomainSums& sums, double at) {
   const auto point = static_cast<std::size_t>(at);
-  TableSum& sum = domain_sum_[point];
-  if (domain_sum_known_[point] != 0) return sum;
-  domain_sum_known_[point] = 1;
+  if (domain_sum_known_[point] != 0) return domain_sum_[point];
   const double time = SliceTables::time_of_point(point);
-  sum = {sums.passing * time - sums.beside, sums.passing * time * SliceTables::per_point};
-  if (sums.anew) {
+  TableSum sum{sums.passing * time - sums.beside, sums.passing * time * SliceTables::per_point};
+  if (fresh_.size() == domain_streams_.size()) {
     add_lines_anew(sum, time);
-    return sum;
+  } else {
+    TableSum* const held = &held_[point % held_points * streams_.size()];
+    hold(domain, point, held);
+    for (const Index i : streams_.of_domain(domain)) {
+      sum.value += held[i].value;
+      sum.slope += held[i].slope;
+    }
   }
-  Held* const held = &held_[point % held_points * streams_.size()];
-  for (std::size_t k = 0; k < list.size(); ++k) {
-    Held& one = held[list[k]];
-    if (one.state != domain_streams_[k].state + point) one = hold(list[k], point, time);
-    sum.value += one.lines;
-    sum.slope += one.slope;
-  }
-  return sum;
+  domain_sum_known_[point] = 1;
+  return domain_sum_[point] = sum;
 }
 
-/// Adds what hold() of every stream would say, and keeps nothing.
-void TableCaches::add_lines_anew(TableSum& sum, double time) {
+/// Adds what hold() of every stream would say, and keeps nothing: where every core is new, what was
+/// held is of no use.
+void TableCaches::add_lines_anew(TableSum& total, double time) {
   const std::size_t n = domain_cores_.size();
   stays_.assign(padded(n), 1.0);
-  domain_now_.resize(n);
   for (std::size_t k = 0; k < n; ++k) {
-    const Index core = domain_cores_[k];
-    const double before = machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[core]];
-    const double stay = before + time;
-    domain_now_[k].slope = time / stay;
-    domain_now_[k].never = std::isinf(before);
-    if (!domain_now_[k].never) stays_[k] = stay * times_[core].pace;
+    const double before = time_before(domain_cores_[k]);
+    domain_now_[k].slope = time / (before + time);
+    if (!std::isinf(before)) stays_[k] = (before + time) * times_[domain_cores_[k]].pace;
   }
   decay_kernels().logarithms(stays_.data(), stays_.size(), stays_.data());
   for (std::size_t k = 0; k < n; ++k) {
-    domain_now_[k].at = SliceTables::position(
-        domain_now_[k].never ? SliceTables::never : SliceTables::point_of_log(stays_[k]));
+    domain_now_[k].at = SliceTables::position(std::isinf(time_before(domain_cores_[k]))
+                                                  ? SliceTables::never
+                                                  : SliceTables::point_of_log(stays_[k]));
   }
+  TableSum sum = total;
   for (const DomainStream& stream : domain_streams_) {
     const Now& now = domain_now_[stream.core];
     const TableSum one = tables_.lines(stream.slice, now.at);
     sum.value += stream.part * one.value;
     sum.slope += stream.part * now.slope * one.slope;
   }
+  total = sum;
 }
 
-TableCaches::Held TableCaches::hold(Index i, std::size_t point, double time) {
-  const Stream& stream = streams_[i];
-  CoreTimes& times = times_[stream.core];
-  const std::uint64_t state = times.state + point;
-  if (times.now_state != state) {
-    times.now_state = state;
-    const double before =
-        machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[stream.core]];
-    const double stay = before + time;
-    times.now = SliceTables::position(
-        std::isinf(before) ? SliceTables::never : SliceTables::point_of(stay * times.pace));
-    times.now_slope = time / stay;
+/// How long lines stay on a core before they come to the last level alone.
+double TableCaches::time_before(Index core) const {
+  return machine_.llc_inclusive ? 0.0 : private_time_[map_.physical_of_core[core]];
+}
+
+/// Brings what the streams of a domain hold at a point up to date.
+void TableCaches::hold(Index domain, std::size_t point, TableSum* held) {
+  const std::vector<Index>& list = streams_.of_domain(domain);
+  const auto take = [&](std::size_t k) {
+    const DomainStream& stream = domain_streams_[k];
+    const Now& now = look(stream.core, point);
+    const TableSum one = tables_.lines(stream.slice, now.at);
+    held[list[k]] = {stream.part * one.value, stream.part * now.slope * one.slope};
+  };
+  HeldAt& known = held_at_[domain][point % held_points];
+  if (known.point == point && known.state == solved_state_[domain]) {
+    for (const Index k : fresh_) take(k);
+  } else {
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      const Index core = domain_cores_[domain_streams_[k].core];
+      if (known.point != point || marks_[core].state > known.state) take(k);
+    }
   }
-  const TableSum one = tables_.lines(stream.touched, times.now);
-  return {stream.part * one.value, stream.part * times.now_slope * one.slope, state};
+  known = {point, state_};
 }
 
-/// When lines leave both the private cache and the domain, if they stay there for `time`, for each
-/// of `domain_cores_`.
-void TableCaches::leave_domain(std::size_t kind, double time) {
+/// Where a core's lines are that stay in the domain for the time at a point of the tables.
+const TableCaches::Now& TableCaches::look(Index in_domain, std::size_t point) {
+  Now& now = domain_now_[in_domain];
+  if (now.point == point) return now;
+  now.point = point;
+  const Index core = domain_cores_[in_domain];
+  const double before = time_before(core);
+  const double time = SliceTables::time_of_point(point);
+  now.slope = time / (before + time);
+  if (std::isinf(before)) {
+    now.at = SliceTables::position(SliceTables::never);
+    return now;
+  }
+  const std::size_t first = point / held_points * held_points;
+  if (now.block != first) {
+    now.block = first;
+    for (std::size_t k = 0; k < held_points; ++k) {
+      const std::size_t at = std::min(first + k, SliceTables::points - 1);
+      now.logs[k] = (before + SliceTables::time_of_point(at)) * times_[core].pace;
+    }
+    decay_kernels().logarithms(now.logs.data(), held_points, now.logs.data());
+  }
+  now.at = SliceTables::position(SliceTables::point_of_log(now.logs[point - first]));
+  return now;
+}
+
+/// When lines leave both the private cache and the domain, if they stay there for these times, for
+/// each of `domain_cores_`.
+void TableCaches::leave_domain(const std::array<double, 2>& stays) {
   const std::size_t n = domain_cores_.size();
-  stays_.assign(padded(n), 1.0);
-  for (std::size_t k = 0; k < n; ++k) {
-    const Index core = domain_cores_[k];
-    const double before = private_time_[map_.physical_of_core[core]];
+  stays_.assign(padded(2 * n), 1.0);
+  for (std::size_t k = 0; k < 2 * n; ++k) {
+    const Index core = domain_cores_[k / 2];
+    const double before = private_time_[map_.physical_of_core[core]], time = stays[k % 2];
     if (std::isinf(before) || std::isinf(time)) continue;
     const double stay = machine_.llc_inclusive ? std::max(before, time) : before + time;
     stays_[k] = stay * times_[core].pace;
   }
   decay_kernels().logarithms(stays_.data(), stays_.size(), stays_.data());
-  for (std::size_t k = 0; k < n; ++k) {
-    CoreTimes& times = times_[domain_cores_[k]];
-    const double before = private_time_[map_.physical_of_core[domain_cores_[k]]];
-    times.left_llc_point[kind] = std::isinf(before) || std::isinf(time)
-                                     ? SliceTables::never
-                                     : SliceTables::point_of_log(stays_[k]);
-    times.left_llc[kind] = SliceTables::position(times.left_llc_point[kind]);
+  for (std::size_t k = 0; k < 2 * n; ++k) {
+    CoreTimes& times = times_[domain_cores_[k / 2]];
+    const double before = private_time_[map_.physical_of_core[domain_cores_[k / 2]]];
+    times.left_llc_point[k % 2] = std::isinf(before) || std::isinf(stays[k % 2])
+                                      ? SliceTables::never
+                                      : SliceTables::point_of_log(stays_[k]);
+    times.left_llc[k % 2] = SliceTables::position(times.left_llc_point[k % 2]);
   }
 }
 
 void TableCaches::solve_domain(Index domain, double ns_per_unit) {
   const std::vector<Index>& list = streams_.of_domain(domain);
-  DomainSums sums = sum_domain(list);
+  DomainSums sums = sum_domain(list, solved_state_[domain]);
   sums.passing = passing_per_ns_[domain] * ns_per_unit;
-  // Where every core is new, what is held of the streams is of no use.
-  sums.anew = std::ranges::all_of(
-      domain_cores_, [&](Index core) { return times_[core].state > solved_state_[domain]; });
-  solved_state_[domain] = state_;
   domain_sum_known_.fill(0);  // crowded and sparse sets look at the same points
-  const auto present = [&](double at) { return lines_in_domain(list, sums, at); };
+  const auto present = [&](double at) { return lines_in_domain(domain, sums, at); };
   const double rooms[2] = {machine_.llc_lines * llc_sets_.crowded,
                            machine_.llc_lines * llc_sets_.sparse};
   double point = SliceTables::point_of(rooms[0] / (sums.inserted + sums.passing));
+  std::array<double, 2> stays;
+  stays.fill(std::numeric_limits<double>::infinity());
   for (std::size_t kind = 0; kind < 2; ++kind) {
-    double time = std::numeric_limits<double>::infinity();
     if (sums.all - sums.beside > rooms[kind] || sums.passing > 0.0) {
       point = point_where(present, rooms[kind], point);
-      time = SliceTables::time_of(point);
+      stays[kind] = SliceTables::time_of(point);
     }
-    leave_domain(kind, time);
   }
+  leave_domain(stays);
+  solved_state_[domain] = state_;
   wait_for_domain(list);
 }
 
 void TableCaches::wait_for_domain(const std::vector<Index>& list) {
-  const double crowded = llc_sets_.crowded_share, sparse = 1.0 - crowded;
+  mixed_rows_.clear();
   for (const Index i : list) {
     const Index slice = streams_[i].touched;
     const CoreTimes& times = times_[streams_[i].core];
     left_llc_point_[i] = times.left_llc_point;
-    const LeftSums a = tables_.left(slice, times.left_llc[0]);
-    const LeftSums b = tables_.left(slice, times.left_llc[1]);
-    const double far = crowded * a.waits + sparse * b.waits;
-    wait_for(i,
-             {std::max(0.0, in_private_[i].waits - far), far,
-              crowded * a.fetched + sparse * b.fetched, crowded * a.dirtied + sparse * b.dirtied});
+    const auto& [crowded, sparse] = times.left_llc;
+    mixed_rows_.push_back({{tables_.left(slice, crowded), tables_.left(slice, sparse)},
+                           {crowded.weights.data(), sparse.weights.data()}});
+  }
+  mix_rows(llc_sets_.crowded_share);
+  const double* left = mixed_.data();
+  for (const Index i : list) {
+    wait_for(i, {std::max(0.0, in_private_[i].waits - left[0]), left[0], left[1], left[2]});
+    left += mixed_sums;
   }
 }
 

@@ -37,11 +37,11 @@ class TableCaches final : public Caches {
     TablePosition left_l2;                  // when lines leave the private cache
     std::array<TablePosition, 2> left_llc;  // and the last level: crowded and sparse sets
     std::array<double, 2> left_llc_point;
-    std::uint64_t state = 0;  // another one whenever the private cache is solved; see Held
-    TablePosition now;        // scratch space of hold()
-    double now_slope = 1;
-    std::uint64_t now_state = 0;
-    Index in_domain = 0;  // among `domain_cores_`
+  };
+  /// What is asked of the core of every stream in a domain.
+  struct Mark {
+    std::uint64_t state = 0;  // another one whenever the private cache is solved; see held_
+    Index in_domain = 0;      // among `domain_cores_`
   };
   /// What a stream has in its private cache, and brings to the last level.
   struct InPrivate {
@@ -49,12 +49,6 @@ class TableCaches final : public Caches {
     double beside = 0;    // in the private cache, where the last level has no copies
     double inserted = 0;  // that come to the last level, per unit of time
     double waits = 0;     // of touches of what has left the private cache
-  };
-  /// What a stream holds in its domain at a point of the tables: the same until the private cache
-  /// of its core is solved anew.
-  struct Held {
-    double lines = 0, slope = 0;
-    std::uint64_t state = 0;  // of the core, and the point; 0: none
   };
   /// What the streams of a physical core hold and touch together.
   struct CoreSums {
@@ -68,7 +62,6 @@ class TableCaches final : public Caches {
     double beside = 0;    // of these, those in private caches, where the last level has no copies
     double inserted = 0;  // lines that come to the last level, per unit of time
     double passing = 0;   // those of co-tenants
-    bool anew = false;    // all private caches are new since the domain was solved
   };
 
   CoreSums sum_core(const std::vector<Index>& streams);
@@ -78,26 +71,37 @@ class TableCaches final : public Caches {
   std::array<double, 3> leave_core(Index physical, const CoreSums& sums);
   void translate(Index stream, const CoreTimes& times, double left_first,
                  const TablePosition& first, double left_second, const TablePosition& second);
-  void leave_private(Index stream, const CoreTimes& times);
-  DomainSums sum_domain(const std::vector<Index>& streams);
-  TableSum lines_in_domain(const std::vector<Index>& streams, const DomainSums& sums, double at);
-  void add_lines_anew(TableSum& sum, double time);
-  Held hold(Index stream, std::size_t point, double time);
-  void leave_domain(std::size_t kind, double time);
+  void leave_private(const std::vector<Index>& streams);
+  DomainSums sum_domain(const std::vector<Index>& streams, std::uint64_t solved);
+  TableSum lines_in_domain(Index domain, const DomainSums& sums, double at);
+  void add_lines_anew(TableSum& total, double time);
+  double time_before(Index core) const;
+  void hold(Index domain, std::size_t point, TableSum* held);
+  void leave_domain(const std::array<double, 2>& stays);
   void wait_for_domain(const std::vector<Index>& streams);
+  void mix_rows(double share);
 
   SliceTables tables_;
   std::vector<CoreTimes> times_;                       // per core
+  std::vector<Mark> marks_;                            // likewise
   std::vector<std::array<double, 3>> search_start_;    // per physical core: L2, two TLBs
   std::vector<std::array<double, 2>> left_llc_point_;  // per stream
   mutable std::vector<KnownPast> known_past_;          // per stream
   mutable std::vector<double> crowded_past_;           // scratch space of past_llc()
   std::vector<InPrivate> in_private_;                  // per stream
-  // [point % held_points][stream]: the last level looks at a few points near each other.
+  // [point % held_points][stream]: the lines that a stream holds in its domain at a point of the
+  // tables, the same until the private cache of its core is solved anew. The last level looks at a
+  // few points near each other.
   static constexpr std::size_t held_points = 8;
-  std::vector<Held> held_;
-  std::uint64_t state_ = 0;                  // the last one that was given to a core
-  std::vector<std::uint64_t> solved_state_;  // per domain: `state_` when it was solved last
+  std::vector<TableSum> held_;
+  std::uint64_t state_ = 0;  // the last one that was given to a core
+  /// A point at which the lines of a domain's streams are held, and `state_` at that time.
+  struct HeldAt {
+    std::size_t point = SliceTables::points;
+    std::uint64_t state = 0;
+  };
+  std::vector<std::array<HeldAt, held_points>> held_at_;  // per domain
+  std::vector<std::uint64_t> solved_state_;               // likewise: when it was solved last
   /// Lines of a stream on a core.
   struct Part {
     Index slice = 0;
@@ -109,17 +113,23 @@ class TableCaches final : public Caches {
   struct DomainStream {
     Index slice, core;  // the latter among `domain_cores_`
     double part;
-    std::uint64_t state;  // of its core
   };
-  /// What CoreTimes has of the point that is looked at.
+  /// Where in the tables a core is at the point that is looked at.
   struct Now {
+    std::size_t point = SliceTables::points;
     TablePosition at;
     double slope = 1;
-    bool never = false;
+    // Logarithms of its times at the points of a block, which cost little more than one.
+    std::size_t block = SliceTables::points;
+    std::array<double, held_points> logs{};
   };
+  const Now& look(Index in_domain, std::size_t point);
   std::vector<DomainStream> domain_streams_;
-  std::vector<Now> domain_now_;  // per core of the domain
-  std::vector<double> stays_;    // likewise
+  std::vector<Index> fresh_;          // of these, those on cores that are new to the domain
+  std::vector<Now> domain_now_;       // per core of the domain
+  std::vector<double> stays_;         // likewise
+  std::vector<MixedRow> mixed_rows_;  // per stream of a core or a domain
+  std::vector<double> mixed_;         // [stream][mixed_sums]
   std::array<TableSum, SliceTables::points> domain_sum_{};
   std::array<std::uint8_t, SliceTables::points> domain_sum_known_{};
 };

@@ -105,6 +105,52 @@ TEST(Decay, GivesTheBitsOfTheScalarFormulasAtEveryWidth) {
   }
 }
 
+TEST(Decay, MixesRowsOfATableInTheSameBitsAtEveryWidth) {
+  const std::vector<double> drawn_table = drawn(5 * 4 * mixed_sums, -1.0, 1.0, 11);
+  const std::vector<float> table(drawn_table.begin(), drawn_table.end());
+  const std::vector<double> a = drawn(4, -1.0, 1.0, 12), b = drawn(4, -1.0, 1.0, 13);
+  std::vector<MixedRow> rows;
+  for (std::size_t i = 0; i < 5; ++i) {
+    const float* const other = &table[(4 - i) * 4 * mixed_sums];
+    rows.push_back({{&table[i * 4 * mixed_sums], other}, {a.data(), b.data()}});
+  }
+  for (const DecayKernels& kernels : all_decay_kernels()) {
+    std::vector<double> found(rows.size() * mixed_sums);
+    kernels.mix_rows(rows.data(), rows.size(), 0.3, found.data());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t k = 0; k < mixed_sums; ++k) {
+        double sums[2];
+        for (std::size_t time = 0; time < 2; ++time) {
+          const float* const v = rows[i].rows[time] + k;
+          const double* const w = rows[i].weights[time];
+          sums[time] = w[0] * v[0] + w[1] * v[mixed_sums] + w[2] * v[2 * mixed_sums] +
+                       w[3] * v[3 * mixed_sums];
+        }
+        ASSERT_EQ(found[i * mixed_sums + k], 0.3 * sums[0] + (1.0 - 0.3) * sums[1])
+            << kernels.name << ' ' << i << ' ' << k;
+      }
+    }
+  }
+}
+
+TEST(Decay, FindsTheFirstOfTheGreatest) {
+  for (const DecayKernels& kernels : all_decay_kernels()) {
+    for (const std::size_t n : {1, 3, 8, 21, 64}) {
+      const std::vector<double> values = drawn(n, 0.0, 1.0, n);
+      for (std::size_t first = 0; first < n; ++first) {
+        for (std::size_t second = first; second < n; ++second) {
+          std::vector<double> with = values;
+          with[first] = with[second] = 2.0;
+          const Greatest found = kernels.greatest(with.data(), n);
+          ASSERT_EQ(found.value, 2.0) << kernels.name << ' ' << n;
+          ASSERT_EQ(found.at, first) << kernels.name << ' ' << n << ' ' << second;
+        }
+      }
+    }
+    EXPECT_EQ(kernels.greatest(nullptr, 0).value, 0.0);
+  }
+}
+
 TEST(Decay, OnlyWrittenLinesGoBack) {
   const std::vector<double> one(4, 1.0), none(4, 0.0), half(4, 0.5);
   const auto dirtied = [&](const std::vector<double>& dirty, const std::vector<double>& past) {

@@ -270,8 +270,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
                 f"{episodes.results['slice'][row]}; see info['action_mask']"
             )
         self._actions.append(choice)
-        terminated = episodes.step(row, choice)
-        observation, reward, info = episodes.shown(row)
+        terminated, known = episodes.step(row, choice)
+        observation, reward, info = episodes.shown(row, known)
         return observation, reward, terminated, False, info
 
     def action_masks(self) -> BoolArray:

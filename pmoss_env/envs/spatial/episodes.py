@@ -14,6 +14,8 @@ from pmoss_env.envs.spatial.session import Session
 from pmoss_env.types import BoolArray, Int8Array, Schedule
 
 Observation = dict[str, npt.NDArray[Any]]
+#: Of EpisodeBatch.observe_one().
+Shown = tuple[Observation, Int8Array, float, float, int, int, int, int]
 #: What info holds, at reset and at every step.
 INFO_KEYS = (
     "action_mask",
@@ -48,6 +50,7 @@ class Episodes:
         """
         self.sessions = sessions
         rows = len(sessions)
+        self._no_shares = np.zeros(sessions[0].slices)
         self.state: Observation = {
             key: np.zeros((rows, *cast(tuple[int, ...], one.shape)), one.dtype)
             for key, one in cast(spaces.Dict, space).items()
@@ -97,16 +100,21 @@ class Episodes:
         both: Int8Array = self._tiles[:, :, None] * self._nodes[:, None, :]
         return both.reshape(len(both), -1)
 
-    def step(self, i: int, action: int) -> bool:
-        """One step of one episode, read and ended where it is due; whether it is over."""
-        slice_ = self.results["slice"][i]
-        ended, due = self.batch.step_one(i, action)
+    def step(self, i: int, action: int) -> tuple[bool, Shown | None]:
+        """One step of one episode, read and ended where it is due.
+
+        Returns:
+            Whether it is over, and what shown() takes: None where the step had to be read first.
+        """
+        ended, due, shown = self.batch.step_one(i, action)
         if ended:
             self.finish(i)
         elif due:
+            session = self.sessions[i]
             steps = self.batch.placed(i).size
-            self.batch.read(i, self.sessions[i].ask(self.schedule(i), int(slice_), steps))
-        return ended
+            slice_ = int(session.order[steps - 1])
+            self.batch.read(i, session.ask(self.schedule(i), slice_, steps))
+        return ended, shown
 
     def finish(self, i: int) -> None:
         """Measures the schedule that episode ``i`` leaves, and ends it."""
@@ -126,10 +134,17 @@ class Episodes:
         legal: BoolArray = self.masks[i].astype(np.bool_)
         return legal
 
-    def shown(self, i: int) -> tuple[Observation, float, dict[str, Any]]:
-        """The observation of episode ``i`` in fresh arrays, the latest reward, and the info."""
+    def shown(
+        self, i: int, known: Shown | None = None
+    ) -> tuple[Observation, float, dict[str, Any]]:
+        """The observation of episode ``i`` in fresh arrays, the latest reward, and the info.
+
+        Args:
+            i: which.
+            known: what the latest step() has shown, for the first call after it.
+        """
         session = self.sessions[i]
-        shown = self.batch.observe_one(i)
+        shown = self.batch.observe_one(i) if known is None else known
         observation, mask, reward, throughput, illegal, slice_, tile, node = shown
         final = session.final_snapshot
         info = {
@@ -140,7 +155,7 @@ class Episodes:
             "slice": slice_,
             "tile": tile,
             "slice_throughput": (
-                np.zeros(session.slices) if final is None else final.slice_throughput[session.order]
+                self._no_shares.copy() if final is None else final.slice_throughput[session.order]
             ),
         }
         if session.chooses_node:

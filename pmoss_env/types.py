@@ -37,6 +37,8 @@ def whole_numbers(name: str, values: Any) -> Int32Array:
         raise ScheduleError(f"{name} has shape {array.shape}: must be one-dimensional")
     if array.size == 0:
         return np.zeros(0, dtype=np.int32)
+    if array.dtype == np.int32:
+        return array.astype(np.int32)  # none is too great
     if not np.issubdtype(array.dtype, np.integer):
         raise ScheduleError(f"{name} are of type {array.dtype}: must be whole numbers")
     limits = np.iinfo(np.int32)

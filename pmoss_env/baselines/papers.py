@@ -117,8 +117,7 @@ def shared_nothing_node(context: Context) -> Schedule:
 
 def _workers_by_node(machine: Machine) -> list[Int32Array]:
     """The workers of each node that has any, in node order."""
-    nodes = machine.node_of_core[machine.workers]
-    return [machine.workers[nodes == n] for n in np.unique(nodes)]
+    return [workers for workers in machine.workers_of_node if workers.size]
 
 
 def _grouped_run(context: Context) -> int:

@@ -95,6 +95,12 @@ class Machine:
         return np.flatnonzero(self.worker_mask).astype(np.int32)
 
     @cached_property
+    def workers_of_node(self) -> tuple[Int32Array, ...]:
+        """N arrays of int32: the worker cores of each node in order, maybe none."""
+        nodes = self.node_of_core[self.workers]
+        return tuple(self.workers[nodes == n] for n in range(self.nodes))
+
+    @cached_property
     def domain_of_core(self) -> Int32Array:
         """(C,) int32: cores of one domain are of one node and one last-level cache.
 

@@ -68,14 +68,13 @@ def relabelled(schedule: Schedule, machine: Machine, rng: np.random.Generator) -
     Nodes with as many workers trade places, and so do the workers of a node. Without this the
     schedules that follow a rule would be the same in every episode.
     """
-    workers = machine.workers
-    node = machine.node_of_core[workers]
-    counts = np.bincount(node, minlength=machine.nodes)
+    workers = machine.workers_of_node
+    counts = np.array([of_node.size for of_node in workers])
     target = np.arange(machine.nodes)
     for count in np.unique(counts):
         alike = np.flatnonzero(counts == count)
         target[alike] = rng.permutation(alike)
     core = np.arange(machine.cores, dtype=np.int32)
     for n in range(machine.nodes):
-        core[workers[node == n]] = rng.permutation(workers[node == target[n]])
+        core[workers[n]] = rng.permutation(workers[target[n]])
     return machine.local_schedule(core[schedule.cores])

@@ -669,9 +669,7 @@ class EpisodeBatch:
     ) -> tuple[
         bool,
         bool,
-        tuple[
-            dict[str, npt.NDArray[Any]], npt.NDArray[np.int8], float, float, int, int, int, int
-        ]
+        tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int8], float, float, int, int, int, int]
         | None,
     ]: ...
     def read(self, environment: int, throughput: float) -> None: ...

@@ -90,8 +90,8 @@ class TableCaches final : public Caches {
   mutable std::vector<double> crowded_past_;           // scratch space of past_llc()
   std::vector<InPrivate> in_private_;                  // per stream
   // [point % held_points][stream]: the lines that a stream holds in its domain at a point of the
-  // tables, the same until the private cache of its core is solved anew. The last level looks at a
-  // few points near each other.
+  // tables. They stay the same until the private cache of its core is solved anew. The last level
+  // looks at a few points near each other.
   static constexpr std::size_t held_points = 8;
   std::vector<TableSum> held_;
   std::uint64_t state_ = 0;  // the last one that was given to a core

@@ -60,7 +60,8 @@ TEST(ClosedThroughput, IsBoundedByTheBottleneckAndReachesIt) {
 }
 
 TEST(ClosedThroughput, IsZeroWithoutDemand) {
-  EXPECT_EQ(closed_throughput({0.0, 0.0}, {1.0, 1.0}, 10.0, 0.0), 0.0);
+  const std::vector<double> idle(2, 0.0);
+  EXPECT_EQ(closed_throughput(idle, exponential(idle), 10.0, 0.0), 0.0);
 }
 
 TEST(Queueing, RefusesWhatMakesNoSense) {

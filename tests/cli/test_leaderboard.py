@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.cli.invoking import pmoss
 
 
@@ -14,3 +16,10 @@ def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
 
 def test_a_bad_folder_is_told_in_a_line(tmp_path: Path) -> None:
     assert "submission.toml" in pmoss("submit", str(tmp_path), "--practice", status=2)
+
+
+def test_outside_a_checkout_the_option_that_helps_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "name it with --board" in pmoss("leaderboard", "show", status=2)

@@ -38,7 +38,7 @@ def _board(folder: Path | None) -> Path:
 
     if folder is not None:
         return folder
-    return find_root(Path.cwd().resolve()) / "benchmarks" / "results" / "leaderboard"
+    return find_root(Path.cwd().resolve(), "--board") / "benchmarks" / "results" / "leaderboard"
 
 
 def _round(board: Path, name: str | None, *, revealed: bool = False) -> Round:

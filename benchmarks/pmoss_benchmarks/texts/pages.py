@@ -82,8 +82,12 @@ class Page:
         return self.before != self.after
 
 
-def find_root(start: Path) -> Path:
+def find_root(start: Path, option: str = "--root") -> Path:
     """The checkout that holds a folder.
+
+    Args:
+        start: a folder.
+        option: of the command, which names another place.
 
     Raises:
         UnsupportedError: there are no committed results at or above it.
@@ -93,7 +97,7 @@ def find_root(start: Path) -> Path:
             return folder
     raise UnsupportedError(
         f"{start}: is in no checkout: the results lie in benchmarks/results of the repository; "
-        "name it with --root"
+        f"name it with {option}"
     )
 
 

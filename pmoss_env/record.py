@@ -246,7 +246,8 @@ class _Recorder:
         text = (self._folder / "log").read_text(errors="replace")
         lines = text.strip().splitlines()
         wrong = [line for line in lines if "plugin '" in line]
-        said = f"; it said: {(wrong or lines)[-1]}" if lines else ""
+        last = (wrong or lines or [""])[-1].removeprefix("_native.IndexPluginError: ")
+        said = f"; it said: {last}" if last else ""
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
         hint = check_hint(f"{PLUGIN}{self._library}")
         raise PluginError(

@@ -90,6 +90,21 @@ def test_an_exit_is_no_end_of_a_recording(tmp_path: Path) -> None:
 
 
 @needs_valgrind
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("finds_nothing", r"it said: plugin .* does not find the key \d+"),
+        ("one_more", r"lookup\(\) of the key \d+ gives the value \d+, which nobody has written"),
+    ],
+)
+def test_wrong_answers_are_not_recorded(fault: str, told: str, tmp_path: Path) -> None:
+    library = build("tests/kinds/faulty_plugin.cpp", tmp_path / f"{fault}.so")
+    with pytest.raises(PluginError, match=rf"{told}.*pmoss check-index"):
+        record(library, tmp_path / "out", **SMALL)
+    assert not (tmp_path / "out").exists()
+
+
+@needs_valgrind
 @pytest.mark.heavy
 def test_a_recording_is_repeatable(std_map: Path, tmp_path: Path) -> None:
     traces = []

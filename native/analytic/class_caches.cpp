@@ -230,7 +230,8 @@ void ClassCaches::refresh(Index i) {
 }
 
 void ClassCaches::past_llc(Index i, std::span<double> past) const {
-  std::copy_n(&past_llc_[first_state_[i]], past.size(), past.data());
+  // A stream without lines may begin where the states end.
+  std::copy_n(past_llc_.data() + first_state_[i], past.size(), past.data());
 }
 
 }  // namespace pmoss::analytic

@@ -20,6 +20,7 @@
 
 #include "kinds/own_words.hpp"
 #include "kinds/plugin_index.hpp"
+#include "kinds/sampled_answers.hpp"
 #include "kinds/valgrind_requests.hpp"
 #include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
@@ -123,6 +124,16 @@ class Driven {
   /// The same without what a library executes, from its functions' begin to their end.
   void run_idle(std::size_t query) { run(query, idle_); }
 
+  /// Asks for what was loaded and inserted. Throws PluginError for the first wrong answer: what an
+  /// index that loses records touches is no model of it.
+  void check(const std::vector<std::size_t>& inserts, bool updates) {
+    const std::size_t step = 1 + keys_.size() / most_checked;
+    for (std::size_t i = 0; i < keys_.size(); i += step) {
+      require_found(index_, keys_.data()[i], updates ? 1 : 0);
+    }
+    for (const std::size_t query : inserts) require_found(index_, queries_.data()[3 * query], 1);
+  }
+
  private:
   /// As when it is served: the keys lie by slices.
   void load(std::uint32_t slices) {
@@ -191,6 +202,8 @@ class Driven {
   }
 
  private:
+  static constexpr std::size_t most_checked = 100'000;
+
   static std::size_t longest_scan(const OwnWords& queries) {
     Word longest = 0;
     for (std::size_t i = 2; i < queries.size(); i += 3) {
@@ -282,6 +295,8 @@ void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
     valgrind::write_counts(names[kind].own);
   }
   valgrind::stop_counting();
+  driven.check(of_kind[static_cast<std::size_t>(Operation::Kind::insert)],
+               !of_kind[static_cast<std::size_t>(Operation::Kind::update)].empty());
   sign(asked.facts + ".end");
 }
 

@@ -220,4 +220,8 @@ void SampledAnswers::check(PluginIndex& index, const runtime::Written& written,
   }
 }
 
+void require_found(PluginIndex& index, std::uint64_t key, std::uint64_t most_added) {
+  Questions(index, most_added).require_found(key);
+}
+
 }  // namespace pmoss::kinds

@@ -53,4 +53,8 @@ class SampledAnswers {
   std::uint64_t inserted_until_ = 0;  ///< records that are noted
 };
 
+/// Throws PluginError if a key is not there, or its value is none from the key on up to
+/// `most_added` more.
+void require_found(PluginIndex& index, std::uint64_t key, std::uint64_t most_added);
+
 }  // namespace pmoss::kinds

@@ -1,5 +1,4 @@
 // LMDB in memory behind one lock, as a plugin. Debian: liblmdb-dev.
-//
 //   c++ -std=c++20 -O2 -shared -fPIC -I native/include lmdb.cpp -o lmdb.so -llmdb
 #include <lmdb.h>
 #include <pmoss/index.h>

@@ -111,13 +111,22 @@ runtime::MeasureOptions options(DataPlacement data) {
   return options;
 }
 
+/// Measures for longer until queries were served: on a busy host the first time may be over before.
+runtime::Measurement served(runtime::Runner& runner, runtime::MeasureOptions asked) {
+  while (true) {
+    runtime::Measurement result = runner.measure(asked, {});
+    if ((result.executed > 0 && result.inserted > 0) || asked.seconds > 60.0) return result;
+    asked.seconds *= 4.0;
+  }
+}
+
 TEST(Plugin, IsServedAndItsPagesAreFound) {
   const IndexKind& kind = kind_named(register_plugin(library("good")));
   EXPECT_EQ(kind_named(register_plugin(library("good"))).name, kind.name);
   const auto runner = make_runner(kind, small(), {.slices = 16});
   runner->load({});
   EXPECT_EQ(runner->index().size(), 20'000u);
-  const auto keep = runner->measure(options(DataPlacement::keep), {});
+  const auto keep = served(*runner, options(DataPlacement::keep));
   EXPECT_GT(keep.executed, 0u);
   EXPECT_EQ(keep.not_found, 0u);
   EXPECT_GT(keep.inserted, 0u);
@@ -140,7 +149,7 @@ TEST(Plugin, SlicesComeSortedAndAfterAFailureOnceMore) {
   EXPECT_THROW(twice->load({}), runtime::RunnerError);
   twice->load({});
   EXPECT_EQ(twice->index().size(), 20'000u);
-  const auto result = twice->measure(options(DataPlacement::keep), {});
+  const auto result = served(*twice, options(DataPlacement::keep));
   EXPECT_GT(result.executed, 0u);
   EXPECT_EQ(result.not_found, 0u);
 }
@@ -149,7 +158,7 @@ TEST(Plugin, WithoutPagesItsDataStayWhereTheyAre) {
   const auto runner =
       make_runner(kind_named(register_plugin(library("hidden"))), small(), {.slices = 16});
   runner->load({});
-  EXPECT_GT(runner->measure(options(DataPlacement::keep), {}).executed, 0u);
+  EXPECT_GT(served(*runner, options(DataPlacement::keep)).executed, 0u);
   EXPECT_THROW(runner->measure(options(DataPlacement::slice), {}), runtime::PlacementRefused);
 }
 
@@ -176,7 +185,7 @@ TEST(Plugin, HiddenDataArePlacedByBoundLoaders) {
   if (numa::refused_placement() != 0) GTEST_SKIP() << "this process may not place memory";
   runtime::MeasureOptions asked = options(DataPlacement::slice);
   asked.schedule.nodes.assign(16, node);
-  EXPECT_GT(runner->measure(asked, {}).executed, 0u);
+  EXPECT_GT(served(*runner, asked).executed, 0u);
   // Where it tells its memory, data move after they are loaded.
   const auto tells =
       make_runner(kind_named(register_plugin(library("good"))), small(), {.slices = 16});
@@ -195,7 +204,7 @@ TEST(Plugin, ThreadsOfTheRuntimeAttachAndDetachThemselves) {
   const auto runner =
       make_runner(kind_named(register_plugin(library("attached"))), small(), {.slices = 16});
   runner->load({});
-  EXPECT_GT(runner->measure(options(DataPlacement::keep), {}).executed, 0u);
+  EXPECT_GT(served(*runner, options(DataPlacement::keep)).executed, 0u);
   EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 7u);
 }
 

@@ -20,7 +20,7 @@ _OURS = "surrogate"
 #: What learned for the paper's servers: this project's agent, and the paper's method.
 LEARNED = (_OURS, "decision-transformer")
 #: Results with this project's agent beside all opponents.
-_PLAYED = ("offline/core/summary.json", "offline/machines/summary.json")
+_PLAYED = tuple(f"offline/{suite}/summary.json" for suite in ("core", "standard", "machines"))
 _COLUMNS = ["task", "best learned", "best rule", "points ahead of it", "ahead of search"]
 _COLUMNS += ["best simple", "throughput over it"]
 _MACHINES = ("sandy-bridge", "skylake-x-8n", "milan-nps4", "milan-nps1", "grace-hopper")
@@ -151,6 +151,8 @@ def standard(stored: Stored) -> str:
     for name in _PLAYED:
         for task, told in stored[name]["tracks"]["same-task"]["paired"].items():
             policies = told["policies"]
+            if _OURS not in policies:  # a benchmark that still runs
+                continue
             mine, rule = policies[_OURS], policies[told["rule"]]
             ahead[_side(mine["over_rule"])] += 1
             rows.append(
@@ -172,8 +174,8 @@ def standard(stored: Stored) -> str:
             "",
             f"Played are {len(rows)} of {len(task_names()) - 1} tasks. `{_OURS}` is {sides}. "
             "Level: the interval of the paired difference holds 0.",
-            "Score 100 is the best of several long searches on the tasks of the core, and a search "
-            "with 2,000 evaluations on the others.",
+            "Score 100 is the best of several long searches on tasks with 40 episodes or more. "
+            "On the others it is a search with 2,000 evaluations.",
             *(made(stored[name], f"benchmarks/results/{name}") for name in _PLAYED),
         ]
     )

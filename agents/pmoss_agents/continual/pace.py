@@ -38,8 +38,8 @@ from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Arr
 _OTHER = 0.15
 #: A worker is full if it is idle for less than the rest of its time.
 _FULL = 0.85
-#: What was known of cores is forgotten once so much less is served.
-_LESS = 0.12
+#: What was known of cores is forgotten once so much less is served, or one is so much slower.
+_LESS, _SLOWER = 0.12, 0.25
 #: No core is taken for slower.
 _SLOWEST = 0.05
 _FEATURES = 4
@@ -154,27 +154,38 @@ class Believed:
     """What is believed of the speed of cores whose workers may have little to do.
 
     Such a worker gets its core when it asks. So it seems to be as fast as a core of its own, until
-    it gets more to do. It is believed to be no faster than when it was full. That is forgotten once
-    less is served: then something else has changed.
+    it gets more to do. It is believed to be no faster than when it was full.
+
+    That is forgotten once less is served: then something else has changed. Where a co-tenant goes
+    from one core to another, as much may be served as before. So it is also forgotten once a full
+    core is slower than it seemed under the same schedule.
     """
 
     def __init__(self) -> None:
         self._known: Float64Array | None = None
+        self._seemed: Float64Array = np.empty(0)
         self._rate = 0.0
 
-    def see(self, speeds: Float64Array, full: Float64Array, rate: float) -> Float64Array:
+    def see(
+        self, speeds: Float64Array, full: Float64Array, rate: float, moved: bool = False
+    ) -> Float64Array:
         """(workers,) what to believe.
 
         Args:
             speeds: (workers,) as counted in the latest epoch.
             full: (workers,) share of each worker's time in which it was not idle.
             rate: throughput of that epoch, Mq/s.
+            moved: whether another schedule served in it than at the last call.
         """
-        if self._known is None or rate < (1.0 - _LESS) * self._rate:
-            self._known = np.ones(speeds.size)
+        busy = full >= _FULL
+        self._seemed = speeds if moved or self._known is None else np.fmax(self._seemed, speeds)
+        slower = busy & (speeds < self._seemed - _SLOWER)
+        if self._known is None or rate < (1.0 - _LESS) * self._rate or slower.any():
+            self._known = np.full(speeds.size, np.nan)  # as fast as it seems
+            self._seemed = speeds
         self._rate = rate
-        self._known = np.where(full >= _FULL, speeds, self._known)
-        believed: Float64Array = np.minimum(speeds, self._known)
+        self._known = np.where(busy, speeds, self._known)
+        believed: Float64Array = np.fmin(speeds, self._known)
         return believed
 
 
@@ -225,6 +236,7 @@ class _Planner(Repair):
         self._power = self._caution.power
         self._phases = Phases(self.env.machine.workers.size)
         self._believed = Believed()
+        self._cores = self.env.session.cores_seen.copy()
         self._epoch = self.env.session.epoch - 1
 
     def plan(self, cores: Int32Array) -> list[Move]:
@@ -257,7 +269,9 @@ class _Planner(Repair):
         if (other := snapshot.provenance.get("worker_other_share")) is not None:
             spent = np.bincount(session.cores_seen, snapshot.counter("elapsed_us"), machine.cores)
             full = spent[machine.workers] + np.asarray(other)
-            speeds = self._believed.see(speeds, full, snapshot.throughput)
+            moved = not np.array_equal(session.cores_seen, self._cores)
+            speeds = self._believed.see(speeds, full, snapshot.throughput, moved)
+            self._cores = session.cores_seen.copy()
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch
         self._ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))

@@ -64,6 +64,15 @@ def test_an_idle_worker_is_believed_to_be_as_fast_as_when_it_was_full():
     assert found == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
 
 
+def test_a_co_tenant_that_changes_cores_is_noticed_where_as_much_is_served_as_before():
+    seen = [([0.5, 0.9], [1.0, 0.6]), ([0.7, 0.7], [0.8, 0.8]), ([0.9, 0.5], [0.6, 1.0])]
+    # Core 1 was never full, but is slower than it seemed. So what was known of core 0 is over.
+    for moved, last in ((False, [0.9, 0.5]), (True, [0.5, 0.5])):
+        believed = Believed()
+        found = [believed.see(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in seen]
+        assert found == [[0.5, 0.9], [0.5, 0.7], last]
+
+
 def test_caution_turns_back_where_a_trial_says_no():
     caution = Caution(1.5, 0.5)
     tried = []

@@ -37,8 +37,8 @@ def die_with_parent(parent: int) -> None:
 
 def give_way() -> None:
     """Lets this process run only when nothing else does."""
-    if hasattr(os, "nice"):  # not on Windows
-        os.nice(19)
+    if hasattr(os, "setpriority"):  # not on Windows
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -37,6 +38,27 @@ def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
     lines = path.read_text().splitlines(keepends=True)
     rows = [json.loads(line) for line in lines[1:] if line.endswith("\n")]
     assert [row["epoch"] for row in rows[:2]] == [1, 2]
+
+
+@pytest.mark.parametrize(("room", "whole"), [(8500, 1), (1000, 0)])
+def test_a_full_disk_stops_nothing(tmp_path, room, whole):
+    path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
+    words = [PMOSS, "autopilot", *SMALL, "--epochs", "4", "--out", path, "--html", page]
+    # No file may grow beyond this: what a full disk says, the kernel says.
+    code = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; os.execv(sys.argv[1], sys.argv[1:])", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert "epoch 4" in done.stdout and "the loop goes on without" in done.stdout
+    assert f"{4 - whole} epochs were not written" in done.stdout
+    kept = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert [row["epoch"] for row in kept] == list(range(1, 1 + whole))
+    # The page is small: it has room beside an epoch, or nothing has.
+    assert page.exists() == (done.returncode == 0) == bool(whole)
+    assert whole or str(page) in done.stderr
 
 
 LIBRARY = ["--workload", "lookups", *SMALL]

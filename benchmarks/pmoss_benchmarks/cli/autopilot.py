@@ -171,7 +171,12 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
             retraining.close()
         file.close()
         if html and told:
-            _write_report(html, list(told), agent, subject, file.lost)
+            try:
+                _write_report(html, list(told), agent, subject, file.lost)
+            except OSError:
+                # A disk without room for the report still leaves what came of the run.
+                console.print(_summary(list(told), file.lost))
+                raise
     console.print(_summary(list(told), file.lost))
     assert isinstance(subject.session.live, TriedIndex)
     provenance = {"data": subject.session.live.data}

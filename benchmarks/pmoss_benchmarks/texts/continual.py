@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmoss_benchmarks.continual.migration import GOAL
+from pmoss_benchmarks.evaluation.statistics import paired_difference
 from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
+from pmoss_env.types import Float64Array
 
 FOLDER = "continual"
 SIMULATED = f"{FOLDER}/simulated"
 #: Where the law oracle gains no more on the delayed one, what comes next cannot be foretold.
 _FORETOLD = 0.02
+#: An agent that closes this share of the gap has done what the project wants of it.
+_WANTED = 0.5
 
 
 def headroom(stored: Stored) -> str:
@@ -102,6 +109,47 @@ def tasks(stored: Stored) -> str:
         f"`benchmarks/results/{FOLDER}`, by these commands.\n\n"
         f"```console\n{shown}\n```"
     )
+
+
+def agents(stored: Stored) -> str:
+    """What learned agents gain on every opponent of the standard tasks, in the same episodes."""
+    played, standard = [], 0
+    for name, _, task in _compared(stored):
+        standard += task["standard"]
+        if task["standard"] and task["agents"]:
+            agent, row = max(task["agents"].items(), key=lambda pair: pair[1]["mean"])
+            played.append((name, agent, row, task["policies"]))
+    if not played:
+        return "No agent has played a standard task yet."
+    rows = []
+    for policy in sorted(played[0][3], key=lambda name: played[0][3][name]["mean"]):
+        gains = [
+            np.array(row["outcomes"]) - policies[policy]["outcomes"]
+            for _, _, row, policies in played
+        ]
+        rows.append([policy, *(_with_interval(_gain(one), 1.0) for one in gains)])
+    ahead = [name for name, _, row, _ in played if (row["beyond_best"]["low"] or 0.0) > 0.0]
+    half = [
+        name
+        for name, _, row, _ in played
+        if name in ahead and row["gap_closed"]["value"] >= _WANTED
+    ]
+    columns = ["policy", *(f"{name}: `{agent}`" for name, agent, _, _ in played)]
+    return "\n".join(
+        [
+            table(columns, rows),
+            "",
+            f"There are {counted(standard, 'standard task')}. Agents played {len(played)} of them.",
+            f"On {len(ahead)} the agent serves more than the best opponent, with the lower end of "
+            "the interval above 0.",
+            f"On {len(half)} of these it closes half or more of the gap to the law oracle"
+            f"{': ' if half else ''}{'; '.join(half)}.",
+        ]
+    )
+
+
+def _gain(differences: Float64Array) -> Mapping[str, Any]:
+    return asdict(paired_difference(differences[None]))
 
 
 def simulated(stored: Stored) -> str:
@@ -234,6 +282,7 @@ def migration(stored: Stored) -> str:
 
 
 BLOCKS = {
+    "continual-agents": agents,
     "continual-headroom": headroom,
     "continual-simulated": simulated,
     "continual-tasks": tasks,

@@ -1,5 +1,6 @@
 """The block about continual scheduling shows what a comparison wrote."""
 
+import json
 import shutil
 from dataclasses import asdict
 from functools import partial
@@ -7,7 +8,13 @@ from functools import partial
 import pytest
 
 from pmoss_benchmarks.cells import Cell, run_cells
-from pmoss_benchmarks.continual.headroom import HeadroomOptions, compare
+from pmoss_benchmarks.continual.headroom import (
+    Entrant,
+    HeadroomOptions,
+    compare,
+    summary,
+    summary_of_agent,
+)
 from pmoss_benchmarks.continual.migration import MigrationOptions, measure_cell
 from pmoss_benchmarks.texts.pages import BLOCKS
 from pmoss_benchmarks.texts.stored import Stored
@@ -43,6 +50,20 @@ def test_every_task_has_its_verdict(stored):
     text = BLOCKS["continual-tasks"](stored)
     assert "| `jobs`, on toy | stay | 2 | " in text
     assert "| yes |" in text or "| no: " in text
+
+
+def test_agents_stand_beside_every_opponent(stored, tmp_path):
+    served = {"stay": [4.0, 4.5], "planner": [8.0, 8.0], "law-oracle": [10.0, 10.0]}
+    task = summary("jobs", {name: {} for name in served}, served)
+    entrant = Entrant("learner", "learner.safetensors", "")
+    task["agents"]["learner"] = summary_of_agent(task, entrant, [9.0, 9.5], ["", ""])
+    report = stored["continual/headroom.json"] | {"tasks": [task]}
+    (stored.folder / "continual" / "headroom.json").write_text(json.dumps(report))
+    text = BLOCKS["continual-agents"](Stored(tmp_path))
+    assert "| policy | `jobs`, on toy: `learner` |" in text
+    assert "| stay | 5.0 [5.0, 5.0] |" in text and "| planner | 1.2 [1.0, 1.5] |" in text
+    assert "On 1 the agent serves more" in text
+    assert "On 1 of these it closes half or more of the gap to the law oracle: `jobs`" in text
 
 
 def test_the_simulator_stands_beside_the_model(stored):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,25 @@ def task_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
     return tuple(sorted(files)) or (Recipe(domain=domain).task,)
 
 
+def paper_tasks() -> tuple[str, ...]:
+    """Tasks that P-MOSS reports (sections 7.3 and 7.4) beside those of task_names()."""
+    return tuple(_of_paper())
+
+
+@cache
+def _of_paper() -> dict[str, Mapping[str, Any]]:
+    """Arguments of the environment of each of paper_tasks(), by its name."""
+    folder = find_domain(FIRST_DOMAIN).presets
+    assert folder is not None
+    pairs = read_toml(folder / "paper.toml", dict)["pair"]
+    envs = [
+        {"machine": machine, "index": pair["index"], "workload": pair["workload"]}
+        for pair in pairs
+        for machine in pair["machines"]
+    ]
+    return {Recipe(env=env).task: env for env in envs}
+
+
 def load_task(name: str) -> Task:
     """A committed task; UnknownNameError if there is none of that name."""
     known: list[str] = []
@@ -75,6 +95,8 @@ def load_task(name: str) -> Task:
         if name in files:
             data = read_toml(files[name], dict)
             return Task(name, data["env"], data.get("headroom", {}), domain)
+        if domain == FIRST_DOMAIN and name in _of_paper():
+            return Task(name, _of_paper()[name])
         known += files
         if not files and (usual := Recipe(domain=domain)).task == name:
             return Task(name, usual.kwargs, domain=domain)

@@ -126,7 +126,8 @@ def _datasets(
         track, task = key
         recipe = recipe_of(plan, track, task)
         # Where the data are those of the standard suite they lie where its users expect them.
-        root = data / "tracks" / track if load_track(track).training else data
+        known = load_track(track)
+        root = data / "tracks" / known.of_agents if known.training else data
         paths[key] = obtain(
             recipe,
             root / recipe.id,

@@ -17,7 +17,7 @@ from pmoss_benchmarks.spatial.references import LONG_BUDGET
 from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.schema import FIRST_DOMAIN
-from pmoss_datasets.suite import TOY, load_task, task_names
+from pmoss_datasets.suite import TOY, load_task, paper_tasks, task_names
 from pmoss_env.errors import DescriptionError, MissingExtraError, UnknownNameError
 
 #: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
@@ -49,6 +49,8 @@ class Plan:
         random_schedules: whose mean is score 0, per episode.
         opponents: the domain's policies that play; None: all of them. "exact" plays only where the
             instance is small enough.
+        agents: that play where none are asked for; None: all that learn.
+        only: for each track named here, the tasks that have it; others have all tracks.
         changes: by agent, fields that override its committed config.
     """
 
@@ -65,6 +67,8 @@ class Plan:
     common: bool = False
     random_schedules: int = 100
     opponents: tuple[str, ...] | None = None
+    agents: tuple[str, ...] | None = None
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,8 +137,58 @@ CORE = Plan(
     long_search=LONG_BUDGET,
     common=True,
 )
+_MILAN, _SKYLAKE = "milan-nps4-btree-ycsb-a", "skylake-x-8n-btree-ycsb-a"
+#: What the paper's policies never met (section 7.5), and the tasks of those policies.
+PAPER_UNSEEN = {
+    "workload": (_MILAN,),
+    "distribution": (_MILAN,),
+    "machine": (_MILAN, _SKYLAKE),
+}
+#: Every pair of server and workload that P-MOSS reports, closed and under a backlog. Agents and
+#: data are small, so that one training of each takes hours of one core, not days.
+PAPER = Plan(
+    "paper",
+    tasks=(
+        *paper_tasks(),
+        "skylake-x-8n-btree-scans",
+        *(f"{machine}-btree-ycsb-a" for machine in PAPER_MACHINES),
+    ),
+    tracks=(
+        "same-task",
+        "saturated",
+        *(f"unseen-{what}{load}" for load in ("", "-saturated") for what in PAPER_UNSEEN),
+    ),
+    seeds=1,
+    tier="paper",
+    episodes=10,
+    validation_episodes=1,
+    checkpoints=1,
+    common=True,
+    agents=("surrogate", "decision-transformer"),
+    # Section 7.5: W4, W5 and the other servers are met by policies of two servers.
+    only={
+        f"unseen-{what}{load}": tasks
+        for load in ("", "-saturated")
+        for what, tasks in PAPER_UNSEEN.items()
+    },
+    changes={
+        "surrogate": {"members": 1, "updates": 300},
+        "decision-transformer": {
+            "layers": 1,
+            "width": 32,
+            "channels": 12,
+            "joint": 16,
+            "updates": 150,
+            "batch_size": 2,
+        },
+    },
+)
 #: The tracks of spatial scheduling.
-OF_FIRST = tuple(name for name, track in TRACKS.items() if track.domain == FIRST_DOMAIN)
+OF_FIRST = tuple(
+    name
+    for name, track in TRACKS.items()
+    if track.domain == FIRST_DOMAIN and not track.trained_for
+)
 SUITES: Mapping[str, Plan] = {
     plan.name: plan
     for plan in (
@@ -157,6 +211,7 @@ SUITES: Mapping[str, Plan] = {
             episodes=10,
             common=True,
         ),
+        PAPER,
         Plan(
             "quick",
             tasks=(TOY,),
@@ -281,7 +336,7 @@ def usable_agents(
     usable: list[str] = []
     left_out: dict[str, str] = {}
     learn = sorted(e.name for e in mine if e.learns != "nothing" or e.name not in OWN)
-    for name in [OPPONENTS, *learn] if asked is None else asked:
+    for name in [OPPONENTS, *(plan.agents or learn)] if asked is None else asked:
         if name == OPPONENTS or name in opponents:
             usable += opponents if name == OPPONENTS else [name]
             continue
@@ -304,7 +359,8 @@ def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
         ]
         for track in plan.tracks
         for task in plan.tasks
-        if load_track(track).evaluation_env(load_task(task)) is not None
+        if task in plan.only.get(track, plan.tasks)
+        and load_track(track).evaluation_env(load_task(task)) is not None
     }
     return [
         OfflineCell(track, task, agent, seed, config)

@@ -22,6 +22,7 @@ from pmoss_benchmarks.evaluation.statistics import (
     Summary,
     aggregate,
     bootstrap_interval,
+    of_means,
     paired_difference,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "episode_seed",
     "evaluate",
     "make_environment",
+    "of_means",
     "pack_actions",
     "paired_difference",
     "read_results",

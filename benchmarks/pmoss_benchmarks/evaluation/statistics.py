@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -194,6 +194,26 @@ def ratio_of_means(above: Float64Array, below: Float64Array, seed: int = 0) -> D
         return Difference(value, None, None)
     weights = _drawn_weights(above.size, seed)
     low, high = np.percentile((weights @ above) / (weights @ below), INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
+def of_means(
+    values: Float64Array, statistic: Callable[[Float64Array], Float64Array], seed: int = 0
+) -> Difference:
+    """A statistic of the means of several values of the same episodes, with its 95 % interval.
+
+    Each repetition of the bootstrap draws episodes, of all values together.
+
+    Args:
+        values: (values, episodes).
+        statistic: (values, ...) means to (...).
+        seed: as of paired_difference().
+    """
+    value = float(statistic(values.mean(axis=1)))
+    if values.shape[1] < 2:
+        return Difference(value, None, None)
+    drawn = values @ _drawn_weights(values.shape[1], seed).T
+    low, high = np.percentile(statistic(drawn), INTERVAL)
     return Difference(value, float(low), float(high))
 
 

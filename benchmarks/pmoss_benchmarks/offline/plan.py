@@ -185,9 +185,7 @@ PAPER = Plan(
 )
 #: The tracks of spatial scheduling.
 OF_FIRST = tuple(
-    name
-    for name, track in TRACKS.items()
-    if track.domain == FIRST_DOMAIN and not track.trained_for
+    name for name, track in TRACKS.items() if track.domain == FIRST_DOMAIN and not track.trained_for
 )
 SUITES: Mapping[str, Plan] = {
     plan.name: plan

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import read_results
 from pmoss_benchmarks.offline.report import shared_means
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_datasets.suite import task_names
-from pmoss_env.types import Float64Array
 
 #: The agent whose losses on other tracks are told.
 _OURS = "surrogate"
@@ -295,32 +293,6 @@ def ratios_of(summary: Mapping[str, Any], track: str, agent: str) -> dict[str, d
             / max(others.values()),
         }
     return ratios
-
-
-def ratios_of_episodes(
-    stored: Stored, track: str, machine: str, agent: str
-) -> dict[str, list[float]]:
-    """The same ratios on one server, a value per episode."""
-    summary, task = stored["offline/machines/summary.json"], f"{machine}-btree-ycsb-a"
-    _, rows = read_results(stored.folder / "offline" / "machines" / track / f"{task}.jsonl")
-    of: dict[str, Float64Array] = {}
-    for policy in (agent, "lpt", *PLACED):
-        played = sorted((row.episode, row.throughput) for row in rows if row.policy == policy)
-        of[policy] = np.array([throughput for _, throughput in played])
-    for cell in summary["cells"].values():
-        if (cell["track"], cell["task"]) == (track, task) and "shared" in cell:
-            of |= {
-                name: np.array(cell["shared"][name])[:, 0]
-                for name in SHARED.keys() & cell["shared"]
-            }
-    mine = of.pop(agent)
-    told = {**SHARED, **PLACED, "lpt": "LPT"}
-    ratios = {f"over {told[name]}": mine / value for name, value in of.items()}
-    ratios["mean over the four shared"] = np.mean(
-        [ratios[f"over {name}"] for name in SHARED.values()], axis=0
-    )
-    ratios["over the best"] = np.min([mine / value for value in of.values()], axis=0)
-    return {name: values.tolist() for name, values in ratios.items()}
 
 
 def _random(ratios: Mapping[str, Mapping[str, float]], load: str) -> str:

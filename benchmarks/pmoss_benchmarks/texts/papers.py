@@ -8,17 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pmoss_benchmarks.spatial.served import means_of
-from pmoss_benchmarks.texts import learning, spatial, statements, studies
-from pmoss_benchmarks.texts.backlog import both
-from pmoss_benchmarks.texts.offline import LEARNED, ratios_of, ratios_of_episodes
-from pmoss_benchmarks.texts.stored import Stored, counted, made, of_today, table
+from pmoss_benchmarks.texts import learned, learning, spatial, statements, studies
+from pmoss_benchmarks.texts.stored import Stored, made, of_today, table
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 
@@ -41,18 +37,6 @@ PAPERS = {
 #: Whose statements are counted: those of the rows D.
 _COUNTED = "p-moss"
 _ROWS = Path(__file__).with_name("papers.toml")
-_LOADS = {"same-task": "closed load", "saturated": "unbounded backlog"}
-_SERVERS = "offline/machines/summary.json"
-_SERVED = "backlog-learned.json"
-#: Whose schedules are told, and how they are called.
-_BESIDE = {
-    "surrogate": "`surrogate`",
-    "decision-transformer": "Decision Transformer",
-    "random": "Random",
-    "grouped": "Grouped",
-    "lpt": "`lpt`",
-    "local-search": "search",
-}
 _BLOCKS = {**learning.BLOCKS, **spatial.BLOCKS, **studies.BLOCKS}
 _RESULTS = "benchmarks/results/"
 
@@ -69,6 +53,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     statements: tuple[str, ...] = ()
     learned: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
+    plays: tuple[str, ...] = ()
     threads: tuple[str, ...] = ()
     scans: tuple[str, ...] = ()
     speed: tuple[str, ...] = ()
@@ -198,47 +183,9 @@ def _statements(row: Row, stored: Stored) -> str:
 
 def _learned(row: Row, stored: Stored) -> str:
     """What learned: the paper's own method, and this project's agent."""
-    if not row.learned:
-        return ""
-    summary = stored[_SERVERS]
-    cells = []
-    for track, load in _LOADS.items():
-        for server, agent in product(row.servers, LEARNED):
-            ratio = ratios_of(summary, track, agent)[server]
-            of = ratios_of_episodes(stored, track, server, agent)
-            told = (
-                f"{ratio[name]:.2f} [{min(of[name]):.2f}, {max(of[name]):.2f}]"
-                for name in row.learned
-            )
-            cells.append([server, load, agent, *told])
-    episodes = summary["settings"]["episodes"]
-    return "\n\n".join(
-        [
-            "## The learned policy",
-            "Throughput of what learned, as a ratio. The Decision Transformer is the paper's "
-            "method, `surrogate` an agent of this project.",
-            table(["server", "load", "policy", *row.learned], cells),
-            f"Ratios of means over {counted(episodes, 'episode')} of one training seed; brackets "
-            "hold the least and the greatest of an episode.",
-            made(summary, f"{_RESULTS}{_SERVERS}"),
-            *_served(row, stored),
-        ]
-    )
-
-
-def _served(row: Row, stored: Stored) -> list[str]:
-    """What the learned schedules serve under a backlog: all queries, and the mix."""
-    report = stored[_SERVED]
-    of = {one["machine"]: means_of(one) for one in report["cells"]}
-    cells = [[server, *(both(of[server][name]) for name in _BESIDE)] for server in row.servers]
-    return [
-        "Under the backlog. Each cell holds all queries served / the mix served, in Mq/s. Then "
-        "comes the share of slices that are starved.",
-        table(["server", *_BESIDE.values()], cells),
-        "The search looks at all queries served. [A table](../benchmarks/results.md"
-        "#a-backlog-that-can-be-gamed) says what the mix is.",
-        made(report, f"{_RESULTS}{_SERVED}"),
-    ]
+    parts = [learned.servers(row.learned, row.servers, stored)] if row.servers else []
+    parts += [learned.pairs(row.learned, row.plays, stored)] if row.plays else []
+    return "\n\n".join(parts)
 
 
 def _threads(row: Row, stored: Stored) -> str:

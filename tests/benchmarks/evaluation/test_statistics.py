@@ -10,6 +10,7 @@ from pmoss_benchmarks.evaluation import (
     EpisodeResult,
     aggregate,
     bootstrap_interval,
+    of_means,
     paired_difference,
 )
 from pmoss_benchmarks.evaluation.statistics import share_interval
@@ -108,3 +109,12 @@ def test_an_interval_covers_as_often_as_it_says():
         told = paired_difference(1 + rng.normal(0, 5, size=(1, 60)), seed=number)
         inside += told.low <= 1 <= told.high
     assert 180 <= inside <= 198
+
+
+def test_a_statistic_of_means_draws_the_episodes_of_all_values_together():
+    hard = np.array([1.0, 5.0, 2.0, 9.0, 4.0])
+    told = of_means(np.stack([2 * hard, hard]), lambda means: means[0] / means[1])
+    assert (told.value, told.low, told.high) == pytest.approx((2, 2, 2))
+    told = of_means(np.stack([hard, hard[::-1]]), lambda means: means[0] / means[1])
+    assert told.value == 1 and told.low < 1 < told.high
+    assert of_means(np.array([[4.0]]), lambda means: means[0]) == Difference(4.0, None, None)

@@ -311,6 +311,29 @@ def test_suites_have_the_cells_that_they_promise() -> None:
     assert ("unseen-distribution", "skylake-x-8n-rtree-rtree-ranges-5m") in missing
 
 
+def test_the_suite_of_the_paper_has_every_pair_in_both_loads() -> None:
+    paper = SUITES["paper"]
+    assert usable_agents(paper)[0][-2:] == ["surrogate", "decision-transformer"]
+    cells = cells_of(paper, [AGENT])
+    pairs = {(cell.track, cell.task) for cell in cells}
+    for track, other in (
+        ("same-task", "saturated"),
+        ("unseen-machine", "unseen-machine-saturated"),
+    ):
+        assert {task for name, task in pairs if name == track} == {
+            task for name, task in pairs if name == other
+        }
+    assert len(cells) == len(pairs) == 40
+    # What no policy met is met by one that learned under the same load.
+    for cell in cells:
+        track = TRACKS[cell.track]
+        if track.of_agents != cell.track:
+            same = replace(cell, track=track.of_agents)
+            assert same in cells, cell.name
+            backlog = {"load": "saturated"} if cell.track.endswith("-saturated") else {}
+            assert backlog.items() <= track.training_env({}).items()
+
+
 COMMON: dict[str, Any] = {"common": True, "long_search": 240, "episodes": 2}
 
 

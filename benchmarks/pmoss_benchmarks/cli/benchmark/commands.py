@@ -19,6 +19,7 @@ from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
 from pmoss_benchmarks.cli.benchmark.migration import migration
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
+from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_benchmarks.cli.benchmark.published import published
@@ -40,6 +41,7 @@ app.command()(backlog)
 app.command("core-node")(core_node)
 app.command("off-policy")(off_policy)
 app.command()(offline)
+app.command()(paper)
 app.command()(published)
 app.command()(references)
 app.command()(budget)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 
+if TYPE_CHECKING:
+    from pmoss_benchmarks.offline import Plan
+
 
 def offline(
     suite: Annotated[
         str,
         typer.Option(
-            help="core (an hour on two cores), machines (the paper's five), standard, quick, or "
-            "sisters (threads and access paths); or a domain's name, for all its tasks."
+            help="core (an hour on two cores), machines (the paper's five), paper (all its pairs), "
+            "standard, quick, or sisters (threads and access paths); or a domain's name, for all "
+            "its tasks."
         ),
     ] = "core",
     task: Annotated[
@@ -75,30 +79,42 @@ def offline(
     Example: pmoss benchmark offline --suite standard --split held-out
     Example: pmoss benchmark offline --suite threads --agent opponents --agent my_agent:Mine
     """
-    from pmoss_benchmarks.offline import load_suite, run_offline
-    from pmoss_benchmarks.offline.plan import usable_agents
-    from pmoss_datasets.catalog import default_root
+    from pmoss_benchmarks.offline import load_suite
     from pmoss_datasets.executors import at_once
     from pmoss_datasets.suite import of_split
 
     plan = load_suite(suite).part(task, track, seeds, tier)
     if split is not None:
         plan = plan.part(of_split(plan.tasks, split))
-    folder = out or Path("runs/offline") / "-".join(filter(None, (suite, tier)))
+    play(
+        plan,
+        out or Path("runs/offline") / "-".join(filter(None, (suite, tier))),
+        data,
+        agents=agent,
+        references=references,
+        executor=executor,
+        processes=at_once(processes, executor),
+        address=ray_address,
+    )
+
+
+def play(plan: Plan, folder: Path, data: Path | None, **how: Any) -> None:
+    """Does what is missing of a plan behind a progress bar, and shows what all of it says.
+
+    Args:
+        plan: what to do.
+        folder: of the results.
+        data: folder of datasets; None: where its users expect them.
+        **how: as of run_offline().
+    """
+    from pmoss_benchmarks.offline import run_offline
+    from pmoss_benchmarks.offline.plan import usable_agents
+    from pmoss_datasets.catalog import default_root
+
     check_output(folder, folder=True)
-    _tell(usable_agents(plan, agent)[1])  # before the work, so that one can stop
+    _tell(usable_agents(plan, how.get("agents"))[1])  # before the work, so that one can stop
     with Stages() as progress:
-        summary = run_offline(
-            plan,
-            folder,
-            data or default_root(),
-            agents=agent,
-            references=references,
-            executor=executor,
-            processes=at_once(processes, executor),
-            address=ray_address,
-            progress=progress,
-        )
+        summary = run_offline(plan, folder, data or default_root(), progress=progress, **how)
     for name, found in summary["tracks"].items():
         # From the lowest to the highest; each agent's last checkpoint, the best one is in the file.
         policies = sorted(found["overall"].items(), key=lambda item: item[1]["iqm"]["value"])

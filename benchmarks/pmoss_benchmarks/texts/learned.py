@@ -1,0 +1,203 @@
+"""What learned, on the papers' pages: its throughput over that of each schedule, with intervals.
+
+Two suites of the offline benchmark hold it: ``machines``, with larger agents on one workload, and
+``paper``, with small ones on every pair of server and workload that P-MOSS reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.evaluation import Difference, of_means, read_results
+from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_benchmarks.spatial.served import means_of
+from pmoss_benchmarks.texts.backlog import both
+from pmoss_benchmarks.texts.offline import LEARNED
+from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, counted, made, table
+from pmoss_datasets.suite import load_task
+from pmoss_env.types import Float64Array
+
+_RESULTS = "benchmarks/results/"
+#: The suite of one workload, and that of all pairs, below the results.
+MACHINES, PAPER = "offline/machines", "offline/paper"
+_LOADS = ("closed load", "unbounded backlog")
+_SERVED = "backlog-learned.json"
+#: Whose schedules are told, and how they are called.
+_BESIDE = {
+    "surrogate": "`surrogate`",
+    "decision-transformer": "Decision Transformer",
+    "random": "Random",
+    "grouped": "Grouped",
+    "lpt": "`lpt`",
+    "local-search": "search",
+}
+#: What search serves is told beside what learned.
+_SEARCH = "local-search"
+_NAMES = {**SHARED, **PLACED, "lpt": "LPT"}
+#: Columns over several schedules: of which, and what of them.
+_OVER: Mapping[str, tuple[Sequence[str], Callable[..., Any]]] = {
+    "mean over the four shared": (tuple(SHARED), partial(np.mean, axis=0)),
+    "mean over all eight": ((*SHARED, *PLACED), partial(np.mean, axis=0)),
+    "over the best shared": (tuple(SHARED), partial(np.min, axis=0)),
+    "over the better of OS:D and OS:I": (("os-default", "os-interleave"), partial(np.min, axis=0)),
+    "over the best SN:T": (tuple(PLACED), partial(np.min, axis=0)),
+    "over the best": ((*SHARED, *PLACED, "lpt"), partial(np.min, axis=0)),
+}
+
+
+def throughputs(stored: Stored, suite: str, track: str, task: str) -> dict[str, Float64Array]:
+    """Throughput of each policy in each episode of a track and task, the mean over trainings.
+
+    Empty if the suite holds nothing of them.
+    """
+    cells = [
+        cell
+        for cell in stored[f"{suite}/summary.json"]["cells"].values()
+        if (cell["track"], cell["task"]) == (track, task)
+    ]
+    path = stored.folder / suite / track / f"{task}.jsonl"
+    if not cells or not path.exists():
+        return {}
+    played: dict[str, dict[int, list[float]]] = {}
+    for row in read_results(path)[1]:
+        played.setdefault(row.policy, {}).setdefault(row.episode, []).append(row.throughput)
+    found = {
+        policy: np.array([np.mean(of[episode]) for episode in sorted(of)])
+        for policy, of in played.items()
+    }
+    for cell in cells:
+        for policy, episodes in cell.get("shared", {}).items():
+            found[policy] = np.array(episodes)[:, 0]
+    return found
+
+
+def ratios(of: Mapping[str, Float64Array], policy: str) -> dict[str, Difference]:
+    """Ratios of a policy's mean throughput, by column; those whose schedules did not play lack.
+
+    Args:
+        of: see throughputs().
+        policy: which one.
+    """
+    columns: dict[str, tuple[Sequence[str], Callable[..., Any]]] = {
+        **{f"over {told}": ((name,), partial(np.min, axis=0)) for name, told in _NAMES.items()},
+        **_OVER,
+    }
+    found = {}
+    for column, (others, choose) in columns.items():
+        if all(name in of for name in others):
+            values = np.stack([of[policy], *(of[name] for name in others)])
+            found[column] = of_means(
+                values, lambda means, choose=choose: choose(means[0] / means[1:])
+            )
+    return found
+
+
+def servers(columns: Sequence[str], names: Sequence[str], stored: Stored) -> str:
+    """YCSB-A on some servers, by the agents of the suite ``machines``."""
+    plays = [f"same-task/{name}-btree-ycsb-a" for name in names]
+    return "\n\n".join(
+        [
+            "## The learned policy",
+            "Throughput of what learned, as a ratio. The Decision Transformer is the paper's "
+            "method, `surrogate` an agent of this project.",
+            _table(MACHINES, columns, plays, stored)[0],
+            _told(MACHINES, stored),
+            *_served(names, stored),
+        ]
+    )
+
+
+def pairs(columns: Sequence[str], plays: Sequence[str], stored: Stored) -> str:
+    """Pairs of server and workload, by the small agents of the suite ``paper``.
+
+    Args:
+        columns: of ratios().
+        plays: "track/task", the closed load's track.
+        stored: the results.
+    """
+    shown, missing = _table(PAPER, columns, plays, stored)
+    parts = [
+        "## The learned policy, small agents",
+        "Throughput of what learned, as a ratio. The Decision Transformer is the paper's method at "
+        "a small size, with raw counters; `surrogate` is an agent of this project. Both learned "
+        "from few episodes. The search looks at the model and learned nothing.",
+        shown,
+    ]
+    if missing:
+        parts.append(f"Not played yet: {', '.join(missing)}.")
+    return "\n\n".join([*parts, _told(PAPER, stored)])
+
+
+def _table(
+    suite: str, columns: Sequence[str], plays: Sequence[str], stored: Stored
+) -> tuple[str, list[str]]:
+    """The table, and what of it was not played."""
+    cells, missing = [], []
+    for load in _LOADS:
+        for play in plays:
+            track, task = play.split("/")
+            name = _under(track, load)
+            of = throughputs(stored, suite, name, task)
+            who = [policy for policy in (*LEARNED, _SEARCH) if policy in of]
+            if not set(LEARNED) & set(who):
+                missing.append(f"{_where(track, task)} ({load})")
+                continue
+            for policy in who:
+                found = ratios(of, policy)
+                cells.append(
+                    [_where(track, task), load, policy, *(_shown(found[name]) for name in columns)]
+                )
+    return table(["server and workload", "load", "policy", *columns], cells), missing
+
+
+def _under(track: str, load: str) -> str:
+    """The track of a load."""
+    if load == _LOADS[0]:
+        return track
+    return "saturated" if track == "same-task" else f"{track}-saturated"
+
+
+def _where(track: str, task: str) -> str:
+    """Server and workload that agents met, and for what they learned if that is another."""
+    known = load_task(task)
+    env = load_track(track).evaluation_env(known)
+    assert env is not None
+    here = f"{env['machine']}, {env['workload']}"
+    learned = f"{known.env['machine']}, {known.env['workload']}"
+    return here if here == learned else f"{here}; learned on {learned}"
+
+
+def _shown(found: Difference) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}"
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def _told(suite: str, stored: Stored) -> str:
+    summary = stored[f"{suite}/summary.json"]
+    trained = max(cell["seed"] for cell in summary["cells"].values()) + 1
+    episodes = counted(summary["settings"]["episodes"], "episode")
+    return (
+        f"Ratios of means over {episodes} of {counted(trained, 'training seed')}. Brackets hold "
+        "95 % by a bootstrap over episodes; what another training would differ is not in them.\n\n"
+        + made(summary, f"{_RESULTS}{suite}/summary.json")
+    )
+
+
+def _served(names: Sequence[str], stored: Stored) -> list[str]:
+    """What the learned schedules serve under a backlog: all queries, and the mix."""
+    report = stored[_SERVED]
+    of = {one["machine"]: means_of(one) for one in report["cells"]}
+    cells = [[server, *(both(of[server][name]) for name in _BESIDE)] for server in names]
+    return [
+        "Under the backlog. Each cell holds all queries served / the mix served, in Mq/s. Then "
+        "comes the share of slices that are starved.",
+        table(["server", *_BESIDE.values()], cells),
+        "The search looks at all queries served. [A table](../benchmarks/results.md"
+        "#a-backlog-that-can-be-gamed) says what the mix is.",
+        made(report, f"{_RESULTS}{_SERVED}"),
+    ]

@@ -58,6 +58,13 @@ def train(
             "Its config stays but for --set. Only surrogate can."
         ),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that keeps metrics and CPU seconds of every update, as JSON lines; --resume "
+            "goes on with it."
+        ),
+    ] = None,
 ) -> None:
     """Train an agent on data, or by playing in an environment; of any domain.
 
@@ -77,6 +84,7 @@ def train(
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_agents.learning import find_lesson, learn, new_agent
+    from pmoss_agents.training_log import TrainingLog
     from pmoss_env.errors import DescriptionError
 
     if env and len(paths) > 1:
@@ -106,13 +114,17 @@ def train(
     lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
     if learner is None:
         learner = new_agent(lesson, agent, config, pairs(changes))
+    if log is not None and not resume and log.exists():
+        raise DescriptionError(f"{log}: is there already: name another file, or give --resume")
+    kept = None if log is None else TrainingLog(log, learner.updates)
     with progress_bar("training") as bar:
-        metrics = learn(
-            learner,
-            lesson,
-            progress=lambda done, total, metrics: bar(done, total),
-            checkpoint=out,
-        )
+
+        def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
+            bar(done, total)
+            if kept is not None:
+                kept(done, total, metrics)
+
+        metrics = learn(learner, lesson, progress=tell, checkpoint=out)
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"

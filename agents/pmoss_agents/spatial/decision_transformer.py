@@ -72,8 +72,8 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         """Updates of whole episodes; see OfflineAgent.fit.
 
         Metrics are ``loss`` and ``accuracy`` (agreement with the logged actions). With ``held_out``
-        there is also ``held_out_loss``. Whenever it is the lowest so far, a second checkpoint is
-        written, see best_path().
+        there are also ``held_out_loss`` and ``held_out_accuracy``. Whenever that loss is the lowest
+        so far, a second checkpoint is written, see best_path().
         """
         config = self.config
         if self.task and self.model is None:
@@ -130,7 +130,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             optimiser.step()
             return {
                 "loss": float(loss.detach()),
-                "accuracy": float((scores.argmax(-1) == actions).double().mean()),
+                "accuracy": _accuracy(scores, actions),
             }
 
         return change
@@ -140,20 +140,21 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         assert self.model is not None
         if source.held.size == 0:
             return {}
-        losses = []
+        losses, right = [], []
         self.model.eval()
         with torch.no_grad():
             for row in source.held:
                 batch = source.whole([int(row)], self._foresight())
                 scores = self.model(batch)
                 losses.append(float(imitation_loss(scores, batch["actions"], self.config.doubt)))
+                right.append(_accuracy(scores, batch["actions"]))
         self.model.train()
         loss = float(np.mean(losses))
         if loss < self._best_loss:
             self._best_loss = loss
             if checkpoint is not None:
                 self.save(best_path(checkpoint))
-        return {"held_out_loss": loss}
+        return {"held_out_loss": loss, "held_out_accuracy": float(np.mean(right))}
 
     def _new_model(self) -> Model:
         rows, cols = self.task["grid"]
@@ -322,6 +323,11 @@ def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
         return F.cross_entropy(scores, actions)
     plain = F.cross_entropy(scores, actions, reduction="none")
     return (-torch.expm1(-doubt * plain) / doubt).mean()
+
+
+def _accuracy(scores: Tensor, actions: Tensor) -> float:
+    """The share of actions that have the highest score."""
+    return float((scores.argmax(-1) == actions).double().mean())
 
 
 def best_path(checkpoint: str | Path) -> Path:

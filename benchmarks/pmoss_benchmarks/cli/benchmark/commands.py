@@ -15,6 +15,7 @@ from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
+from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
 from pmoss_benchmarks.cli.benchmark.migration import migration
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
@@ -42,6 +43,7 @@ app.command("core-node")(core_node)
 app.command("off-policy")(off_policy)
 app.command()(offline)
 app.command()(paper)
+app.command()(imitation)
 app.command()(published)
 app.command()(references)
 app.command()(budget)

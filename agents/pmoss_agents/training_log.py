@@ -1,0 +1,74 @@
+"""What a training says after every update, kept in a file across interruptions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pmoss_env.errors import DatasetError
+from pmoss_env.files import read_text, write_atomically
+
+#: No log is longer.
+_MOST_BYTES = 2**28
+
+
+class TrainingLog:
+    """A file of JSON lines, one per update: ``update``, ``cpu_seconds`` and the metrics.
+
+    CPU seconds are those of all runs together. Updates that are made again after an interruption
+    replace those after the checkpoint.
+    """
+
+    def __init__(self, path: str | Path, updates: int = 0) -> None:
+        """Goes on with a log.
+
+        Args:
+            path: file; it may not exist yet.
+            updates: that the agent has made. Later lines of the file are forgotten.
+
+        Raises:
+            DatasetError: the file holds something else.
+        """
+        self._path = Path(path)
+        kept = [row for row in read_log(self._path) if row["update"] <= updates]
+        self._before = float(kept[-1]["cpu_seconds"]) if kept else 0.0
+        self._began = time.process_time()
+        if self._path.exists():
+            write_atomically(self._path, "".join(f"{json.dumps(row)}\n" for row in kept))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of this process since the log was opened, and of the runs before."""
+        return self._before + time.process_time() - self._began
+
+    def __call__(self, done: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Adds a line; it is the ``progress`` of fit()."""
+        told = {name: float(f"{value:.6g}") for name, value in metrics.items()}
+        row = {"update": done, "cpu_seconds": round(self.cpu_seconds, 2), **told}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(row)}\n")
+
+
+def read_log(path: str | Path) -> list[dict[str, Any]]:
+    """The lines of a log; a last one that was cut is left out. Empty without a file.
+
+    Raises:
+        DatasetError: the file holds something else.
+    """
+    path = Path(path)
+    if not path.exists():
+        return []
+    lines = read_text(path, _MOST_BYTES).split("\n")
+    rows = []
+    # What follows the last line's end was cut.
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            row = json.loads(line)
+            float(row["update"]), float(row["cpu_seconds"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise DatasetError(f"{path}: line {number}: is no line of a training's log") from error
+        rows.append(row)
+    return rows

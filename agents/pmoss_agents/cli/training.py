@@ -116,7 +116,7 @@ def train(
         learner = new_agent(lesson, agent, config, pairs(changes))
     if log is not None and not resume and log.exists():
         raise DescriptionError(f"{log}: is there already: name another file, or give --resume")
-    kept = None if log is None else TrainingLog(log, learner.updates)
+    kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
     with progress_bar("training") as bar:
 
         def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:

@@ -87,6 +87,25 @@ class Track:
 
 
 _BACKLOG = {"load": "saturated"}
+
+
+def _under_backlog(
+    name: str,
+    workloads: Mapping[str, str] | None = None,
+    machines: Mapping[str, str] | None = None,
+) -> Track:
+    """An unseen track under the paper's load, of agents that learned under it."""
+    return Track(
+        f"{name}-saturated",
+        f"As {name}, with an unbounded backlog in data and evaluation.",
+        training=_BACKLOG,
+        evaluation=_BACKLOG,
+        workloads=workloads,
+        machines=machines,
+        trained_for="saturated",
+    )
+
+
 TRACKS: Mapping[str, Track] = {
     track.name: track
     for track in (
@@ -142,22 +161,9 @@ TRACKS: Mapping[str, Track] = {
             "without.",
             evaluation={"noise": 1.0},
         ),
-        # What the paper's policies never met, under the paper's load.
-        *(
-            Track(
-                f"{name}-saturated",
-                f"As {name}, with an unbounded backlog in data and evaluation.",
-                training=_BACKLOG,
-                evaluation=_BACKLOG,
-                trained_for="saturated",
-                **{what: others},
-            )
-            for name, what, others in (
-                ("unseen-workload", "workloads", OTHER_OPERATIONS),
-                ("unseen-distribution", "workloads", OTHER_DISTRIBUTION),
-                ("unseen-machine", "machines", OTHER_MACHINES),
-            )
-        ),
+        _under_backlog("unseen-workload", workloads=OTHER_OPERATIONS),
+        _under_backlog("unseen-distribution", workloads=OTHER_DISTRIBUTION),
+        _under_backlog("unseen-machine", machines=OTHER_MACHINES),
     )
 }
 

@@ -141,7 +141,7 @@ def bound_of(data: Dataset) -> dict[str, Any]:
     recipe = Recipe.from_dict(dict(data.metadata.recipe))
     cores = data.machine.workers.size
     which = data.column("policy")
-    told, losses = [], []
+    told, rights, losses = [], [], []
     for number, behaviour in enumerate(recipe.behaviours):
         chance = 1.0 if behaviour.policy == "random" else behaviour.epsilon
         other = chance / cores
@@ -149,9 +149,9 @@ def bound_of(data: Dataset) -> dict[str, Any]:
         loss = -own * math.log(own) - (cores - 1) * (other * math.log(other) if other else 0.0)
         share = float((which == number).mean())
         told.append({"behaviour": behaviour.name, "share": share, "accuracy": own})
+        rights.append(share * own)
         losses.append(share * loss)
-    accuracy = sum(one["share"] * one["accuracy"] for one in told)
-    return {"accuracy": accuracy, "loss": sum(losses), "behaviours": told}
+    return {"accuracy": sum(rights), "loss": sum(losses), "behaviours": told}
 
 
 def _played(agent: DecisionTransformer, data: Dataset, episodes: int) -> list[dict[str, float]]:

@@ -90,10 +90,13 @@ def ratios(of: Mapping[str, Float64Array], policy: str) -> dict[str, Difference]
     for column, (others, choose) in columns.items():
         if all(name in of for name in others):
             values = np.stack([of[policy], *(of[name] for name in others)])
-            found[column] = of_means(
-                values, lambda means, choose=choose: choose(means[0] / means[1:])
-            )
+            found[column] = of_means(values, partial(_ratio, choose))
     return found
+
+
+def _ratio(choose: Callable[..., Any], means: Float64Array) -> Float64Array:
+    """What of the first mean over each of the others."""
+    return np.asarray(choose(means[0] / means[1:]))
 
 
 def servers(columns: Sequence[str], names: Sequence[str], stored: Stored) -> str:

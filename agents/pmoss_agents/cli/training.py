@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from pmoss_env.cli.pairs import pairs
 
 if TYPE_CHECKING:
     from pmoss_agents import Agent
+    from pmoss_agents.trainer import Progress
 
 
 def train(
@@ -84,7 +85,6 @@ def train(
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_agents.learning import find_lesson, learn, new_agent
-    from pmoss_agents.training_log import TrainingLog
     from pmoss_env.errors import DescriptionError
 
     if env and len(paths) > 1:
@@ -98,12 +98,7 @@ def train(
             raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
     source = out = paths[-1]
     if resume:
-        given = {"--config": config, "--set": changes, "--agent": agent and ":" not in agent}
-        if refused := [option for option, value in given.items() if value]:
-            raise DescriptionError(
-                f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
-                "config; leave out one or the other"
-            )
+        _refuse({"--config": config, "--set": changes, "--agent": agent and ":" not in agent})
         # What an earlier version wrote goes on beside it, in a file of today's form.
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     check_checkpoint(out)
@@ -116,19 +111,37 @@ def train(
         learner = new_agent(lesson, agent, config, pairs(changes))
     if log is not None and not resume and log.exists():
         raise DescriptionError(f"{log}: is there already: name another file, or give --resume")
-    kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
     with progress_bar("training") as bar:
-
-        def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
-            bar(done, total)
-            if kept is not None:
-                kept(done, total, metrics)
-
-        metrics = learn(learner, lesson, progress=tell, checkpoint=out)
+        metrics = learn(learner, lesson, progress=_telling(bar, log, learner), checkpoint=out)
     learner.save(out)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
+
+
+def _refuse(given: Mapping[str, Any]) -> None:
+    """Refuses options that --resume has no use for."""
+    from pmoss_env.errors import DescriptionError
+
+    if refused := [option for option, value in given.items() if value]:
+        raise DescriptionError(
+            f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
+            "config; leave out one or the other"
+        )
+
+
+def _telling(bar: Callable[[int, int], None], log: Path | None, learner: Agent) -> Progress:
+    """What a training tells after every update: to a progress bar, and to a log if there is one."""
+    from pmoss_agents.training_log import TrainingLog
+
+    kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
+
+    def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
+        bar(done, total)
+        if kept is not None:
+            kept(done, total, metrics)
+
+    return tell
 
 
 def _renewed(start: str | None, changes: Mapping[str, Any]) -> Agent | None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pmoss_benchmarks.cli.benchmark.performance import performance
+from pmoss_benchmarks.performance import suite, tables
 from pmoss_benchmarks.report import Figure, Report
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import BackendError, DescriptionError
 
 FAST, SLOW = (Figure.of("speed", "M/s", values) for values in ([3.0, 1.0, 2.0], [0.5]))
 
@@ -39,3 +41,26 @@ def test_figures_of_another_machine_or_another_file_are_refused(tmp_path: Path) 
         path.write_text(text)
         with pytest.raises(DescriptionError, match="no report of figures"):
             Report(path)
+
+
+def test_stored_hosts_stand_beside_what_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def report(median: float, unit: str = "M/s") -> str:
+        figure = {"name": "speed", "unit": unit, "median": median}
+        return json.dumps({"parts": {"index": {"figures": [figure]}}})
+
+    monkeypatch.setitem(suite.PARTS, "index", lambda **_: [FAST])
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    with pytest.raises(BackendError, match="source checkout"):
+        performance(["index"], compare=True)
+    for name, text in (("old", report(1.2345678)), ("other", report(9.0, "k/s"))):
+        (tmp_path / f"{name}.json").write_text(text)
+    performance(["index"], compare=True)
+    told = capsys.readouterr().out
+    heads, row = (
+        next(one for one in told.splitlines() if word in one) for word in ("old", "speed")
+    )
+    assert heads.split()[4:6] == ["old", "other"]
+    # Of the other host only another unit is known.
+    assert row.split() == ["speed", "2", "1", "3", "1.235", "M/s"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from pmoss_benchmarks.performance.suite import PARTS
 from pmoss_benchmarks.report import markdown_row
+from pmoss_env.errors import BackendError
 from pmoss_env.files import write_atomically
 
 RESULTS = Path(__file__).parents[2] / "results" / "performance"
@@ -55,9 +56,21 @@ def _cell(figure: Mapping[str, Any], *, with_goal: bool) -> str:
 
 
 def read_reports() -> dict[str, Any]:
-    """The committed reports by the names of their files."""
+    """The committed reports by the names of their files.
+
+    Raises:
+        BackendError: they are not here: they are a part of the source checkout alone.
+    """
     reports = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}
+    if not reports:
+        raise BackendError(f"{RESULTS} holds no stored hosts: run this in a source checkout")
     return dict(sorted(reports.items()))
+
+
+def medians(report: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """The medians of a report in four digits, by name and unit of the figure."""
+    figures = [figure for part in report["parts"].values() for figure in part["figures"]]
+    return {(one["name"], one["unit"]): f"{one['median']:.4g}" for one in figures}
 
 
 if __name__ == "__main__":

@@ -23,17 +23,27 @@ def performance(
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,
     keys: Annotated[int, typer.Option(help="Records in the index.")] = 30_000_000,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show the medians of the stored hosts beside.")
+    ] = False,
 ) -> None:
     """How fast the parts are: environment step, placement by the model, index lookups.
 
     OUT is written after every part; parts that it holds and that are not measured stay.
 
-    Example: pmoss benchmark performance --only index --keys 1000000
+    Stored hosts had 7 rounds and 30 million keys, unless their notes say otherwise. Compare ratios
+    first: what one run holds beside itself depends less on the host.
+
+    Example: pmoss benchmark performance --only environment --rounds 3 --compare
     """
     from pmoss_benchmarks.performance import run_performance
+    from pmoss_benchmarks.performance.tables import medians, read_reports
 
     if out:
         check_output(out)
+    stored = {name: medians(of_host) for name, of_host in read_reports().items()} if compare else {}
+    columns = ["figure", ">median", ">least", ">most", *(f">{name}" for name in stored)]
+    columns += ["unit", "goal", "reached"]
     report, measured = run_performance(
         only,
         out,
@@ -44,11 +54,12 @@ def performance(
     console.print(
         table(
             f"Performance on {report.machine['cpu_model']}, {report.machine['cpus']} CPUs",
-            ["figure", ">median", ">least", ">most", "unit", "goal", "reached"],
+            columns,
             [
                 (
                     f.name,
                     *(f"{value:.4g}" for value in (f.median, f.low, f.high)),
+                    *(known.get((f.name, f.unit), "") for known in stored.values()),
                     f.unit,
                     f.goal,
                     "" if f.reached is None else ("yes" if f.reached else "no"),

@@ -1,8 +1,8 @@
 """Gymnasium environments for placement: which core serves which part of a main-memory index."""
 
-__version__ = "0.1.0"
+# The version comes first, for the backends read it. Importing the package makes the ids known.
+from pmoss_env.version import __version__ as __version__  # isort: skip
 
-# After the version, which the backends read. Importing the package makes the ids known.
 from pmoss_env import _native
 from pmoss_env.errors import ForkedError
 from pmoss_env.includes import get_include as get_include

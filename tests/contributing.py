@@ -91,10 +91,10 @@ class Copy:
         native = Path(pmoss_env._native.__file__)
         shutil.copyfile(native, folder / "pmoss_env" / native.name)
         # The copy's own entry points: of what its pyproject.toml says.
-        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-        about = folder / "site" / f"pmoss_env-{project['version']}.dist-info"
+        version = pmoss_env.__version__
+        about = folder / "site" / f"pmoss_env-{version}.dist-info"
         about.mkdir(parents=True)
-        (about / "METADATA").write_text(f"Name: pmoss-env\nVersion: {project['version']}\n")
+        (about / "METADATA").write_text(f"Name: pmoss-env\nVersion: {version}\n")
         (folder / "site" / "sitecustomize.py").write_text(_SITE)
         self._about = about
         self.write_entry_points()

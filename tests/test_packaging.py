@@ -61,7 +61,20 @@ def test_every_extra_is_explained() -> None:
 
 
 def test_versions_are_one(recipe: dict[str, Any]) -> None:
-    assert PROJECT["version"] == pmoss_env.__version__ == recipe["context"]["version"]
+    # A package takes its version from where the code has it.
+    assert PROJECT["dynamic"] == ["version"]
+    [provided] = PYPROJECT["tool"]["dynamic-metadata"]
+    assert provided["field"] == "version"
+    source = text_of(provided["input"])
+    [written] = re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE)
+    assert written == pmoss_env.__version__ == recipe["context"]["version"]
+
+
+def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
+    [version, *_] = re.findall(
+        r"^## \[(\S+)\] - \d{4}-\d\d-\d\d$", text_of("CHANGELOG.md"), re.MULTILINE
+    )
+    assert version == pmoss_env.__version__
 
 
 def test_the_recipe_needs_what_the_project_needs(recipe: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ MODELLED: tuple[str, ...] = (
 MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
 #: Commands, and what writes results down, decide no figure.
 _COMMANDS = "cli"
-_WRITERS = ("pmoss_benchmarks.provenance", "pmoss_benchmarks.report")
+_WRITERS = ("pmoss_benchmarks.provenance", "pmoss_benchmarks.report", "pmoss_env.version")
 _ENDINGS = (".cpp", ".hpp", ".inc", ".toml")
 
 

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json, read_bytes
+from pmoss_env.version import CONTINUED
 
 try:
     import fcntl
@@ -192,9 +193,11 @@ class ResultFile:
     def _check_header(self, row: dict[str, Any] | None) -> None:
         if row is None:
             raise DatasetError(f"{self.path}: is not a file of results: choose another file")
-        if row != self._header:
-            names = sorted({*row, *self._header})
-            differ = [n for n in names if row.get(n) != self._header.get(n)]
+        names = sorted({*row, *self._header})
+        differ = [n for n in names if row.get(n) != self._header.get(n)]
+        if {row.get("version"), self._header.get("version")} <= CONTINUED:
+            differ = [name for name in differ if name != "version"]
+        if differ:
             raise DatasetError(
                 f"{self.path}: holds results of another command: {', '.join(differ)} differ; "
                 "repeat that command, choose another file, or remove this one"

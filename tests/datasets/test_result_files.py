@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pmoss_datasets.result_files import ResultFile, packed, unpacked
+from pmoss_datasets.result_files import ResultFile, packed, read_rows, unpacked
 from pmoss_env.errors import DatasetError
+from pmoss_env.version import CONTINUED, __version__
 
 HEADER = {"kind": "test", "env": {"slices": 4}, "tuple": (1, 2)}
 
@@ -44,6 +45,22 @@ def test_rows_are_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
         assert file.get(2) == {"a": 2, "b": [2, 3]} and file.get(3) is None
         file.append({"a": 3})
     assert [row["a"] for row in rows(path)] == [1, 2, 3]
+
+
+def test_a_file_of_a_version_with_the_same_bits_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    older = min(CONTINUED - {__version__})
+    with opened(path, version=older) as file:
+        file.append({"a": 1})
+    with opened(path, version=__version__) as file:
+        file.append({"a": 2})
+        assert list(file.rows) == [(1,), (2,)]
+    # It keeps the version that began it.
+    assert read_rows(path)[0]["version"] == older
+    with pytest.raises(DatasetError, match="another command: version differ;"):
+        opened(path, version="0.0.1")
+    with pytest.raises(DatasetError, match="another command: env differ;"):
+        opened(path, version=__version__, env={})
 
 
 def test_without_a_path_nothing_is_written() -> None:

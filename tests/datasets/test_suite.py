@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.spatial.headroom.tasks import measured, read_reports
-from pmoss_datasets import Behaviour, Recipe, catalog, collect, suite
+from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
 from pmoss_datasets.card import card
 from pmoss_datasets.merging import merge
 from pmoss_datasets.recipes import tier, tier_names
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.version import CONTINUED, __version__
 
 TOY = {"machine": "toy", "slices": 8}
 
@@ -79,6 +80,19 @@ def few(monkeypatch):
         }
 
     monkeypatch.setattr(suite, "tier", shortened)
+
+
+def test_a_dataset_keeps_the_version_that_made_it(tmp_path, few, monkeypatch):
+    id_ = f"pmoss/{suite.TOY}/random-v0"
+    for version in ("0.0.1", min(CONTINUED - {__version__})):
+        monkeypatch.setattr(collection, "__version__", version)
+        suite.build(id_, tmp_path, overwrite=True)
+        monkeypatch.setattr(collection, "__version__", __version__)
+        if version in CONTINUED:  # the same bits
+            assert suite.build(id_, tmp_path).metadata.code_version == version
+        else:
+            with pytest.raises(DatasetError, match=f"with pmoss-env {version} from another"):
+                suite.build(id_, tmp_path)
 
 
 def test_building_keeps_what_is_built_and_refuses_what_is_other(tmp_path, few):

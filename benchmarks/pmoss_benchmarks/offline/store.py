@@ -18,9 +18,9 @@ from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, di
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import load_task
-from pmoss_env import __version__
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_json
+from pmoss_env.version import CONTINUED, __version__
 
 #: Cells that are done, until all are.
 PARTIAL = "cells.partial"
@@ -47,22 +47,25 @@ def finished(out: Path, plan: Plan) -> dict[str, dict[str, Any]]:
         return {}
     try:
         summary = read_json(path)
-        of = summary["version"], summary["settings"]
+        version, settings = summary["version"], summary["settings"]
         summary["cells"].items()
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DatasetError(
             f"{path}: is no summary of this benchmark: choose another folder, or remove it"
         ) from error
-    if of != (__version__, plan.settings):
+    if version not in CONTINUED or settings != plan.settings:
         raise DatasetError(
             f"{path}: holds results of another plan or version: choose another folder, or remove it"
         )
+    # A summary is by its last call; a cell of an older version says so.
+    made = {} if version == __version__ else {"version": version}
     rows = {
         (track, task): read_results(rows_path(out, track, task))[1]
         for track, task in dict.fromkeys((c["track"], c["task"]) for c in summary["cells"].values())
     }
     results = {
         name: {
+            **made,
             **{key: value for key, value in cell.items() if key not in _CELL},
             "rows": [
                 asdict(row)

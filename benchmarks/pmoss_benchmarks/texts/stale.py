@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.provenance import changed_since, has_digests
-from pmoss_env import __version__
+from pmoss_env.version import CONTINUED
 
 #: What every result says of itself.
 NAMED = ("command", "version", "machine")
@@ -105,7 +105,7 @@ def _reason(report: Mapping[str, Any]) -> str:
     missing = [name for name in NAMED if not report.get(name)]
     if missing:
         return f"does not name its {', '.join(missing)}"
-    if report["version"] != __version__:
+    if report["version"] not in CONTINUED:
         return f"made with version {report['version']}"
     if not has_digests(report):
         return "holds no digests of the code that made it"

@@ -96,10 +96,14 @@ def made(report: Mapping[str, Any], link: str) -> str:
 
 
 def version_of(report: Mapping[str, Any]) -> str:
-    """A sentence on the version that made a result, and on digests of its code."""
+    """A sentence on the versions that made a result, and on digests of its code."""
     # Only what a text can say for ever: what has changed since is told by `pmoss report --stale`.
     kept = "" if has_digests(report) else "without digests of its code, "
-    return f"The result is {kept}by pmoss-env {report.get('version', 'of an unnamed version')}."
+    made = {report.get("version", "of an unnamed version")}
+    if isinstance(cells := report.get("cells"), dict):
+        # Those of an older version say so.
+        made |= {cell["version"] for cell in cells.values() if "version" in cell}
+    return f"The result is {kept}by pmoss-env {' and '.join(sorted(made))}."
 
 
 def interval(value: float, low: float | None, high: float | None, digits: int = 1) -> str:

@@ -20,9 +20,11 @@ from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_benchmarks.spatial.references import read_references
+from pmoss_benchmarks.texts.stored import version_of
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
 from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
 from pmoss_env.machines.catalog import PRESETS
+from pmoss_env.version import CONTINUED, __version__
 
 pytest.importorskip("torch")
 pytest.importorskip("h5py")
@@ -283,7 +285,30 @@ def test_opponents_play_as_in_the_committed_results(tmp_path: Path) -> None:
     for name, result in now.items():
         for row in (*result["rows"], *then[name]["rows"]):
             del row["seconds_per_decision"]
+        # What an older version played says so, also beside cells of this one.
+        assert then[name].pop("version", __version__) in CONTINUED
         assert result == then[name]
+
+
+def test_cells_of_an_older_version_keep_it(tmp_path: Path) -> None:
+    plan = PLAN.part(tracks=["same-task"])
+    out = tmp_path / "out"
+    run_offline(plan, out, tmp_path, agents=["random"])
+    summary = json.loads((out / "summary.json").read_text())
+    older = min(CONTINUED - {__version__})
+    (out / "summary.json").write_text(json.dumps({**summary, "version": older}))
+    run_offline(plan, out, tmp_path, agents=["lpt"])
+    cells = json.loads((out / "summary.json").read_text())["cells"].values()
+    assert {(cell["agent"], cell.get("version")) for cell in cells} == {
+        ("random", older),
+        ("lpt", None),
+    }
+    assert version_of({"version": __version__, "code": {}, "cells": dict(enumerate(cells))}) == (
+        f"The result is without digests of its code, by pmoss-env {older} and {__version__}."
+    )
+    (out / "summary.json").write_text(json.dumps({**summary, "version": "0.0.1"}))
+    with pytest.raises(DatasetError, match="another plan or version"):
+        run_offline(plan, out, tmp_path, agents=["lpt"])
 
 
 def test_names_that_are_not_there_are_refused(data: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ localStorage.setItem("theme", theme);
   document.getElementById("told").textContent = JSON.stringify(told);
 })();
 </script>"""
-BLOCK = re.compile(r"^```(python|console)(?: file=(\S+))?\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^```(python|console|cpp)(?: file=(\S+))?\n(.*?)^```", re.M | re.S)
 
 
 @pytest.fixture(scope="module")

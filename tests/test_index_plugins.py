@@ -11,7 +11,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from pmoss_env import _native
+from pmoss_env import _native, index_check
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.data_facts import placed_in_words
 from pmoss_env.baselines import Context, make_baseline
@@ -128,6 +128,7 @@ def test_a_measurement_holds_a_sample_against_the_workload(faulty, fault, told, 
         ("throws", "something was thrown|died of signal 6"),
         ("exits", "ended with status 0|died of signal"),
         ("hangs", "fell silent and was killed"),
+        ("closes_files", "has closed files that are not its own"),
     ],
 )
 def test_whatever_a_library_does_a_measurement_ends_with_its_name(faulty, fault, told) -> None:
@@ -145,6 +146,24 @@ def test_whatever_a_library_does_a_check_ends_with_its_name(faulty) -> None:
         check_index(faulty("exits"), operations=2_000)
     with pytest.raises(PluginError, match=r"hangs\.so': the check was killed after 3 s"):
         check_index(faulty("hangs"), operations=2_000, seconds=3)
+    with pytest.raises(PluginError, match=r"closes_files\.so' .*: has it closed files that are"):
+        check_index(faulty("closes_files"), operations=2_000)
+    with pytest.raises(PluginError, match=r"throws_words\.so' has thrown .*: no such key"):
+        check_index(faulty("throws_words"), operations=2_000)
+
+
+def test_a_check_in_which_nothing_ends_is_told_of_and_killed(faulty, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(index_check, "_WARN_SECONDS", 0.5)
+    monkeypatch.setattr(index_check, "_SILENCE_SECONDS", 2.0)
+    with pytest.raises(PluginError, match=r"hangs\.so': no operation ended for 2 s.*: a deadlock"):
+        check_index(faulty("hangs"), operations=2_000)
+    assert "no operation has ended for 0.5 s; the check is killed after 2 s" in caplog.text
+
+
+def test_impossible_numbers_are_refused(faulty) -> None:
+    for words in ({"operations": 999}, {"threads": 0}, {"threads": 16}):
+        with pytest.raises(ValueError, match="there must be at least 1000 operations"):
+            check_index(faulty("good"), **words)
 
 
 def test_a_check_and_a_load_tell_how_far_they_are(faulty) -> None:

@@ -7,6 +7,7 @@ unpickled. What the child prints goes to a log, whose end is part of every error
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import select
@@ -18,9 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pmoss_env.backends.frames import MOST_BYTES, frame_of, length_of_frame
+from pmoss_env.backends.frames import MOST_BYTES, PIPES_CLOSED, frame_of, length_of_frame
 from pmoss_env.errors import BackendError
 from pmoss_env.files import parse_json
+
+_log = logging.getLogger(__name__)
 
 _LOG_LINES = 20
 
@@ -33,11 +36,13 @@ class Wording:
         what: the child, e.g. "the measuring process".
         afterwards: ends the sentence that says that it is gone.
         error: what is raised.
+        warn_seconds: a child that is silent for so long is told of in a warning.
     """
 
     what: str
     afterwards: str = "."
     error: type[BackendError] = BackendError
+    warn_seconds: float = math.inf
 
 
 class Child:
@@ -85,6 +90,7 @@ class Child:
         # Else a child that reads nothing would hold its parent.
         os.set_blocking(self._process.stdin.fileno(), False)
         self._pending = b""
+        self._warn_at, self._patience = math.inf, math.inf
 
     @property
     def process_id(self) -> int:
@@ -124,6 +130,7 @@ class Child:
         request: Mapping[str, Any],
         seconds: float,
         told: Mapping[str, Callable[[Any], None] | None] | None = None,
+        expected: float = 0.0,
     ) -> dict[str, Any]:
         """The reply; earlier messages, under the keys of ``told``, are handed on.
 
@@ -132,11 +139,12 @@ class Child:
             seconds: a child that has not taken the request and answered it until then is killed.
                 Each message of ``told`` begins them anew.
             told: what hears the messages of each key.
+            expected: seconds that an answer takes anyway; they come before those of silence.
 
         Raises:
             BackendError: the child died, fell silent, or sent what is no message.
         """
-        deadline = time.monotonic() + seconds
+        deadline = self._deadline(seconds, expected)
         self._write(frame_of(request), deadline)
         while True:
             reply = self._receive(deadline)
@@ -146,7 +154,13 @@ class Child:
             for key in news:
                 if (hear := (told or {})[key]) is not None:
                     hear(reply[key])
-            deadline = time.monotonic() + seconds
+            deadline = self._deadline(seconds, expected)
+
+    def _deadline(self, seconds: float, expected: float) -> float:
+        """When a silent child is killed; before that a warning says that it is silent."""
+        begin = time.monotonic() + expected
+        self._patience, self._warn_at = seconds, begin + self._wording.warn_seconds
+        return begin + seconds
 
     def receive(self, seconds: float) -> dict[str, Any]:
         """A message that the child sends unasked.
@@ -173,9 +187,7 @@ class Child:
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
         while len(self._pending) < count:
-            left = deadline - time.monotonic()
-            ready = left > 0 and select.select([pipe], [], [], left)[0]
-            if not ready:
+            if not self._ready(pipe, deadline):
                 raise self._silent()
             part = os.read(pipe, 1 << 16)
             if not part:
@@ -183,6 +195,22 @@ class Child:
             self._pending += part
         content, self._pending = self._pending[:count], self._pending[count:]
         return content
+
+    def _ready(self, pipe: int, deadline: float) -> bool:
+        """Waits until there is something to read, or the deadline is over."""
+        if self._warn_at < deadline:
+            left = self._warn_at - time.monotonic()
+            if left > 0 and select.select([pipe], [], [], left)[0]:
+                return True
+            _log.warning(
+                "%s has given no sign of life for %g s; it is killed after %g s",
+                self._wording.what,
+                self._wording.warn_seconds,
+                self._patience,
+            )
+            self._warn_at = math.inf  # once
+        left = deadline - time.monotonic()
+        return left > 0 and bool(select.select([pipe], [], [], left)[0])
 
     def _kill(self) -> int:
         if self._process.returncode is None:
@@ -216,7 +244,11 @@ class Child:
             how = f"of signal {-status} ({signal.strsignal(-status)})"
             hint = ": out of memory, perhaps" if -status == signal.SIGKILL else ""
             return self._error(f"{self._wording.what} died {how}{hint}")
-        hint = "" if status else ": something in it called exit()"
+        hints = {
+            0: ": something in it called exit()",
+            PIPES_CLOSED: ": something in it has closed files that are not its own",
+        }
+        hint = hints.get(status, "")
         return self._error(f"{self._wording.what} ended with status {status}{hint}")
 
     def log_tail(self) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pmoss_env.indexes import is_plugin
+
 #: Slices out of place that are named one by one; the snapshot's provenance has all.
 _MOST_CAUSES = 8
 
@@ -98,9 +100,13 @@ def placed_in_words(provenance: Mapping[str, Any]) -> list[str]:
     lines = []
     if data.get("pages_by_node"):
         pages = sum(data["pages_by_node"].values())
+        # Our own trees give each slice pages of its own.
+        shared = ""
+        if is_plugin(str(provenance.get("index", ""))):
+            shared = " A page with records of several slices counts for each of them."
         lines.append(
             f"Data: {pages:,} pages ({_by_node(data['pages_by_node'])}), {data['home_share']:.1%} "
-            "where the schedule wants them."
+            f"where the schedule wants them.{shared}"
         )
     if loaded := data.get("loaded"):
         slices: dict[int, int] = {}

@@ -29,6 +29,10 @@ def frame_of(message: Mapping[str, Any]) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
 
+#: Status of a child whose pipes are closed: it can say nothing any more.
+PIPES_CLOSED = 74
+
+
 def write_frame(stream: BinaryIO, message: Mapping[str, Any]) -> None:
     """Writes one message."""
     stream.write(frame_of(message))

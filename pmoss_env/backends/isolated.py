@@ -23,6 +23,9 @@ from pmoss_env.errors import BackendError
 from pmoss_env.indexes import check_hint, is_plugin
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
+#: So long a child may be silent before a warning says so.
+_WARN_SECONDS = 10.0
+
 
 class IsolatedBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) by a HardwareBackend in a child process.
@@ -94,7 +97,7 @@ class IsolatedBackend(SubjectBackend):
             # Here too, so that they are put back when the child is killed.
             with switched(self._checked.settings):
                 told = {"records": self._progress, "round": self.on_round}
-                reply = self._child.ask(request, self._silence_seconds + self.step_cost, told)
+                reply = self._child.ask(request, self._silence_seconds, told, self.step_cost)
         except BaseException:
             # Also on Ctrl-C: a child without a reader of its reply is of no use.
             self.close()
@@ -135,7 +138,9 @@ def start_child(
     module = "pmoss_env.backends.measuring_child"
     child = Child(
         [sys.executable, *reason, "-m", module, str(os.getpid()), ties],
-        Wording("the measuring process", f"{afterwards} {hint}".rstrip()),
+        Wording(
+            "the measuring process", f"{afterwards} {hint}".rstrip(), warn_seconds=_WARN_SECONDS
+        ),
         environment={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     child.send(

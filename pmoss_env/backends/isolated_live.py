@@ -164,7 +164,7 @@ class IsolatedLiveRuntime:
                 words["schedule"] = pack_schedule(words["schedule"])
             request = {"live": call, "options": self._options, **words}
             try:
-                reply = self._child.ask(request, self._silence + longer, {"records": None})
+                reply = self._child.ask(request, self._silence, {"records": None}, longer)
             except BaseException:
                 # Also on Ctrl-C: a child without a reader of its reply is of no use.
                 self._kill()

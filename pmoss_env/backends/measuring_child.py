@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from pmoss_env.backends.base import Subject
 from pmoss_env.backends.frames import (
+    PIPES_CLOSED,
     pack_snapshot,
     read_frame,
     unpack_instance,
@@ -68,19 +69,19 @@ class _Progress:
     def __call__(self, records: int) -> None:
         """Told about 20 times a second."""
         if self._ours or records != self._told:
-            write_frame(self._replies, {"records": records})
+            _tell(self._replies, {"records": records})
         self._told = records
 
 
 def _serve(backend: HardwareBackend, requests: BinaryIO, replies: BinaryIO) -> None:
     def tell(of_round: dict[str, Any]) -> None:
-        write_frame(replies, {"round": of_round})
+        _tell(replies, {"round": of_round})
 
     live = LiveServer(backend)
-    while (request := read_frame(requests)) is not None:
+    while (request := _next_request(requests)) is not None:
         reply: dict[str, Any]
         if "live" in request:
-            write_frame(replies, live.answer(request))
+            _tell(replies, live.answer(request))
             continue
         backend.on_round = tell if request["rounds"] else None
         try:
@@ -91,7 +92,23 @@ def _serve(backend: HardwareBackend, requests: BinaryIO, replies: BinaryIO) -> N
             reply = {"error": type(error).__name__, "message": str(error)}
         else:
             reply = {"snapshot": pack_snapshot(snapshot)}
-        write_frame(replies, reply)
+        _tell(replies, reply)
+
+
+def _tell(replies: BinaryIO, message: dict[str, Any]) -> None:
+    """Sends a message; ends the process where nobody can hear it."""
+    try:
+        write_frame(replies, message)
+    except OSError:
+        # A library may have closed whatever it found open. Nothing else can be told.
+        os._exit(PIPES_CLOSED)
+
+
+def _next_request(requests: BinaryIO) -> dict[str, Any] | None:
+    try:
+        return read_frame(requests)
+    except OSError:
+        os._exit(PIPES_CLOSED)
 
 
 def _watch(parent: int) -> None:

@@ -23,6 +23,7 @@ def check_index(
     """Check an index of yours: every answer to random operations is held against a model.
 
     First one thread is alone, then several work at once. The library runs in a process of its own.
+    Where no operation ends for a minute the check is killed, and says that the library hangs.
 
     Example: pmoss check-index ./libmine.so
     Example: pmoss check-index ./libmine.so --threads 8 --operations 1000000

@@ -4,11 +4,13 @@
 #undef pmoss_index_get_api
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -162,6 +164,17 @@ struct pmoss_index_api faulty(const std::string& fault) {
   }
   if (fault == "throws") {
     api.lookup = [](pmoss_index*, std::uint64_t, std::uint64_t*) -> int { throw 5; };
+  }
+  if (fault == "throws_words") {
+    api.lookup = [](pmoss_index*, std::uint64_t, std::uint64_t*) -> int {
+      throw std::invalid_argument("no such key");
+    };
+  }
+  if (fault == "closes_files") {
+    api.lookup = [](pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+      for (int file = 0; file < 256; ++file) ::close(file);
+      return lookup(index, key, value);
+    };
   }
   if (fault == "hangs") api.lookup = lookup_in_circles;
   if (fault == "hangs_later") {

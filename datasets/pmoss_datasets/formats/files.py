@@ -42,9 +42,11 @@ def write_d4rl(
             know the rewards asked for. Nothing is left behind.
     """
     h5py = import_h5py()
-    view, total = D4RLView(dataset, reward), len(dataset)
+    view, lengths = D4RLView(dataset, reward), dataset.lengths()
+    end = 0
     with _whole(Path(path), overwrite) as buffer, h5py.File(buffer, "w") as file:
         for number, episode in enumerate(view.sequences()):
+            begin, end = end, end + int(lengths[number])
             for key, values in episode.items():
                 if key.startswith("metadata/"):
                     if number == 0:
@@ -54,14 +56,14 @@ def write_d4rl(
                 if number == 0:
                     file.create_dataset(
                         key,
-                        shape=(total * len(values), *values.shape[1:]),
+                        shape=(int(lengths.sum()), *values.shape[1:]),
                         dtype=values.dtype,
-                        chunks=values.shape,
+                        chunks=(int(lengths.max()), *values.shape[1:]),
                         compression="gzip",
                         shuffle=True,
                     )
-                file[key][number * len(values) : (number + 1) * len(values)] = values
-            progress(number + 1, total)
+                file[key][begin:end] = values
+            progress(number + 1, len(dataset))
 
 
 def write_d3rlpy(

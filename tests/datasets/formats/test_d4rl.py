@@ -1,9 +1,11 @@
 """The D4RL form holds what the environment showed, paid and allowed."""
 
 import gymnasium
+import h5py
 import numpy as np
 import pytest
 
+from pmoss_datasets import Recipe, collect
 from pmoss_datasets.formats import D4RLView
 from pmoss_datasets.formats.d3rlpy import score_buffer
 from pmoss_datasets.formats.files import write_d4rl
@@ -69,6 +71,23 @@ def test_other_modes_are_refused(dataset):
         D4RLView(dataset, "bogus")
     with pytest.raises(UnknownNameError, match="unknown reward 'x'"):
         score_buffer(None, dataset, "x")
+
+
+def test_episodes_of_different_lengths_make_one_file(tmp_path):
+    recipe = Recipe(
+        domain="continual",
+        env={"machine": "toy", "slices": 6, "epochs": 3},
+        episodes=6,
+        reference_episodes=0,
+    )
+    dataset = collect(recipe, tmp_path / "dataset")
+    assert len(set(dataset.lengths().tolist())) > 1
+    write_d4rl(dataset, tmp_path / "x.hdf5")
+    shown = D4RLView(dataset).dictionary()
+    with h5py.File(tmp_path / "x.hdf5") as file:
+        for key, values in shown.items():
+            if not key.startswith("metadata/"):
+                np.testing.assert_array_equal(file[key][()], values, err_msg=key)
 
 
 def test_a_target_is_looked_at_before_the_work(dataset, tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ def task_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
 
 
 def paper_tasks() -> tuple[str, ...]:
-    """Tasks that P-MOSS reports (sections 7.3 and 7.4) beside those of task_names()."""
+    """Tasks that P-MOSS reports (section 7.3) beside those of task_names()."""
     return tuple(_of_paper())
 
 

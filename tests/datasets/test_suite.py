@@ -38,7 +38,7 @@ def test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom(name):
 
 def test_tasks_of_the_paper_are_known_by_name_and_no_part_of_the_standard_suite():
     names = suite.paper_tasks()
-    assert len(names) == 10 and not set(names) & set(suite.task_names())
+    assert len(names) == 9 and not set(names) & set(suite.task_names())
     for name in names:
         task = suite.load_task(name)
         assert Recipe(env=task.env).task == name and not task.headroom

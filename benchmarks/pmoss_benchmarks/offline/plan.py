@@ -151,6 +151,8 @@ PAPER = Plan(
     tasks=(
         *paper_tasks(),
         "skylake-x-8n-btree-scans",
+        # The paper has 50 million points. To profile them takes a minute in every process.
+        "skylake-x-8n-rtree-rtree-ranges-5m",
         *(f"{machine}-btree-ycsb-a" for machine in PAPER_MACHINES),
     ),
     tracks=(
@@ -349,16 +351,24 @@ def usable_agents(
     return list(dict.fromkeys(usable)), left_out
 
 
+def worlds_of(plan: Plan) -> list[tuple[str, str]]:
+    """The tracks of a plan, each with the tasks that have it."""
+    return [
+        (track, task)
+        for track in plan.tracks
+        for task in plan.tasks
+        if task in plan.only.get(track, plan.tasks)
+        and load_track(track).evaluation_env(load_task(task)) is not None
+    ]
+
+
 def cells_of(plan: Plan, agents: Sequence[str]) -> list[OfflineCell]:
     """All cells of a plan: seed by seed, and those that meet the same episodes together."""
     runs = {
         (track, task): [
             (agent, digest(plan, track, agent, task)) for agent in agents if _plays(agent, task)
         ]
-        for track in plan.tracks
-        for task in plan.tasks
-        if task in plan.only.get(track, plan.tasks)
-        and load_track(track).evaluation_env(load_task(task)) is not None
+        for track, task in worlds_of(plan)
     }
     return [
         OfflineCell(track, task, agent, seed, config)

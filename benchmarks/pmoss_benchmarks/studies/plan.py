@@ -63,6 +63,7 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "the mix counts": {"load": "saturated:mix", "search_load": "saturated:mix"},
     "search for the backlog": {"search_load": "saturated"},
     "search for the backlog, no overhead": {"search_load": "saturated", "overhead_cycles": 0.0},
+    "hot keys side by side": {"load": "closed", "ordered_keys": True},
     "original routers": {"switches": {"dispatch": "modelled"}},
     "first touch": {"first_touch": True},
     "far as near": {"parameters": _NEAR},

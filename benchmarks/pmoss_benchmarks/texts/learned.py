@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.evaluation import Difference, of_means, read_results
+from pmoss_benchmarks.offline.plan import load_suite, worlds_of
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.spatial.served import means_of
 from pmoss_benchmarks.texts.backlog import both
@@ -133,6 +134,31 @@ def pairs(columns: Sequence[str], plays: Sequence[str], stored: Stored) -> str:
     if missing:
         parts.append(f"Not played yet: {', '.join(missing)}.")
     return "\n\n".join([*parts, _told(PAPER, stored)])
+
+
+def standing(stored: Stored) -> str:
+    """How much of the suite ``paper`` was played, and what was not."""
+    cells = stored[f"{PAPER}/summary.json"]["cells"].values()
+    worlds = worlds_of(load_suite("paper"))
+    lines = []
+    for agent in LEARNED:
+        played = {(cell["track"], cell["task"]) for cell in cells if cell["agent"] == agent}
+        left: dict[str, list[str]] = {}
+        for track, task in worlds:
+            if (track, task) not in played:
+                left.setdefault(track, []).append(f"`{task}`")
+        count = len(worlds) - sum(map(len, left.values()))
+        lines.append(f"- `{agent}` played {count} of {len(worlds)} of them.")
+        lines += [f"  Not on the track {name}: {', '.join(of)}." for name, of in left.items()]
+    return "\n\n".join(
+        [
+            "### What the learned policies were played on",
+            "The suite `paper` holds every pair of server and workload that the paper reports, "
+            "closed and under a backlog. Its figures stand on the pages D9 to D16. What larger "
+            "agents do about YCSB-A stands on the pages D2 to D6.",
+            "\n".join(lines),
+        ]
+    )
 
 
 def _table(

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pmoss_benchmarks.texts import learned, learning, spatial, statements, studies
+from pmoss_benchmarks.texts import imitation, learned, learning, spatial, statements, studies
 from pmoss_benchmarks.texts.stored import Stored, made, of_today, table
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
@@ -37,7 +37,7 @@ PAPERS = {
 #: Whose statements are counted: those of the rows D.
 _COUNTED = "p-moss"
 _ROWS = Path(__file__).with_name("papers.toml")
-_BLOCKS = {**learning.BLOCKS, **spatial.BLOCKS, **studies.BLOCKS}
+_BLOCKS = {**imitation.BLOCKS, **learning.BLOCKS, **spatial.BLOCKS, **studies.BLOCKS}
 _RESULTS = "benchmarks/results/"
 
 
@@ -109,7 +109,7 @@ def _contents(rows: tuple[Row, ...], stored: Stored) -> str:
         parts += [f"## {name}", f"{title}.", table(head, cells)]
         if paper == _COUNTED:
             held = {n: row.id for row in mine if row.id.startswith("d") for n in row.statements}
-            parts.append(statements.tally(held, stored))
+            parts += [statements.tally(held, stored), learned.standing(stored)]
     listed = "\n".join(row.id for row in rows)
     return _linked([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"])
 

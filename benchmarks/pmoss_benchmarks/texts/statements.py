@@ -40,6 +40,7 @@ _TOLD = {
     "the mix counts": "the rate at which the workload's mix is served, for search and figure",
     "search for the backlog": "the search looks at the backlog, too, and may starve cold slices",
     "search for the backlog, no overhead": "both",
+    "hot keys side by side": "the hottest keys follow each other, and the load is closed",
     "original routers": "queries pass the routers, at the speed of the authors' snapshot",
     "first touch": "slices stay where they were loaded, on one node",
     "far as near": "memory and lines of other nodes cost what a core's own do",

@@ -15,7 +15,7 @@ from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import SHARED_BASELINES, local_search, make_baseline
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
-from pmoss_env.workloads import load_workload
+from pmoss_env.workloads import Workload, load_workload
 
 FIDELITIES = ("analytic", "simulated")
 #: What stands in the place of P-MOSS's learned policy.
@@ -55,6 +55,8 @@ class Laboratory:
         parameters: of the machines, changed where a machine has them: the factor by which one is
             multiplied, or the name of the one whose value it takes.
         first_touch: whether all slices stay where they were loaded, on node 0.
+        ordered_keys: whether Zipf's hottest keys lie side by side, as YCSB draws them before it
+            scatters them. P-MOSS (section 7.2) says "Zipfian" alone.
     """
 
     simulated: dict[str, Any] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Laboratory:
     search_load: str = "closed"
     parameters: Mapping[str, float | str] = field(default_factory=dict)
     first_touch: bool = False
+    ordered_keys: bool = False
     _backends: dict[tuple[str, ...], Backend] = field(default_factory=dict, init=False)
     _snapshots: dict[tuple[Any, ...], HardwareSnapshot] = field(default_factory=dict, init=False)
     _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict, init=False)
@@ -84,6 +87,13 @@ class Laboratory:
             elif parameter in there and change in there:
                 changed[parameter] = replace(there[parameter], value=there[str(change)].value)
         return replace(machine, parameters=changed) if self.parameters else machine
+
+    def workload(self, name: str) -> Workload:
+        """The workload of a name, with its hot keys side by side where that was asked for."""
+        workload = load_workload(name)
+        if not self.ordered_keys or workload.distribution != "zipf":
+            return workload
+        return replace(workload, distribution="zipf_ordered", zipf_items=workload.records)
 
     def throughput(
         self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"
@@ -167,7 +177,7 @@ class Laboratory:
             backend = make_backend(
                 fidelity,
                 machine=self.machine(machine),
-                workload=workload,
+                workload=self.workload(workload),
                 index=load_workload(workload).index,
                 slices=self.slices,
                 load=load,

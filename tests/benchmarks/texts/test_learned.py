@@ -36,5 +36,17 @@ def test_a_column_whose_schedules_did_not_play_is_left_out() -> None:
     assert "over OS:I" in found and "over the best SN:T" in found
 
 
+def test_what_was_not_played_is_named() -> None:
+    told = learned.standing(STORED)
+    cells = STORED[f"{learned.PAPER}/summary.json"]["cells"].values()
+    for agent in ("surrogate", "decision-transformer"):
+        [part] = [one for one in told.split("\n- ") if one.startswith(f"`{agent}`")]
+        played = {(cell["track"], cell["task"]) for cell in cells if cell["agent"] == agent}
+        assert f"played {len(played)} of 40" in part
+        assert len(played) + part.count("-btree-") + part.count("-rtree-rtree") == 40
+    pairs = learned.pairs(["over LPT"], ["noise/" + TASK], STORED)
+    assert "Not played yet: milan-nps4, ycsb-a (closed load)" in pairs
+
+
 def test_nothing_is_told_of_what_no_run_played() -> None:
     assert learned.throughputs(STORED, learned.MACHINES, "noise", TASK) == {}

@@ -173,7 +173,7 @@ def _table(
             of = throughputs(stored, suite, name, task)
             who = [policy for policy in (*LEARNED, _SEARCH) if policy in of]
             if not set(LEARNED) & set(who):
-                missing.append(f"{_where(track, task)} ({load})")
+                missing.append(f"`{name}/{task}`")
                 continue
             for policy in who:
                 found = ratios(of, policy)

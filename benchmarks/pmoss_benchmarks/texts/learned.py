@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.evaluation import Difference, of_means, read_results
-from pmoss_benchmarks.offline.plan import load_suite, worlds_of
+from pmoss_benchmarks.offline.plan import PAPER_MACHINES, load_suite, worlds_of
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.spatial.served import means_of
 from pmoss_benchmarks.texts.backlog import both
@@ -167,6 +167,7 @@ def _table(
     """The table, and what of it was not played."""
     cells, missing = [], []
     for load in _LOADS:
+        values: dict[str, list[list[float]]] = {}
         for play in plays:
             track, task = play.split("/")
             name = _under(track, load)
@@ -176,10 +177,14 @@ def _table(
                 missing.append(f"`{name}/{task}`")
                 continue
             for policy in who:
-                found = ratios(of, policy)
-                cells.append(
-                    [_where(track, task), load, policy, *(_shown(found[name]) for name in columns)]
-                )
+                found = [ratios(of, policy)[column] for column in columns]
+                values.setdefault(policy, []).append([one.value for one in found])
+                cells.append([_where(track, task), load, policy, *map(_shown, found)])
+        # The paper's means are of its five servers.
+        for policy, rows in values.items():
+            if len(rows) == len(plays) == len(PAPER_MACHINES):
+                means = [f"{value:.2f}" for value in np.mean(rows, axis=0)]
+                cells.append([f"mean of the {len(rows)} servers", load, policy, *means])
     return table(["server and workload", "load", "policy", *columns], cells), missing
 
 

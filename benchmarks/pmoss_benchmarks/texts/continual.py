@@ -155,10 +155,12 @@ def _gain(differences: Float64Array) -> Mapping[str, Any]:
 def simulated(stored: Stored) -> str:
     """Tasks that the simulator has looked at, beside what the model says of them."""
     by_model = {name: task for name, _, task in _compared(stored)}
-    rows, commands = [], []
+    rows, commands, both = [], [], []
     for name, report, task in _compared(stored, SIMULATED):
         model, settings = by_model[name], report["settings"]
         law = task["policies"]["law-oracle"]
+        if model["standard"] and task["standard"]:
+            both.append(task["drift"])
         others = {
             other: row
             for other, row in {**task["policies"], **task["agents"]}.items()
@@ -188,7 +190,9 @@ def simulated(stored: Stored) -> str:
     ]
     shown = "\n".join(commands)
     return (
-        f"{table(columns, rows)}\n\nStored in `benchmarks/results/{SIMULATED}`, by these "
+        f"{table(columns, rows)}\n\nThe best opponent leaves 10 % or more by the model and by the "
+        f"simulator on {counted(len(both), 'task')} of {counted(len(set(both)), 'drift')}.\n"
+        f"Stored in `benchmarks/results/{SIMULATED}`, by these "
         f"commands.\n\n```console\n{shown}\n```"
     )
 

@@ -75,6 +75,7 @@ def test_the_simulator_stands_beside_the_model(stored):
     compare(["jobs"], options, policies=policies, out=folder / "jobs.json")
     text = BLOCKS["continual-simulated"](stored)
     assert "| `jobs`, on toy | 2 of 2 epochs | " in text and "interleave" in text
+    assert "by the model and by the simulator on " in text
     assert "continual/simulated`, by these commands" in text
 
 

@@ -98,8 +98,15 @@ def main() -> None:
     """Makes and checks all that was asked for."""
     parser = argparse.ArgumentParser(prog="./run wheel")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "dist")
-    parser.add_argument("--python", action="append", help="one or more; default: the one of ./run")
+    parser.add_argument(
+        "--python",
+        action="append",
+        help="a command or a path, one or more; default: the one of ./run",
+    )
     asked = parser.parse_args()
+    for python in asked.python or ():
+        if shutil.which(python) is None:
+            parser.error(f"--python {python}: no such command; name one, such as python3.12")
     out: Path = asked.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     sdist = make_sdist(out)

@@ -29,10 +29,10 @@ def imitation(stored: Stored) -> str:
         for point in shown
     ]
     guessed = [one for one in bound["behaviours"] if one["accuracy"] < 1]
-    of = ", ".join(
-        f"`{one['behaviour']}` {percent(one['accuracy'])} in {percent(one['share'])} of episodes"
+    random_ones = [
+        [f"`{one['behaviour']}`", percent(one["share"]), percent(one["accuracy"])]
         for one in guessed
-    )
+    ]
     parts = [
         "## The paper's network",
         f"{counted(config['layers'], 'layer')}, {counted(config['heads'], 'head')}, width "
@@ -43,9 +43,10 @@ def imitation(stored: Stored) -> str:
         table(["updates", "CPU seconds", "accuracy", "loss (nats)", "accuracy, held out"], rows),
         f"Of {config['updates']} updates {curve[-1]['update']} were made.{_short(report)}",
         f"The best there can be without knowing episodes by heart: {percent(bound['accuracy'])} "
-        f"accuracy, a loss of {bound['loss']:.2f}. A random action can only be guessed: {of}. All "
-        "other behaviours count as foreseen, so a policy that is not told who plays stays below. "
-        "More than 95 % on such data are episodes that were learned by heart, or other data.",
+        f"accuracy, a loss of {bound['loss']:.2f}. Random actions can only be guessed:",
+        table(["behaviour", "share of the episodes", "accuracy at best"], random_ones),
+        "All other behaviours count as foreseen. So a policy that is not told who plays stays "
+        "below. Above 95 % it has learned episodes by heart, or learned from other data.",
     ]
     if report["played"]:
         parts += [_played(report)]

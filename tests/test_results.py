@@ -180,8 +180,9 @@ def test_an_episode_of_every_budget_runs_again(path: Path) -> None:
     assert budget.recheck(path) == []
 
 
-def test_an_episode_of_what_was_wanted_runs_again() -> None:
-    assert wanted.recheck(RESULTS / "wanted.json") == []
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("wanted*.json")), ids=lambda path: path.stem)
+def test_an_episode_of_what_was_wanted_runs_again(path: Path) -> None:
+    assert wanted.recheck(path) == []
 
 
 @pytest.mark.heavy

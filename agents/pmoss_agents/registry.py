@@ -73,6 +73,7 @@ OWN = {
                 ),
                 "dqn": ("dqn:MaskedDQNAgent", "online", "online"),
                 "iql": ("iql:IQL", "offline", "d3rlpy"),
+                "judged-transformer": ("judged_transformer:JudgedTransformer", "offline", "agents"),
                 "maskable-ppo": ("maskable_ppo:MaskablePPOAgent", "online", "online"),
                 "pair-policy": ("pair_policy:PairPolicy", "offline", "agents"),
                 "percentile-bc": ("percentile_bc:PercentileBC", "offline", "d3rlpy"),

@@ -39,10 +39,15 @@ def export_policy(agent: DecisionTransformer, path: str | Path) -> None:
     """Writes an agent as TorchScript, whole or not at all.
 
     Raises:
-        CheckpointError: it was not fitted.
+        CheckpointError: it was not fitted, or does more than one step of the network.
     """
     if agent.model is None:
         raise CheckpointError(f"{agent.name}: nothing to export: call fit() or load a checkpoint")
+    if agent.name != DecisionTransformer.name:
+        raise CheckpointError(
+            f"{agent.name}: a program of one step cannot judge whole schedules: export to "
+            ".safetensors"
+        )
     agent.model.eval()
     step = Step(agent.model)
     rows, cols = agent.task["grid"]

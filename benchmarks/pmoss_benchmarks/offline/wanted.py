@@ -41,7 +41,9 @@ Progress = Callable[[int, int], None]
 #: What a report says it is.
 FORMAT = "pmoss-wanted"
 #: Shares of the best that are wanted.
-SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
+SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 2.0)
+#: Ranks are compared up to this share: what is far out of reach has one answer, the best.
+_RANKED = 1.1
 #: Episodes of the evaluation begin here: no dataset has them.
 _EVALUATION = 101
 #: Repetitions of the bootstrap over episodes.
@@ -75,9 +77,11 @@ class WantedOptions:
     references: str = ""
 
     def __post_init__(self) -> None:
-        if len(set(self.shares)) < 2 or not all(0 < share < 10 for share in self.shares):
+        ranked = {share for share in self.shares if share <= _RANKED}
+        if len(ranked) < 2 or not all(0 < share < 10 for share in self.shares):
             raise DescriptionError(
-                f"shares = {list(self.shares)}: must be at least two different ones in (0, 10)"
+                f"shares = {list(self.shares)}: must be in (0, 10), and at least two different "
+                f"ones of them at most {_RANKED}"
             )
 
     @property
@@ -121,7 +125,7 @@ def measure_cell(options: WantedOptions, cell: WantedCell) -> dict[str, Any]:
         ``metrics`` of the training; ``best``, (episodes,) Mq/s; ``served``, (shares, episodes)
         Mq/s; ``env_seeds``, (episodes,); ``actions``, (shares, episodes) packed texts; ``curve``,
         of each share the mean share that was served, with its interval; and ``correlation``, see
-        rank_correlation().
+        rank_correlation(), of the shares up to 1.1.
 
     Raises:
         DescriptionError: the agent learns from no data, or cannot be told what is wanted.
@@ -167,9 +171,10 @@ def _figures(
 ) -> dict[str, Any]:
     """``curve`` and ``correlation`` of measure_cell()."""
     shares = served / np.asarray(best)
+    ranked = np.asarray(wanted) <= _RANKED
     return {
         "curve": [asdict(paired_difference(row[None])) for row in shares],
-        "correlation": rank_correlation(wanted, shares),
+        "correlation": rank_correlation(np.asarray(wanted)[ranked].tolist(), shares[ranked]),
     }
 
 

@@ -64,6 +64,12 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "search for the backlog": {"search_load": "saturated"},
     "search for the backlog, no overhead": {"search_load": "saturated", "overhead_cycles": 0.0},
     "hot keys side by side": {"load": "closed", "ordered_keys": True},
+    "queues interleaved": {"queue_lines": 1.0},
+    "queues interleaved, hot keys side by side": {
+        "load": "closed",
+        "ordered_keys": True,
+        "queue_lines": 1.0,
+    },
     "original routers": {"switches": {"dispatch": "modelled"}},
     "first touch": {"first_touch": True},
     "far as near": {"parameters": _NEAR},

@@ -144,6 +144,7 @@ def run_studies(
     cells: Sequence[StudyCell],
     out: Path | None = None,
     progress: Progress = lambda done, total: None,
+    processes: int = 1,
 ) -> dict[str, Any]:
     """Does the cells and returns the summary; with ``out`` it is written there, too.
 
@@ -153,6 +154,8 @@ def run_studies(
         out: folder; every cell is kept in it as soon as it is done. The episodes of each
             workload go to a result file of its own.
         progress: called with (cells done, cells in all).
+        processes: that do cells. Of the spatial studies each would train the agent that others
+            train at the same time.
 
     Returns:
         "episodes": for each answer its ``study``, ``case``, ``workload``, mean ``score``, and how
@@ -170,6 +173,7 @@ def run_studies(
         settings=options.settings,
         kept=None if out is None else out / "cells.partial",
         progress=progress,
+        processes=processes,
     )
     summary = summarise(options, cells, results)
     if out is not None:

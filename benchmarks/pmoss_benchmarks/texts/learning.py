@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from pmoss_agents.configs import read_ranges
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
@@ -12,6 +15,8 @@ from pmoss_env.errors import DatasetError
 
 #: Pulls that the table shows.
 _PULLS = (1, 8, 16, 50, 100, 200)
+#: Results of `pmoss benchmark wanted`, an agent each.
+_WANTED = ("wanted.json",)
 
 
 def task_splits(stored: Stored) -> str:
@@ -97,28 +102,46 @@ def transfer(stored: Stored) -> str:
 
 
 def wanted(stored: Stored) -> str:
-    """What is served where a share of the best is wanted."""
-    report = stored["wanted.json"]
-    settings = report["settings"]
-    trainings = len(report["cells"])
+    """What is served where a share of the best is wanted, by one agent after the other."""
+    reports = {name: stored[name] for name in _WANTED}
+    settings = next(iter(reports.values()))["settings"]
+    shares = list(dict.fromkeys(s for one in reports.values() for s in one["settings"]["shares"]))
     rows, told = [], []
-    for cell in report["cells"]:
-        name = f"training {cell['seed']}" if trainings > 1 else settings["agent"]
-        shown = [f"{one['value']:.2f} {_within(one)}".strip() for one in cell["curve"]]
-        rows.append([name, *shown])
-        ranks = cell["correlation"]
-        told.append(
-            f"Rank correlation of wanted and served, {name}: {ranks['value']:.2f} "
-            f"{_within(ranks)} over all episodes, {ranks['of_means']:.2f} of the means."
-        )
+    for report in reports.values():
+        for cell in report["cells"]:
+            name = f"`{report['settings']['agent']}`"
+            if len(report["cells"]) > 1:
+                name += f", training {cell['seed']}"
+            curve = dict(zip(report["settings"]["shares"], cell["curve"], strict=True))
+            shown = [
+                f"{curve[share]['value']:.2f} {_within(curve[share])}".strip()
+                if share in curve
+                else ""
+                for share in shares
+            ]
+            rows.append([name, *shown])
+            ranks = cell["correlation"]
+            told.append(
+                f"Rank correlation of wanted and served from 0.3 to 1.1, {name}: "
+                f"{ranks['value']:.2f} {_within(ranks)} over all episodes, "
+                f"{ranks['of_means']:.2f} of the means. Within a share the episodes differ by "
+                f"{_scatter(report, cell):.2f} (standard deviation, mean of the shares)."
+            )
     head = (
         f"`{settings['task']}`, data of the tier `{settings['tier']}`, "
         f"{counted(settings['episodes'], 'episode')} of evaluation. "
         "All are shares of the best that long searches found in the same episode."
     )
-    columns = ["wanted", *(f"{share:g}" for share in settings["shares"])]
-    source = made(report, "benchmarks/results/wanted.json")
-    return "\n\n".join([head, table(columns, rows), "\n".join(told), source])
+    columns = ["wanted", *(f"{share:g}" for share in shares)]
+    sources = [made(report, f"benchmarks/results/{name}") for name, report in reports.items()]
+    return "\n\n".join([head, table(columns, rows), *told, *sources])
+
+
+def _scatter(report: Mapping[str, Any], cell: Mapping[str, Any]) -> float:
+    """By how much episodes that were asked for the same share differ; up to 1.1."""
+    served = np.array(cell["served"]) / np.array(cell["best"])
+    ranked = np.array(report["settings"]["shares"]) <= 1.1
+    return float(served[ranked].std(axis=1).mean())
 
 
 def ablation(stored: Stored) -> str:

@@ -41,6 +41,8 @@ _TOLD = {
     "search for the backlog": "the search looks at the backlog, too, and may starve cold slices",
     "search for the backlog, no overhead": "both",
     "hot keys side by side": "the hottest keys follow each other, and the load is closed",
+    "queues interleaved": "under OS:I the queues of workers are spread over the nodes, too",
+    "queues interleaved, hot keys side by side": "both",
     "original routers": "queries pass the routers, at the speed of the authors' snapshot",
     "first touch": "slices stay where they were loaded, on one node",
     "far as near": "memory and lines of other nodes cost what a core's own do",

@@ -57,6 +57,10 @@ class Laboratory:
         first_touch: whether all slices stay where they were loaded, on node 0.
         ordered_keys: whether Zipf's hottest keys lie side by side, as YCSB draws them before it
             scatters them. P-MOSS (section 7.2) says "Zipfian" alone.
+        queue_lines: cache lines of a router's queue that a query touches, where queues count. Each
+            worker's queue lies on its node. But under OS:I the kernel spreads what threads allocate
+            as well (``numactl --interleave=all``): such a line is then as far as memory is in the
+            mean.
     """
 
     simulated: dict[str, Any] = field(default_factory=dict)
@@ -71,6 +75,7 @@ class Laboratory:
     parameters: Mapping[str, float | str] = field(default_factory=dict)
     first_touch: bool = False
     ordered_keys: bool = False
+    queue_lines: float = 0.0
     _backends: dict[tuple[str, ...], Backend] = field(default_factory=dict, init=False)
     _snapshots: dict[tuple[Any, ...], HardwareSnapshot] = field(default_factory=dict, init=False)
     _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict, init=False)
@@ -119,9 +124,8 @@ class Laboratory:
         key = (fidelity, machine, workload, schedule, load)
         if key not in self._snapshots:
             placed = self.schedule(machine, workload, schedule, load)
-            self._snapshots[key] = self.backend(fidelity, machine, workload, load).measure(
-                placed, seed=self.seed
-            )
+            backend = self.backend(fidelity, machine, workload, load, schedule)
+            self._snapshots[key] = backend.measure(placed, seed=self.seed)
         return self._snapshots[key]
 
     def dispatched(self, fidelity: str, machine: str, workload: str, schedule: str) -> float:
@@ -166,12 +170,24 @@ class Laboratory:
                 self._schedules[key] = replace(self._schedules[key], data="first_touch")
         return self._schedules[key]
 
-    def backend(self, fidelity: str, machine: str, workload: str, load: str) -> Backend:
-        """The backend of a combination, set to the instance of the seed."""
-        key = (fidelity, machine, workload, load)
+    def backend(
+        self, fidelity: str, machine: str, workload: str, load: str, schedule: str = ""
+    ) -> Backend:
+        """The backend of a combination, set to the instance of the seed.
+
+        Args:
+            fidelity: one of FIDELITIES.
+            machine: catalogue name.
+            workload: catalogue name.
+            load: that is offered.
+            schedule: that it measures; "os-interleave" spreads queues, too.
+        """
+        spread = schedule == "os-interleave" and self.queue_lines > 0
+        key = (fidelity, machine, workload, load, "queues" if spread else "")
         if key not in self._backends:
             options = simulation(self.simulated) if fidelity == "simulated" else {}
-            options["overhead_cycles"] = self.overhead_cycles
+            further = self._queue_cycles(machine) if spread else 0.0
+            options["overhead_cycles"] = self.overhead_cycles + further
             # A search looks at closed load in any case: not all switches are for that.
             options |= self.switches if load == self.load else {}
             backend = make_backend(
@@ -186,6 +202,15 @@ class Laboratory:
             backend.set_instance(Instance(self.seed))
             self._backends[key] = backend
         return self._backends[key]
+
+    def _queue_cycles(self, name: str) -> float:
+        """Cycles by which a query's lines of a queue are farther than the worker's own memory."""
+        machine = self.machine(name)
+        far = machine.distances.dram_ns[machine.node_of_core[machine.workers]].mean()
+        near = np.diag(machine.distances.dram_ns).mean()
+        clock = machine.parameters["clock_ghz"].value
+        assert isinstance(clock, float)
+        return self.queue_lines * float(far - near) * clock
 
     def without_overhead(self) -> Laboratory:
         """A laboratory with the same settings where a query costs what our own index's does."""

@@ -17,9 +17,10 @@ from pmoss_env.errors import MissingExtraError  # noqa: E402
 
 #: Agents that plan in a model which knows that work adds up: they may do what LPT does.
 PLANNERS = {"pair-policy", "surrogate"}
-#: "reconstruct" holds two of the others, whose inputs are its own.
+#: These hold two of the others, whose inputs are their own.
+HOLDERS = {"judged-transformer", "reconstruct"}
 SPATIAL = sorted(
-    name for name, one in OWN.items() if one.domain == "spatial" and name != "reconstruct"
+    name for name, one in OWN.items() if one.domain == "spatial" and name not in HOLDERS
 )
 EPISODES, SEARCH, DRAWS = 10, 300, 40
 #: A planner's chance is large on the toy machine's few cores: it plays the same task on 96. It

@@ -1,6 +1,8 @@
 """What an agent serves when a share of the best is wanted."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,8 +80,16 @@ def test_ranks_are_compared_over_all_episodes():
     assert rank_correlation(wishes, np.ones((3, 2)))["value"] == 0.0
 
 
+def test_what_is_far_out_of_reach_has_no_rank(options):
+    found = measure_cell(replace(options, shares=(0.4, 1.0, 2.0)), WantedCell(TOY))
+    served = np.array(found["served"]) / found["best"]
+    assert len(found["curve"]) == 3
+    assert found["correlation"] == rank_correlation((0.4, 1.0), served[:2])
+
+
 def test_what_cannot_be_wanted_is_refused(options):
-    with pytest.raises(DescriptionError, match=r"shares = \[1.0\]: must be at least two"):
-        WantedOptions(TOY, shares=(1.0,))
+    for shares in ((1.0,), (1.0, 2.0), (0.0, 0.5, 1.0)):
+        with pytest.raises(DescriptionError, match=re.escape(f"shares = {list(shares)}: must be")):
+            WantedOptions(TOY, shares=shares)
     with pytest.raises(DescriptionError, match="'bc': must learn from data and take a wanted"):
         measure_cell(WantedOptions(TOY, agent="bc", shares=(0.5, 1.0)), WantedCell(TOY))

@@ -115,5 +115,12 @@ def test_a_switch_changes_what_a_statement_comes_to() -> None:
         assert got[name][number][0] != pytest.approx(usual["got"][number][0]), name
     assert got["NUMA balancing"]["15b"][0] < usual["got"]["15b"][0]
     assert got["search for the backlog"]["12b"][0] > 1 > usual["got"]["12b"][0]
+    for name in ("queues interleaved", "queues interleaved, hot keys side by side"):
+        case = {key: value for key, value in SWITCHES[name].items() if key != "queue_lines"}
+        spread, kept = (
+            switched(one, 1, choose(["1", "14"]))["got"] for one in (SWITCHES[name], case)
+        )
+        assert spread["14"][0] < kept["14"][0], "OS:I alone has its queues elsewhere"
+        assert spread["1"][0] >= kept["1"][0], "and it is what SE:N is compared with"
     routed = switched(SWITCHES["original routers"], 1, choose(["7"]))["got"]
     assert routed["7"] == pytest.approx([1.0]), "routers are what all schedules wait for"

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark import options as shared
 from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
@@ -43,6 +44,7 @@ def studies(
     data: Annotated[
         Path | None, typer.Option(help="Folder of datasets and agents; default: runs/studies.")
     ] = None,
+    processes: shared.Processes = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of results; the same command goes on after a stop."),
@@ -71,7 +73,7 @@ def studies(
     )
     cells = study_cells(options, study)
     with progress_bar("studies") as bar:
-        summary = run_studies(options, cells, out, bar)
+        summary = run_studies(options, cells, out, bar, processes)
     console.print(
         table(
             f"Scores over {episodes} episodes",

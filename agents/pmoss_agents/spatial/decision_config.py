@@ -9,6 +9,7 @@ from pmoss_agents.configs import checker
 from pmoss_agents.spatial.inputs import GROUPS, check_groups
 from pmoss_env.envs.spatial.env import REWARDS
 
+PRECISIONS = ("float32", "bfloat16")
 #: A gigabyte of them, four while it learns.
 MOST_WEIGHTS = 2**28
 
@@ -50,6 +51,8 @@ class Config:
         temperature: of sampling.
         seed: of weights, order of episodes, dropout and sampling.
         threads: of torch in fit(); act() uses one, because its steps are too small to share.
+        precision: of products and attention in fit(). "bfloat16" pays where the processor has
+            instructions for it; weights and the loss stay in float32, and act() always does.
         save_every: updates between checkpoints, if fit() is given a place for them.
     """
 
@@ -79,6 +82,7 @@ class Config:
     temperature: float = 1.0
     seed: int = 0
     threads: int = 1
+    precision: Literal["float32", "bfloat16"] = "float32"
     save_every: int = 100
 
     def __post_init__(self) -> None:
@@ -109,6 +113,7 @@ class Config:
         check("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
         check("meta_position", self.meta_position in ("first", "last"), "be 'first' or 'last'")
         check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
+        check("precision", self.precision in PRECISIONS, f"be one of {', '.join(PRECISIONS)}")
         check("decoding", self.decoding in ("greedy", "sample"), "be 'greedy' or 'sample'")
         for name in ("target_return", "learning_rate", "clip", "temperature"):
             check(name, getattr(self, name) > 0, "be above 0")

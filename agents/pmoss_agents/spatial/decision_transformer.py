@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,8 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         batch = source.batch(update, self._foresight())
         for group in optimiser.param_groups:
             group["lr"] = config.learning_rate * _rate(update, config)
-        scores = model(batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
+            scores = model(batch).float()
         actions = batch["actions"]
         loss = imitation_loss(scores, actions, config.doubt)
         check_loss(self.name, update, float(loss.detach()))
@@ -137,24 +139,49 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
 
     def _judge(self, source: Episodes, checkpoint: str | Path | None) -> dict[str, float]:
         """Asks the episodes held out, and keeps the agent if it never did better."""
-        assert self.model is not None
         if source.held.size == 0:
             return {}
-        losses, right = [], []
-        self.model.eval()
-        with torch.no_grad():
-            for row in source.held:
-                batch = source.whole([int(row)], self._foresight())
-                scores = self.model(batch)
-                losses.append(float(imitation_loss(scores, batch["actions"], self.config.doubt)))
-                right.append(_accuracy(scores, batch["actions"]))
-        self.model.train()
+        losses, right = self._agreement(source, source.held)
         loss = float(np.mean(losses))
         if loss < self._best_loss:
             self._best_loss = loss
             if checkpoint is not None:
                 self.save(best_path(checkpoint))
         return {"held_out_loss": loss, "held_out_accuracy": float(np.mean(right))}
+
+    def agreement(self, dataset: Dataset) -> tuple[Array, Array]:
+        """How well the network foretells the actions of other data.
+
+        Args:
+            dataset: of the same task.
+
+        Returns:
+            (episodes,) float64 losses in nats, and (episodes,) float64 accuracies.
+
+        Raises:
+            CheckpointError: there is no network yet, or the dataset is of another task.
+        """
+        if self.model is None:
+            raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
+        config = replace(self.config, held_out=0.0, keep_best=1.0)
+        with torch_threads(config.threads):
+            return self._agreement(Episodes(dataset, config), np.arange(len(dataset)))
+
+    def _agreement(self, source: Episodes, rows: Array) -> tuple[Array, Array]:
+        """(rows,) losses and (rows,) accuracies of some episodes."""
+        assert self.model is not None
+        losses, right = np.empty(len(rows)), np.empty(len(rows))
+        learning = self.model.training
+        self.model.eval()
+        with torch.no_grad():
+            for number, row in enumerate(rows):
+                batch = source.whole([int(row)], self._foresight())
+                scores = self.model(batch)
+                losses[number] = imitation_loss(scores, batch["actions"], self.config.doubt)
+                right[number] = _accuracy(scores, batch["actions"])
+        self.model.train(learning)
+        return losses, right
 
     def _new_model(self) -> Model:
         rows, cols = self.task["grid"]

@@ -8,6 +8,7 @@ be guessed.
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -18,9 +19,10 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.configs import read_config
-from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer, best_path
 from pmoss_agents.training_log import TrainingLog, read_log
-from pmoss_benchmarks.evaluation import evaluate
+from pmoss_benchmarks.evaluation import Evaluation, evaluate
+from pmoss_datasets.collection import collect
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import load_task
@@ -29,9 +31,13 @@ from pmoss_datasets.suite import load_task
 CONFIG = "decision-transformer-paper"
 #: Points of the stored curve, at most.
 _POINTS = 60
-#: Returns that are asked for: of sections 6.4 and 7.1.
-_WANTED = (1.1, 2.0)
-#: Episodes of the evaluation begin here: the data have none of them.
+#: Returns that are asked for, in multiples of the best foreseen. The last two are the paper's
+#: (sections 6.4 and 7.1).
+WANTED = (0.3, 0.5, 0.7, 0.9, 1.0, 1.1, 2.0)
+#: Episodes beyond the data in which the network foretells what is done.
+UNSEEN = 100
+#: Episodes of the evaluation begin here: the data have none of them. The offline benchmark plays
+#: the same ones.
 _EVALUATION = 101
 
 
@@ -39,15 +45,19 @@ class _Enough(KeyboardInterrupt):
     """Ends a training as Ctrl-C does: with a checkpoint."""
 
 
-def recipe_of(task: str, name: str) -> Recipe:
+def recipe_of(task: str, name: str, episodes: int | None = None) -> Recipe:
     """The recipe of the data: a task's, with the paper's observation.
 
     Args:
         task: a committed one of spatial scheduling.
         name: of the tier.
+        episodes: how many instead of the tier's; the id then tells them.
     """
     env = {**load_task(task).env, "observation": "paper"}
-    return Recipe.from_dict({**tier(name), "tier": name, "env": env})
+    recipe = Recipe.from_dict({**tier(name), "tier": name, "env": env})
+    if episodes is None:
+        return recipe
+    return replace(recipe, episodes=episodes, tier=f"{name}-of-{episodes}")
 
 
 def imitate(
@@ -94,23 +104,76 @@ def imitate(
     return agent
 
 
+def best_of(agent: DecisionTransformer, checkpoint: Path) -> DecisionTransformer:
+    """The network as it was when its loss on the episodes held out was lowest.
+
+    Args:
+        agent: as it is after the last update; returned where no better one was kept.
+        checkpoint: of imitate().
+    """
+    path = best_path(checkpoint)
+    if not path.exists():
+        return agent
+    best = pmoss_agents.load(path, agent.name)
+    assert isinstance(best, DecisionTransformer)
+    return best
+
+
+def foretold(agent: DecisionTransformer, data: Dataset, episodes: int) -> list[dict[str, Any]]:
+    """How well the network foretells each behaviour in episodes that it has not seen.
+
+    Args:
+        agent: the network.
+        data: what it learned from; further episodes of the same recipe are made.
+        episodes: how many.
+
+    Returns:
+        For each behaviour that played: "behaviour", "episodes", "accuracy" and "loss" (nats).
+    """
+    recipe = Recipe.from_dict(dict(data.metadata.recipe))
+    other = replace(recipe, seed=recipe.seed + 1, episodes=episodes, reference_episodes=0)
+    with tempfile.TemporaryDirectory() as folder:
+        unseen = collect(other, Path(folder) / "data")
+        losses, rights = agent.agreement(unseen)
+        which = unseen.column("policy")
+    return [
+        {
+            "behaviour": behaviour.name,
+            "episodes": int((which == number).sum()),
+            "accuracy": float(rights[which == number].mean()),
+            "loss": float(losses[which == number].mean()),
+        }
+        for number, behaviour in enumerate(recipe.behaviours)
+        if (which == number).any()
+    ]
+
+
 def report_of(
-    agent: DecisionTransformer, data: Dataset, log: Path, episodes: int
+    agent: DecisionTransformer, data: Dataset, log: Path, played: Evaluation | None = None
 ) -> dict[str, Any]:
     """What is stored of a training: its curve, the bound, and what the network serves.
 
     Args:
-        agent: as it is after the last update.
+        agent: the one that played.
         data: what it learned from.
         log: of its training.
-        episodes: of the evaluation; 0 leaves it out.
+        played: of play().
     """
+    of_wanted: dict[str, list[float]] = {}
+    for row in played.rows if played else ():
+        of_wanted.setdefault(row.policy, []).append(row.throughput)
     return {
         "data": {"id": data.metadata.id, "checksum": data.checksum, "episodes": len(data)},
         "config": asdict(agent.config),
         "bound": bound_of(data),
         "curve": curve_of(read_log(log)),
-        "played": _played(agent, data, episodes) if episodes else [],
+        "player_updates": agent.updates,
+        "foretold": foretold(agent, data, UNSEEN) if played else [],
+        "played": [
+            {"wanted": wanted, "throughputs": of_wanted[name_of(wanted)]}
+            for wanted in WANTED
+            if of_wanted
+        ],
     }
 
 
@@ -154,27 +217,44 @@ def bound_of(data: Dataset) -> dict[str, Any]:
     return {"accuracy": sum(rights), "loss": sum(losses), "behaviours": told}
 
 
-def _played(agent: DecisionTransformer, data: Dataset, episodes: int) -> list[dict[str, float]]:
-    """Scores and throughputs of the network where some returns are asked for."""
-    found = []
+def play(
+    agent: DecisionTransformer,
+    data: Dataset,
+    episodes: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    """Plays the same unseen episodes once for each return of WANTED.
+
+    Args:
+        agent: the network.
+        data: its environment is played.
+        episodes: how many.
+        progress: called with (episodes done, episodes in all).
+    """
     usual = agent.config
-    for wanted in _WANTED:
+    references: dict[int, tuple[float, float]] = {}
+    found: list[Evaluation] = []
+    for number, wanted in enumerate(WANTED):
         agent.config = replace(usual, target_return=wanted)
-        rows = evaluate(
-            data.metadata.env_kwargs, {CONFIG: agent}, [_EVALUATION], episodes_per_seed=episodes
-        ).rows
         found.append(
-            {
-                "wanted": wanted,
-                "episodes": episodes,
-                "score": _mean([row.score for row in rows if row.score is not None]),
-                "throughput": _mean([row.throughput for row in rows]),
-                "search": _mean([row.search_throughput for row in rows]),
-                "random": _mean([row.random_throughput for row in rows]),
-            }
+            evaluate(
+                data.metadata.env_kwargs,
+                {name_of(wanted): agent},
+                [_EVALUATION],
+                episodes_per_seed=episodes,
+                references=references,
+                progress=lambda done, total, before=number: progress(  # type: ignore[misc]
+                    before * total + done, len(WANTED) * total
+                ),
+            )
         )
     agent.config = usual
-    return found
+    return replace(found[0], rows=[row for one in found for row in one.rows])
+
+
+def name_of(wanted: float) -> str:
+    """How the network that is asked for a return is called among the players."""
+    return f"{CONFIG}, wanted {wanted:g}"
 
 
 def _mean(values: Sequence[float]) -> float:

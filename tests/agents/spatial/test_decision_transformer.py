@@ -136,6 +136,34 @@ def test_same_seed_same_weights_and_actions(dataset, fitted):
     assert any(not np.array_equal(v, weights(other)[n]) for n, v in weights(fitted).items())
 
 
+def test_products_of_half_the_width_teach_nearly_the_same(dataset, fitted):
+    half, again = (DecisionTransformer(**{**SMALL, "precision": "bfloat16"}) for _ in range(2))
+    metrics = half.fit(dataset)
+    again.fit(dataset)
+    whole = weights(fitted)
+    for name, value in weights(half).items():
+        assert value.dtype == whole[name].dtype
+        np.testing.assert_array_equal(value, weights(again)[name], err_msg=name)
+    assert any(not np.array_equal(v, whole[n]) for n, v in weights(half).items())
+    assert metrics["loss"] == pytest.approx(DecisionTransformer(**SMALL).fit(dataset)["loss"], 0.1)
+    with pytest.raises(DescriptionError, match="precision = 'float8': must be one of float32"):
+        DecisionTransformer(precision="float8")
+
+
+def test_agreement_is_of_each_episode(dataset, fitted):
+    losses, rights = fitted.agreement(dataset)
+    assert losses.shape == rights.shape == (len(dataset),)
+    assert (losses > 0).all() and ((rights >= 0) & (rights <= 1)).all()
+    # What is held out of learning is judged alike.
+    held = DecisionTransformer(**{**SMALL, "held_out": 0.5})
+    metrics = held.fit(dataset)
+    rows = Episodes(dataset, held.config).held
+    again, _ = held.agreement(dataset)
+    assert metrics["held_out_loss"] == pytest.approx(again[rows].mean())
+    with pytest.raises(CheckpointError, match="call fit"):
+        DecisionTransformer(**SMALL).agreement(dataset)
+
+
 def test_sampling_has_its_own_generator(dataset):
     agents = []
     for _ in range(2):

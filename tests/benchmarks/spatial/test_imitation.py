@@ -9,7 +9,15 @@ from typer.testing import CliRunner
 
 from pmoss_agents.configs import read_config
 from pmoss_agents.training_log import read_log
-from pmoss_benchmarks.spatial.imitation import CONFIG, bound_of, curve_of, recipe_of
+from pmoss_benchmarks.evaluation import replay
+from pmoss_benchmarks.spatial.imitation import (
+    CONFIG,
+    UNSEEN,
+    WANTED,
+    bound_of,
+    curve_of,
+    recipe_of,
+)
 from pmoss_datasets.storage import open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_datasets.suite import recipe_of as shipped_recipe
@@ -26,6 +34,7 @@ def test_the_config_is_the_papers() -> None:
     # What the paper's tokens hold: masks, and the counters of the slices placed on each core.
     assert config["inputs"] == ["core"] and config["doubt"] == 0
     assert recipe_of(TOY, "mixed").env["observation"] == "paper"
+    assert recipe_of(TOY, "mixed", 7).id.endswith("/mixed-of-7-v0")
 
 
 def test_what_is_drawn_at_random_can_only_be_guessed() -> None:
@@ -53,7 +62,7 @@ def test_a_curve_holds_means_of_windows() -> None:
 
 
 def test_the_command_goes_on_and_stores_what_it_found(tmp_path: Path) -> None:
-    checkpoint, out = tmp_path / "a.safetensors", tmp_path / "out.json"
+    checkpoint, out = tmp_path / "new" / "a.safetensors", tmp_path / "out.json"
     call = ["benchmark", "imitation", "--task", TOY, "--tier", "small", "--episodes", "1"]
     call += ["--checkpoint", str(checkpoint), "--data", str(tmp_path), "--out", str(out)]
     changes = [word for one in SMALL for word in ("--set", one)]
@@ -64,5 +73,10 @@ def test_the_command_goes_on_and_stores_what_it_found(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.output
     report = json.loads(out.read_text())
     assert [point["update"] for point in report["curve"]] == [1, 2, 3, 4]
-    assert [one["wanted"] for one in report["played"]] == [1.1, 2.0]
+    assert [one["wanted"] for one in report["played"]] == list(WANTED)
+    assert all(len(one["throughputs"]) == 1 for one in report["played"])
+    found = replay(tmp_path / "out.played.jsonl")
+    assert (found.episodes, found.mismatches) == (len(WANTED), ())
     assert report["config"]["meta_position"] == "last"
+    assert sum(one["episodes"] for one in report["foretold"]) == UNSEEN
+    assert all(0 <= one["accuracy"] <= 1 for one in report["foretold"])

@@ -18,6 +18,9 @@ def imitation(
         str, typer.Option(help="A committed task of spatial scheduling.")
     ] = "skylake-x-8n-btree-ycsb-a",
     tier: Annotated[str, typer.Option(help="Of the data.")] = "mixed",
+    episodes_of_data: Annotated[
+        int | None, typer.Option(help="Episodes of the data instead of the tier's.", min=2)
+    ] = None,
     seconds: Annotated[float, typer.Option(help="CPU seconds of training in this call.")] = 3600.0,
     changes: Annotated[
         list[str] | None,
@@ -25,7 +28,7 @@ def imitation(
     ] = None,
     episodes: Annotated[
         int, typer.Option(help="Of the evaluation at each wanted return; 0: none.", min=0)
-    ] = 2,
+    ] = 10,
     checkpoint: Annotated[
         Path, typer.Option(help="Where the network is kept; its log lies beside it.")
     ] = Path("runs/imitation/paper.safetensors"),
@@ -33,7 +36,9 @@ def imitation(
         Path | None,
         typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="JSON file of the results.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file of the results; what was played lies beside it.")
+    ] = None,
 ) -> None:
     """Train the paper's own network, and say how far it is from what can be learned.
 
@@ -42,16 +47,18 @@ def imitation(
     Example: pmoss benchmark imitation --seconds 600
     Example: pmoss benchmark imitation --seconds 0 --out runs/imitation.json
     """
+    from pmoss_benchmarks.evaluation import write_results
     from pmoss_benchmarks.provenance import provenance
-    from pmoss_benchmarks.spatial.imitation import imitate, recipe_of, report_of
+    from pmoss_benchmarks.spatial.imitation import best_of, imitate, play, recipe_of, report_of
     from pmoss_datasets.catalog import default_root
     from pmoss_datasets.suite import obtain
     from pmoss_env.files import write_atomically
 
     if out is not None:
         check_output(out)
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     log = checkpoint.with_suffix(".jsonl")
-    recipe = recipe_of(task, tier)
+    recipe = recipe_of(task, tier, episodes_of_data)
     with Stages() as progress:
         dataset = obtain(
             recipe,
@@ -66,16 +73,27 @@ def imitation(
             changes=pairs(changes),
             progress=lambda done, total: progress("updates", done, total),
         )
-    found = report_of(agent, dataset, log, episodes)
+        played = None
+        if episodes:
+            agent = best_of(agent, checkpoint)
+            played = play(
+                agent,
+                dataset,
+                episodes,
+                lambda done, total: progress("episodes", done, total),
+            )
+    found = report_of(agent, dataset, log, played)
     best, last = found["bound"], found["curve"][-1]
     console.print(
-        f"{agent.updates} of {agent.config.updates} updates, {last['cpu_seconds']:.0f} CPU s: "
+        f"{last['update']} of {agent.config.updates} updates, {last['cpu_seconds']:.0f} CPU s: "
         f"accuracy {last['accuracy']:.3f}, at best {best['accuracy']:.3f}; loss "
         f"{last['loss']:.3f}, at best {best['loss']:.3f}"
     )
     if out is not None:
-        settings = {"task": task, "tier": tier}
+        settings = {"task": task, "tier": tier, "episodes_of_data": len(dataset)}
         code = ["pmoss_benchmarks.spatial.imitation", "pmoss_agents.spatial.decision_transformer"]
         report = {**provenance(code), "settings": settings, **found}
         write_atomically(out, json.dumps(report, indent=1) + "\n")
+        if played:
+            write_results(out.with_name(f"{out.stem}.played.jsonl"), played, compact=True)
         console.print(f"written to {out}")

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from pmoss_env.errors import UnknownNameError
 from pmoss_env.machines.description import Machine
-from pmoss_env.machines.random_machine import PREFIX, SMT_PREFIX, random_machine
+from pmoss_env.machines.random_machine import (
+    PARTLY_PREFIX,
+    PREFIXES,
+    SMT_PREFIX,
+    random_machine,
+)
 from pmoss_env.search_paths import file_of, toml_files
 
 PRESETS = Path(__file__).parent / "presets"
@@ -27,13 +32,13 @@ def load_machine(name: str) -> Machine:
 
     Args:
         name: of a preset or of a file on the search path, a path that ends in ``.toml``,
-            "random:<seed>", "random-smt:<seed>", or "host".
+            "random:<seed>", "random-smt:<seed>", "random-partly:<seed>", or "host".
 
     Raises:
         UnknownNameError: no file has this name, or the seed is not a whole number.
         DescriptionError: the file has a missing or impossible value, or two files have the name.
     """
-    if name == HOST or name.startswith((PREFIX, SMT_PREFIX)):
+    if name == HOST or name.startswith(PREFIXES):
         return _load(name)
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
@@ -50,9 +55,10 @@ def _load(name: str) -> Machine:
         from pmoss_env.machines.host import describe_host
 
         return describe_host()
-    if name.startswith((PREFIX, SMT_PREFIX)):
+    if name.startswith(PREFIXES):
         kind, _, seed = name.partition(":")
         if not (seed.isascii() and seed.isdigit() and len(seed) <= 20):
             raise UnknownNameError("machine", name, ["random:0", "random-smt:1"])
-        return random_machine(int(seed), smt=f"{kind}:" == SMT_PREFIX)
+        prefix = f"{kind}:"
+        return random_machine(int(seed), smt=prefix == SMT_PREFIX, partly=prefix == PARTLY_PREFIX)
     return Machine.from_toml(Path(name))

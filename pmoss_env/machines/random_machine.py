@@ -10,11 +10,13 @@ import numpy as np
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.parameters import PARAMETERS
 
-#: What load_machine() takes: "random:7", and "random-smt:7" where cores run two threads.
-PREFIX, SMT_PREFIX = "random:", "random-smt:"
+#: What load_machine() takes: "random:7"; "random-smt:7" where cores run two threads; and
+#: "random-partly:7" where only some of the second ones are workers.
+PREFIX, SMT_PREFIX, PARTLY_PREFIX = "random:", "random-smt:", "random-partly:"
+PREFIXES = (PREFIX, SMT_PREFIX, PARTLY_PREFIX)
 
 
-def random_machine(seed: int, *, smt: bool = False) -> Machine:
+def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Machine:
     """A server drawn by ``seed``, with the name "random:<seed>".
 
     Drawn, each independently and evenly over the range (latencies and bandwidths of servers that
@@ -32,7 +34,10 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
         seed: 0 or more.
         smt: the same server, named "random-smt:<seed>", with two hardware threads per core. All are
             listed as cores. Beside a busy sibling a thread keeps 0.5 to 0.75 of its speed.
+        partly: that one, named "random-partly:<seed>", of whose second threads only some are
+            workers, drawn: how many of them, one at least, and which. All nodes have the same.
     """
+    smt = smt or partly
     rng = np.random.default_rng([seed, 0x6D616368])
 
     def between(low: float, high: float) -> float:
@@ -104,9 +109,12 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
     listed = cores * (2 if smt else 1)
     # A router's and a sweeper's siblings stay idle.
     workers = [core for core in range(listed) if core % cores > 1]
+    if partly:
+        workers = [*range(2, cores), *_second_threads(seed, cores)]
+    prefix = PARTLY_PREFIX if partly else SMT_PREFIX if smt else PREFIX
     return Machine.from_dict(
         {
-            "name": f"{SMT_PREFIX if smt else PREFIX}{seed}",
+            "name": f"{prefix}{seed}",
             "description": f"made up from seed {seed}: {sockets} sockets, {nodes} nodes, "
             f"{nodes * listed} cores, {nodes * len(workers)} workers",
             "topology": _topology(sockets, nodes_per_socket, cores, per_llc, listed),
@@ -119,6 +127,16 @@ def random_machine(seed: int, *, smt: bool = False) -> Machine:
 def _smt_share(seed: int) -> float:
     """A stream of its own draws it: all else is as without."""
     return round(float(np.random.default_rng([seed, 0x736D74]).uniform(0.5, 0.75)), 3)
+
+
+def _second_threads(seed: int, cores: int) -> list[int]:
+    """Numbers inside a node of the second threads that are workers; a stream of its own, too.
+
+    The sibling of a router or sweeper may be one: beside it nothing runs.
+    """
+    rng = np.random.default_rng([seed, 0x70617274])
+    found = rng.choice(cores, int(rng.integers(1, cores)), replace=False)
+    return sorted((cores + found).tolist())
 
 
 def _topology(

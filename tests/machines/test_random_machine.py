@@ -46,9 +46,29 @@ def test_with_two_threads_a_core_it_is_the_same_server(seed: int) -> None:
     assert smt.parameter("llc_kib") == plain.parameter("llc_kib")
 
 
+@given(st.integers(0, 2**63 - 1))
+@settings(deadline=None, max_examples=20)
+def test_some_second_threads_may_be_workers(seed: int) -> None:
+    smt, partly = random_machine(seed, smt=True), random_machine(seed, partly=True)
+    native_machine(partly).complete()
+    assert partly.name == f"random-partly:{seed}"
+    assert partly.parameters == smt.parameters
+    assert np.array_equal(partly.physical_of_core, smt.physical_of_core)
+    plain = random_machine(seed)
+    more = len(partly.workers) - len(plain.workers)
+    assert plain.nodes <= more < plain.cores
+    # A router's and a sweeper's core has one other thread, which may be a worker.
+    assert not set(partly.workers) & {
+        core for core in range(smt.cores) if smt.role_of_core[core] in ("router", "sweeper")
+    }
+
+
 def test_an_environment_takes_one_by_name() -> None:
     assert load_machine("random:3").parameters == random_machine(3).parameters
     assert load_machine("random-smt:3").parameters == random_machine(3, smt=True).parameters
+    assert (
+        load_machine("random-partly:3").role_of_core == random_machine(3, partly=True).role_of_core
+    )
     backend = make_backend("analytic", machine="random-smt:3", workload="ycsb-a", slices=16)
     assert backend.measure(backend.machine.local_schedule([2] * 16), seed=0).throughput > 0
 

@@ -26,13 +26,14 @@ from pmoss_datasets.suite import obtain
 from pmoss_env.baselines import Context, answer_after, best_fit, measured_search
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import load_machine
-from pmoss_env.machines.random_machine import PREFIX, SMT_PREFIX
+from pmoss_env.machines.random_machine import PARTLY_PREFIX, PREFIX, SMT_PREFIX
 from pmoss_env.types import Schedule
 
 #: Episodes of the evaluation begin here: no dataset has them.
 _EVALUATION = 101
-#: The made-up machines are random:1000, random:1001, ..., and random-smt:1500, random-smt:1501, ...
-_FIRST_MADE_UP, _FIRST_THREADED = 1000, 1500
+#: The made-up machines are random:1000, random:1001, ..., random-smt:1500, random-smt:1501, ...,
+#: and random-partly:2000, random-partly:2001, ...
+_FIRST_MADE_UP, _FIRST_THREADED, _FIRST_PARTLY = 1000, 1500, 2000
 #: What least_workers may be.
 _MOST_LEAST = 64
 #: Rules to be beaten.
@@ -48,6 +49,7 @@ class TransferOptions:
         machines: each is left out once.
         made_up: machines that the generator makes, in the data of every checkpoint.
         threaded: made-up machines with two hardware threads per core, beside these.
+        partly: made-up machines that use some of the second threads, beside these.
         least_workers: made-up machines with fewer are passed over.
         workload: of all.
         interference: of all.
@@ -63,6 +65,7 @@ class TransferOptions:
     machines: tuple[str, ...]
     made_up: int = 4
     threaded: int = 0
+    partly: int = 0
     least_workers: int = 1
     workload: str = "ycsb-a"
     interference: str = "busy_core"
@@ -77,7 +80,7 @@ class TransferOptions:
     def __post_init__(self) -> None:
         if len(set(self.machines)) != len(self.machines):
             raise DescriptionError(f"machines = {list(self.machines)}: each must be named once")
-        if len(self.machines) + self.made_up + self.threaded < 2:
+        if len(self.machines) + self.made_up + self.threaded + self.partly < 2:
             raise DescriptionError("machines: with one left out, none is there to learn from")
         if self.least_workers > _MOST_LEAST:
             raise DescriptionError(
@@ -98,6 +101,7 @@ class TransferOptions:
             *(self.machines if len(self.machines) > 1 else ()),
             *_made_up(PREFIX, _FIRST_MADE_UP, self.made_up, least),
             *_made_up(SMT_PREFIX, _FIRST_THREADED, self.threaded, least),
+            *_made_up(PARTLY_PREFIX, _FIRST_PARTLY, self.partly, least),
         )
 
     def env(self, machine: str) -> dict[str, Any]:

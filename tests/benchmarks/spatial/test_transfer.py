@@ -1,5 +1,6 @@
 """Leave one machine out: what a checkpoint learned from, and what it meets."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -52,6 +53,14 @@ def test_made_up_machines_may_have_two_threads_per_core_and_be_of_some_size():
     machines = [load_machine(name) for name in options.learned_on]
     assert len(machines) == 4
     assert all(machine.workers.size >= 20 for machine in machines)
+
+
+def test_made_up_machines_may_use_some_second_threads():
+    options = TransferOptions(("toy",), made_up=0, partly=2, least_workers=20)
+    assert all(name.startswith("random-partly:20") for name in options.learned_on)
+    for machine in map(load_machine, options.learned_on):
+        beside = np.bincount(machine.physical_of_core[machine.workers])
+        assert {1, 2} <= set(beside)  # workers alone on their core, and workers with a sibling
 
 
 def test_data_that_cells_share_are_there_before_the_cells(monkeypatch):

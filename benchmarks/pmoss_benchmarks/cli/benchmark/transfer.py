@@ -22,6 +22,9 @@ def transfer(
     threaded: Annotated[
         int, typer.Option(min=0, help="Made-up machines with two threads per core, beside these.")
     ] = 0,
+    partly: Annotated[
+        int, typer.Option(min=0, help="Made-up machines that use some second threads, too.")
+    ] = 0,
     least_workers: Annotated[
         int, typer.Option(min=1, max=64, help="Made-up machines with fewer are passed over.")
     ] = 1,
@@ -60,6 +63,7 @@ def transfer(
         machines=tuple(machine or PAPER_MACHINES),
         made_up=made_up,
         threaded=threaded,
+        partly=partly,
         least_workers=least_workers,
         interference=interference,
         slices=slices,

@@ -42,12 +42,12 @@ class Config:
 
     Attributes:
         policy: "pair-policy" or "surrogate".
-        settings: of that agent's config; its own where empty.
+        settings: of that agent's config; its own where empty, but the seed, which is this one's.
         freed: slices per candidate.
         candidates: per round.
         rounds: without measurements; with them, one round per measurement.
         threads: of torch.
-        seed: of what is freed.
+        seed: of the policy and of what is freed.
     """
 
     policy: str = "pair-policy"
@@ -127,7 +127,8 @@ class Reconstruct(PlanningAgent, OfflineAgent[Dataset]):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.config: Config
-        self.policy = _POLICIES[self.config.policy](**self.config.settings)
+        settings = {"seed": self.config.seed, **self.config.settings}
+        self.policy = _POLICIES[self.config.policy](**settings)
 
     @property
     def judge(self) -> Surrogate:

@@ -20,7 +20,7 @@ from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
-from pmoss_env.types import COUNTER_NAMES  # noqa: E402
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {
@@ -54,7 +54,7 @@ def read(data):
     network.set_up(pairs.counters[0].flatten(0, 1))
     counters, columns = pairs.counters[0][0], pairs.columns[0][0]
     with torch.no_grad():
-        return network, topology, counters, columns, network(topology, counters, columns)[1]
+        return network, topology, counters, columns, network(topology, counters, columns)
 
 
 def test_drawing_without_noise_is_the_greedy_plan(read):
@@ -92,7 +92,7 @@ def test_order_and_names_of_slices_and_cores_do_not_matter(read):
     trade = torch.arange(len(topology.tiles))
     trade[alike] = alike.flip(0)
     with torch.no_grad():
-        _, other = network(topology, counters[shuffled], trade[columns[shuffled]])
+        other = network(topology, counters[shuffled], trade[columns[shuffled]])
     torch.testing.assert_close(scores.times[shuffled], other.times[:, trade])
 
 
@@ -105,6 +105,21 @@ def test_it_learns_from_its_own_draws(agent, data):
     assert mean["pair-policy"] > mean["untrained"] + 10
     assert mean["pair-policy"] > 50
     assert not any(row.illegal_actions for row in rows)
+
+
+def test_before_it_draws_it_knows_the_logged_times(data):
+    pairs, topology = Pairs(data, Topology(data.machine)), Topology(data.machine)
+    before, after = pairs.counters
+    elapsed, queries = (after[..., COUNTER_INDEX[name]] for name in ("elapsed_us", "queries"))
+    ran = (elapsed > 0) & (queries > 0)
+    off = {}
+    for updates in (1, SMALL["judge_updates"]):
+        agent = PairPolicy(**{**SMALL, "judge_updates": updates, "updates": updates})
+        agent.fit(data)
+        with torch.no_grad():
+            found = agent.network.times(topology, before, *pairs.columns)
+        off[updates] = float((found - (elapsed / queries).log())[ran].abs().mean())
+    assert off[SMALL["judge_updates"]] < 0.8 * off[1]
 
 
 def test_a_constraint_is_kept_on_a_machine_that_it_never_saw(agent):
@@ -147,6 +162,7 @@ def test_untrained_it_only_knows_that_work_adds_up(data):
     policies = {"lpt": SchedulePolicy("lpt")}
     for seed in range(3):
         settings = {"judge_updates": 1, "updates": 2, "learning_rate": 0.0, "seed": seed}
+        settings["draw_rate"] = 0.0
         untrained = PairPolicy(**{**SMALL, **settings})
         untrained.fit(data)
         policies[str(seed)] = untrained

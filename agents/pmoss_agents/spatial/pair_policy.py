@@ -459,7 +459,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             known = replace(scores, times=scores.times.detach())
             of_label = log_likelihood(known, topology, label)
             one = -of_label / config.batch_size
-            one.backward()
+            one.backward()  # type: ignore[no-untyped-call]
             likelihood += math.exp(float(of_label.detach())) / config.batch_size
             gain += float(worth.max() - worth[0]) / config.batch_size
             loss += float(one.detach())

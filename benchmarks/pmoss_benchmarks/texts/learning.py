@@ -86,9 +86,12 @@ def transfer(stored: Stored) -> str:
             ]
         )
     settings = report["settings"]
-    made_up = counted(settings["made_up"] + settings["threaded"], "made-up one")
+    partly = settings.get("partly", 0)  # results of earlier versions lack it
+    made_up = counted(settings["made_up"] + settings["threaded"] + partly, "made-up one")
     if settings["threaded"]:
         made_up += f", {settings['threaded']} of them with two threads per core"
+    if partly:
+        made_up += f", {partly} of them with some cores' second threads"
     told = (
         f"A checkpoint learned on the other machines and on "
         f"{made_up}. Each gave {settings['data']} episodes. "

@@ -28,16 +28,10 @@ from pmoss_agents.devices import check_device
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.inputs import GROUPS as SUMS
+from pmoss_agents.spatial.pair_network import PairNetwork, drawn, greedy, log_likelihood
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate
-from pmoss_agents.spatial.throughput_model import (
-    ELAPSED,
-    QUERIES,
-    Known,
-    Reader,
-    Topology,
-    usual_time,
-)
+from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Topology
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
@@ -102,124 +96,6 @@ class Config:
             )
 
 
-@dataclass(frozen=True)
-class Scores:
-    """What the network says of one incumbent: all that the placing needs.
-
-    Attributes:
-        times: (S, W), 1 being the mean of all cores if all were equally full.
-        slices: (S, hidden) part of the hidden layer.
-        cores: (W, hidden) likewise.
-        demands: (3, S, hidden) what a placed slice adds on its core, beside its cache, on its node.
-        ends: (hidden,) part of when the core would end.
-        last: (hidden,) the last layer.
-        haste: () how much an early end counts.
-    """
-
-    times: Tensor
-    slices: Tensor
-    cores: Tensor
-    demands: Tensor
-    ends: Tensor
-    last: Tensor
-    haste: Tensor
-
-
-class PairNetwork(nn.Module):
-    """Reads an incumbent, and scores every pair of slice and core."""
-
-    def __init__(self, counters: int, config: Config) -> None:
-        super().__init__()
-        features, width = config.features, config.width
-        self.reader = Reader(counters, width=width, features=features, demands=config.demands)
-        self.usual: Tensor
-        self.register_buffer("usual", torch.tensor(0.0))
-
-        def attention() -> nn.ModuleList:
-            return nn.ModuleList(
-                nn.MultiheadAttention(features, config.heads, batch_first=True)
-                for _ in range(config.blocks)
-            )
-
-        self.to_cores, self.to_slices = attention(), attention()
-        self.time_of_slice = nn.Linear(features, width)
-        self.time_of_core = nn.Linear(features, width, bias=False)
-        self.time = nn.Linear(width, 1)
-        # Untrained, all pairs take the usual time: no core is favoured by chance.
-        nn.init.zeros_(self.time.weight)
-        nn.init.zeros_(self.time.bias)
-        self.hidden_of_slice = nn.Linear(features, config.hidden)
-        self.hidden_of_core = nn.Linear(features, config.hidden, bias=False)
-        self.hidden_of_demands = nn.ModuleList(
-            nn.Linear(config.demands, config.hidden, bias=False) for _ in range(3)
-        )
-        self.ends = nn.Parameter(torch.zeros(config.hidden))
-        self.last = nn.Parameter(torch.zeros(config.hidden))
-        # Draws differ by about a hundredth of a full core: wider ones are no better than chance.
-        self.haste = nn.Parameter(torch.tensor(4.5))
-
-    def set_up(self, counters: Tensor) -> None:
-        """Takes the scales of the inputs and the mean time of a query from (n, H) counters."""
-        self.reader.set_scales(counters)
-        self.usual.fill_(usual_time(counters))
-
-    def _read(
-        self, topology: Topology, counters: Tensor, columns: Tensor
-    ) -> tuple[Known, Tensor, Tensor]:
-        """What the reader knows of P incumbents; slices and cores after the attention."""
-        known = self.reader.read(topology, counters, columns)
-        slices, cores = known.slices, known.cores
-        for there, back in zip(self.to_cores, self.to_slices, strict=True):
-            seen = there(slices, cores, cores, need_weights=False)[0]
-            cores = cores + back(cores, slices, slices, need_weights=False)[0]
-            slices = slices + seen
-        return known, slices, cores
-
-    def _logs(self, pairs: Tensor) -> Tensor:
-        """(...) logarithms of the microseconds per query of (..., width) pairs."""
-        logs: Tensor = self.usual + self.time(F.silu(pairs)).squeeze(-1)
-        return logs
-
-    def times(self, topology: Topology, counters: Tensor, columns: Tensor, later: Tensor) -> Tensor:
-        """Foretells what a query of each slice takes where it goes.
-
-        Args:
-            topology: of the machine.
-            counters: (P, S, H) of each slice in P incumbents.
-            columns: (P, S) the worker that had it.
-            later: (P, S) the worker that it goes to.
-
-        Returns:
-            (P, S) logarithms of the microseconds per query.
-        """
-        _, slices, cores = self._read(topology, counters, columns)
-        of_core = self.time_of_core(cores)
-        there = later.unsqueeze(-1).expand(-1, -1, of_core.shape[-1])
-        return self._logs(self.time_of_slice(slices) + of_core.gather(1, there))
-
-    def forward(self, topology: Topology, counters: Tensor, columns: Tensor) -> Scores:
-        """Reads one incumbent.
-
-        Args:
-            topology: of the machine.
-            counters: (S, H) of each slice.
-            columns: (S,) the worker that had it.
-        """
-        known, slices, cores = self._read(topology, counters[None], columns[None])
-        pairs = self.time_of_slice(slices[0])[:, None] + self.time_of_core(cores[0])
-        times = known.shares[0][:, None] * self._logs(pairs).exp()
-        demands = known.demands[0] / known.demands[0].sum(0) * len(topology.tiles)
-        return Scores(
-            times / (times.mean(1).sum() / len(topology.tiles)).clamp(min=1e-12),
-            self.hidden_of_slice(slices[0]),
-            self.hidden_of_core(cores[0]),
-            torch.stack([layer(demands) for layer in self.hidden_of_demands]),
-            self.ends,
-            self.last,
-            self.haste.exp(),
-        )
-
-
 def _set_rate(optimiser: torch.optim.AdamW, rate: float) -> None:
     for group in optimiser.param_groups:
         group["lr"] = rate
@@ -237,105 +113,6 @@ def _time_loss(
     foretold = network.times(topology, before, there, later)
     off = F.smooth_l1_loss(foretold, truth, beta=0.05, reduction="none")
     return (weight * off).mean()
-
-
-def _logits(scores: Scores, slices: Tensor, hidden: Tensor, ends: Tensor) -> Tensor:
-    """(..., W) of placing slices, (...), given the cores' (..., W, hidden) and ends."""
-    inner = scores.slices[slices].unsqueeze(-2) + hidden + ends.unsqueeze(-1) * scores.ends
-    return F.silu(inner) @ scores.last - scores.haste * ends
-
-
-def log_likelihood(scores: Scores, topology: Topology, chosen: Tensor) -> Tensor:
-    """Mean logarithm of the chances by which the policy draws each core of a schedule.
-
-    Args:
-        scores: of the incumbent.
-        topology: of the machine.
-        chosen: (S,) the worker of each slice.
-    """
-    order = _order(scores)
-    there = F.one_hot(chosen[order], len(topology.tiles)).float()
-    own = there * scores.times[order]
-    ends = own.cumsum(0) - own + scores.times[order]
-    where = (there, there @ topology.caches, there @ topology.nodes)
-    added = sum(
-        one.unsqueeze(-1) * demand[order].unsqueeze(1)
-        for one, demand in zip(where, scores.demands, strict=True)
-    )
-    assert isinstance(added, Tensor)
-    hidden = scores.cores + added.cumsum(0) - added
-    logits = _logits(scores, order, hidden, ends)
-    return F.log_softmax(logits, -1).gather(1, chosen[order].unsqueeze(1)).mean()
-
-
-def _order(scores: Scores) -> Tensor:
-    """(S,) the slices, those first that take longest."""
-    return torch.argsort(-scores.times.mean(1), stable=True)
-
-
-def drawn(scores: Scores, topology: Topology, noise: Array) -> Array:
-    """Draws schedules.
-
-    Args:
-        scores: of the incumbent.
-        topology: of the machine.
-        noise: (S, n, W) float32, of Gumbel's distribution: the highest sum of logit and noise is a
-            draw by the logits' chances.
-
-    Returns:
-        (n, S) the worker of each slice.
-    """
-    slices, n, _ = noise.shape
-    gumbel = torch.from_numpy(noise)
-    chosen = torch.zeros(n, slices, dtype=torch.int64)
-    busy = torch.zeros(n, len(topology.tiles))
-    hidden = scores.cores.repeat(n, 1, 1)
-    places = (torch.eye(len(topology.tiles)), topology.caches, topology.nodes)
-    for slice_ in _order(scores):
-        ends = busy + scores.times[slice_]
-        core = (_logits(scores, slice_, hidden, ends) + gumbel[slice_]).argmax(1)
-        chosen[:, slice_] = core
-        busy = torch.where(places[0][core] > 0, ends, busy)
-        for where, demand in zip(places, scores.demands, strict=True):
-            hidden += where[core].unsqueeze(-1) * demand[slice_]
-    return chosen.numpy()
-
-
-def greedy(scores: Scores, topology: Topology, most: int | None = None) -> Array:
-    """Places each slice on the likeliest core: in numpy, for its calls on small arrays are faster.
-
-    Args:
-        scores: of the incumbent.
-        topology: of the machine.
-        most: slices that a core may get; None: any number.
-
-    Returns:
-        (S,) the worker of each slice.
-    """
-    times, slices, cores, demands, ends_part, last, haste = (
-        part.detach().numpy() for part in vars(scores).values()
-    )
-    busy, hidden = np.zeros(len(cores), np.float32), cores.copy()
-    count = np.zeros(len(cores), dtype=np.int64)
-    chosen = np.zeros(len(slices), dtype=np.int64)
-    beside = [
-        [np.flatnonzero(row) for row in kind.numpy()] for kind in (topology.caches, topology.nodes)
-    ]
-    for slice_ in _order(scores).tolist():
-        ends = busy + times[slice_]
-        inner = hidden + slices[slice_] + ends[:, None] * ends_part
-        inner /= 1 + np.exp(-inner.clip(-60))
-        logits = inner @ last - haste * ends
-        if most is not None:
-            logits[count >= most] = -np.inf
-        core = int(logits.argmax())
-        chosen[slice_] = core
-        busy[core] = ends[core]
-        count[core] += 1
-        hidden[core] += demands[0, slice_]
-        hidden[beside[0][core]] += demands[1, slice_]
-        hidden[beside[1][core]] += demands[2, slice_]
-    return chosen
 
 
 class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
@@ -385,7 +162,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
                 self.task = self.task_of(dataset)
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(config.seed)
-                    self.network = PairNetwork(len(self.task["counters"]), config)
+                    self.network = self._new_network()
                 self.network.set_up(pairs.counters[0][pairs.rows].flatten(0, 1))
                 self._optimiser = self._new_optimiser()
             network, optimiser = self.network, self._optimiser
@@ -475,6 +252,18 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
 
         return change
 
+    def _new_network(self) -> PairNetwork:
+        config = self.config
+        return PairNetwork(
+            len(self.task["counters"]),
+            width=config.width,
+            hidden=config.hidden,
+            features=config.features,
+            heads=config.heads,
+            blocks=config.blocks,
+            demands=config.demands,
+        )
+
     def _new_optimiser(self) -> torch.optim.AdamW:
         assert self.network is not None
         rate, decay = self.config.learning_rate, self.config.weight_decay
@@ -504,7 +293,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         self.updates = int(values["updates"])
         with torch.random.fork_rng(devices=[]):
-            self.network = PairNetwork(len(self.task["counters"]), self.config)
+            self.network = self._new_network()
         load_weights(self.network, arrays, "network/")
         self._optimiser = self._new_optimiser()
         load_moments(self._optimiser, arrays, "optimiser/")

@@ -6,14 +6,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
-from pmoss_agents.spatial.pair_policy import (  # noqa: E402
-    Config,
+from pmoss_agents.spatial.pair_network import (  # noqa: E402
     PairNetwork,
-    PairPolicy,
     drawn,
     greedy,
     log_likelihood,
 )
+from pmoss_agents.spatial.pair_policy import PairPolicy  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs  # noqa: E402
 from pmoss_agents.spatial.throughput_model import Topology  # noqa: E402
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
@@ -47,7 +46,8 @@ def read(data):
     """A network of chance, and what it makes of an incumbent."""
     torch.manual_seed(0)
     topology = Topology(data.machine)
-    network = PairNetwork(len(COUNTER_NAMES), Config(width=24, features=8, heads=2, demands=4))
+    sizes = {"width": 24, "hidden": 32, "features": 8, "heads": 2, "blocks": 1, "demands": 4}
+    network = PairNetwork(len(COUNTER_NAMES), **sizes)
     for part in (network.time.weight, network.ends, network.last):
         torch.nn.init.normal_(part, std=0.3)
     pairs = Pairs(data, topology)

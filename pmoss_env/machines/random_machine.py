@@ -99,18 +99,11 @@ def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Mac
         "dispatch_ns": between(100, 10_000),
     }
     if ring:
-        values["link_gb_per_s"] = [
-            [link if abs(a - b) in (1, 3) else 0.0 for b in range(4)] for a in range(4)
-        ]
-        values["dram_two_hops_ns"] = 2 * hop - local
-        values["modified_two_hops_ns"] = values["modified_other_socket_ns"] + hop - local
+        values |= _ring(link, local, hop, values["modified_other_socket_ns"])
     if smt:
         values["smt_share"] = _smt_share(seed)
     listed = cores * (2 if smt else 1)
-    # A router's and a sweeper's siblings stay idle.
-    workers = [core for core in range(listed) if core % cores > 1]
-    if partly:
-        workers = [*range(2, cores), *_second_threads(seed, cores)]
+    workers = _workers(seed, cores, listed, partly)
     prefix = PARTLY_PREFIX if partly else SMT_PREFIX if smt else PREFIX
     return Machine.from_dict(
         {
@@ -129,14 +122,25 @@ def _smt_share(seed: int) -> float:
     return round(float(np.random.default_rng([seed, 0x736D74]).uniform(0.5, 0.75)), 3)
 
 
-def _second_threads(seed: int, cores: int) -> list[int]:
-    """Numbers inside a node of the second threads that are workers; a stream of its own, too.
+def _ring(link: float, local: float, hop: float, modified: float) -> dict[str, Any]:
+    """The parameters that four sockets in a ring have beside others."""
+    return {
+        "link_gb_per_s": [
+            [link if abs(a - b) in (1, 3) else 0.0 for b in range(4)] for a in range(4)
+        ],
+        "dram_two_hops_ns": 2 * hop - local,
+        "modified_two_hops_ns": modified + hop - local,
+    }
 
-    The sibling of a router or sweeper may be one: beside it nothing runs.
-    """
+
+def _workers(seed: int, cores: int, listed: int, partly: bool) -> list[int]:
+    """The workers' numbers inside a node of so many cores and hardware threads."""
+    if not partly:  # a router's and a sweeper's siblings stay idle
+        return [core for core in range(listed) if core % cores > 1]
+    # A stream of its own. Beside a router or sweeper, whose sibling may be a worker, nothing runs.
     rng = np.random.default_rng([seed, 0x70617274])
-    found = rng.choice(cores, int(rng.integers(1, cores)), replace=False)
-    return sorted((cores + found).tolist())
+    second = rng.choice(cores, int(rng.integers(1, cores)), replace=False)
+    return [*range(2, cores), *sorted((cores + second).tolist())]
 
 
 def _topology(

@@ -147,9 +147,9 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
     def _course(self, dataset: Dataset) -> Iterator[Course]:
         """Updates of the judge and of the policy's times, then of the policy by its draws.
 
-        Metrics are those of the judge and ``times``, the loss of the times; then ``likelihood``,
-        the mean chance of a label's cores, and ``gain``, by how much the label beats the schedule
-        that the policy would choose.
+        Metrics are those of the judge, and ``times``: the loss of the times. Once it draws there is
+        ``likelihood``, the mean chance of a label's cores. ``gain`` is by how much the label beats
+        the schedule that the policy would choose.
         """
         config = self.config
         topology = Topology(dataset.machine)

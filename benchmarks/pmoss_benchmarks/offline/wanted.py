@@ -29,6 +29,7 @@ from pmoss_benchmarks.evaluation import (
 )
 from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.spatial.references import LONG_BUDGET, make_references
+from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import build, load_task
@@ -46,6 +47,8 @@ SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 2.0)
 _RANKED = 1.1
 #: Episodes of the evaluation begin here: no dataset has them.
 _EVALUATION = 101
+#: Options that say where files lie.
+_PLACES = ("folder", "references", "agents")
 #: Repetitions of the bootstrap over episodes.
 _BOOTSTRAPS = 1000
 
@@ -64,6 +67,7 @@ class WantedOptions:
         changes: fields that override the agent's committed config.
         folder: where datasets are kept.
         references: folder of the best of each episode; missing ones are made.
+        agents: folder of agents that were trained before, and are trained no more; empty: none.
     """
 
     task: str
@@ -75,6 +79,7 @@ class WantedOptions:
     changes: dict[str, Any] = field(default_factory=dict)
     folder: str = ""
     references: str = ""
+    agents: str = ""
 
     def __post_init__(self) -> None:
         ranked = {share for share in self.shares if share <= _RANKED}
@@ -87,7 +92,7 @@ class WantedOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """What results depend on: not where files lie."""
-        return {k: v for k, v in asdict(self).items() if k not in ("folder", "references")}
+        return {k: v for k, v in asdict(self).items() if k not in _PLACES}
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,10 @@ def measure_cell(options: WantedOptions, cell: WantedCell) -> dict[str, Any]:
     """Trains an agent, and plays each episode once for each wanted share.
 
     Returns:
-        ``metrics`` of the training; ``best``, (episodes,) Mq/s; ``served``, (shares, episodes)
-        Mq/s; ``env_seeds``, (episodes,); ``actions``, (shares, episodes) packed texts; ``curve``,
-        of each share the mean share that was served, with its interval; and ``correlation``, see
-        rank_correlation(), of the shares up to 1.1.
+        ``metrics`` of the training, empty if it was done before; ``best``, (episodes,) Mq/s;
+        ``served``, (shares, episodes) Mq/s; ``env_seeds``, (episodes,); ``actions``, (shares,
+        episodes) packed texts; ``curve``, of each share the mean share that was served, with its
+        interval; and ``correlation``, see rank_correlation(), of the shares up to 1.1.
 
     Raises:
         DescriptionError: the agent learns from no data, or cannot be told what is wanted.
@@ -138,7 +143,14 @@ def measure_cell(options: WantedOptions, cell: WantedCell) -> dict[str, Any]:
         raise DescriptionError(
             f"agent = {options.agent!r}: must learn from data and take a wanted throughput"
         )
-    metrics = agent.fit(data_of(options))
+    data = data_of(options)
+    metrics: dict[str, float] = {}
+    if options.agents:
+        path = trained(options.agent, config, [data], options.agents)
+        player: Any = pmoss_agents.load(path, options.agent)
+    else:
+        metrics = agent.fit(data)
+        player = agent
     folder = Path(options.references)
     references = make_references(
         folder, [cell.task], _EVALUATION, options.episodes, budget=options.budget
@@ -148,11 +160,11 @@ def measure_cell(options: WantedOptions, cell: WantedCell) -> dict[str, Any]:
     served = np.empty((len(options.shares), len(references)))
     actions = [[""] * len(references) for _ in options.shares]
     with closing(domain.make_env(task.env)) as env:
-        agent.check_env(env)
+        player.check_env(env)
         for number, one in enumerate(references):
             for row, share in enumerate(options.shares):
-                agent.set_target(share * one.best)
-                played = domain.play(env, agent, one.env_seed)
+                player.set_target(share * one.best)
+                played = domain.play(env, player, one.env_seed)
                 served[row, number] = played.outcome
                 actions[row][number] = pack_actions(played.actions)
     best = [one.best for one in references]

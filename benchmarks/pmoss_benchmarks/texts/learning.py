@@ -16,7 +16,7 @@ from pmoss_env.errors import DatasetError
 #: Pulls that the table shows.
 _PULLS = (1, 8, 16, 50, 100, 200)
 #: Results of `pmoss benchmark wanted`, an agent each.
-_WANTED = ("wanted.json",)
+_WANTED = ("wanted.json", "wanted-judged.json")
 
 
 def task_splits(stored: Stored) -> str:

@@ -1,4 +1,4 @@
-"""Blocks of the studies: old counters, vendors, exploration, reward, distance, weights."""
+"""Blocks of the studies: data, change, old counters, vendors, exploration, reward, distance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pmoss_env.envs.access_path import FEATURES
 
 _COUNTERS = "studies/counters/summary.json"
 _SWEEPS = "studies/sweeps/summary.json"
+_DATA = "studies/data/summary.json"
 Answer = Mapping[str, Any]
 
 
@@ -32,7 +33,8 @@ def stale(stored: Stored) -> str:
             what = counted(int(case), "plan") if study == "fresh" else case.replace("other ", "")
             rows.append([words.format(what), _told(one["score"]), _told(one["over_usual"])])
     return _block(
-        report,
+        stored,
+        _COUNTERS,
         "## Stale and fresh counters",
         table(["counters", "score", "against the first row"], rows),
         f"{_world(report)} One surrogate that learned from {usual} episodes plays all rows. It "
@@ -46,11 +48,90 @@ def vendors(stored: Stored) -> str:
     report = stored[_SWEEPS]
     rows = [[name, ", ".join(f"`{one}`" for one in lost)] for name, lost in report["lost"].items()]
     return _block(
-        report,
+        stored,
+        _SWEEPS,
         "## What is lacking",
         table(["CPU", "has no event for"], rows),
         "Counters that the models compute, and that the table of counters has no event for there. "
         "A kind of CPU that is not listed has one for each. A virtual machine has no PMU.",
+    )
+
+
+def sizes(stored: Stored) -> str:
+    """Scores by the number of episodes that were learned from."""
+    report = stored[_DATA]
+    rows = [
+        [one["case"], _told(one["score"]), f"{_told(one['over_rule'])} over `{one['best_rule']}`"]
+        for one in _answers(report, "data")
+    ]
+    return _block(
+        stored,
+        _DATA,
+        "## Score by the size of the data",
+        table(["episodes of data", "score", "against the best rule"], rows),
+        f"{_world(report)} {_learner(report)} The episodes are of the mixture `mixed`. Each has a "
+        "workload instance, co-tenants and an incumbent of its own.",
+    )
+
+
+def change(stored: Stored) -> str:
+    """Scores under workloads that came after that of the data."""
+    report = stored[_DATA]
+    home, usual = report["settings"]["workload"], report["settings"]["usual"]
+    told = {
+        "zero-shot": f"on `{home}` alone",
+        "trained anew": "on the new workload alone",
+        "trained on both": "on both",
+    }
+    answers = _answers(report, "change")
+    rows = []
+    for workload in dict.fromkeys(one["workload"] for one in answers):
+        mine = [one for one in answers if one["workload"] == workload]
+        rows += [
+            [f"`{workload}`", f"surrogate, trained {told[one['case']]}", _told(one["score"])]
+            for one in mine
+        ]
+        rule = mine[0]["best_rule"]
+        (best,) = [
+            one
+            for one in _answers(report, "rules")
+            if (one["workload"], one["case"]) == (workload, rule)
+        ]
+        rows.append([f"`{workload}`", f"the best rule, `{rule}`", _told(best["score"])])
+    return _block(
+        stored,
+        _DATA,
+        "## After the workload changed",
+        table(["workload now", "policy", "score"], rows),
+        f"{_world(report)} {_learner(report)} Each training has {usual} episodes of a workload.",
+    )
+
+
+def vendor_scores(stored: Stored) -> str:
+    """Scores without the counters that a kind of CPU lacks."""
+    report = stored[_DATA]
+    usual = str(report["settings"]["usual"])
+    rows = [
+        ["all counters", "", _told(one["score"]), ""]
+        for one in _answers(report, "data")
+        if one["case"] == usual
+    ]
+    rows += [
+        [
+            one["case"],
+            str(len(report["lost"][one["case"]])),
+            _told(one["score"]),
+            _told(one["over_usual"]),
+        ]
+        for one in _answers(report, "vendors")
+    ]
+    return _block(
+        stored,
+        _DATA,
+        "## What it costs",
+        table(["counters of", "lost", "score", "against the first row"], rows),
+        f"{_world(report)} {_learner(report)} It learned from {usual} episodes and plays without "
+        "the counters that are lost. The machine is the same in all rows.",
     )
 
 
@@ -70,7 +151,8 @@ def alpha(stored: Stored) -> str:
         for one in answers
     ]
     return _block(
-        report,
+        stored,
+        _SWEEPS,
         "## Width of exploration",
         table(["alpha", *programs], rows),
         "Each cell: the time of LinUCB over that of the rule, and the decisions until the width of "
@@ -88,7 +170,8 @@ def reward(stored: Stored) -> str:
         for name in programs
     ]
     return _block(
-        report,
+        stored,
+        _SWEEPS,
         "## The reward with and without scaling",
         table(["program", *(f"{one['case']} reward" for one in answers)], rows),
         "Each cell: the time of LinUCB over that of the rule. The paper's reward adds a count, a "
@@ -102,7 +185,8 @@ def gain(stored: Stored) -> str:
     (found,) = [one for one in report["figures"] if one["study"] == "gain"]
     rows = [[place, *(f"{ratio:.2f}" for ratio in row)] for place, row in found["gain"].items()]
     return _block(
-        report,
+        stored,
+        _SWEEPS,
         "## Gain by distance and size",
         table(["column lies", *(f"{size:g} MB" for size in found["sizes"])], rows),
         "Throughput of an offloaded scan over that of a loaded one, idle, with one result. The "
@@ -126,7 +210,8 @@ def weights(stored: Stored) -> str:
         )
     columns = ["term", "divided by", *(f"{path}, ms" for path in found["weights"])]
     return _block(
-        report,
+        stored,
+        _SWEEPS,
         "## Weights of the two models",
         table(columns, rows),
         f"Fitted to {found['scans']:,} simulated scans. A weight is what the term adds at its "
@@ -159,18 +244,26 @@ def _world(report: Mapping[str, Any]) -> str:
     )
 
 
+def _learner(report: Mapping[str, Any]) -> str:
+    changes = report["settings"]["changes"]
+    told = ", ".join(f"`{name} = {value}`" for name, value in changes.items())
+    return f"A surrogate with {told} plays." if changes else "A surrogate plays."
+
+
 def _runs(report: Mapping[str, Any]) -> str:
     return f"Means over {counted(report['settings']['seeds'], 'run')}."
 
 
-def _block(report: Mapping[str, Any], *parts: str) -> str:
-    name = _SWEEPS if report["figures"] else _COUNTERS
-    return "\n\n".join([*parts, made(report, f"benchmarks/results/{name}")])
+def _block(stored: Stored, name: str, *parts: str) -> str:
+    return "\n\n".join([*parts, made(stored[name], f"benchmarks/results/{name}")])
 
 
 BLOCKS = {
     "study-stale": stale,
+    "study-data": sizes,
+    "study-change": change,
     "study-vendors": vendors,
+    "study-vendor-scores": vendor_scores,
     "study-alpha": alpha,
     "study-reward": reward,
     "study-gain": gain,

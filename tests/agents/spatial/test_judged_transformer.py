@@ -10,6 +10,7 @@ import pmoss_agents  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer  # noqa: E402
 from pmoss_agents.spatial.export import export_policy  # noqa: E402
 from pmoss_agents.spatial.judged_transformer import JudgedTransformer  # noqa: E402
+from pmoss_agents.spatial.surrogate import Surrogate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.domain import find_domain  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
@@ -75,6 +76,20 @@ def served_by(env, plans):
         results.append(backend.place(env.machine.local_schedule(cores)))
     backend.close()
     return results
+
+
+def test_its_parts_learn_as_they_do_alone(agent, data):
+    plain = DecisionTransformer(**{**TRANSFORMER, "context": 1, "decoding": "sample"})
+    plain.fit(data)
+    judge = Surrogate(updates=SMALL["judge_updates"], pessimism=0.0)
+    judge.fit(data)
+    arrays = agent._state()[0]
+    parts = {
+        **plain._state()[0],
+        **{f"judge/{name}": array for name, array in judge._state()[0].items()},
+    }
+    assert arrays.keys() == parts.keys()
+    assert all(np.array_equal(arrays[name], parts[name]) for name in arrays)
 
 
 def test_it_takes_what_is_foretold_nearest_to_the_wish(agent, env):

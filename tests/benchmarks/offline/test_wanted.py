@@ -42,7 +42,7 @@ def test_each_episode_is_played_for_each_share(options):
     shares = (served / found["best"]).mean(axis=1)
     assert [one["value"] for one in found["curve"]] == pytest.approx(shares)
     assert -1 <= found["correlation"]["value"] <= 1
-    assert not {"folder", "references"} & set(options.settings)
+    assert not {"folder", "references", "agents"} & set(options.settings)
 
 
 def test_what_is_stored_plays_again(options, tmp_path):
@@ -78,6 +78,15 @@ def test_ranks_are_compared_over_all_episodes():
     assert found["of_means"] == pytest.approx(1.0)
     assert rank_correlation(wishes, -rising)["of_means"] == pytest.approx(-1.0)
     assert rank_correlation(wishes, np.ones((3, 2)))["value"] == 0.0
+
+
+def test_what_was_trained_before_is_trained_no_more(options, tmp_path, monkeypatch):
+    found = measure_cell(options, WantedCell(TOY))
+    kept = replace(options, agents=str(tmp_path / "agents"))
+    assert kept.settings == options.settings
+    first = measure_cell(kept, WantedCell(TOY))
+    monkeypatch.setattr("pmoss_agents.trainer.train", None)
+    assert measure_cell(kept, WantedCell(TOY)) == first == {**found, "metrics": {}}
 
 
 def test_what_is_far_out_of_reach_has_no_rank(options):

@@ -36,6 +36,10 @@ def wanted(
     data: Annotated[
         Path | None, typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or its default.")
     ] = None,
+    agents: Annotated[
+        Path | None,
+        typer.Option(help="Folder of trained agents; the same command goes on from them."),
+    ] = None,
     processes: shared.Processes = 1,
     out: shared.Out = None,
 ) -> None:
@@ -62,6 +66,7 @@ def wanted(
         changes=pairs(changes),
         folder=str(data or default_root()),
         references=str(references),
+        agents=str(agents or ""),
     )
     with progress_bar("data") as bar:
         data_of(options, bar, processes)

@@ -20,7 +20,7 @@ from typing import Any
 EXPECTED = {
     "analytic": "a59c4098037273fb",
     "simulated": "e3776a8f3bde40da",
-    "continual": "467faec2dc5ed7b7",
+    "continual": "a61aaebf18797191",
     "threads": "31fa8900eb7ddb67",
     "access-path": "a622546bcc79386f",
 }
@@ -68,7 +68,7 @@ def digests() -> dict[str, str]:
                 "backend_options": {"records": 200_000, "queries": 50_000},
             },
         ),
-        "continual": ("pmoss/ContinualScheduling-v0", {}),
+        "continual": ("pmoss/ContinualScheduling-v1", {}),
         "threads": ("pmoss/ThreadScheduling-v0", {}),
         "access-path": ("pmoss/AccessPath-v0", {}),
     }

@@ -37,6 +37,13 @@ _LONG_KEY = re.compile(
 )
 
 
+class UnreadableError(OSError):
+    """A file that the system would read, and that is not read here; it has no error number."""
+
+    def __str__(self) -> str:
+        return f"{self.strerror}: {self.filename!r}"
+
+
 def open_regular(path: str | Path) -> int:
     """A descriptor to read a file from; it is no pipe, socket, device or folder.
 
@@ -49,7 +56,7 @@ def open_regular(path: str | Path) -> int:
     if not stat.S_ISREG(mode):
         os.close(file)
         what = "is a folder" if stat.S_ISDIR(mode) else "is no regular file"
-        raise OSError(0, f"{what}: only regular files are read", str(path))
+        raise UnreadableError(0, f"{what}: only regular files are read", str(path))
     return file
 
 
@@ -67,7 +74,7 @@ def read_bytes(path: str | Path, most: int = MOST_TEXT) -> bytes:
     with os.fdopen(open_regular(path), "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise OSError(0, f"has more than {most} bytes: too many for such a file", str(path))
+        raise UnreadableError(0, f"has more than {most} bytes: too many for such a file", str(path))
     return data
 
 

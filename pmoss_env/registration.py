@@ -10,7 +10,7 @@ from pmoss_env.workloads import load_preset, preset_names
 
 NAMESPACE = "pmoss"
 ACCESS_PATH = f"{NAMESPACE}/AccessPath-v0"
-CONTINUAL_SCHEDULING = f"{NAMESPACE}/ContinualScheduling-v0"
+CONTINUAL_SCHEDULING = f"{NAMESPACE}/ContinualScheduling-v1"
 THREAD_SCHEDULING = f"{NAMESPACE}/ThreadScheduling-v0"
 #: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")

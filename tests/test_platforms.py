@@ -47,7 +47,7 @@ def portable(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         lambda: make_backend("hardware", machine="toy", workload="ycsb-a", slices=8),
         lambda: gymnasium.make("pmoss/toy-v0", backend="hardware"),
-        lambda: gymnasium.make("pmoss/ContinualScheduling-v0", backend="hardware"),
+        lambda: gymnasium.make("pmoss/ContinualScheduling-v1", backend="hardware"),
         lambda: ProcessServer(1, slow_node=0),
         lambda: load_machine("host"),
         lambda: make_engine("thread"),

@@ -12,6 +12,7 @@ import click
 import pytest
 from typer.main import get_command
 
+from pmoss_benchmarks.continual.headroom import FIRST_ENV
 from pmoss_benchmarks.continual.replay import recheck as recheck_continual
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
@@ -20,7 +21,9 @@ from pmoss_benchmarks.spatial import budget, references
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
+from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.cli.app import make_app
+from pmoss_env.errors import DatasetError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results"
@@ -54,6 +57,11 @@ def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("path", sorted((RESULTS / "continual").rglob("*.json")))
 def test_an_episode_of_every_continual_result_replays_to_the_last_bit(path: Path) -> None:
+    if json.loads(path.read_text()).get("env_id", FIRST_ENV) != CONTINUAL.env_id:
+        # Texts say so of its rows.
+        with pytest.raises(DatasetError, match="have other bits"):
+            recheck_continual(path, 1)
+        return
     assert recheck_continual(path, 1) == []
 
 

@@ -56,6 +56,7 @@ class Domain(Contest):
     Attributes:
         name: in recipes, metadata and ``--domain``.
         env_id: of the environment without any argument.
+        data_version: of new datasets, in their ids; one more where their bits have changed.
         metadata: the class of its datasets' metadata.
         rewards: modes in which rewards can be told; the first is the usual one.
         references: names of the reference scores: what scores 0, what scores 100, and others.
@@ -84,6 +85,7 @@ class Domain(Contest):
     fitting: tuple[str, ...] = ("env_kwargs", "optional_fields")
     presets: Path | None = None
     formats: Mapping[str, Callable[[Path], OtherData]] = MappingProxyType({})
+    data_version: int = 0
 
     # The environment.
 

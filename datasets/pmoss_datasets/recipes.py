@@ -118,7 +118,7 @@ class Recipe:
         seed: of everything that chance decides.
         tier: last part of the id, and the committed mixture used if ``behaviours`` is empty.
         behaviours: the mixture of policies.
-        version: of the dataset, in its id.
+        version: of the dataset, in its id. None: the domain's ``data_version``.
         reference_episodes: episodes for the reference scores of Dataset.normalized_score(), which
             are not those of an evaluation; 0 leaves them out.
         reference_budget: backend evaluations of the search that defines 100 on that scale, where
@@ -135,7 +135,7 @@ class Recipe:
     seed: int = 0
     tier: str = "mixed"
     behaviours: tuple[Behaviour, ...] = ()
-    version: int = 0
+    version: int | None = None
     reference_episodes: int = 10
     reference_budget: int = DEFAULT_BUDGET
     counterfactuals: bool = False
@@ -150,6 +150,8 @@ class Recipe:
             if key not in known:
                 raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
         domain.check_task(self.kwargs)
+        if self.version is None:
+            object.__setattr__(self, "version", domain.data_version)
         behaviours = tuple(
             entry if isinstance(entry, Behaviour) else Behaviour(**entry)
             for entry in self.behaviours or tier(self.tier, self.domain)["behaviours"]

@@ -145,12 +145,17 @@ def recipe_of(id_: str) -> Recipe:
 
     Raises:
         UnknownNameError: no such task or tier.
-        DescriptionError: something else than ``pmoss/<task>/<tier>-v0``.
+        DescriptionError: something else than ``pmoss/<task>/<tier>-v0``, or of another version.
     """
     parts = id_.split("/")
-    if len(parts) != 3 or parts[0] != "pmoss" or not parts[2].endswith("-v0"):
+    name, _, version = parts[-1].rpartition("-v")
+    if len(parts) != 3 or parts[0] != "pmoss" or not (name and version.isdecimal()):
         raise DescriptionError(f"id {id_!r}: must look like pmoss/<task>/<tier>-v0")
-    task, name = load_task(parts[1]), parts[2].removesuffix("-v0")
+    task = load_task(parts[1])
+    if version != (today := str(find_domain(task.domain).data_version)):
+        raise DescriptionError(
+            f"id {id_!r}: the suite has another version of it: pmoss/{task.name}/{name}-v{today}"
+        )
     keys = {"tier": name, "env": task.env, "domain": task.domain}
     return Recipe.from_dict({**tier(name, task.domain), **keys})
 
@@ -167,7 +172,7 @@ def suite_ids(
     """
     chosen = tasks or [name for name in task_names(domain) if name != TOY]
     ids = [
-        f"pmoss/{task}/{name}-v0"
+        f"pmoss/{task}/{name}-v{find_domain(load_task(task).domain).data_version}"
         for task in chosen
         for name in tiers or [t for t in TIERS if t in tier_names(load_task(task).domain)]
     ]

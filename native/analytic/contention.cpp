@@ -11,6 +11,10 @@ namespace pmoss::analytic {
 namespace {
 
 constexpr double tolerance = 1e-9;
+constexpr double line_bytes = 64.0;
+// However busy a memory or link is, a copy may take this share of it.
+constexpr double least_share = 0.02;
+constexpr int copy_step_limit = 100;
 
 double value_or_0(const std::vector<double>& values, std::size_t i) {
   return values.empty() ? 0.0 : values[i];
@@ -61,8 +65,8 @@ Contention::Contention(const Machine& machine, const Load& load, bool dispatched
     }
   }
   const std::size_t resources = nodes + routes_.links();
-  for (auto* values :
-       {&co_tenant_use_, &total_use_, &use_, &smooth_use_, &step_, &last_change_, &latency_}) {
+  for (auto* values : {&co_tenant_use_, &copy_use_, &total_use_, &use_, &smooth_use_, &step_,
+                       &last_change_, &latency_}) {
     values->assign(resources, 0.0);
   }
   for (auto* values : {&co_tenant_sibling_, &total_ns_, &core_rate_, &burst_}) {
@@ -99,6 +103,69 @@ void Contention::set_interference(const Interference& interference) {
 void Contention::set_hint_faults(bool there_are) {
   const double share = NumaBalancing{}.fault_share(machine_.workers());
   fault_slowdown_ = there_are ? 1.0 / (1.0 - share) : 1.0;
+}
+
+void Contention::set_copying(const Copying* copying) {
+  copies_ = copying != nullptr;
+  copied_gb_per_s_ = 0.0;
+  std::fill(copy_use_.begin(), copy_use_.end(), 0.0);
+  copy_asks_.clear();
+  if (!copies_) return;
+  copying_ = *copying;
+  const std::size_t nodes = machine_.socket_of_node.size();
+  const std::size_t from = copying_.source, to = copying_.target;
+  copy_asks_.push_back({from, 1.0 / machine_.dram_gb_per_s[from]});
+  copy_asks_.push_back({to, 1.0 / machine_.dram_write_gb_per_s[to]});
+  for (const std::uint32_t link : routes_.between_nodes(from, to)) {
+    copy_asks_.push_back({nodes + link, 1.0 / machine_.link_gb_per_s[link]});
+  }
+}
+
+/// What a line of the copy takes where queries use the memories and links like that, and the copy
+/// makes so many GB/s. It is that of reading from afar or of writing beside, whichever is longer.
+double Contention::line_ns(const std::vector<double>& use, double gb_per_s) const {
+  const auto latency = [&](const Use& ask, const LoadedLatency& curve) {
+    const std::size_t i = ask.resource;
+    return curve.at(use[i] + co_tenant_use_[i] + ask.use * gb_per_s);
+  };
+  const int from = static_cast<int>(copying_.source), to = static_cast<int>(copying_.target);
+  double reading = machine_.dram_latency(to, from) * latency(copy_asks_[0], dram_latency_);
+  for (const Use& link : std::span(copy_asks_).subspan(2)) reading *= latency(link, link_latency_);
+  return std::max(reading, machine_.dram_latency(to, to) * latency(copy_asks_[1], dram_latency_));
+}
+
+/// How fast the copy is where queries use the memories and links like that. Its lines in flight
+/// wait for the latency to which the copy itself adds: the rate at which the two agree is found by
+/// false position with Illinois' halving. It takes no more of anything than co-tenants leave.
+void Contention::copy_beside(const std::vector<double>& use) {
+  if (!copies_) return;
+  const double in_flight = line_bytes * machine_.mlp_streaming;
+  // 1 byte per nanosecond is 1 GB/s.
+  const auto surplus = [&](double rate) { return rate * line_ns(use, rate) - in_flight; };
+  double rate = std::min(copying_.most_gb_per_s, in_flight / line_ns(use, 0.0));
+  for (const Use& ask : copy_asks_) {
+    rate = std::min(rate, std::max(least_share, 1.0 - co_tenant_use_[ask.resource]) / ask.use);
+  }
+  double low = 0.0, high = rate, below = -in_flight, above = surplus(high);
+  int side = 0;
+  for (int step = 0; above > tolerance * in_flight && step < copy_step_limit; ++step) {
+    rate = (low * above - high * below) / (above - below);
+    const double value = surplus(rate);
+    if (std::abs(value) <= tolerance * in_flight) break;
+    if (value < 0.0) {
+      low = rate;
+      below = value;
+      if (side == -1) above *= 0.5;
+      side = -1;
+    } else {
+      high = rate;
+      above = value;
+      if (side == 1) below *= 0.5;
+      side = 1;
+    }
+  }
+  copied_gb_per_s_ = rate;
+  for (const Use& ask : copy_asks_) copy_use_[ask.resource] = ask.use * rate;
 }
 
 void Contention::add_use(std::size_t core, std::size_t node, double read, double written) {
@@ -168,6 +235,11 @@ void Contention::collect(const Demands& demands) {
     latency_[i] = 1.0;  // where nobody asks for it
     if (total_use_[i] != 0.0 || co_tenant_use_[i] != 0.0) resources_.push_back(i);
   }
+  for (const Use& ask : copy_asks_) {
+    const std::size_t i = ask.resource;
+    copy_use_[i] = 0.0;
+    if (total_use_[i] == 0.0 && co_tenant_use_[i] == 0.0) resources_.push_back(i);
+  }
   if (router_ns_ > 0.0) {
     // A router takes the same time for every query.
     for (int router = 0; router < machine_.routers; ++router) {
@@ -180,7 +252,7 @@ void Contention::collect(const Demands& demands) {
 void Contention::load_memory(const std::vector<double>& use) {
   const std::size_t nodes = machine_.socket_of_node.size();
   for (const std::size_t i : resources_) {
-    const double all = use[i] + co_tenant_use_[i];
+    const double all = use[i] + co_tenant_use_[i] + copy_use_[i];
     latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
   }
   for (const std::size_t path : paths_) {
@@ -288,6 +360,7 @@ double Contention::solve_saturated(const Demands& demands) {
       last_change_[i] = change;
       furthest = std::max(furthest, std::abs(change));
     }
+    copy_beside(smooth_use_);
     load_memory(smooth_use_);
     x = serve(demands, 0.0);
     ++steps_;
@@ -296,11 +369,12 @@ double Contention::solve_saturated(const Demands& demands) {
 }
 
 // All cores share one throughput. The throughput that memory allows falls as it rises. So the
-// crossing lies between 0 and what idle memory allows. It is found by false position with Illinois'
-// halving.
+// crossing lies between 0 and what idle memory allows, in which nothing is copied either. It is
+// found by false position with Illinois' halving.
 double Contention::solve_shared(const Demands& demands) {
   const auto surplus = [&](double throughput) {
     for (std::size_t i = 0; i < use_.size(); ++i) use_[i] = throughput * total_use_[i];
+    copy_beside(use_);
     load_memory(use_);
     ++steps_;
     return serve(demands, throughput) - throughput;

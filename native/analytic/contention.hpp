@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "machine/interference.hpp"
@@ -38,6 +39,13 @@ struct Demands {
   std::uint64_t latest_ = 0;
 };
 
+/// Data that follow a slice. A thread of the target's node reads them at the source and writes them
+/// beside itself. As many lines are in flight as the processor fetches ahead.
+struct Copying {
+  std::size_t source = 0, target = 0;                              ///< nodes
+  double most_gb_per_s = std::numeric_limits<double>::infinity();  ///< that the thread keeps
+};
+
 class Contention {
  public:
   /// `dispatched`: queries pass the machine's routers first. The machine must outlive this object.
@@ -46,6 +54,8 @@ class Contention {
   void set_interference(const Interference& interference);
   /// Whether the workers lose time to the hint faults of NUMA balancing.
   void set_hint_faults(bool there_are);
+  /// What is copied meanwhile; null: nothing.
+  void set_copying(const Copying* copying);
 
   /// Throughput in queries per nanosecond.
   double solve(const Demands& demands);
@@ -58,6 +68,8 @@ class Contention {
   /// Loaded / idle latency, [core's node][memory's node].
   const std::vector<double>& multiplier() const { return multiplier_; }
   const std::vector<double>& burst() const { return burst_; }
+  /// GB/s that the copy makes; 0 without one.
+  double copied_gb_per_s() const { return copied_gb_per_s_; }
   const LinkRoutes& routes() const { return routes_; }
   /// How much longer a core's queries take because of co-tenants and siblings.
   double slowdown(std::size_t core) const { return slowdown_[core]; }
@@ -90,6 +102,8 @@ class Contention {
   void collect(const Demands& demands);
   void ask(const Demands& demands, std::size_t core);
   void add_use(std::size_t core, std::size_t node, double read, double written);
+  void copy_beside(const std::vector<double>& use);
+  double line_ns(const std::vector<double>& use, double gb_per_s) const;
   void load_memory(const std::vector<double>& use);
   /// How much longer each core takes, its siblings busy as at `throughput`.
   void slow_cores(const Demands& demands, double throughput);
@@ -110,7 +124,11 @@ class Contention {
       sibling_;  // per core: workers that share its execution units
   bool any_sibling_ = false;
   // A resource is a node's memory or, numbered behind the nodes, a link of LinkRoutes.
-  std::vector<double> co_tenant_use_;
+  std::vector<double> co_tenant_use_, copy_use_;
+  bool copies_ = false;
+  Copying copying_;
+  std::vector<Use> copy_asks_;  // per GB/s
+  double copied_gb_per_s_ = 0;
   std::vector<double> busy_slowdown_;      // per core: 1 / (1 - busy share)
   double fault_slowdown_ = 1;              // likewise of hint faults
   std::vector<double> co_tenant_sibling_;  // per core: share of the time that a co-tenant is there

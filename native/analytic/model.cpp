@@ -60,6 +60,7 @@ void Model::set_co_tenants(const Interference& interference) {
 /// whether there are any.
 bool Model::take_interference(const Interference& interference) {
   contention_.set_interference(interference);
+  contention_.set_copying(nullptr);
   PassingLines passing = interference.llc_lines_per_ns;
   passing.resize(map_.domains, 0.0);
   bool changed = false;
@@ -87,7 +88,8 @@ double Model::set_interference(const Interference& interference) {
   return throughput_;
 }
 
-double Model::change(const Interference& interference, const SlicePlaces& places) {
+double Model::change(const Interference& interference, const SlicePlaces& places,
+                     const Copying* copying) {
   validate(interference, machine_);
   if (streams_.empty() || !schedule_.by_slice()) {
     refuse("no schedule of slices with a core and a node each: call place() first");
@@ -101,8 +103,14 @@ double Model::change(const Interference& interference, const SlicePlaces& places
     check_slice(places.slices[i]);
     check_position(schedule_.routing, places.slices[i], places.cores[i], places.nodes[i]);
   }
+  const auto nodes = static_cast<std::size_t>(machine_.nodes());
+  if (copying != nullptr && (copying->source >= nodes || copying->target >= nodes)) {
+    refuse("a copy from node " + std::to_string(copying->source) + " to node " +
+           std::to_string(copying->target) + ": nodes are 0 to " + std::to_string(nodes - 1));
+  }
   streams_.forget_changes();
   const bool passes = take_interference(interference);
+  contention_.set_copying(copying);
   for (std::size_t i = 0; i < count; ++i) {
     const auto s = static_cast<Index>(places.slices[i]);
     schedule_.core[s] = places.cores[i];

@@ -58,9 +58,11 @@ class Model {
   double set_interference(const Interference& interference);
 
   /// Both at once: other co-tenants, and places of some slices, each slice once. Nothing is solved
-  /// in between. Throws std::invalid_argument as the two do, and without a schedule of slices that
-  /// are placed each by itself; then nothing has changed.
-  double change(const Interference& interference, const SlicePlaces& places);
+  /// in between. `copying`: data that are copied meanwhile, until the next call that names
+  /// co-tenants; null: none. Throws std::invalid_argument as the two do, and without a schedule of
+  /// slices that are placed each by itself; then nothing has changed.
+  double change(const Interference& interference, const SlicePlaces& places,
+                const Copying* copying = nullptr);
 
   /// Places every slice. Throws std::invalid_argument on a wrong length, a core that is no worker,
   /// or a node that does not exist. Also where a node without workers is to serve a slice.
@@ -75,6 +77,8 @@ class Model {
   std::vector<double> marginal(int slice);
 
   double throughput() const { return throughput_; }
+  /// How fast data are copied; 0 where none are.
+  double copied_gb_per_s() const { return contention_.copied_gb_per_s(); }
   int core_of(int slice) const { return schedule_.core[static_cast<Index>(slice)]; }
   int node_of(int slice) const { return schedule_.node[static_cast<Index>(slice)]; }
   int slices() const { return instance_.profiles.slices; }

@@ -12,8 +12,6 @@ namespace pmoss::environment {
 namespace {
 
 constexpr double line_bytes = 64.0;
-// However busy a memory or link is, a copy gets this share of it.
-constexpr double least_share = 0.02;
 // Of its time, a core spends no more than this on fetching cold lines.
 constexpr double most_cold = 0.9;
 
@@ -21,9 +19,6 @@ Machine completed(Machine machine) {
   machine.complete();
   return machine;
 }
-
-/// The share of a memory or link that co-tenants leave.
-double left_of(double taken, double whole) { return std::max(least_share, 1.0 - taken / whole); }
 
 double part(double mine, double of) { return of > 0.0 ? mine / of : 0.0; }
 
@@ -150,10 +145,6 @@ void RunningIndex::move(int slice, int core) {
 
 void RunningIndex::take(const Interference& interference, int shift) {
   taken_ = interference;
-  taken_.dram_gb_per_s.resize(static_cast<std::size_t>(machine_.nodes()), 0.0);
-  taken_.link_gb_per_s.resize(machine_.link_gb_per_s.size(), 0.0);
-  busy_nodes_ = taken_.dram_gb_per_s;
-  busy_links_ = taken_.link_gb_per_s;
   shift_ = shift;
 }
 
@@ -202,67 +193,8 @@ void RunningIndex::add_cold_lines(double seconds) {
   }
 }
 
-/// How fast a copy is beside co-tenants, and what it takes. One thread has as many lines in flight
-/// as the processor fetches ahead. Each takes the latency from the source, longer where co-tenants
-/// use its memory. Memories and links give no more than co-tenants leave.
-Traffic RunningIndex::traffic(int source, int target) const {
-  const auto from = static_cast<std::size_t>(source), to = static_cast<std::size_t>(target);
-  Traffic result;
-  result.source = source;
-  result.target = target;
-  const double memory = left_of(busy_nodes_[from], machine_.dram_gb_per_s[from]);
-  double rate =
-      line_bytes * machine_.mlp_streaming / machine_.dram_latency(target, source) * memory;
-  rate = std::min(rate, machine_.dram_gb_per_s[from] * memory);
-  rate = std::min(rate, machine_.dram_write_gb_per_s[to] *
-                            left_of(busy_nodes_[to], machine_.dram_gb_per_s[to]));
-  const auto sockets = static_cast<std::size_t>(machine_.sockets());
-  const auto end = static_cast<std::size_t>(machine_.socket_of_node[to]);
-  for (auto at = static_cast<std::size_t>(machine_.socket_of_node[from]); at != end;) {
-    const auto next = static_cast<std::size_t>(machine_.next_socket[at * sockets + end]);
-    const std::size_t link = at * sockets + next;
-    rate = std::min(rate, machine_.link_gb_per_s[link] *
-                              left_of(busy_links_[link], machine_.link_gb_per_s[link]));
-    result.links.push_back(link);
-    at = next;
-  }
-  rate = std::min(rate, most_gb_per_s_);
-  result.rate = rate;
-  result.writing = rate * machine_.dram_gb_per_s[to] / machine_.dram_write_gb_per_s[to];
-  return result;
-}
-
-/// The pieces in which data move, and how many arrive.
-std::vector<RunningIndex::Planned> RunningIndex::plan(double seconds, std::size_t& arrived) {
-  std::vector<Planned> pieces;
-  double rest = seconds;
-  for (arrived = 0; arrived < copies_.size(); ++arrived) {
-    Copy& copy = copies_[arrived];
-    const auto s = static_cast<std::size_t>(copy.slice);
-    Traffic of_copy = traffic(nodes_[s], node_of(cores_[s]));
-    const double bytes_per_s = of_copy.rate * 1e9;
-    const double need = copy.bytes / bytes_per_s;
-    if (need > rest) {
-      copy.bytes -= rest * of_copy.rate * 1e9;
-      if (rest > 0.0) pieces.push_back({rest, std::move(of_copy), copy.slice});
-      return pieces;
-    }
-    pieces.push_back({need, std::move(of_copy), copy.slice});
-    rest -= need;
-  }
-  return pieces;
-}
-
-/// Sets what co-tenants and a copy take, and where some slices now are; returns the throughput.
-double RunningIndex::change(analytic::Model& model, const Traffic* traffic,
-                            std::vector<int> slices) {
-  taken_.dram_gb_per_s = busy_nodes_;
-  taken_.link_gb_per_s = busy_links_;
-  if (traffic != nullptr) {
-    taken_.dram_gb_per_s[static_cast<std::size_t>(traffic->source)] += traffic->rate;
-    taken_.dram_gb_per_s[static_cast<std::size_t>(traffic->target)] += traffic->writing;
-    for (const std::size_t link : traffic->links) taken_.link_gb_per_s[link] += traffic->rate;
-  }
+/// Sets the copy that is under way, if any, and where some slices now are; returns the throughput.
+double RunningIndex::change(analytic::Model& model, const Copy* copy, std::vector<int> slices) {
   sort_unique(slices);
   std::vector<std::int32_t> slots, cores, nodes;
   for (const int slice : slices) {
@@ -270,7 +202,11 @@ double RunningIndex::change(analytic::Model& model, const Traffic* traffic,
     cores.push_back(cores_[static_cast<std::size_t>(slice)]);
     nodes.push_back(nodes_[static_cast<std::size_t>(slice)]);
   }
-  return model.change(taken_, {slots, cores, nodes});
+  if (copy == nullptr) return model.change(taken_, {slots, cores, nodes});
+  const auto s = static_cast<std::size_t>(copy->slice);
+  const analytic::Copying copying{static_cast<std::size_t>(nodes_[s]),
+                                  static_cast<std::size_t>(node_of(cores_[s])), most_gb_per_s_};
+  return model.change(taken_, {slots, cores, nodes}, &copying);
 }
 
 double RunningIndex::left(const Copy& copy) const {
@@ -325,29 +261,35 @@ Epoch RunningIndex::advance(analytic::Model& model, double seconds, double limit
   add_cold_lines(seconds);
   std::vector<int> changed = unsettled_;
   changed.insert(changed.end(), moved_.begin(), moved_.end());
-  std::size_t arrived = 0;
-  const std::vector<Planned> copying = plan(seconds, arrived);
   Epoch epoch;
   const auto within = [&] { return limit_us > 0.0 ? model.share_within(limit_us) : 1.0; };
-  Snapshot middle, settled;
-  double copied = 0.0, spent = 0.0;
-  for (std::size_t number = 0; number < copying.size(); ++number) {
-    const Planned& piece = copying[number];
-    const auto s = static_cast<std::size_t>(piece.slice);
-    const double throughput = change(model, &piece.traffic, std::move(changed));
-    epoch.pieces.push_back({piece.seconds, throughput});
-    epoch.within += piece.seconds * throughput * within();
-    copied += piece.seconds * piece.traffic.rate;
-    spent += piece.seconds;
-    if (number == copying.size() / 2) middle = seen(model);
+  // The middle one is known when all pieces are.
+  std::vector<Snapshot> copying;
+  Snapshot settled;
+  double rest = seconds;
+  std::size_t arrived = 0;
+  while (arrived < copies_.size() && rest > 0.0) {
+    Copy& copy = copies_[arrived];
+    const auto s = static_cast<std::size_t>(copy.slice);
+    const double throughput = change(model, &copy, std::move(changed));
+    const double bytes_per_s = model.copied_gb_per_s() * 1e9;
+    const double need = copy.bytes / bytes_per_s;
+    const bool arrives = need <= rest;
+    const double spent = arrives ? need : rest;
+    epoch.pieces.push_back({spent, throughput});
+    epoch.within += spent * throughput * within();
+    if (copying.size() <= copies_.size() / 2) copying.push_back(seen(model));
     changed.clear();
-    if (number < arrived) {
-      changed.push_back(piece.slice);
-      nodes_[s] = node_of(cores_[s]);
-    }
-    pending_[s] = number < arrived ? 0.0 : left(copies_[number]);
+    rest -= spent;
+    const double bytes = arrives ? copy.bytes : std::min(copy.bytes, spent * bytes_per_s);
+    epoch.moved_bytes += bytes;
+    copy.bytes -= bytes;
+    pending_[s] = left(copy);
+    if (!arrives) break;
+    changed.push_back(copy.slice);
+    nodes_[s] = node_of(cores_[s]);
+    ++arrived;
   }
-  const double rest = seconds - spent;
   if (rest > 0.0) {
     const double throughput = change(model, nullptr, changed);
     epoch.pieces.push_back({rest, throughput});
@@ -355,14 +297,14 @@ Epoch RunningIndex::advance(analytic::Model& model, double seconds, double limit
     settled = seen(model);
     changed.clear();
   }
+  const std::size_t moving = epoch.pieces.size() - (rest > 0.0 ? 1 : 0);
   copies_.erase(copies_.begin(), copies_.begin() + static_cast<std::ptrdiff_t>(arrived));
   moved_.clear();
   // What arrived at the very end is in place from the next epoch on.
   unsettled_ = std::move(changed);
   for (const Piece& piece : epoch.pieces) epoch.queries += piece.seconds * piece.throughput;
-  epoch.moved_bytes = copied * 1e9;
-  epoch.snapshot = mean(copying.empty() ? nullptr : &middle, rest > 0.0 ? &settled : nullptr,
-                        epoch.pieces, epoch.queries, seconds);
+  epoch.snapshot = mean(moving == 0 ? nullptr : &copying[moving / 2],
+                        rest > 0.0 ? &settled : nullptr, epoch.pieces, epoch.queries, seconds);
   return epoch;
 }
 

@@ -16,15 +16,6 @@
 
 namespace pmoss::environment {
 
-/// What a copy takes, in GB/s.
-struct Traffic {
-  double rate = 0;                 ///< bytes copied
-  int source = 0;                  ///< node, read at this rate
-  int target = 0;                  ///< node, written to
-  double writing = 0;              ///< of the target's memory bandwidth, counted as reading
-  std::vector<std::size_t> links;  ///< [from socket][to socket] that it passes
-};
-
 /// A time in which nothing changes.
 struct Piece {
   double seconds = 0, throughput = 0;  // million queries per second
@@ -93,11 +84,6 @@ class RunningIndex {
     std::vector<int> moved, unsettled;
     int shift = 0;
   };
-  struct Planned {
-    double seconds;
-    Traffic traffic;
-    int slice;
-  };
 
   std::size_t slices() const { return slice_bytes_.size(); }
   std::int32_t slot(int slice) const;
@@ -109,9 +95,7 @@ class RunningIndex {
   void take(const Interference& interference, int shift);
   void place(analytic::Model& model);
   void add_cold_lines(double seconds);
-  Traffic traffic(int source, int target) const;
-  std::vector<Planned> plan(double seconds, std::size_t& arrived);
-  double change(analytic::Model& model, const Traffic* traffic, std::vector<int> slices);
+  double change(analytic::Model& model, const Copy* copy, std::vector<int> slices);
   Snapshot seen(const analytic::Model& model) const;
   double left(const Copy& copy) const;
   Epoch advance(analytic::Model& model, double seconds, double limit_us);
@@ -129,8 +113,7 @@ class RunningIndex {
   bool began_ = false;
   bool unplaced_ = false;  // the model was left in the middle of an epoch
   int shift_ = 0;
-  Interference taken_;                           // with what copies and cold lines take
-  std::vector<double> busy_nodes_, busy_links_;  // what co-tenants take of memories and links
+  Interference taken_;  // with what cold lines take
 };
 
 }  // namespace pmoss::environment

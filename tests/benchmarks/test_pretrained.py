@@ -88,12 +88,12 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
 
 
 def test_the_forecaster_plays_what_it_is_for() -> None:
-    name = "pmoss/forecaster-jobs-v0"
+    name = "pmoss/forecaster-jobs-v1"
     card = pretrained.card(name)
     assert card.domain == "continual" and card.env["drift"] == "jobs"
     assert "93" in pmoss("agents", "show", name)
     task = ("-e", "machine=toy", "-e", "slices=8", "-e", "epochs=4", "-e", "drift=jobs")
     few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
     rows = pmoss_json("evaluate", name, "-b", "stay", "--domain", "continual", *task, *few)
-    assert {row["policy"] for row in rows} == {"stay", "forecaster-jobs-v0"}
+    assert {row["policy"] for row in rows} == {"stay", "forecaster-jobs-v1"}
     assert all(row["illegal_actions"] == 0 for row in rows)

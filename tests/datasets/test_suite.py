@@ -67,6 +67,16 @@ def test_unknown_tasks_and_tiers_are_named(name):
         suite.recipe_of(name.removesuffix("-v0"))
 
 
+def test_an_id_of_another_version_names_that_of_today():
+    ids = suite.suite_ids(domain="continual")
+    assert ids and all(id_.endswith("-v1") for id_ in ids)
+    assert [suite.recipe_of(id_).id for id_ in ids] == ids
+    with pytest.raises(DescriptionError, match=r"another version of it: pmoss/.*/mixed-v1"):
+        suite.recipe_of("pmoss/skylake-x-8n-continual-jobs/mixed-v0")
+    elder = suite.Recipe(domain="continual", version=0)
+    assert elder.id.endswith("/mixed-v0")  # what is named goes before the domain's
+
+
 @pytest.fixture
 def few(monkeypatch):
     """Tiers of four episodes, so that a suite is built in no time."""

@@ -33,6 +33,8 @@ from pmoss_env.files import read_json
 
 #: What a report calls itself.
 FORMAT = "continual-headroom"
+#: The environment of reports that do not name it.
+FIRST_ENV = "pmoss/ContinualScheduling-v0"
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
 TUNING_SEED = 1_000_000
 #: A task is a standard one where the best opponent leaves at least this to the law oracle.
@@ -266,7 +268,8 @@ def compare(
             task["agents"][one.name] = summary_of_agent(task, one, *played)
         found.append(task)
     if out is not None and kept is not None:
-        write_report(out, [__name__], format=FORMAT, settings=settings, tasks=found)
+        env_id = CONTINUAL.env_id
+        write_report(out, [__name__], format=FORMAT, env_id=env_id, settings=settings, tasks=found)
         kept.unlink(missing_ok=True)
     return found
 

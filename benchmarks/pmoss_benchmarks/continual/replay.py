@@ -10,6 +10,7 @@ from typing import Any
 
 from pmoss_benchmarks.cells import Progress
 from pmoss_benchmarks.continual.headroom import (
+    FIRST_ENV,
     FORMAT,
     MAKERS,
     Entrant,
@@ -41,6 +42,11 @@ def recheck(path: Path, episodes: int, progress: Progress = lambda done, total: 
         report = read_json(path)
         if report["format"] != FORMAT:
             raise ValueError(f"format = {report['format']!r}: must be {FORMAT!r}")
+        if (env_id := report.get("env_id", FIRST_ENV)) != CONTINUAL.env_id:
+            raise DatasetError(
+                f"{path}: was made in {env_id}, whose episodes have other bits than those of "
+                f"{CONTINUAL.env_id}; make it anew: {report['command']}"
+            )
         options = HeadroomOptions(**report["settings"])
         tasks = [dict(task) for task in report["tasks"]]
         found = [line for task in tasks for line in _other_figures(task)]

@@ -27,9 +27,9 @@ def measure_continual(rounds: int = 7, **_: Any) -> list[Figure]:
             "epochs": EPOCHS,
             "noise": noise,
         }
-        single = gymnasium.make("pmoss/ContinualScheduling-v0", **options)
+        single = gymnasium.make("pmoss/ContinualScheduling-v1", **options)
         envs = gymnasium.make_vec(
-            "pmoss/ContinualScheduling-v0",
+            "pmoss/ContinualScheduling-v1",
             ENVIRONMENTS,
             vectorization_mode="vector_entry_point",
             copy=False,

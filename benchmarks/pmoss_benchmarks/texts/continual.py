@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.continual.headroom import FIRST_ENV
 from pmoss_benchmarks.continual.migration import GOAL
 from pmoss_benchmarks.evaluation.statistics import paired_difference
 from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
+from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.types import Float64Array
 
 FOLDER = "continual"
@@ -48,8 +50,9 @@ def headroom(stored: Stored) -> str:
         ]
         left = _with_interval(task["headroom"], 100.0)
         verdict = "10 % or more" if task["standard"] else "less than 10 %"
+        episodes = counted(report["settings"]["episodes"], "paired episode")
         lines += [
-            f"`{task['drift']}`, {counted(report['settings']['episodes'], 'paired episode')}.",
+            f"`{task['drift']}`{_elder(report)}, {episodes}.",
             "",
             table(columns, rows),
             "",
@@ -77,7 +80,7 @@ def tasks(stored: Stored) -> str:
             (
                 task["headroom"]["value"],
                 [
-                    name,
+                    f"{name}{_elder(report)}",
                     task["best"],
                     str(report["settings"]["episodes"]),
                     _with_interval(policies[task["best"]]["share_of_law"], 100.0),
@@ -114,7 +117,9 @@ def tasks(stored: Stored) -> str:
 def agents(stored: Stored) -> str:
     """What learned agents gain on every opponent of the standard tasks, in the same episodes."""
     played, standard = [], 0
-    for name, _, task in _compared(stored):
+    for name, report, task in _compared(stored):
+        if _elder(report):
+            continue
         standard += task["standard"]
         if task["standard"] and task["agents"]:
             agent, row = max(task["agents"].items(), key=lambda pair: pair[1]["mean"])
@@ -154,12 +159,12 @@ def _gain(differences: Float64Array) -> Mapping[str, Any]:
 
 def simulated(stored: Stored) -> str:
     """Tasks that the simulator has looked at, beside what the model says of them."""
-    by_model = {name: task for name, _, task in _compared(stored)}
+    by_model = {name: (_elder(report), task) for name, report, task in _compared(stored)}
     rows, commands, both = [], [], []
     for name, report, task in _compared(stored, SIMULATED):
-        model, settings = by_model[name], report["settings"]
+        (elder, model), settings = by_model[name], report["settings"]
         law = task["policies"]["law-oracle"]
-        if model["standard"] and task["standard"]:
+        if model["standard"] and task["standard"] and not (elder or _elder(report)):
             both.append(task["drift"])
         others = {
             other: row
@@ -168,9 +173,9 @@ def simulated(stored: Stored) -> str:
         }
         rows.append(
             [
-                name,
+                f"{name}{_elder(report)}",
                 f"{settings['episodes']} of {settings['env'].get('epochs', 100)} epochs",
-                _with_interval(model["headroom"], 100.0),
+                f"{_with_interval(model['headroom'], 100.0)}{elder}",
                 f"{task['best']}: {_with_interval(task['headroom'], 100.0)}",
                 "; ".join(
                     f"{other} {_with_interval(row['share_of_law'], 100.0)}"
@@ -216,6 +221,12 @@ def _compared(
             if "moves_per_epoch" in env:
                 parts.append(f"{env['moves_per_epoch']} moves per epoch")
             yield ", ".join([f"`{task['drift']}`", *parts]), report, task
+
+
+def _elder(report: Mapping[str, Any]) -> str:
+    """What a row says whose report was made in an environment of another version."""
+    env_id = report.get("env_id", FIRST_ENV)
+    return "" if env_id == CONTINUAL.env_id else f" (still of `{env_id}`)"
 
 
 def _reason(task: Mapping[str, Any]) -> str:

@@ -36,14 +36,15 @@ _PLANNERS = ("planner", "seasonal-planner")
 
 
 class ContinualDomain(StepDomain):
-    """Datasets, policies and scores of ``pmoss/ContinualScheduling-v0``.
+    """Datasets, policies and scores of ``pmoss/ContinualScheduling-v1``.
 
     An episode scores by the million queries that were served in it: 0 is what staying serves, 100
     what the law oracle does.
     """
 
     name = "continual"
-    env_id = "pmoss/ContinualScheduling-v0"
+    env_id = "pmoss/ContinualScheduling-v1"
+    data_version = 1  # 0: copies at the latency of idle memories
     rules: ClassVar[Mapping[str, Rule]] = dict.fromkeys(POLICIES, any_legal)
     undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle")
     zero = "stay"

@@ -11,6 +11,7 @@
 
 #include "analytic/btree_profile.hpp"
 #include "analytic/model.hpp"
+#include "machine/loaded_latency.hpp"
 #include "tests/analytic/small_workload.hpp"
 #include "tests/machine/small_machine.hpp"
 
@@ -81,6 +82,31 @@ TEST_F(ARunningIndex, CopiesTakeBytesOverBandwidthOneAfterTheOther) {
   EXPECT_NEAR(rest.moved_bytes, 2.0 * slice_bytes - copied_gb_per_s * 1e9, 1.0);
   EXPECT_EQ(index_.copies(), 0U);
   EXPECT_EQ(std::accumulate(index_.pending().begin(), index_.pending().end(), 0.0), 0.0);
+}
+
+// As many lines as the processor fetches ahead wait for a latency to which they add themselves.
+TEST(ACopyOfAnIndexThatRuns, WaitsForTheLatencyUnderItsOwnLoad) {
+  for (const auto kind : {pmoss::Load::Kind::open, pmoss::Load::Kind::closed}) {
+    const Machine machine = small_machine();
+    analytic::Model model(machine, {kind, 32, 1e-9});
+    RunningIndex index(machine, std::vector<double>(slices, slice_bytes), 0.0);
+    const std::vector<std::int32_t> cores(slices, 0);
+    index.begin(
+        model,
+        analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1), {},
+        0, cores);
+    index.move(3, 6);  // over the link to the other socket
+    const Epoch epoch = index.run(model, {}, 0, 100.0, 0.0);
+    const double rate = slice_bytes / epoch.pieces[0].seconds * 1e-9;
+    const double memory = LoadedLatency(machine.dram_curve).at(rate / 40.0);
+    const double link = LoadedLatency(machine.link_curve).at(rate / 20.0);
+    const double wanted = 64.0 * 4.0 / (150.0 * memory * link);
+    if (kind == pmoss::Load::Kind::open) {
+      EXPECT_NEAR(rate, wanted, 1e-6 * wanted);
+    } else {
+      EXPECT_LT(rate, wanted);  // queries are in its way
+    }
+  }
 }
 
 TEST_F(ARunningIndex, CopiesNothingWithinANodeAndTakesAMoveBack) {

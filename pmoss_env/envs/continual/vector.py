@@ -24,7 +24,7 @@ from pmoss_env.types import BoolArray
 class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
     """The vector form of ``ContinualSchedulingEnv`` on the analytic backend.
 
-    ``gymnasium.make_vec("pmoss/ContinualScheduling-v0", num_envs=n)`` makes it. Every
+    ``gymnasium.make_vec("pmoss/ContinualScheduling-v1", num_envs=n)`` makes it. Every
     sub-environment gives the bits that the single environment gives with the same seed and
     actions, whatever ``num_envs`` and ``threads``. Moves, epochs, noise and observations are
     computed in C++ without the interpreter's lock; episodes begin in Python.

@@ -115,6 +115,11 @@ def test_agents_play_along_and_are_no_opponents(tmp_path):
     found = "\n".join(recheck(out, 1))
     assert "jobs, stay, seed 0: recorded" in found and "Interleave, seed 0: recorded" in found
     assert "policies: is not what the outcomes come to" in found
+    for env_id in ({"env_id": "pmoss/ContinualScheduling-v0"}, {}):
+        elder = {key: value for key, value in report.items() if key != "env_id"} | env_id
+        out.write_text(json.dumps(elder))
+        with pytest.raises(DatasetError, match="Scheduling-v0, whose episodes have other bits"):
+            recheck(out, 1)
     out.write_text("{}")
     with pytest.raises(DatasetError, match="no report"):
         recheck(out, 1)

@@ -52,6 +52,19 @@ def test_every_task_has_its_verdict(stored):
     assert "| yes |" in text or "| no: " in text
 
 
+def test_a_report_of_an_environment_of_another_version_says_so(stored):
+    path = stored.folder / "continual" / "headroom.json"
+    elder = {**stored["continual/headroom.json"], "env_id": "pmoss/ContinualScheduling-v0"}
+    path.write_text(json.dumps(elder))
+    mark = "(still of `pmoss/ContinualScheduling-v0`)"
+    for block in ("continual-headroom", "continual-tasks"):
+        assert mark not in BLOCKS[block](stored)
+        assert mark in BLOCKS[block](Stored(stored.root))
+    assert "No agent has played" in BLOCKS["continual-agents"](Stored(stored.root))
+    path.write_text(json.dumps({k: v for k, v in elder.items() if k != "env_id"}))
+    assert mark in BLOCKS["continual-tasks"](Stored(stored.root))
+
+
 def test_agents_stand_beside_every_opponent(stored, tmp_path):
     served = {"stay": [4.0, 4.5], "planner": [8.0, 8.0], "law-oracle": [10.0, 10.0]}
     task = summary("jobs", {name: {} for name in served}, served)

@@ -26,7 +26,7 @@ def dataset(tmp_path_factory):
 
 def test_every_step_is_the_live_one(dataset):
     assert dataset.metadata.id == (
-        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v0"
+        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v1"
     )
     dataset.verify()
     env = CONTINUAL.make_env(dataset.metadata.env_kwargs)

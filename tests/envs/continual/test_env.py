@@ -17,7 +17,7 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 
-ID = "pmoss/ContinualScheduling-v0"
+ID = "pmoss/ContinualScheduling-v1"
 SMALL = {"machine": "toy", "slices": 8, "epochs": 6, "moves_per_epoch": 2}
 
 

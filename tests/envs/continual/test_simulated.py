@@ -93,4 +93,4 @@ def test_what_cannot_be_simulated_is_told(options, named):
     with pytest.raises(UnsupportedError, match=named):
         make(**options)
     with pytest.raises(UnsupportedError, match="analytic"):
-        gymnasium.make_vec("pmoss/ContinualScheduling-v0", num_envs=2, **HERE)
+        gymnasium.make_vec("pmoss/ContinualScheduling-v1", num_envs=2, **HERE)

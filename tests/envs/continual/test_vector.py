@@ -15,7 +15,7 @@ from pmoss_env.errors import (
 )
 from tests.envs.alike import alike
 
-ID = "pmoss/ContinualScheduling-v0"
+ID = "pmoss/ContinualScheduling-v1"
 SMALL = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2}
 
 

@@ -63,7 +63,9 @@ def test_tasks_whose_bits_changed_have_another_id():
         old = f"pmoss/{machine}-rtree-ranges-inserts-v0"
         with pytest.raises(gymnasium.error.DeprecatedEnv, match=r"use `.*-inserts-v1` instead"):
             gymnasium.make(old)
-    assert sum(not name.endswith("-v0") for name in IDS) == 2
+    with pytest.raises(gymnasium.error.DeprecatedEnv, match="use `pmoss/ContinualScheduling-v1`"):
+        gymnasium.make("pmoss/ContinualScheduling-v0")
+    assert sum(not name.endswith("-v0") for name in environments()) == 3
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

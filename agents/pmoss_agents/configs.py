@@ -16,6 +16,8 @@ from pmoss_env.files import MOST_SETTINGS, parse_toml, read_text
 CONFIGS = Path(__file__).parent / "configs"
 #: The range of settings of each method, and how its committed settings were found.
 RANGES = Path(__file__).parent / "ranges.toml"
+#: Metadata of a field that was added later, and whose default gives the bits from before it.
+LATER = {"later": True}
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024
 #: Sizes of networks and batches beyond which no memory is enough.
@@ -118,6 +120,22 @@ def check_types(agent: str, config: type[Any], values: Mapping[str, Any]) -> Non
     for field in fields(config):
         if field.name in values:
             check_type(f"{agent}: {field.name}", field.type, values[field.name])
+
+
+def identity(config: Any) -> dict[str, Any]:
+    """The settings that decide what an agent becomes.
+
+    A field marked as LATER counts only where it is not at its default: what was trained before the
+    field was there is still the same agent.
+
+    Args:
+        config: a dataclass.
+    """
+    return {
+        field.name: value
+        for field in fields(config)
+        if (value := getattr(config, field.name)) != field.default or not field.metadata.get("later")
+    }
 
 
 def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from pmoss_agents.configs import checker
+from pmoss_agents.configs import LATER, checker
 from pmoss_agents.spatial.inputs import GROUPS, check_groups
 from pmoss_env.envs.spatial.env import REWARDS
 
@@ -82,7 +82,7 @@ class Config:
     temperature: float = 1.0
     seed: int = 0
     threads: int = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16"] = field(default="float32", metadata=LATER)
     save_every: int = 100
 
     def __post_init__(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pmoss_agents
-from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.configs import has_config, identity, read_config
 from pmoss_agents.registry import OWN, agent_class, listings
 from pmoss_benchmarks.offline.opponents import OPPONENTS, is_opponent
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
@@ -414,7 +414,7 @@ def digest(plan: Plan, track: str, agent: str, task: str) -> str:
     if not is_opponent(agent, task):
         made = pmoss_agents.make(agent, **config_of(plan, agent, task))
         # With all defaults: a new field, or another default, is another agent.
-        facts = {"config": asdict(made.config)}
+        facts = {"config": identity(made.config)}
         if made.learns == "offline":
             facts["data"] = recipe_of(plan, track, task).as_dict()
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]

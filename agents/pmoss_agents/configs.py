@@ -134,7 +134,8 @@ def identity(config: Any) -> dict[str, Any]:
     return {
         field.name: value
         for field in fields(config)
-        if (value := getattr(config, field.name)) != field.default or not field.metadata.get("later")
+        if (value := getattr(config, field.name)) != field.default
+        or not field.metadata.get("later")
     }
 
 

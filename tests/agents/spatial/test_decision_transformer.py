@@ -12,7 +12,7 @@ import pytest
 
 import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
-from pmoss_agents.configs import CONFIGS, read_config
+from pmoss_agents.configs import CONFIGS, identity, read_config
 from pmoss_datasets import Recipe, collect, open_dataset
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
@@ -148,6 +148,13 @@ def test_products_of_half_the_width_teach_nearly_the_same(dataset, fitted):
     assert metrics["loss"] == pytest.approx(DecisionTransformer(**SMALL).fit(dataset)["loss"], 0.1)
     with pytest.raises(DescriptionError, match="precision = 'float8': must be one of float32"):
         DecisionTransformer(precision="float8")
+
+
+def test_a_setting_that_was_added_later_counts_only_where_it_is_set():
+    assert "precision" not in identity(Config())
+    assert identity(Config(precision="bfloat16"))["precision"] == "bfloat16"
+    others = {field.name for field in fields(Config)} - {"precision"}
+    assert set(identity(Config())) == others
 
 
 def test_agreement_is_of_each_episode(dataset, fitted):

@@ -11,7 +11,6 @@ namespace pmoss::analytic {
 namespace {
 
 constexpr double tolerance = 1e-9;
-constexpr double line_bytes = 64.0;
 // However busy a memory or link is, a copy may take this share of it.
 constexpr double least_share = 0.02;
 constexpr int copy_step_limit = 100;
@@ -139,6 +138,7 @@ double Contention::line_ns(const std::vector<double>& use, double gb_per_s) cons
 /// false position with Illinois' halving. It takes no more of anything than co-tenants leave.
 void Contention::copy_beside(const std::vector<double>& use) {
   if (!copies_) return;
+  constexpr double line_bytes = 64.0;
   const double in_flight = line_bytes * machine_.mlp_streaming;
   // 1 byte per nanosecond is 1 GB/s.
   const auto surplus = [&](double rate) { return rate * line_ns(use, rate) - in_flight; };

@@ -118,10 +118,10 @@ def _lowest(report: Mapping[str, Any]) -> list[str]:
     if curve[-1]["update"] < report["config"]["updates"]:
         sentences.append("So these figures are of a training that is not finished.")
     if told:
-        lowest = min(told, key=lambda point: point["held_out_loss"])
+        lowest = min(point["held_out_loss"] for point in told)
         sentences.append(
-            f"The loss on episodes held out was lowest after {lowest['update']} updates: "
-            f"{lowest['held_out_loss']:.2f} nats."
+            f"The loss on episodes held out was lowest after {report['player_updates']} updates: "
+            f"{lowest:.2f} nats."
         )
     return sentences
 

@@ -1,12 +1,17 @@
 """The toy task that agents are tested on, its optimum, and an episode of an agent."""
 
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 
+import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_agents import Agent
+from pmoss_datasets import Dataset
 from pmoss_env.baselines.exact import exact_schedule
 
 #: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
@@ -42,3 +47,27 @@ def optimum() -> float:
     backend.close()
     env.close()
     return best
+
+
+def check_resumed(
+    make: Callable[[], Any], data: Dataset, folder: Path, cuts: Iterable[int]
+) -> None:
+    """A run that was cut after an update ends with the weights of one that was not."""
+    whole = make()
+    whole.fit(data)
+    for cut in cuts:
+        path = folder / f"{cut}.safetensors"
+        stopped = make()
+
+        def stop(done: int, total: int, metrics: Any, cut: int = cut) -> None:
+            if done == cut:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            stopped.fit(data, progress=stop, checkpoint=path)
+        resumed = pmoss_agents.load(path)
+        assert resumed.updates == cut
+        resumed.fit(data)
+        mine, theirs = whole._state()[0], resumed._state()[0]
+        assert mine.keys() == theirs.keys()
+        assert all(np.array_equal(mine[name], theirs[name]) for name in mine)

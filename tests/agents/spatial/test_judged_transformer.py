@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import pmoss_agents  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer  # noqa: E402
 from pmoss_agents.spatial.export import export_policy  # noqa: E402
 from pmoss_agents.spatial.judged_transformer import JudgedTransformer  # noqa: E402
@@ -14,6 +13,7 @@ from pmoss_agents.spatial.surrogate import Surrogate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.domain import find_domain  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
+from tests.agents.spatial.playing import check_resumed  # noqa: E402
 from tests.agents.spatial.small_transformer import SMALL as TRANSFORMER  # noqa: E402
 from tests.agents.spatial.small_transformer import TOY, play  # noqa: E402
 
@@ -139,24 +139,7 @@ def test_a_full_core_gets_no_more(agent):
 
 def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
     settings = {**SMALL, "judge_updates": 3, "updates": 4}
-    whole = JudgedTransformer(**settings)
-    whole.fit(data)
-    for cut in (2, 5):
-        path = tmp_path / f"{cut}.safetensors"
-        stopped = JudgedTransformer(**settings)
-
-        def stop(done, total, metrics, cut=cut):
-            if done == cut:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            stopped.fit(data, progress=stop, checkpoint=path)
-        resumed = pmoss_agents.load(path)
-        assert resumed.updates == cut
-        resumed.fit(data)
-        mine, theirs = whole._state()[0], resumed._state()[0]
-        assert mine.keys() == theirs.keys()
-        assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    check_resumed(lambda: JudgedTransformer(**settings), data, tmp_path, (2, 5))
 
 
 def test_what_it_cannot_do_is_said(agent, env, tmp_path):

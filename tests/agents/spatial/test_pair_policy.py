@@ -5,7 +5,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import pmoss_agents  # noqa: E402
 from pmoss_agents.spatial.pair_network import (  # noqa: E402
     PairNetwork,
     drawn,
@@ -20,6 +19,7 @@ from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
+from tests.agents.spatial.playing import check_resumed  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {
@@ -131,24 +131,7 @@ def test_a_constraint_is_kept_on_a_machine_that_it_never_saw(agent):
 
 def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
     settings = {**SMALL, "judge_updates": 4, "updates": 8}
-    whole = PairPolicy(**settings)
-    whole.fit(data)
-    for cut in (3, 6):
-        path = tmp_path / f"{cut}.safetensors"
-        stopped = PairPolicy(**settings)
-
-        def stop(done, total, metrics, cut=cut):
-            if done == cut:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            stopped.fit(data, progress=stop, checkpoint=path)
-        resumed = pmoss_agents.load(path)
-        assert resumed.updates == cut
-        resumed.fit(data)
-        mine, theirs = whole._state()[0], resumed._state()[0]
-        assert mine.keys() == theirs.keys()
-        assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    check_resumed(lambda: PairPolicy(**settings), data, tmp_path, (3, 6))
 
 
 def test_what_it_cannot_do_is_said(tmp_path):

@@ -142,13 +142,13 @@ def _played(report: Mapping[str, Any], stored: Stored) -> list[str]:
     reachable = [i for i, share in enumerate(wanted) if share <= _REACHABLE]
     found = rank_correlation([wanted[i] for i in reachable], served[reachable] / best)
     return [
-        f"The same network played {counted(served.shape[1], 'episode')} that no data hold. Means "
-        "and 95 % intervals over episodes:",
+        f"The same network played {counted(served.shape[1], 'episode')} that no data hold. "
+        "Below are means over episodes, with 95 % intervals.",
         table(["wanted, of the best foreseen", "Mq/s", "of the best that played"], rows),
         f"Rank correlation of the wanted and the served share up to {_REACHABLE:g}: "
         f"{interval(found['value'], found['low'], found['high'], 2)} by episode, "
         f"{found['of_means']:.2f} of the means.",
-        "The same episodes, played by others:",
+        "Others played the same episodes.",
         table(
             ["schedule", "Mq/s", "of the best that played"],
             [[name, *_shown(row, best)] for name, row in beside.items()],

@@ -11,7 +11,7 @@ import pytest
 import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_agents import Agent
-from pmoss_datasets import Dataset
+from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_env.baselines.exact import exact_schedule
 
 #: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
@@ -47,6 +47,11 @@ def optimum() -> float:
     backend.close()
     env.close()
     return best
+
+
+def collected(env: dict[str, Any], folder: Path) -> Dataset:
+    """Forty episodes of the usual mixture, without reference scores."""
+    return collect(Recipe(env=env, episodes=40, reference_episodes=0), folder / "dataset")
 
 
 def check_resumed(

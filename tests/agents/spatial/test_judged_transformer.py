@@ -10,10 +10,9 @@ from pmoss_agents.spatial.decision_transformer import DecisionTransformer  # noq
 from pmoss_agents.spatial.export import export_policy  # noqa: E402
 from pmoss_agents.spatial.judged_transformer import JudgedTransformer  # noqa: E402
 from pmoss_agents.spatial.surrogate import Surrogate  # noqa: E402
-from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.domain import find_domain  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
-from tests.agents.spatial.playing import check_resumed  # noqa: E402
+from tests.agents.spatial.playing import check_resumed, collected  # noqa: E402
 from tests.agents.spatial.small_transformer import SMALL as TRANSFORMER  # noqa: E402
 from tests.agents.spatial.small_transformer import TOY, play  # noqa: E402
 
@@ -22,8 +21,7 @@ SMALL = {**TRANSFORMER, "judge_updates": 60, "proposals": 24}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    recipe = Recipe(env=TOY, episodes=40, reference_episodes=0)
-    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+    return collected(TOY, tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")

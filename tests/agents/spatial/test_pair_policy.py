@@ -15,11 +15,10 @@ from pmoss_agents.spatial.pair_policy import PairPolicy  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs  # noqa: E402
 from pmoss_agents.spatial.throughput_model import Topology  # noqa: E402
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
-from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
-from tests.agents.spatial.playing import check_resumed  # noqa: E402
+from tests.agents.spatial.playing import check_resumed, collected  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {
@@ -30,8 +29,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    recipe = Recipe(env=TOY, episodes=40, reference_episodes=0)
-    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+    return collected(TOY, tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from pmoss_agents.spatial.throughput_model import (  # noqa: E402
     Topology,
 )
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
-from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
 from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
 from pmoss_env.errors import (  # noqa: E402
@@ -29,6 +28,7 @@ from pmoss_env.errors import (  # noqa: E402
 )
 from pmoss_env.machines import load_machine  # noqa: E402
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
+from tests.agents.spatial.playing import collected  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {"members": 2, "updates": 150, "width": 24, "features": 8, "demands": 4, "rounds": 3}
@@ -36,8 +36,7 @@ SMALL = {"members": 2, "updates": 150, "width": 24, "features": 8, "demands": 4,
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    recipe = Recipe(env=TOY, episodes=40, reference_episodes=0)
-    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+    return collected(TOY, tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -34,6 +35,8 @@ constexpr int most = 63;
 #endif
   std::fflush(nullptr);
   ::sync();
+  // The kernel still holds what the console has not sent, and an emulator that ends loses it.
+  ::tcdrain(STDOUT_FILENO);
 #if defined(__x86_64__)
   if (::iopl(3) == 0) outb(static_cast<unsigned char>(first_status + status), exit_port);
 #endif

@@ -13,12 +13,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import read_config
-from pmoss_benchmarks.evaluation import evaluate, paired_difference
+from pmoss_benchmarks.spatial.against_rules import against_rules
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
 from pmoss_datasets.several import Several
@@ -29,8 +27,6 @@ from pmoss_env.machines import load_machine
 from pmoss_env.machines.random_machine import PARTLY_PREFIX, PREFIX, SMT_PREFIX
 from pmoss_env.types import Schedule
 
-#: Episodes of the evaluation begin here: no dataset has them.
-_EVALUATION = 101
 #: The made-up machines are random:1000, random:1001, ..., random-smt:1500, random-smt:1501, ...,
 #: and random-partly:2000, random-partly:2001, ...
 _FIRST_MADE_UP, _FIRST_THREADED, _FIRST_PARTLY = 1000, 1500, 2000
@@ -136,9 +132,7 @@ def measure_cell(options: TransferOptions, cell: TransferCell) -> dict[str, Any]
     """Trains without the cell's machine and plays on it.
 
     Returns:
-        ``trained_on``, the machines of the data; ``best_rule``; and ``policies``: of each the mean
-        ``score`` with its interval, the ``scores`` of the episodes, ``throughput`` in Mq/s, and how
-        far it is ``over_rule``, paired.
+        ``trained_on``, the machines of the data, and what against_rules() says.
     """
     others = [name for name in options.learned_on if name != cell.machine]
     data = [data_of(options, name) for name in others]
@@ -148,37 +142,17 @@ def measure_cell(options: TransferOptions, cell: TransferCell) -> dict[str, Any]
     assert isinstance(agent, OfflineAgent)
     agent.fit(Several(data))
     most = options.measurements
-    policies: dict[str, Policy] = {name: SchedulePolicy(name) for name in RULES}
-    policies[_AGENT] = agent
     searched = Measured(SchedulePolicy(_search(most)), most)
     measured = Measured(agent, most)
     with closing(searched), closing(measured):
-        policies |= {f"best-fit + search, {most}": searched, f"{_AGENT}, {most}": measured}
-        found = evaluate(
-            {**options.env(cell.machine), "observation": "complete"},
-            policies,
-            [_EVALUATION],
-            options.episodes,
-            search_budget=options.budget,
-        ).rows
-    scores = {
-        name: np.array([[row.score for row in found if row.policy == name]], dtype=np.float64)
-        for name in policies
-    }
-    rule = max(RULES, key=lambda name: float(scores[name].mean()))
-    return {
-        "trained_on": others,
-        "best_rule": rule,
-        "policies": {
-            name: {
-                "score": asdict(paired_difference(mine)),
-                "over_rule": asdict(paired_difference(mine - scores[rule])),
-                "throughput": float(np.mean([r.throughput for r in found if r.policy == name])),
-                "scores": mine[0].tolist(),
-            }
-            for name, mine in scores.items()
-        },
-    }
+        policies: dict[str, Policy] = {
+            _AGENT: agent,
+            f"best-fit + search, {most}": searched,
+            f"{_AGENT}, {most}": measured,
+        }
+        env, episodes = options.env(cell.machine), options.episodes
+        found = against_rules(env, policies, RULES, episodes, budget=options.budget)
+    return {"trained_on": others, **found}
 
 
 def data_of(

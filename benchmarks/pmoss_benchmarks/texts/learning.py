@@ -104,6 +104,45 @@ def transfer(stored: Stored) -> str:
     )
 
 
+def generalist(stored: Stored) -> str:
+    """One checkpoint in the worlds of its data and in others."""
+    report = stored["generalist.json"]
+    settings = report["settings"]
+    rows, verdicts = [], {"above": 0, "level with": 0, "below": 0}
+    for cell in report["cells"]:
+        policies, rule = cell["policies"], cell["best_rule"]
+        ahead = policies["surrogate"]["over_rule"]
+        side = "above" if ahead["low"] > 0 else "below" if ahead["high"] < 0 else "level with"
+        verdicts[side] += 1
+        env = cell["world"]
+        rows.append(
+            [
+                env["machine"],
+                env["workload"],
+                env.get("interference", "none"),
+                "yes" if cell["learned"] else cell["track"].replace("same-task", "no"),
+                interval(*_ends(policies["surrogate"]["score"])),
+                f"{rule} {policies[rule]['score']['value']:.1f}",
+                interval(*_ends(ahead)),
+            ]
+        )
+    told = ", ".join(f"{side} the best rule in {number}" for side, number in verdicts.items())
+    tasks = counted(len(settings["learned_on"]), "task")
+    head = (
+        f"One checkpoint of `surrogate` learned from {tasks} together, from data of the tier `{settings['tier']}`. "
+        f"It plays {counted(settings['episodes'], 'episode')} in each world, without a measurement."
+    )
+    end = (
+        f"The agent is {told} of {counted(len(rows), 'world')}. "
+        "Level: the interval of the paired difference holds 0. "
+        "Score 100 is the best of several long searches in a world that has references. "
+        f"Elsewhere it is a search with {settings['budget']:,} evaluations."
+    )
+    columns = ["machine", "workload", "co-tenants", "learned on", "surrogate", "best rule", "ahead"]
+    source = made(report, "benchmarks/results/generalist.json")
+    return "\n\n".join([head, table(columns, rows), end, source])
+
+
 def wanted(stored: Stored) -> str:
     """What is served where a share of the best is wanted, by one agent after the other."""
     reports = {name: stored[name] for name in _WANTED}
@@ -193,6 +232,7 @@ BLOCKS = {
     "method-ranges": method_ranges,
     "selection-curves": selection,
     "transfer": transfer,
+    "generalist": generalist,
     "ablation": ablation,
     "wanted-returns": wanted,
 }

@@ -14,6 +14,7 @@ from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
+from pmoss_benchmarks.cli.benchmark.generalist import generalist
 from pmoss_benchmarks.cli.benchmark.headroom import headroom
 from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
@@ -54,6 +55,7 @@ app.command()(measured_data)
 app.command()(migration)
 app.command()(autopilot)
 app.command()(transfer)
+app.command()(generalist)
 app.command()(selection)
 app.command()(served)
 app.command()(studies)

@@ -129,7 +129,8 @@ def generalist(stored: Stored) -> str:
     told = ", ".join(f"{side} the best rule in {number}" for side, number in verdicts.items())
     tasks = counted(len(settings["learned_on"]), "task")
     head = (
-        f"One checkpoint of `surrogate` learned from {tasks} together, from data of the tier `{settings['tier']}`. "
+        f"One checkpoint of `surrogate` learned from {tasks} together, from data of the tier "
+        f"`{settings['tier']}`. "
         f"It plays {counted(settings['episodes'], 'episode')} in each world, without a measurement."
     )
     end = (

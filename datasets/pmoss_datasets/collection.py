@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,10 @@ def collect(
                 kept.append({"number": number, **packed(record)})
                 if progress is not None:
                     progress(len(kept.rows), total)
-        records = [unpacked(kept.rows[number,]) for number in range(total)]
-        played = [Played.from_bytes(record) for record in records[: recipe.episodes]]
-        metadata = _metadata(recipe, played, records[recipe.episodes :], headroom or {})
+        # Large episodes fill the memory: what was read of a row is not kept beside it.
+        records = (unpacked(kept.rows.pop((number,))) for number in range(total))
+        played = [Played.from_bytes(record) for record in islice(records, recipe.episodes)]
+        metadata = _metadata(recipe, played, list(records), headroom or {})
         episodes = [domain.episode(each.values) for each in played]
         dataset = write_dataset(path, episodes, metadata, overwrite=overwrite)
         kept.remove()

@@ -3,15 +3,19 @@
 It plays on the tasks that it learned on and on others. On tracks it meets workloads, distributions
 of keys and machines that no data hold. Each policy plays the same episodes, and differences are
 paired.
+
+It may also learn from made-up worlds: machines of the generator, each with a workload and a family
+of co-tenants. No made-up world has a workload that a track holds back.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,25 @@ from pmoss_agents.configs import read_config
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.spatial.against_rules import against_rules
 from pmoss_benchmarks.spatial.references import read_references, references_path
+from pmoss_datasets import Recipe
 from pmoss_datasets.several import Several
-from pmoss_datasets.suite import build, load_task, splits, suite_ids
+from pmoss_datasets.suite import build, load_task, obtain, splits, suite_ids
 from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import load_machine
+from pmoss_env.machines.random_machine import PARTLY_PREFIX, PREFIX, SMT_PREFIX
 
 #: Rules to be beaten: all that decide at once.
 RULES = ("best-fit", "lpt-capacity", "lpt", "two-level", "greedy-capacity", "greedy-marginal")
 #: The agent that learns: one network serves any machine.
 AGENT = "surrogate"
+#: What made-up worlds are made of, in turn. Their machines are random:4000, random-smt:4001, ...
+_PREFIXES = (PREFIX, SMT_PREFIX, PARTLY_PREFIX)
+_FIRST, _LEAST_WORKERS = 4000, 12
+_WORKLOADS = (
+    *("ycsb-a", "scans", "lookups-zipf", "hot-range-a"),
+    *("hot-range-scans", "lookups", "scans-zipf-ordered"),
+)
+_FAMILIES = ("all", "none", "busy_core", "memory_stream", "cache_thrash")
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,8 @@ class GeneralistOptions:
 
     Attributes:
         learned_on: names of tasks; none: those of the split "development".
+        made_up: worlds of made-up machines that it learns on, beside these.
+        made_up_episodes: of the data of each.
         tier: of the data.
         episodes: of the evaluation, in each world.
         budget: evaluations of the search that scores 100 where a world has no references.
@@ -48,6 +65,8 @@ class GeneralistOptions:
     """
 
     learned_on: tuple[str, ...] = ()
+    made_up: int = 0
+    made_up_episodes: int = 40
     tier: str = "mixed"
     episodes: int = 20
     budget: int = 2000
@@ -76,7 +95,8 @@ class GeneralistOptions:
     @cached_property
     def checkpoint(self) -> Path:
         """The file of the agent, named after all that it is made from."""
-        facts = [self.learned_on, self.tier, self.seed, dict(self.changes)]
+        made_up = [self.made_up, self.made_up_episodes] if self.made_up else []
+        facts = [self.learned_on, self.tier, self.seed, dict(self.changes), *made_up]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
         return Path(self.keep) / f"{AGENT}-{digest}.safetensors"
 
@@ -102,6 +122,23 @@ class GeneralistCell:
     def env(self) -> dict[str, Any] | None:
         """Arguments of the environment; None: the task has no such track."""
         return load_track(self.track).evaluation_env(load_task(self.task))
+
+
+def made_up_worlds(number: int) -> Iterator[dict[str, Any]]:
+    """Arguments of the environment of so many made-up worlds, all of other machines."""
+    made = 0
+    for seed in count(_FIRST):
+        if made == number:
+            return
+        name = f"{_PREFIXES[made % len(_PREFIXES)]}{seed}"
+        if load_machine(name).workers.size < _LEAST_WORKERS:
+            continue
+        yield {
+            "machine": name,
+            "workload": _WORKLOADS[made % len(_WORKLOADS)],
+            "interference": _FAMILIES[made % len(_FAMILIES)],
+        }
+        made += 1
 
 
 def worlds(tasks: tuple[str, ...], tracks: tuple[str, ...]) -> list[GeneralistCell]:
@@ -137,6 +174,17 @@ def learn(
         build(id_, options.folder, lambda done, total, i=id_: progress(f"data {i}", done, total))  # type: ignore[misc]
         for id_ in suite_ids(options.learned_on, (options.tier,))
     ]
+    for env in made_up_worlds(options.made_up):
+        recipe = Recipe(
+            env=env, tier=options.tier, episodes=options.made_up_episodes, reference_episodes=0
+        )
+        data.append(
+            obtain(
+                recipe,
+                Path(options.folder) / "made-up" / recipe.id,
+                lambda done, total, i=recipe.id: progress(f"data {i}", done, total),  # type: ignore[misc]
+            )
+        )
     config = {**read_config(AGENT, options.learned_on[0]), **options.changes}
     config.pop("agent", None)
     agent = pmoss_agents.make(AGENT, **{**config, "seed": options.seed})

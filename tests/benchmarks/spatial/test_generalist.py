@@ -1,9 +1,12 @@
 """One checkpoint for many tasks: what it learned from, and in which worlds it plays."""
 
+import shutil
+
 import pytest
 
 pytest.importorskip("torch")
 
+from pmoss_benchmarks.offline.tracks import OTHER_DISTRIBUTION, OTHER_OPERATIONS
 from pmoss_benchmarks.spatial import generalist
 from pmoss_benchmarks.spatial.generalist import (
     GeneralistCell,
@@ -67,6 +70,31 @@ def test_every_world_is_played_once():
     envs = [tuple(sorted(cell.env.items())) for cell in cells]
     assert len(set(envs)) == len(envs)
     assert {cell.env["machine"] for cell in cells} >= {"rome-7302", "skylake-x-4n"}
+
+
+def test_made_up_worlds_hold_no_workload_of_the_unseen_tracks(options):
+    made = list(generalist.made_up_worlds(35))
+    assert made[:8] == list(generalist.made_up_worlds(8))
+    assert len({world["machine"] for world in made}) == 35
+    assert {world["interference"] for world in made} >= {"none", "all"}
+    kinds = [world["machine"].split(":")[0] for world in made[:3]]
+    assert kinds == ["random", "random-smt", "random-partly"]
+    held_back = {*OTHER_OPERATIONS.values(), *OTHER_DISTRIBUTION.values()}
+    # Tasks with scans meet ycsb-a there, which other tasks teach.
+    assert held_back & {world["workload"] for world in made} <= {"ycsb-a"}
+
+
+def test_a_checkpoint_learns_from_made_up_worlds_too(options, tmp_path):
+    from dataclasses import replace
+
+    root = tmp_path / "data"
+    shutil.copytree(SHIPPED_ROOT / "pmoss" / TOY, root / "pmoss" / TOY)
+    more = replace(options, made_up=1, made_up_episodes=4, folder=str(root))
+    assert more.checkpoint != options.checkpoint
+    assert learn(more) == more.checkpoint
+    assert [path.parent.name for path in root.glob("made-up/pmoss/*/mixed-v0")] == [
+        "random-4000-btree-ycsb-a-all"
+    ]
 
 
 def test_what_cannot_be_learned_or_played_is_refused():

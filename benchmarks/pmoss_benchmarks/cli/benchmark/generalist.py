@@ -19,6 +19,10 @@ def generalist(
         list[str] | None,
         typer.Option(help="Task to learn from; repeatable; default: all development tasks."),
     ] = None,
+    made_up: Annotated[
+        int, typer.Option(min=0, help="Worlds of made-up machines to learn from, beside these.")
+    ] = 0,
+    made_up_episodes: Annotated[int, typer.Option(min=4, help="Of the data of each of them.")] = 40,
     task: Annotated[
         list[str] | None, typer.Option(help="Task to play; repeatable; default: all but the toy.")
     ] = None,
@@ -53,6 +57,8 @@ def generalist(
 
     options = GeneralistOptions(
         learned_on=tuple(learn or ()),
+        made_up=made_up,
+        made_up_episodes=made_up_episodes,
         tier=tier,
         episodes=episodes,
         seed=seed,

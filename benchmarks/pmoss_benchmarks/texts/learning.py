@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from pmoss_env.errors import DatasetError
 _PULLS = (1, 8, 16, 50, 100, 200)
 #: Results of `pmoss benchmark wanted`, an agent each.
 _WANTED = ("wanted.json", "wanted-judged.json")
+#: Results of `pmoss benchmark generalist`: of the tasks alone, and of made-up worlds beside them.
+_GENERALISTS = ("generalist.json", "generalist-made-up.json")
 
 
 def task_splits(stored: Stored) -> str:
@@ -88,13 +91,12 @@ def transfer(stored: Stored) -> str:
     settings = report["settings"]
     partly = settings.get("partly", 0)  # results of earlier versions lack it
     made_up = counted(settings["made_up"] + settings["threaded"] + partly, "made-up one")
-    if settings["threaded"]:
-        made_up += f", {settings['threaded']} of them with two threads per core"
-    if partly:
-        made_up += f", {partly} of them with some cores' second threads"
+    kinds = [f"{settings['threaded']} with two threads per core"] if settings["threaded"] else []
+    kinds += [f"{partly} with some cores' second threads"] if partly else []
+    among = f"Among these are {' and '.join(kinds)}. " if kinds else ""
     told = (
         f"A checkpoint learned on the other machines and on "
-        f"{made_up}. Each gave {settings['data']} episodes. "
+        f"{made_up}. {among}Each gave {settings['data']} episodes. "
         f"It then met {counted(settings['episodes'], 'episode')} with co-tenants "
         f"`{settings['interference']}`. A number after a comma is of measurements."
     )
@@ -105,43 +107,70 @@ def transfer(stored: Stored) -> str:
 
 
 def generalist(stored: Stored) -> str:
-    """One checkpoint in the worlds of its data and in others."""
-    report = stored["generalist.json"]
-    settings = report["settings"]
-    rows, verdicts = [], {"above": 0, "level with": 0, "below": 0}
-    for cell in report["cells"]:
-        policies, rule = cell["policies"], cell["best_rule"]
-        ahead = policies["surrogate"]["over_rule"]
-        side = "above" if ahead["low"] > 0 else "below" if ahead["high"] < 0 else "level with"
-        verdicts[side] += 1
-        env = cell["world"]
+    """One checkpoint in the worlds of its data and in others, without and with made-up worlds."""
+    plain, more = (stored[name] for name in _GENERALISTS)
+    settings = more["settings"]
+    names = ("of the tasks", "of tasks and made-up worlds")
+    rows: list[list[str]] = []
+    kinds: dict[str, list[tuple[float, ...]]] = {}
+    verdicts = {name: Counter[str]() for name in names}
+    for cell, other in zip(plain["cells"], more["cells"], strict=True):
+        policies, rule, env = cell["policies"], cell["best_rule"], cell["world"]
+        assert env == other["world"]
+        shown = []
+        for name, one in zip(names, (cell, other), strict=True):
+            ahead = one["policies"]["surrogate"]["over_rule"]
+            side = "above" if ahead["low"] > 0 else "below" if ahead["high"] < 0 else "level with"
+            verdicts[name][side] += 1
+            score = one["policies"]["surrogate"]["score"]["value"]
+            shown += [f"{score:.1f}", interval(*_ends(ahead))]
+        kind = "yes" if cell["learned"] else cell["track"].replace("same-task", "no")
+        best = policies[rule]["score"]["value"]
+        kinds.setdefault(kind, []).append(
+            (best, *(one["policies"]["surrogate"]["score"]["value"] for one in (cell, other)))
+        )
         rows.append(
             [
                 env["machine"],
                 env["workload"],
                 env.get("interference", "none"),
-                "yes" if cell["learned"] else cell["track"].replace("same-task", "no"),
-                interval(*_ends(policies["surrogate"]["score"])),
-                f"{rule} {policies[rule]['score']['value']:.1f}",
-                interval(*_ends(ahead)),
+                kind,
+                f"{rule} {best:.1f}",
+                *shown,
             ]
         )
-    told = ", ".join(f"{side} the best rule in {number}" for side, number in verdicts.items())
+    means = [
+        [kind, str(len(scores)), *(f"{mean:.1f}" for mean in np.mean(scores, axis=0))]
+        for kind, scores in kinds.items()
+    ]
     tasks = counted(len(settings["learned_on"]), "task")
     head = (
         f"One checkpoint of `surrogate` learned from {tasks} together, from data of the tier "
-        f"`{settings['tier']}`. "
-        f"It plays {counted(settings['episodes'], 'episode')} in each world, without a measurement."
+        f"`{settings['tier']}`. Another also learned from {settings['made_up']} made-up worlds: "
+        f"each is a machine of the generator with a workload and co-tenants, and gave "
+        f"{settings['made_up_episodes']} episodes. "
+        f"Each plays {counted(settings['episodes'], 'episode')} in a world, without a measurement. "
+        "The best rule of a world is known only after all of them played there. "
+        "Ahead: of that rule, paired."
     )
+    told = [
+        f"The checkpoint {name}: above the best rule in {of['above']}, level with it in "
+        f"{of['level with']}, below it in {of['below']} worlds."
+        for name, of in verdicts.items()
+    ]
     end = (
-        f"The agent is {told} of {counted(len(rows), 'world')}. "
-        "Level: the interval of the paired difference holds 0. "
+        f"{' '.join(told)} Level: the interval of the paired difference holds 0. "
         "Score 100 is the best of several long searches in a world that has references. "
         f"Elsewhere it is a search with {settings['budget']:,} evaluations."
     )
-    columns = ["machine", "workload", "co-tenants", "learned on", "surrogate", "best rule", "ahead"]
-    source = made(report, "benchmarks/results/generalist.json")
-    return "\n\n".join([head, table(columns, rows), end, source])
+    by_kind = table(["learned on", "worlds", "best rule of each", *names], means)
+    columns = ["machine", "workload", "co-tenants", "learned on", "best rule"]
+    columns += [part for name in names for part in (name, "ahead")]
+    sources = [
+        made(report, f"benchmarks/results/{name}")
+        for name, report in zip(_GENERALISTS, (plain, more), strict=True)
+    ]
+    return "\n\n".join([head, by_kind, "World by world:", table(columns, rows), end, *sources])
 
 
 def wanted(stored: Stored) -> str:

@@ -12,6 +12,10 @@ serves any machine.
 The forecast is a distribution. The agent draws a few futures from it and plans for all of them, in
 the described machine. A node's draw decides about its stream and all its cores together: one job
 takes either memory or time. Draws are stratified, so that few of them cover what may happen.
+A future may go on: what was drawn is shown to the network, and the next epoch is drawn from that.
+
+Where the machine is not quite as described, each core loses some time by itself. With ``quiet`` the
+agent tells that from co-tenants, and learns it within the episode.
 
 Recurrent networks: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for
 Statistical Machine Translation, EMNLP 2014 (gated recurrent units).
@@ -19,28 +23,31 @@ Statistical Machine Translation, EMNLP 2014 (gated recurrent units).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
-from pmoss_agents.configs import checker
+from pmoss_agents.configs import LATER, checker
+from pmoss_agents.continual.search import thorough_moves
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.continual.fitting import Fit
+from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.planners import FittedPlanner
-from pmoss_datasets.continual.worlds import World
+from pmoss_datasets.continual.rounds import Move
+from pmoss_datasets.continual.worlds import World, improved
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_NAMES, Float64Array
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Array
 
 #: Streams are foretold as one of these: none, then ranges of the share of a node's memory.
 EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
@@ -48,6 +55,8 @@ EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
 _SEEN = 8
 #: Features of a node, and of a core beside them.
 _NODE, _CORE = 4, _SEEN + 2
+#: What an epoch weighs of the one before it, where several are planned for.
+_FADE = 0.7
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,10 @@ class Config:
         save_every: updates between checkpoints.
         threads: of torch.
         seed: of weights and batches.
+        ahead: epochs that futures go on for. The search is the thorough one then. 0: one epoch, and
+            the search of planners.
+        quiet: a core that loses a lower share of its time has no co-tenant: what it loses is its
+            own. 0: what it loses is never its own.
     """
 
     updates: int = 600
@@ -75,12 +88,16 @@ class Config:
     save_every: int = 100
     threads: int = 1
     seed: int = 0
+    ahead: int = field(default=0, metadata=LATER)
+    quiet: float = field(default=0.0, metadata=LATER)
 
     def __post_init__(self) -> None:
         check = checker("forecaster", self)
         check("updates", self.updates >= 0, "not be negative")
         for name in ("batch_size", "width", "futures", "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
+        check("ahead", 0 <= self.ahead <= 100, "lie in [0, 100]")
+        check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
         check("price", 0 <= self.price < math.inf, "be a number from 0")
         check("learning_rate", 0 < self.learning_rate < math.inf, "be a number above 0")
 
@@ -195,7 +212,7 @@ def draw(
     odds above it. Streams are taken from above, the strongest first.
 
     Args:
-        forecast: of one epoch, without further axes.
+        forecast: of one epoch, without further axes; or of each future, along the first axis.
         machine: what it is of.
         futures: how many; a node's numbers are spread evenly over them.
         rng: the only source of chance.
@@ -203,20 +220,21 @@ def draw(
     turns = rng.permuted(np.tile(np.arange(futures), (machine.nodes, 1)), axis=1)
     numbers = (turns + rng.random((machine.nodes, futures))) / futures
     odds = torch.softmax(forecast.streams, -1).double().numpy()
-    # (N, 5) the chance of at least each range.
-    at_least = np.cumsum(odds[:, ::-1], axis=1)[:, ::-1]
-    levels = np.concatenate(
-        [np.zeros((machine.nodes, 1)), forecast.stream_levels.double().numpy()], axis=1
-    )
+    # (..., N, 5) the chance of at least each range.
+    at_least = np.cumsum(odds[..., ::-1], axis=-1)[..., ::-1]
+    some = forecast.stream_levels.double().numpy()
+    levels = np.concatenate([np.zeros((*some.shape[:-1], 1)), some], axis=-1)
     busy = torch.sigmoid(forecast.busy).double().numpy()
     lost = forecast.busy_levels.double().numpy()
     workers = machine.workers
     found = []
-    for number in numbers.T:
+    for future, number in enumerate(numbers.T):
+        own = future if busy.ndim > 1 else ...
         shares = np.zeros(machine.cores + machine.nodes)
-        shares[workers] = np.where(number[machine.node_of_core[workers]] < busy, lost, 0.0)
-        which = np.count_nonzero((1.0 - number)[:, None] < at_least[:, 1:], axis=1)
-        shares[machine.cores :] = levels[np.arange(machine.nodes), which]
+        taken = number[machine.node_of_core[workers]] < busy[own]
+        shares[workers] = np.where(taken, lost[own], 0.0)
+        which = np.count_nonzero((1.0 - number)[:, None] < at_least[own][:, 1:], axis=1)
+        shares[machine.cores :] = levels[own][np.arange(machine.nodes), which]
         found.append(shares)
     return found
 
@@ -246,8 +264,58 @@ def losses(forecast: Forecast, streams: Tensor, busy: Tensor) -> Tensor:
     )
 
 
-def fitted_shares(dataset: Dataset) -> Float64Array:
+class Reading:
+    """What the counters of one epoch after the other say of co-tenants, and of the cores.
+
+    Attributes:
+        own: (cores,) share of its time that each core loses by itself.
+
+    Args:
+        world: asked what counters would be; what it believes changes.
+        quiet: see Config.
+    """
+
+    def __init__(self, world: World, quiet: float) -> None:
+        self._fit, self._quiet = Fit(world), quiet
+        cores = world.machine.cores
+        self._sum, self._times = np.zeros(cores), np.zeros(cores)
+        self.own: Float64Array = np.zeros(cores)
+
+    def see(self, cores: Int32Array, counters: Float64Array, shift: int = 0) -> Float64Array:
+        """(cores + nodes,) shares that co-tenants took; see Fit.see().
+
+        A busy core's own loss is among what its co-tenant took.
+        """
+        self._fit.see(cores, counters, shift)
+        shares = self._fit.shares
+        if self._quiet:
+            count = self.own.size
+            elapsed, work = (
+                np.bincount(cores, counters[:, COUNTER_INDEX[name]], count)
+                for name in ("elapsed_us", "task_clock_us")
+            )
+            lost = 1.0 - np.divide(work, elapsed, out=np.zeros(count), where=elapsed > 0)
+            calm = (elapsed > 0) & (lost < self._quiet)
+            self._sum += np.where(calm, lost, 0.0)
+            self._times += calm
+            self.own = np.maximum(self._sum / np.maximum(self._times, 1.0), 0.0)
+            shares[:count] = np.where(shares[:count] < self._quiet, 0.0, shares[:count])
+        return shares
+
+    def believed(self, shares: Float64Array) -> Float64Array:
+        """(cores + nodes,) what a core loses to co-tenants or by itself, whichever is more."""
+        all_lost = shares.copy()
+        count = self.own.size
+        all_lost[:count] = np.maximum(shares[:count], self.own)
+        return all_lost
+
+
+def fitted_shares(dataset: Dataset, quiet: float = 0.0) -> Float64Array:
     """(episodes, epochs + 1, cores + nodes) what the logged counters say of co-tenants.
+
+    Args:
+        dataset: of continual scheduling.
+        quiet: see Config.
 
     Raises:
         DatasetError: no episodes of continual scheduling, or such as cannot be explained.
@@ -271,13 +339,12 @@ def fitted_shares(dataset: Dataset) -> Float64Array:
         for number, seed in enumerate(dataset.column("seed")):
             # Only the workload instance is taken of it, which every planner knows.
             env.reset(seed=int(seed))
-            fit = Fit(World(env.session))
+            reading = Reading(World(env.session), quiet)
             rows = np.flatnonzero(begins[number])[: env.arguments.epochs + 1]
             shares = []
             for row in rows:
                 cores = env.machine.core_of_tile[tiles[number, row]]
-                fit.see(cores, counters[number, row].astype(np.float64))
-                shares.append(fit.shares)
+                shares.append(reading.see(cores, counters[number, row].astype(np.float64)))
             found.append(np.stack(shares))
     finally:
         env.close()
@@ -288,8 +355,8 @@ class _Planner(FittedPlanner):
     """Plans for what the network foretells."""
 
     def __init__(self, network: Network, config: Config) -> None:
-        super().__init__(config.price, config.futures)
-        self._network = network
+        super().__init__(config.price, config.futures * max(1, config.ahead))
+        self._network, self._config = network, config
 
     def start(self) -> None:
         """See RoundPolicy."""
@@ -298,16 +365,51 @@ class _Planner(FittedPlanner):
         self._past = Past(machine)
         self._node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long()
         self._remembered: Tensor | None = None
+        self._reading = Reading(self._worlds[0], self._config.quiet)
+
+    def plan(self, cores: Int32Array) -> list[Move]:
+        """Reads, foretells, and searches."""
+        config, session = self._config, self.env.session
+        if not config.ahead and not config.quiet:
+            return super().plan(cores)
+        machine, workers = session.machine, session.machine.workers
+        seen = self._reading.see(session.cores_seen, session.snapshot.slice_counters)
+        believed = [self._reading.believed(shares) for shares in self.foretold(seen)]
+        for world, shares in zip(self._worlds, believed, strict=True):
+            world.believe(co_tenants(machine, shares))
+        if not config.ahead:
+            return improved(self._worlds, cores, self.most, self._price)
+        speeds = 1.0 - np.stack(believed)[:, workers]
+        weights = np.repeat(_FADE ** np.arange(config.ahead), config.futures)
+        return thorough_moves(self._worlds, weights, speeds, cores, self.most, self._price)
 
     def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:
-        """Draws from the forecast."""
-        nodes, cores = (torch.from_numpy(part)[None, None] for part in self._past.see(shares))
+        """Draws from the forecast: all futures of the next epoch, then of the one after that."""
+        forecast, self._remembered = self._told([self._past], [shares], self._remembered)
+        one = Forecast(**{name: part[0] for name, part in vars(forecast).items()})
+        machine, futures = self.env.machine, self._config.futures
+        found = drawn = draw(one, machine, futures, self.rng)
+        if self._config.ahead > 1:
+            pasts = [copy.copy(self._past) for _ in range(futures)]
+            memory = self._remembered.repeat(1, futures, 1)
+            for _ in range(1, self._config.ahead):
+                forecast, memory = self._told(pasts, drawn, memory)
+                drawn = draw(forecast, machine, futures, self.rng)
+                found = found + drawn
+        return found
+
+    def _told(
+        self, pasts: Sequence[Past], shares: Sequence[Float64Array], before: Tensor | None
+    ) -> tuple[Forecast, Tensor]:
+        """The forecast after one more epoch of each past, along the first axis."""
+        seen = [past.see(each) for past, each in zip(pasts, shares, strict=True)]
+        nodes, cores = (
+            torch.from_numpy(np.stack(part))[:, None] for part in zip(*seen, strict=True)
+        )
+        # A node's memory is one row of the network's, and rows of one past stand together.
         with torch_threads(1), torch.no_grad():
-            forecast, self._remembered = self._network(
-                nodes, cores, self._node_of, self._remembered
-            )
-            last = Forecast(**{name: part[0, 0] for name, part in vars(forecast).items()})
-        return draw(last, self.env.machine, self._futures, self.rng)
+            forecast, after = self._network(nodes, cores, self._node_of, before)
+        return Forecast(**{name: part[:, 0] for name, part in vars(forecast).items()}), after
 
 
 class Forecaster(OfflineAgent[Dataset]):
@@ -335,7 +437,7 @@ class Forecaster(OfflineAgent[Dataset]):
     def _course(self, dataset: Dataset) -> Iterator[Course]:
         """Updates of the network; the metric is ``loss``."""
         config, machine = self.config, dataset.machine
-        shares = fitted_shares(dataset)
+        shares = fitted_shares(dataset, config.quiet)
         parts = [_seen(machine, episode) for episode in shares]
         nodes, cores = (torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True))
         streams = torch.from_numpy(shares[..., machine.cores :]).float()

@@ -34,20 +34,19 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.configs import LATER, checker
-from pmoss_agents.continual.search import thorough_moves
+from pmoss_agents.continual.thorough import Reading, ThoroughPlanner
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
-from pmoss_datasets.continual.worlds import World, improved
+from pmoss_datasets.continual.worlds import World
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Array
+from pmoss_env.types import COUNTER_NAMES, Float64Array, Int32Array
 
 #: Streams are foretold as one of these: none, then ranges of the share of a node's memory.
 EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
@@ -55,8 +54,6 @@ EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
 _SEEN = 8
 #: Features of a node, and of a core beside them.
 _NODE, _CORE = 4, _SEEN + 2
-#: What an epoch weighs of the one before it, where several are planned for.
-_FADE = 0.7
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,9 @@ class Config:
         save_every: updates between checkpoints.
         threads: of torch.
         seed: of weights and batches.
-        ahead: epochs that futures go on for. The search is the thorough one then. 0: one epoch, and
-            the search of planners.
-        quiet: a core that loses a lower share of its time has no co-tenant: what it loses is its
-            own. 0: what it loses is never its own.
+        ahead: epochs that futures go on for, with the search of ThoroughPlanner. 0: one epoch, with
+            that of FittedPlanner.
+        quiet: see Reading; 0 where ahead is.
     """
 
     updates: int = 600
@@ -98,6 +94,7 @@ class Config:
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("ahead", 0 <= self.ahead <= 100, "lie in [0, 100]")
         check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
+        check("quiet", self.ahead > 0 or self.quiet == 0, "be 0 where ahead is 0")
         check("price", 0 <= self.price < math.inf, "be a number from 0")
         check("learning_rate", 0 < self.learning_rate < math.inf, "be a number above 0")
 
@@ -264,52 +261,6 @@ def losses(forecast: Forecast, streams: Tensor, busy: Tensor) -> Tensor:
     )
 
 
-class Reading:
-    """What the counters of one epoch after the other say of co-tenants, and of the cores.
-
-    Attributes:
-        own: (cores,) share of its time that each core loses by itself.
-
-    Args:
-        world: asked what counters would be; what it believes changes.
-        quiet: see Config.
-    """
-
-    def __init__(self, world: World, quiet: float) -> None:
-        self._fit, self._quiet = Fit(world), quiet
-        cores = world.machine.cores
-        self._sum, self._times = np.zeros(cores), np.zeros(cores)
-        self.own: Float64Array = np.zeros(cores)
-
-    def see(self, cores: Int32Array, counters: Float64Array, shift: int = 0) -> Float64Array:
-        """(cores + nodes,) shares that co-tenants took; see Fit.see().
-
-        A busy core's own loss is among what its co-tenant took.
-        """
-        self._fit.see(cores, counters, shift)
-        shares = self._fit.shares
-        if self._quiet:
-            count = self.own.size
-            elapsed, work = (
-                np.bincount(cores, counters[:, COUNTER_INDEX[name]], count)
-                for name in ("elapsed_us", "task_clock_us")
-            )
-            lost = 1.0 - np.divide(work, elapsed, out=np.zeros(count), where=elapsed > 0)
-            calm = (elapsed > 0) & (lost < self._quiet)
-            self._sum += np.where(calm, lost, 0.0)
-            self._times += calm
-            self.own = np.maximum(self._sum / np.maximum(self._times, 1.0), 0.0)
-            shares[:count] = np.where(shares[:count] < self._quiet, 0.0, shares[:count])
-        return shares
-
-    def believed(self, shares: Float64Array) -> Float64Array:
-        """(cores + nodes,) what a core loses to co-tenants or by itself, whichever is more."""
-        all_lost = shares.copy()
-        count = self.own.size
-        all_lost[:count] = np.maximum(shares[:count], self.own)
-        return all_lost
-
-
 def fitted_shares(dataset: Dataset, quiet: float = 0.0) -> Float64Array:
     """(episodes, epochs + 1, cores + nodes) what the logged counters say of co-tenants.
 
@@ -351,11 +302,11 @@ def fitted_shares(dataset: Dataset, quiet: float = 0.0) -> Float64Array:
     return np.stack(found)
 
 
-class _Planner(FittedPlanner):
+class _Planner(ThoroughPlanner):
     """Plans for what the network foretells."""
 
     def __init__(self, network: Network, config: Config) -> None:
-        super().__init__(config.price, config.futures * max(1, config.ahead))
+        super().__init__(config.price, config.futures, max(1, config.ahead), config.quiet)
         self._network, self._config = network, config
 
     def start(self) -> None:
@@ -365,23 +316,10 @@ class _Planner(FittedPlanner):
         self._past = Past(machine)
         self._node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long()
         self._remembered: Tensor | None = None
-        self._reading = Reading(self._worlds[0], self._config.quiet)
 
     def plan(self, cores: Int32Array) -> list[Move]:
-        """Reads, foretells, and searches."""
-        config, session = self._config, self.env.session
-        if not config.ahead and not config.quiet:
-            return super().plan(cores)
-        machine, workers = session.machine, session.machine.workers
-        seen = self._reading.see(session.cores_seen, session.snapshot.slice_counters)
-        believed = [self._reading.believed(shares) for shares in self.foretold(seen)]
-        for world, shares in zip(self._worlds, believed, strict=True):
-            world.believe(co_tenants(machine, shares))
-        if not config.ahead:
-            return improved(self._worlds, cores, self.most, self._price)
-        speeds = 1.0 - np.stack(believed)[:, workers]
-        weights = np.repeat(_FADE ** np.arange(config.ahead), config.futures)
-        return thorough_moves(self._worlds, weights, speeds, cores, self.most, self._price)
+        """As the planner that the config asks for."""
+        return super().plan(cores) if self._config.ahead else FittedPlanner.plan(self, cores)
 
     def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:
         """Draws from the forecast: all futures of the next epoch, then of the one after that."""

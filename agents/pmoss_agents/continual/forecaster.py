@@ -34,6 +34,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.configs import LATER, checker
+from pmoss_agents.continual.past import CORE_FEATURES, NODE_FEATURES, Past, seen
 from pmoss_agents.continual.thorough import Reading, ThoroughPlanner
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
@@ -50,10 +51,6 @@ from pmoss_env.types import COUNTER_NAMES, Float64Array, Int32Array
 
 #: Streams are foretold as one of these: none, then ranges of the share of a node's memory.
 EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
-#: Epochs that a core's network sees one by one.
-_SEEN = 8
-#: Features of a node, and of a core beside them.
-_NODE, _CORE = 4, _SEEN + 2
 
 
 @dataclass(frozen=True)
@@ -125,12 +122,12 @@ class Network(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         ranges = len(EDGES) - 1
-        self.memory = nn.GRU(_NODE, width, batch_first=True)
+        self.memory = nn.GRU(NODE_FEATURES, width, batch_first=True)
         self.of_node = nn.Sequential(
-            nn.Linear(width + _NODE, width), nn.SiLU(), nn.Linear(width, 2 * ranges + 1)
+            nn.Linear(width + NODE_FEATURES, width), nn.SiLU(), nn.Linear(width, 2 * ranges + 1)
         )
         self.of_core = nn.Sequential(
-            nn.Linear(width + _NODE + _CORE, width), nn.SiLU(), nn.Linear(width, 2)
+            nn.Linear(width + NODE_FEATURES + CORE_FEATURES, width), nn.SiLU(), nn.Linear(width, 2)
         )
         edges = torch.tensor(EDGES)
         self.register_buffer("_middle", (edges[1:] + edges[:-1]) / 2, persistent=False)
@@ -166,38 +163,6 @@ class Network(nn.Module):
             core[..., 0],
             (usual + 0.2 * torch.tanh(core[..., 1])).clamp(0.0, MOST),
         ), after
-
-
-class Past:
-    """What the network sees of some epochs that follow each other, from the first one on."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._workers = machine.workers
-        self._node_of = machine.node_of_core[machine.workers]
-        self._last = np.zeros((_SEEN, self._workers.size))
-        self._most = np.zeros(self._workers.size)
-        self._sum, self._times = np.zeros(self._workers.size), np.zeros(self._workers.size)
-
-    def see(self, shares: Float64Array) -> tuple[Array, Array]:
-        """(N, 4) and (C, 10) float32 of the next epoch.
-
-        Args:
-            shares: (cores + nodes,) that co-tenants took in it.
-        """
-        machine = self._machine
-        busy, streams = shares[self._workers], shares[machine.cores :]
-        self._last = np.concatenate([self._last[1:], busy[None]])
-        self._most = np.maximum(self._most, busy)
-        self._sum, self._times = self._sum + busy, self._times + (busy > 0)
-        mean = self._sum / np.maximum(self._times, 1)
-        in_all = np.bincount(self._node_of, busy, machine.nodes)
-        count = np.bincount(self._node_of, busy > 0, machine.nodes)
-        highest = np.zeros(machine.nodes)
-        np.maximum.at(highest, self._node_of, busy)
-        nodes = np.stack([streams, in_all, count / 4, highest], -1)
-        cores = np.concatenate([self._last, self._most[None], mean[None]]).T
-        return nodes.astype(np.float32), cores.astype(np.float32)
 
 
 def draw(
@@ -376,7 +341,7 @@ class Forecaster(OfflineAgent[Dataset]):
         """Updates of the network; the metric is ``loss``."""
         config, machine = self.config, dataset.machine
         shares = fitted_shares(dataset, config.quiet)
-        parts = [_seen(machine, episode) for episode in shares]
+        parts = [seen(machine, episode) for episode in shares]
         nodes, cores = (torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True))
         streams = torch.from_numpy(shares[..., machine.cores :]).float()
         busy = torch.from_numpy(shares[..., machine.workers]).float()
@@ -452,10 +417,3 @@ class Forecaster(OfflineAgent[Dataset]):
         self.updates = int(values["updates"])
         self._optimiser = self._new_optimiser()
         load_moments(self._optimiser, arrays, "optimiser/")
-
-
-def _seen(machine: Machine, shares: Float64Array) -> tuple[Array, Array]:
-    """(T, N, 4) and (T, C, 10) float32 of the epochs of one episode."""
-    past = Past(machine)
-    nodes, cores = zip(*(past.see(epoch) for epoch in shares), strict=True)
-    return np.stack(nodes), np.stack(cores)

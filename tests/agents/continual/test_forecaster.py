@@ -13,10 +13,10 @@ from pmoss_agents.continual.forecaster import (  # noqa: E402
     EDGES,
     Forecast,
     Network,
-    Past,
     draw,
     fitted_shares,
 )
+from pmoss_agents.continual.past import Past  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402

@@ -12,6 +12,10 @@ serves any machine.
 The forecast is a distribution. The agent draws a few futures from it and plans for all of them, in
 the described machine. A node's draw decides about its stream and all its cores together: one job
 takes either memory or time. Draws are stratified, so that few of them cover what may happen.
+A future may go on: what was drawn is shown to the network, and the next epoch is drawn from that.
+
+Where the machine is not quite as described, each core loses some time by itself. With ``quiet`` the
+agent tells that from co-tenants, and learns it within the episode.
 
 Recurrent networks: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for
 Statistical Machine Translation, EMNLP 2014 (gated recurrent units).
@@ -19,35 +23,34 @@ Statistical Machine Translation, EMNLP 2014 (gated recurrent units).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
-from pmoss_agents.configs import checker
+from pmoss_agents.configs import LATER, checker
+from pmoss_agents.continual.past import CORE_FEATURES, NODE_FEATURES, Past, seen
+from pmoss_agents.continual.thorough import Reading, ThoroughPlanner
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.continual.fitting import Fit
 from pmoss_datasets.continual.planners import FittedPlanner
+from pmoss_datasets.continual.rounds import Move
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_NAMES, Float64Array
+from pmoss_env.types import COUNTER_NAMES, Float64Array, Int32Array
 
 #: Streams are foretold as one of these: none, then ranges of the share of a node's memory.
 EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
-#: Epochs that a core's network sees one by one.
-_SEEN = 8
-#: Features of a node, and of a core beside them.
-_NODE, _CORE = 4, _SEEN + 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class Config:
         save_every: updates between checkpoints.
         threads: of torch.
         seed: of weights and batches.
+        ahead: epochs that futures go on for, with the search of ThoroughPlanner. 0: one epoch, with
+            that of FittedPlanner.
+        quiet: see Reading; 0 where ahead is.
     """
 
     updates: int = 600
@@ -75,12 +81,17 @@ class Config:
     save_every: int = 100
     threads: int = 1
     seed: int = 0
+    ahead: int = field(default=0, metadata=LATER)
+    quiet: float = field(default=0.0, metadata=LATER)
 
     def __post_init__(self) -> None:
         check = checker("forecaster", self)
         check("updates", self.updates >= 0, "not be negative")
         for name in ("batch_size", "width", "futures", "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
+        check("ahead", 0 <= self.ahead <= 100, "lie in [0, 100]")
+        check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
+        check("quiet", self.ahead > 0 or self.quiet == 0, "be 0 where ahead is 0")
         check("price", 0 <= self.price < math.inf, "be a number from 0")
         check("learning_rate", 0 < self.learning_rate < math.inf, "be a number above 0")
 
@@ -111,12 +122,12 @@ class Network(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         ranges = len(EDGES) - 1
-        self.memory = nn.GRU(_NODE, width, batch_first=True)
+        self.memory = nn.GRU(NODE_FEATURES, width, batch_first=True)
         self.of_node = nn.Sequential(
-            nn.Linear(width + _NODE, width), nn.SiLU(), nn.Linear(width, 2 * ranges + 1)
+            nn.Linear(width + NODE_FEATURES, width), nn.SiLU(), nn.Linear(width, 2 * ranges + 1)
         )
         self.of_core = nn.Sequential(
-            nn.Linear(width + _NODE + _CORE, width), nn.SiLU(), nn.Linear(width, 2)
+            nn.Linear(width + NODE_FEATURES + CORE_FEATURES, width), nn.SiLU(), nn.Linear(width, 2)
         )
         edges = torch.tensor(EDGES)
         self.register_buffer("_middle", (edges[1:] + edges[:-1]) / 2, persistent=False)
@@ -154,38 +165,6 @@ class Network(nn.Module):
         ), after
 
 
-class Past:
-    """What the network sees of some epochs that follow each other, from the first one on."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._workers = machine.workers
-        self._node_of = machine.node_of_core[machine.workers]
-        self._last = np.zeros((_SEEN, self._workers.size))
-        self._most = np.zeros(self._workers.size)
-        self._sum, self._times = np.zeros(self._workers.size), np.zeros(self._workers.size)
-
-    def see(self, shares: Float64Array) -> tuple[Array, Array]:
-        """(N, 4) and (C, 10) float32 of the next epoch.
-
-        Args:
-            shares: (cores + nodes,) that co-tenants took in it.
-        """
-        machine = self._machine
-        busy, streams = shares[self._workers], shares[machine.cores :]
-        self._last = np.concatenate([self._last[1:], busy[None]])
-        self._most = np.maximum(self._most, busy)
-        self._sum, self._times = self._sum + busy, self._times + (busy > 0)
-        mean = self._sum / np.maximum(self._times, 1)
-        in_all = np.bincount(self._node_of, busy, machine.nodes)
-        count = np.bincount(self._node_of, busy > 0, machine.nodes)
-        highest = np.zeros(machine.nodes)
-        np.maximum.at(highest, self._node_of, busy)
-        nodes = np.stack([streams, in_all, count / 4, highest], -1)
-        cores = np.concatenate([self._last, self._most[None], mean[None]]).T
-        return nodes.astype(np.float32), cores.astype(np.float32)
-
-
 def draw(
     forecast: Forecast, machine: Machine, futures: int, rng: np.random.Generator
 ) -> list[Float64Array]:
@@ -195,7 +174,7 @@ def draw(
     odds above it. Streams are taken from above, the strongest first.
 
     Args:
-        forecast: of one epoch, without further axes.
+        forecast: of one epoch, without further axes; or of each future, along the first axis.
         machine: what it is of.
         futures: how many; a node's numbers are spread evenly over them.
         rng: the only source of chance.
@@ -203,20 +182,21 @@ def draw(
     turns = rng.permuted(np.tile(np.arange(futures), (machine.nodes, 1)), axis=1)
     numbers = (turns + rng.random((machine.nodes, futures))) / futures
     odds = torch.softmax(forecast.streams, -1).double().numpy()
-    # (N, 5) the chance of at least each range.
-    at_least = np.cumsum(odds[:, ::-1], axis=1)[:, ::-1]
-    levels = np.concatenate(
-        [np.zeros((machine.nodes, 1)), forecast.stream_levels.double().numpy()], axis=1
-    )
+    # (..., N, 5) the chance of at least each range.
+    at_least = np.cumsum(odds[..., ::-1], axis=-1)[..., ::-1]
+    some = forecast.stream_levels.double().numpy()
+    levels = np.concatenate([np.zeros((*some.shape[:-1], 1)), some], axis=-1)
     busy = torch.sigmoid(forecast.busy).double().numpy()
     lost = forecast.busy_levels.double().numpy()
     workers = machine.workers
     found = []
-    for number in numbers.T:
+    for future, number in enumerate(numbers.T):
+        own = future if busy.ndim > 1 else ...
         shares = np.zeros(machine.cores + machine.nodes)
-        shares[workers] = np.where(number[machine.node_of_core[workers]] < busy, lost, 0.0)
-        which = np.count_nonzero((1.0 - number)[:, None] < at_least[:, 1:], axis=1)
-        shares[machine.cores :] = levels[np.arange(machine.nodes), which]
+        taken = number[machine.node_of_core[workers]] < busy[own]
+        shares[workers] = np.where(taken, lost[own], 0.0)
+        which = np.count_nonzero((1.0 - number)[:, None] < at_least[own][:, 1:], axis=1)
+        shares[machine.cores :] = levels[own][np.arange(machine.nodes), which]
         found.append(shares)
     return found
 
@@ -246,8 +226,12 @@ def losses(forecast: Forecast, streams: Tensor, busy: Tensor) -> Tensor:
     )
 
 
-def fitted_shares(dataset: Dataset) -> Float64Array:
+def fitted_shares(dataset: Dataset, quiet: float = 0.0) -> Float64Array:
     """(episodes, epochs + 1, cores + nodes) what the logged counters say of co-tenants.
+
+    Args:
+        dataset: of continual scheduling.
+        quiet: see Config.
 
     Raises:
         DatasetError: no episodes of continual scheduling, or such as cannot be explained.
@@ -271,25 +255,24 @@ def fitted_shares(dataset: Dataset) -> Float64Array:
         for number, seed in enumerate(dataset.column("seed")):
             # Only the workload instance is taken of it, which every planner knows.
             env.reset(seed=int(seed))
-            fit = Fit(World(env.session))
+            reading = Reading(World(env.session), quiet)
             rows = np.flatnonzero(begins[number])[: env.arguments.epochs + 1]
             shares = []
             for row in rows:
                 cores = env.machine.core_of_tile[tiles[number, row]]
-                fit.see(cores, counters[number, row].astype(np.float64))
-                shares.append(fit.shares)
+                shares.append(reading.see(cores, counters[number, row].astype(np.float64)))
             found.append(np.stack(shares))
     finally:
         env.close()
     return np.stack(found)
 
 
-class _Planner(FittedPlanner):
+class _Planner(ThoroughPlanner):
     """Plans for what the network foretells."""
 
     def __init__(self, network: Network, config: Config) -> None:
-        super().__init__(config.price, config.futures)
-        self._network = network
+        super().__init__(config.price, config.futures, max(1, config.ahead), config.quiet)
+        self._network, self._config = network, config
 
     def start(self) -> None:
         """See RoundPolicy."""
@@ -299,15 +282,37 @@ class _Planner(FittedPlanner):
         self._node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long()
         self._remembered: Tensor | None = None
 
+    def plan(self, cores: Int32Array) -> list[Move]:
+        """As the planner that the config asks for."""
+        return super().plan(cores) if self._config.ahead else FittedPlanner.plan(self, cores)
+
     def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:
-        """Draws from the forecast."""
-        nodes, cores = (torch.from_numpy(part)[None, None] for part in self._past.see(shares))
+        """Draws from the forecast: all futures of the next epoch, then of the one after that."""
+        forecast, self._remembered = self._told([self._past], [shares], self._remembered)
+        one = Forecast(**{name: part[0] for name, part in vars(forecast).items()})
+        machine, futures = self.env.machine, self._config.futures
+        found = drawn = draw(one, machine, futures, self.rng)
+        if self._config.ahead > 1:
+            pasts = [copy.copy(self._past) for _ in range(futures)]
+            memory = self._remembered.repeat(1, futures, 1)
+            for _ in range(1, self._config.ahead):
+                forecast, memory = self._told(pasts, drawn, memory)
+                drawn = draw(forecast, machine, futures, self.rng)
+                found = found + drawn
+        return found
+
+    def _told(
+        self, pasts: Sequence[Past], shares: Sequence[Float64Array], before: Tensor | None
+    ) -> tuple[Forecast, Tensor]:
+        """The forecast after one more epoch of each past, along the first axis."""
+        seen = [past.see(each) for past, each in zip(pasts, shares, strict=True)]
+        nodes, cores = (
+            torch.from_numpy(np.stack(part))[:, None] for part in zip(*seen, strict=True)
+        )
+        # A node's memory is one row of the network's, and rows of one past stand together.
         with torch_threads(1), torch.no_grad():
-            forecast, self._remembered = self._network(
-                nodes, cores, self._node_of, self._remembered
-            )
-            last = Forecast(**{name: part[0, 0] for name, part in vars(forecast).items()})
-        return draw(last, self.env.machine, self._futures, self.rng)
+            forecast, after = self._network(nodes, cores, self._node_of, before)
+        return Forecast(**{name: part[:, 0] for name, part in vars(forecast).items()}), after
 
 
 class Forecaster(OfflineAgent[Dataset]):
@@ -335,8 +340,8 @@ class Forecaster(OfflineAgent[Dataset]):
     def _course(self, dataset: Dataset) -> Iterator[Course]:
         """Updates of the network; the metric is ``loss``."""
         config, machine = self.config, dataset.machine
-        shares = fitted_shares(dataset)
-        parts = [_seen(machine, episode) for episode in shares]
+        shares = fitted_shares(dataset, config.quiet)
+        parts = [seen(machine, episode) for episode in shares]
         nodes, cores = (torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True))
         streams = torch.from_numpy(shares[..., machine.cores :]).float()
         busy = torch.from_numpy(shares[..., machine.workers]).float()
@@ -412,10 +417,3 @@ class Forecaster(OfflineAgent[Dataset]):
         self.updates = int(values["updates"])
         self._optimiser = self._new_optimiser()
         load_moments(self._optimiser, arrays, "optimiser/")
-
-
-def _seen(machine: Machine, shares: Float64Array) -> tuple[Array, Array]:
-    """(T, N, 4) and (T, C, 10) float32 of the epochs of one episode."""
-    past = Past(machine)
-    nodes, cores = zip(*(past.see(epoch) for epoch in shares), strict=True)
-    return np.stack(nodes), np.stack(cores)

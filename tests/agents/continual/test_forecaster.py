@@ -1,19 +1,22 @@
 """The forecaster: what it reads off logs, what it foretells, and how it plays."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
+from pmoss_agents.configs import identity  # noqa: E402
 from pmoss_agents.continual.forecaster import (  # noqa: E402
     EDGES,
     Forecast,
     Network,
-    Past,
     draw,
     fitted_shares,
 )
+from pmoss_agents.continual.past import Past  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402
@@ -68,6 +71,28 @@ def test_it_plays_legally_and_comes_back_from_a_file(agent, data, tmp_path):
     played = [CONTINUAL.play(env, one, 5) for one in (agent, again, agent)]
     assert len({(one.actions, one.outcome) for one in played}) == 1
     assert any(action < 16 * MACHINE.tiles for action in played[0].actions)
+
+
+def test_it_plans_for_several_epochs_and_comes_back_from_a_file(data, tmp_path):
+    agent = pmoss_agents.make("forecaster", updates=20, ahead=2, quiet=0.2, **SMALL)
+    agent.fit(data)
+    agent.save(tmp_path / "agent.safetensors")
+    again = pmoss_agents.load(tmp_path / "agent.safetensors")
+    env = CONTINUAL.make_env({**data.metadata.env_kwargs, "on_illegal": "raise", "deviation": 0.1})
+    played = [CONTINUAL.play(env, one, 5) for one in (agent, again, agent)]
+    assert len({(one.actions, one.outcome) for one in played}) == 1
+    assert any(action < 16 * MACHINE.tiles for action in played[0].actions)
+    again.config = replace(again.config, ahead=1)
+    assert CONTINUAL.play(env, again, 5).actions != played[0].actions
+
+
+def test_an_agent_from_before_plans_for_one_epoch_as_planners_do():
+    config = pmoss_agents.load("pmoss/forecaster-jobs-v1").config
+    assert config.ahead == 0 and config.quiet == 0
+    later = {"ahead", "quiet"}
+    assert later.isdisjoint(identity(config)) and later <= set(
+        identity(replace(config, ahead=1, quiet=0.1))
+    )
 
 
 def test_a_stopped_training_ends_as_one_that_was_not(data, tmp_path):
@@ -126,6 +151,22 @@ def test_futures_are_as_likely_as_foretold():
     assert len(EDGES) == odds.numel()
 
 
+def test_futures_that_go_on_have_odds_of_their_own():
+    nodes, workers = MACHINE.nodes, MACHINE.workers.size
+    certain = torch.full((2, nodes, 5), -1e9)
+    certain[0, :, 0], certain[1, :, 3] = 0.0, 0.0
+    forecast = Forecast(
+        certain,
+        torch.tensor([0.1, 0.3, 0.6, 0.8]).expand(2, nodes, -1),
+        torch.tensor([[1e9], [-1e9]]).expand(-1, workers),
+        torch.tensor([[0.4], [0.5]]).expand(-1, workers),
+    )
+    first, second = draw(forecast, MACHINE, 2, np.random.default_rng(3))
+    np.testing.assert_allclose(first[MACHINE.workers], 0.4, atol=1e-6)
+    np.testing.assert_allclose(second[MACHINE.cores :], 0.6, atol=1e-6)
+    assert not first[MACHINE.cores :].any() and not second[MACHINE.workers].any()
+
+
 def test_what_cannot_be_learned_from_is_named(data, tmp_path):
     moving = recipe(drift="moving-load", drift_options={})
     with pytest.raises(DatasetError, match="moving-load"):
@@ -135,5 +176,7 @@ def test_what_cannot_be_learned_from_is_named(data, tmp_path):
         pmoss_agents.make("forecaster").fit(collect(threads, tmp_path / "other"))
     with pytest.raises(DescriptionError, match="futures = 0"):
         pmoss_agents.make("forecaster", futures=0)
+    with pytest.raises(DescriptionError, match="be 0 where ahead is 0"):
+        pmoss_agents.make("forecaster", quiet=0.2)
     with pytest.raises(CheckpointError, match="fit"):
         pmoss_agents.make("forecaster").begin(None, np.random.default_rng())

@@ -170,8 +170,10 @@ double load(std::uint64_t keys, Insert insert) {
 using Kind = pmoss::Operation::Kind;
 constexpr std::uint32_t longest_scan = 100;
 
+/// `place`: nothing, or where a batch has found the key.
+template <class... Place>
 void execute(pmoss::BTree& tree, const pmoss::EpochGuard& guard, const pmoss::Operation& operation,
-             Answer& answer) {
+             Answer& answer, const Place&... place) {
   switch (operation.kind) {
     case Kind::lookup: {
       std::uint64_t value = 0;
@@ -180,15 +182,16 @@ void execute(pmoss::BTree& tree, const pmoss::EpochGuard& guard, const pmoss::Op
       break;
     }
     case Kind::insert:
-      tree.insert(guard, operation.key, operation.key);
+      tree.insert(guard, place..., operation.key, operation.key);
       break;
     case Kind::update:
-      answer.found += tree.update(guard, operation.key, operation.key) ? 1 : 0;
+      answer.found += tree.update(guard, place..., operation.key, operation.key) ? 1 : 0;
       break;
     case Kind::scan: {
       std::uint64_t keys[longest_scan];
       std::uint64_t values[longest_scan];
-      const std::size_t n = tree.scan(guard, operation.key, operation.scan_length, keys, values);
+      const std::size_t n =
+          tree.scan(guard, place..., operation.key, operation.scan_length, keys, values);
       for (std::size_t i = 0; i < n; ++i) consume(values[i]);
       answer.scanned += n;
       break;
@@ -210,24 +213,32 @@ Answer one_at_a_time(pmoss::BTree& tree, std::span<const pmoss::Operation> opera
   return answer;
 }
 
-/// As the runtime's workers do: the ways to all keys of a batch are searched together, then what is
-/// no lookup is done in turn.
+/// As the runtime's workers do: all keys of a batch are searched together, then what is no lookup
+/// is done in turn, at the places found.
 Answer in_batches(pmoss::BTree& tree, std::span<const pmoss::Operation> operations) {
   Answer answer;
   std::uint64_t keys[batch];
   std::uint64_t values[batch] = {};
   bool found[batch];
+  pmoss::BTree::Place places[batch];
   for (; !operations.empty(); operations = operations.subspan(std::min(batch, operations.size()))) {
     const std::size_t n = std::min(batch, operations.size());
     for (std::size_t i = 0; i < n; ++i) keys[i] = operations[i].key;
     const pmoss::EpochGuard guard;
-    tree.lookup_batch(keys, n, values, found);
+    tree.lookup_batch(guard, keys, n, values, found, places);
+    const auto fetch = [&](const pmoss::Operation& operation, const pmoss::BTree::Place& place) {
+      if (operation.kind == Kind::insert) tree.fetch_to_insert(place);
+      if (operation.kind == Kind::scan) tree.fetch_to_scan(place, operation.scan_length);
+    };
+    constexpr std::size_t ahead = pmoss::BTree::fetched_ahead;
+    for (std::size_t i = 0; i < std::min(ahead, n); ++i) fetch(operations[i], places[i]);
     for (std::size_t i = 0; i < n; ++i) {
+      if (i + ahead < n) fetch(operations[i + ahead], places[i + ahead]);
       if (operations[i].kind == Kind::lookup) {
         answer.found += found[i] ? 1 : 0;
         consume(values[i]);
       } else {
-        execute(tree, guard, operations[i], answer);
+        execute(tree, guard, operations[i], answer, places[i]);
       }
     }
   }

@@ -53,14 +53,8 @@ struct Arguments {
 };
 
 const char* name_of(pmoss::Isa isa) {
-  switch (isa) {
-    case pmoss::Isa::scalar:
-      return "scalar";
-    case pmoss::Isa::avx2:
-      return "avx2";
-    default:
-      return "avx512";
-  }
+  if (isa == pmoss::Isa::scalar) return "scalar";
+  return isa == pmoss::Isa::avx2 ? "avx2" : "avx512";
 }
 
 Arguments parse(int argc, char** argv) {
@@ -157,7 +151,7 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "unknown" : text.substr(first);
 }
 
-/// Inserts all records in record order, which is a random order of the keys; CPU seconds.
+/// Inserts all records in record order, a random order of the keys; CPU seconds.
 template <class Insert>
 double load(std::uint64_t keys, Insert insert) {
   const double start = thread_cpu_seconds();
@@ -170,8 +164,10 @@ double load(std::uint64_t keys, Insert insert) {
 using Kind = pmoss::Operation::Kind;
 constexpr std::uint32_t longest_scan = 100;
 
+/// `place`: nothing, or where a batch has found the key.
+template <class... Place>
 void execute(pmoss::BTree& tree, const pmoss::EpochGuard& guard, const pmoss::Operation& operation,
-             Answer& answer) {
+             Answer& answer, const Place&... place) {
   switch (operation.kind) {
     case Kind::lookup: {
       std::uint64_t value = 0;
@@ -180,15 +176,15 @@ void execute(pmoss::BTree& tree, const pmoss::EpochGuard& guard, const pmoss::Op
       break;
     }
     case Kind::insert:
-      tree.insert(guard, operation.key, operation.key);
+      tree.insert(guard, place..., operation.key, operation.key);
       break;
     case Kind::update:
-      answer.found += tree.update(guard, operation.key, operation.key) ? 1 : 0;
+      answer.found += tree.update(guard, place..., operation.key, operation.key) ? 1 : 0;
       break;
     case Kind::scan: {
-      std::uint64_t keys[longest_scan];
-      std::uint64_t values[longest_scan];
-      const std::size_t n = tree.scan(guard, operation.key, operation.scan_length, keys, values);
+      std::uint64_t keys[longest_scan], values[longest_scan];
+      const std::size_t n =
+          tree.scan(guard, place..., operation.key, operation.scan_length, keys, values);
       for (std::size_t i = 0; i < n; ++i) consume(values[i]);
       answer.scanned += n;
       break;
@@ -210,24 +206,30 @@ Answer one_at_a_time(pmoss::BTree& tree, std::span<const pmoss::Operation> opera
   return answer;
 }
 
-/// As the runtime's workers do: the ways to all keys of a batch are searched together, then what is
-/// no lookup is done in turn.
+/// As the runtime's workers do: all keys of a batch are searched together, then what is no lookup
+/// is done in turn, at the places found.
 Answer in_batches(pmoss::BTree& tree, std::span<const pmoss::Operation> operations) {
   Answer answer;
-  std::uint64_t keys[batch];
-  std::uint64_t values[batch] = {};
+  std::uint64_t keys[batch], values[batch] = {};
   bool found[batch];
+  pmoss::BTree::Place places[batch];
   for (; !operations.empty(); operations = operations.subspan(std::min(batch, operations.size()))) {
     const std::size_t n = std::min(batch, operations.size());
     for (std::size_t i = 0; i < n; ++i) keys[i] = operations[i].key;
     const pmoss::EpochGuard guard;
-    tree.lookup_batch(keys, n, values, found);
-    for (std::size_t i = 0; i < n; ++i) {
+    tree.lookup_batch(guard, keys, n, values, found, places);
+    for (std::size_t next = 0; next < n + pmoss::BTree::fetched_ahead; ++next) {
+      if (next < n && operations[next].kind == Kind::insert) tree.fetch_to_insert(places[next]);
+      if (next < n && operations[next].kind == Kind::scan) {
+        tree.fetch_to_scan(places[next], operations[next].scan_length);
+      }
+      if (next < pmoss::BTree::fetched_ahead) continue;
+      const std::size_t i = next - pmoss::BTree::fetched_ahead;
       if (operations[i].kind == Kind::lookup) {
         answer.found += found[i] ? 1 : 0;
         consume(values[i]);
       } else {
-        execute(tree, guard, operations[i], answer);
+        execute(tree, guard, operations[i], answer, places[i]);
       }
     }
   }
@@ -417,11 +419,9 @@ class Bench {
   }
 
   std::vector<Candidate> candidates() {
-    std::vector<Candidate> all;
-    all.push_back(
-        {"own, one at a time", [&](auto operations) { return one_at_a_time(tree_, operations); }});
-    all.push_back(
-        {"own, batches of 64", [&](auto operations) { return in_batches(tree_, operations); }});
+    std::vector<Candidate> all = {
+        {"own, one at a time", [&](auto operations) { return one_at_a_time(tree_, operations); }},
+        {"own, batches of 64", [&](auto operations) { return in_batches(tree_, operations); }}};
 #ifdef PMOSS_HAVE_ABSL
     all.push_back({peer_name, [&](auto operations) { return on_peer(peer_, operations); }});
 #endif

@@ -131,7 +131,7 @@ std::size_t BTree::lookup_batch(const std::uint64_t* keys, std::size_t n, std::u
   for (std::size_t start = 0; start < n; start += part) {
     const EpochGuard guard;
     hits += kernels().lookup_batch(roots_.data(), slices_, keys + start, std::min(part, n - start),
-                                   values + start, found + start);
+                                   values + start, found + start, nullptr);
   }
   return hits;
 }
@@ -261,13 +261,16 @@ std::size_t BTree::insert_batch(const std::uint64_t* keys, const std::uint64_t* 
   constexpr std::size_t batch = 64;
   std::uint64_t ignored_values[batch];
   bool ignored[batch];
+  Place places[batch];
   std::size_t fresh = 0;
   for (std::size_t start = 0; start < n; start += batch) {
     const std::size_t end = std::min(n, start + batch);
     const EpochGuard guard;
-    // Looking the keys up brings the way to each of them into the cache.
-    lookup_batch(keys + start, end - start, ignored_values, ignored);
-    for (std::size_t i = start; i < end; ++i) fresh += insert(guard, keys[i], values[i]) ? 1 : 0;
+    lookup_batch(guard, keys + start, end - start, ignored_values, ignored, places);
+    for (std::size_t i = 0; i < end - start; ++i) {
+      if (i + fetched_ahead < end - start) fetch_to_insert(places[i + fetched_ahead]);
+      fresh += insert(guard, places[i], keys[start + i], values[start + i]) ? 1 : 0;
+    }
   }
   return fresh;
 }
@@ -338,47 +341,63 @@ bool BTree::erase_with(std::uint64_t key, Tracer tracer) noexcept {
 
 std::size_t BTree::scan(const EpochGuard&, std::uint64_t first, std::size_t limit,
                         std::uint64_t* keys, std::uint64_t* values) const noexcept {
-  return scan_with(first, limit, keys, values, Untraced{});
+  return scan_with(nullptr, first, limit, keys, values, Untraced{});
+}
+
+std::size_t BTree::scan(const EpochGuard&, const Place& place, std::uint64_t first,
+                        std::size_t limit, std::uint64_t* keys,
+                        std::uint64_t* values) const noexcept {
+  const Place* const known = place.leaf != nullptr ? &place : nullptr;
+  return scan_with(known, first, limit, keys, values, Untraced{});
 }
 
 std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                         std::uint64_t* values, TouchLog& log) const noexcept {
   const EpochGuard guard;
-  return scan_with(first, limit, keys, values, Traced(log));
+  return scan_with(nullptr, first, limit, keys, values, Traced(log));
 }
 
 template <class Tracer>
-std::size_t BTree::scan_with(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
-                             std::uint64_t* values, Tracer tracer) const noexcept {
+std::size_t BTree::scan_with(const Place* known, std::uint64_t first, std::size_t limit,
+                             std::uint64_t* keys, std::uint64_t* values,
+                             Tracer tracer) const noexcept {
   if (limit == 0) return 0;
   const auto& search = searches<Tracer>();
-  std::uint64_t version;
-  const Node* leaf = search.find_leaf(roots_[slice_of_key(first, slices_)], first, version, tracer);
+  Place at;
+  if (known != nullptr) {
+    at = *known;
+  } else {
+    const auto& root = roots_[slice_of_key(first, slices_)];
+    at.leaf = search.find_leaf(root, first, at.version, tracer);
+    at.position = search.lower_bound(*at.leaf, first, tracer);
+  }
   std::size_t done = 0;
   // The left end of a leaf never changes: what a split takes away is in the leaves to the right.
   // So a leaf that changed while it was read can be read again. The link to the next leaf is read
   // together with the entries, so that no keys lie between the two leaves.
   for (;;) {
-    // Not only in the first leaf: `first` itself may have been split off to the right.
-    const unsigned from = done == 0 ? search.lower_bound(*leaf, first, tracer) : 0;
-    const unsigned count = leaf->safe_count();
-    const std::uint64_t next = versioned_load(leaf->next);
-    const std::size_t there = count > from ? count - from : 0;
+    const unsigned count = at.leaf->safe_count();
+    const std::uint64_t next = versioned_load(at.leaf->next);
+    const std::size_t there = count > at.position ? count - at.position : 0;
     const std::size_t n = std::min(there, limit - done);
     if (n == there && next != 0) {
       tracer.reads_ahead(Node::as_node(next), line_bytes);
       __builtin_prefetch(Node::as_node(next));
     }
-    if (keys != nullptr) copy_words(leaf->keys + from, n, keys + done, tracer);
-    if (values != nullptr) copy_words(leaf->words + from, n, values + done, tracer);
-    if (!leaf->read_valid(version)) {
-      version = leaf->read_begin();
-      continue;
+    if (keys != nullptr) copy_words(at.leaf->keys + at.position, n, keys + done, tracer);
+    if (values != nullptr) copy_words(at.leaf->words + at.position, n, values + done, tracer);
+    if (at.leaf->read_valid(at.version)) {
+      known = nullptr;
+      done += n;
+      if (done == limit || next == 0) return done;
+      at.leaf = Node::as_node(next);
+    } else if (known != nullptr) {
+      // It may have been moved long ago, and lack what this thread has inserted since then.
+      return scan_with(nullptr, first, limit, keys, values, tracer);
     }
-    done += n;
-    if (done == limit || next == 0) return done;
-    leaf = Node::as_node(next);
-    version = leaf->read_begin();
+    at.version = at.leaf->read_begin();
+    // Not only in the first leaf: `first` itself may have been split off to the right.
+    at.position = done == 0 ? search.lower_bound(*at.leaf, first, tracer) : 0;
   }
 }
 

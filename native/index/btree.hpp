@@ -93,6 +93,33 @@ class BTree {
   std::size_t lookup_batch(const std::uint64_t* keys, std::size_t n, std::uint64_t* values,
                            bool* found) const noexcept;
 
+  /// Where a batch has found a key, or where it would be. It is a hint: an operation that is given
+  /// one skips the search unless somebody has written there since. It lasts as long as the guard.
+  using Place = index_detail::Place;
+
+  /// The same, and fills `places` for what is to be done with the keys besides.
+  std::size_t lookup_batch(const EpochGuard&, const std::uint64_t* keys, std::size_t n,
+                           std::uint64_t* values, bool* found, Place* places) const noexcept {
+    return index_detail::kernels().lookup_batch(roots_.data(), slices_, keys, n, values, found,
+                                                places);
+  }
+  bool insert(const EpochGuard& guard, const Place& place, std::uint64_t key, std::uint64_t value) {
+    const int told = insert_there(place, key, value);
+    return told < 0 ? insert(guard, key, value) : told == 1;
+  }
+  bool update(const EpochGuard& guard, const Place& place, std::uint64_t key,
+              std::uint64_t value) noexcept {
+    return update_there(place, key, value) || update(guard, key, value);
+  }
+  std::size_t scan(const EpochGuard& guard, const Place& place, std::uint64_t first,
+                   std::size_t limit, std::uint64_t* keys, std::uint64_t* values) const noexcept;
+
+  /// Fetch what an operation at a place will touch. Asked for some operations ahead, nothing waits.
+  void fetch_to_insert(const Place& place) const noexcept;
+  void fetch_to_scan(const Place& place, std::size_t limit) const noexcept;
+  /// How many operations ahead pays.
+  static constexpr std::size_t fetched_ahead = 8;
+
   /// Fills an empty tree with ascending keys, as full as a long stream of inserts in random order
   /// leaves it: a node's fill is 1 / (2 - u) with u uniform in [0, 1), whose mean is ln 2. The
   /// draws are those of `seed`. No other thread may use the tree meanwhile. Throws
@@ -160,8 +187,10 @@ class BTree {
   template <class Tracer>
   bool erase_with(std::uint64_t key, Tracer tracer) noexcept;
   template <class Tracer>
-  std::size_t scan_with(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
-                        std::uint64_t* values, Tracer tracer) const noexcept;
+  std::size_t scan_with(const Place* known, std::uint64_t first, std::size_t limit,
+                        std::uint64_t* keys, std::uint64_t* values, Tracer tracer) const noexcept;
+  int insert_there(const Place& place, std::uint64_t key, std::uint64_t value) noexcept;
+  static bool update_there(const Place& place, std::uint64_t key, std::uint64_t value) noexcept;
 
   void load_slice(std::uint32_t slice, std::span<const std::uint64_t> keys,
                   std::span<const std::uint64_t> values, std::uint64_t seed);

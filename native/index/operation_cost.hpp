@@ -9,6 +9,10 @@
 //   scan of 50 entries                        517        566   (100: 840, 400: 2476)
 //   insert into small leaves: 277 with 7.6 lines written, 339 with 10.5, 411 with 15.4
 //
+// A scan took these when it copied word by word. With memcpy() one of 50 entries takes 414 in two
+// levels and 470 in three. The formula is as it was fitted: simulated results depend on it, and
+// they keep their bits as long as their ids.
+//
 // Mispredictions per operation by callgrind's predictor: lookup and update 0.0, insert 4.5, scan of
 // 1 .. 100 entries 4.5 and of 400 entries 11.5. The fits are within 5 % of these instructions.
 //

@@ -42,12 +42,21 @@ struct Searches {
   int (*lookup)(const Root& root, std::uint64_t key, std::uint64_t& value, Tracer tracer) noexcept;
 };
 
+/// Where a search has found a key, or where the key would be: in `leaf` as it was at `version`.
+struct Place {
+  Node* leaf = nullptr;  ///< null: a writer came in between, and nothing is known
+  std::uint64_t version = 0;
+  unsigned position = 0;  ///< of the first key that is not below
+};
+
 /// What a lookup does, in one instruction set.
 struct SearchKernels : Searches<Untraced> {
   Isa isa;
-  /// Many lookups whose cache misses overlap; returns the number of keys found.
+  /// Many lookups whose cache misses overlap; returns the number of keys found. Fills `places`,
+  /// unless null.
   std::size_t (*lookup_batch)(const Root* roots, std::uint32_t slices, const std::uint64_t* keys,
-                              std::size_t n, std::uint64_t* values, bool* found) noexcept;
+                              std::size_t n, std::uint64_t* values, bool* found,
+                              Place* places) noexcept;
 };
 
 extern std::atomic<const SearchKernels*> chosen_kernels;

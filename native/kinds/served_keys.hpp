@@ -24,7 +24,8 @@ std::unique_ptr<runtime::QueryStream> stream_of_keys(OperationGenerator generato
 
 /// Runs operations on `Tree`: lookup, insert, update and scan with the parameters and results of
 /// BTree's; a guard is passed to those that take one. Lookups of a batch go together where there is
-/// a lookup_batch, and overlaps_lookups(), where there is that, does not deny it.
+/// a lookup_batch, and overlaps_lookups(), where there is that, does not deny it. Where that tells
+/// places, as BTree's does, the other operations of the batch begin there.
 template <class Tree>
 class ExecutorOfKeys final : public runtime::QueryExecutor {
  public:
@@ -55,7 +56,9 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
     if constexpr (requires { tree_.overlaps_lookups(); }) {
       if (!tree_.overlaps_lookups()) return one_by_one(guard, ring, count);
     }
-    if constexpr (requires { &Tree::lookup_batch; }) {
+    if constexpr (requires { typename Tree::Place; }) {
+      at_places(guard, ring, count);
+    } else if constexpr (requires { &Tree::lookup_batch; }) {
       lookups_first(guard, ring, count);
     } else {
       one_by_one(guard, ring, count);
@@ -69,23 +72,32 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
   }
 
   [[gnu::noinline]] void execute_other(const EpochGuard& guard, const runtime::Item& item) {
-    if (item.kind() == Operation::Kind::scan) return scan(guard, item);
-    if (item.kind() == Operation::Kind::insert) return insert(guard, item.key());
-    update(guard, item.key(), item.key() + totals_.executed);
+    execute_other_at(guard, item);
   }
 
-  [[gnu::noinline]] void insert(const EpochGuard& guard, std::uint64_t key) {
-    const auto add = [&](auto&... own) { return tree_.insert(own..., key, key); };
+  /// `place`: nothing, or where a batch has found the key.
+  template <class... Place>
+  void execute_other_at(const EpochGuard& guard, const runtime::Item& item, const Place&... place) {
+    if (item.kind() == Operation::Kind::scan) return scan(guard, item, place...);
+    if (item.kind() == Operation::Kind::insert) return insert(guard, item.key(), place...);
+    update(guard, item.key(), item.key() + totals_.executed, place...);
+  }
+
+  template <class... Place>
+  [[gnu::noinline]] void insert(const EpochGuard& guard, std::uint64_t key, const Place&... place) {
+    const auto add = [&](auto&... own) { return tree_.insert(own..., place..., key, key); };
     totals_.inserted += under(guard, add) ? 1 : 0;
   }
 
-  void update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value) {
+  template <class... Place>
+  void update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value,
+              const Place&... place) {
     if constexpr (requires { &Tree::ask_update; }) {
       const int told = tree_.ask_update(key, value);
       if (told != 1) [[unlikely]]
         miss_update(told);
     } else {
-      const auto write = [&](auto&... own) { return tree_.update(own..., key, value); };
+      const auto write = [&](auto&... own) { return tree_.update(own..., place..., key, value); };
       totals_.not_found += under(guard, write) ? 0 : 1;
     }
   }
@@ -95,9 +107,11 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
     ++totals_.not_found;
   }
 
-  [[gnu::noinline]] void scan(const EpochGuard& guard, const runtime::Item& item) {
+  template <class... Place>
+  [[gnu::noinline]] void scan(const EpochGuard& guard, const runtime::Item& item,
+                              const Place&... place) {
     const std::size_t found = under(guard, [&](auto&... own) {
-      return tree_.scan(own..., item.key(), item.scan_length(), scan_keys_.data(),
+      return tree_.scan(own..., place..., item.key(), item.scan_length(), scan_keys_.data(),
                         scan_values_.data());
     });
     std::uint64_t sum = 0;
@@ -128,15 +142,47 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
     tree_.lookup_batch(keys, count, values, found);
     for (std::size_t i = 0; i < count; ++i) {
       const runtime::Item& item = ring.front(i);
-      if (item.kind() != Operation::Kind::lookup) {
-        execute(guard, item);
-        continue;
-      }
-      ++totals_.executed;
-      if (found[i]) {
-        totals_.checksum ^= values[i];
+      if (item.kind() == Operation::Kind::lookup) {
+        account_lookup(found[i], values[i]);
       } else {
-        ++totals_.not_found;
+        execute(guard, item);
+      }
+    }
+  }
+
+  void account_lookup(bool found, std::uint64_t value) {
+    ++totals_.executed;
+    if (found) {
+      totals_.checksum ^= value;
+    } else {
+      ++totals_.not_found;
+    }
+  }
+
+  void at_places(const EpochGuard& guard, const runtime::Ring& ring, std::size_t count) {
+    std::uint64_t keys[runtime::Worker::max_batch] = {};
+    std::uint64_t values[runtime::Worker::max_batch];
+    bool found[runtime::Worker::max_batch];
+    typename Tree::Place places[runtime::Worker::max_batch];
+    for (std::size_t i = 0; i < count; ++i) keys[i] = ring.front(i).key();
+    tree_.lookup_batch(guard, keys, count, values, found, places);
+    const auto fetch = [&](std::size_t i) {
+      const runtime::Item& item = ring.front(i);
+      if (item.kind() == Operation::Kind::insert) tree_.fetch_to_insert(places[i]);
+      if (item.kind() == Operation::Kind::scan) {
+        tree_.fetch_to_scan(places[i], item.scan_length());
+      }
+    };
+    constexpr std::size_t ahead = Tree::fetched_ahead;
+    for (std::size_t i = 0; i < std::min(ahead, count); ++i) fetch(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i + ahead < count) fetch(i + ahead);
+      const runtime::Item& item = ring.front(i);
+      if (item.kind() == Operation::Kind::lookup) {
+        account_lookup(found[i], values[i]);
+      } else {
+        ++totals_.executed;
+        execute_other_at(guard, item, places[i]);
       }
     }
   }

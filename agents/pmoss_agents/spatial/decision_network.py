@@ -1,7 +1,7 @@
 """The Decision Transformer's network: tokens in, scores of core tiles out.
 
 ``Model`` takes a batch of whole episodes at once. ``Step`` goes step by step with a cache of keys
-and values; it is the form that is exported.
+and values; it is the form that is exported. decision_player.Player does the same in less time.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class Step(nn.Module):
             places = torch.stack([number, number + 1, number + 2])
         else:
             tokens = [before, first, wanted, now]
-            places = self._places(number)
+            places = self.places(number)
         # Nothing behind this step's tokens is looked at.
         end = number + 3
         mask = self.sight[places.clamp(max=self.sight.shape[0] - 1), :end]
@@ -256,7 +256,7 @@ class Step(nn.Module):
         scores: Tensor = model.scores(hidden, told, features, state["position_mask"])
         return scores[0, 0]
 
-    def _places(self, number: Tensor) -> Tensor:
+    def places(self, number: Tensor) -> Tensor:
         """Of the action before, meta, return-to-go and state, with meta in front of the last step.
 
         No action comes before the first step, and meta comes once. What is not due goes to a place
@@ -277,12 +277,6 @@ class Decoder:
         self._forward = step
         self._cache = torch.zeros(cache_shape)
         self.start()
-
-    @classmethod
-    def of(cls, model: Model) -> Decoder:
-        """The decoder of a network."""
-        step = Step(model)
-        return cls(step, step.cache_shape)
 
     def start(self) -> None:
         """Forgets the episode: what is left in the cache is overwritten before it is seen."""

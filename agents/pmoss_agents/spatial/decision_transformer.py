@@ -28,6 +28,7 @@ from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.decision_episodes import Episodes
 from pmoss_agents.spatial.decision_network import Decoder, Model
+from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.episodes import check_learnable
 from pmoss_agents.spatial.foresight import beginning, foresee
 from pmoss_agents.spatial.observations import in_full, in_own_counters
@@ -56,7 +57,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self.model: Model | None = None
         self._optimiser: torch.optim.AdamW | None = None
         self._best_loss = math.inf
-        self._decoder: Decoder | None = None
+        self._decoder: Decoder | Player | None = None
         self._chance = np.random.default_rng(self.config.seed)
         self._wanted: float | None = None
         self._static: dict[str, Tensor] = {}
@@ -231,7 +232,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         with torch_threads(1), torch.inference_mode():
             if self._decoder is None:
                 assert self.model is not None
-                self._decoder = Decoder.of(self.model)
+                self._decoder = Player(self.model)
             decoder = self._decoder
             observation = in_own_counters(observation, self.task["counters"])
             if self.task.get("observation") == "paper":

@@ -126,22 +126,23 @@ class TileInputs(nn.Module):
         self.register_buffer("places", torch.full((len(_LEVELS), tiles), -1, dtype=torch.int64))
         self.masks = nn.Linear(2, outputs)
         self.scales, self.weights = nn.ModuleDict(), nn.ModuleDict()
-        for name in self._sums():
+        for name in self.sums():
             self.scales[name] = Standardise(counters)
             self.weights[name] = nn.Linear(counters, outputs, bias=False)
-        if self._joins:
+        if self.joins:
             self.weights["core_joined"] = nn.Linear(counters, outputs, bias=False)
         if "topology" in self.groups:
             self.topology = nn.Linear(3, outputs, bias=False)
 
-    def _sums(self) -> list[str]:
+    def sums(self) -> list[str]:
         """Names of all sums that are seen: of which group, and of which slices."""
         named = [name for name in ("core", "cache", "node", "machine") if name in self.groups]
         sums = [f"{name}_{when}" for name in named for when in ("placed", "before")]
         return ["slice", *sums] if "slice" in self.groups else sums
 
     @property
-    def _joins(self) -> bool:
+    def joins(self) -> bool:
+        """Whether the counters of each core are also seen together with those of the next slice."""
         return "slice" in self.groups and "core" in self.groups
 
     def set_places(self, places: npt.ArrayLike) -> None:
@@ -157,7 +158,7 @@ class TileInputs(nn.Module):
         """
         self.set_places(places_of(machine))
         views = {"placed": samples["machine_view"], "before": samples["incumbent_view"]}
-        for name in self._sums():
+        for name in self.sums():
             if name == "slice":
                 values = samples["slice_view"]
             else:
@@ -176,9 +177,9 @@ class TileInputs(nn.Module):
         """(..., groups, H) sums of (..., tiles, H) over the places of a level."""
         if level == "machine":
             return view.sum(-2, keepdim=True)
-        return self._member(level).to(view.dtype).T @ view
+        return self.member(level).to(view.dtype).T @ view
 
-    def _member(self, level: str) -> Tensor:
+    def member(self, level: str) -> Tensor:
         """(tiles, groups) 1 = the tile is of the group; groups go by their number."""
         place = self.places[_LEVELS.index(level)]
         return place[:, None] == torch.arange(int(place.max()) + 1)
@@ -190,7 +191,7 @@ class TileInputs(nn.Module):
         )
         masks = torch.stack([state["view_mask"], state["position_mask"]], -1)
         total: Tensor = self.masks(masks)
-        for name in self._sums():
+        for name in self.sums():
             scale, weight = self.scales[name], self.weights[name]
             if name == "slice":
                 total = total + weight(scale(slice_)).unsqueeze(2)
@@ -199,19 +200,19 @@ class TileInputs(nn.Module):
             view = placed if when == "placed" else before
             if level == "core":
                 total = total + weight(scale(view))
-                if when == "placed" and self._joins:
+                if when == "placed" and self.joins:
                     joined = self.weights["core_joined"]
                     total = total + joined(scale(view + slice_.unsqueeze(2)))
                 continue
             seen = weight(scale(self._summed(view, level)))
             if level != "machine":
-                seen = self._member(level).to(seen.dtype) @ seen
+                seen = self.member(level).to(seen.dtype) @ seen
             total = total + seen
         if "topology" in self.groups:
-            total = total + self.topology(self._sizes())
+            total = total + self.topology(self.sizes())
         return total
 
-    def _sizes(self) -> Tensor:
+    def sizes(self) -> Tensor:
         """(tiles, 3) logarithms of how many workers share cache, node and machine; 0: no worker."""
         worker = self.places >= 0
         alike = (self.places[:, :, None] == self.places[:, None, :]) & worker[:, :, None]

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "index/btree.hpp"
+#include "tests/index/at_places.hpp"
 #include "tests/index/scale.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/random.hpp"
@@ -18,6 +19,8 @@
 namespace pmoss {
 namespace {
 
+using testing::Others;
+using testing::run_at_places;
 using testing::scaled;
 using Map = std::map<std::uint64_t, std::uint64_t>;
 
@@ -107,6 +110,9 @@ TEST_P(BTreeConcurrent, EachThreadSeesItsOwnWrites) {
         std::uint64_t value = 0;
         verdict.check(tree.lookup(key, value) == present, "lookup disagrees about the key");
         if (present) verdict.check(value == expected->second, "lookup returns another value");
+      } else if (kind < 91) {
+        run_at_places(tree, model, random, Others::of_other_threads, owned,
+                      [&](bool holds, const char* what) { verdict.check(holds, what); });
       } else if (kind < 95) {
         const std::size_t limit = 1 + random.below(keys.size());
         const std::size_t n = tree.scan(key, limit, keys.data(), values.data());

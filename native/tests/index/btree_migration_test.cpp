@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/index/at_places.hpp"
 #include "tests/index/scale.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/random.hpp"
@@ -20,6 +21,8 @@
 namespace pmoss {
 namespace {
 
+using testing::Others;
+using testing::run_at_places;
 using testing::scaled;
 
 constexpr std::uint32_t slices = 4;
@@ -215,6 +218,11 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
             std::uint64_t value = 0;
             check(tree.lookup(key, value) == present, "lookup disagrees about the key");
             if (present) check(value == expected->second, "lookup returns another value");
+          } else if (kind < 87) {
+            const auto owned = [&] {
+              return key_of_record(random.below(records) * writers + t, 9);
+            };
+            run_at_places(tree, model, random, Others::of_other_threads, owned, check);
           } else if (kind < 95) {
             std::uint64_t batch[16], values[16];
             bool found[16];

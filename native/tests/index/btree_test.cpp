@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/index/at_places.hpp"
 #include "tests/index/scale.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/random.hpp"
@@ -25,6 +26,8 @@
 namespace pmoss {
 namespace {
 
+using testing::Others;
+using testing::run_at_places;
 using testing::scaled;
 using Map = std::map<std::uint64_t, std::uint64_t>;
 
@@ -273,6 +276,53 @@ TEST(BTree, BatchesInsertLikeSingleInserts) {
     ASSERT_EQ(tree.insert_batch(keys.data(), values.data(), n), fresh);
     expect_same(tree, map);
   }
+}
+
+TEST(BTree, BatchesAtPlacesMatchStdMap) {
+  for (const auto& set : key_sets()) {
+    SCOPED_TRACE(set.name);
+    for (const std::uint32_t slices : {1u, 7u}) {
+      for (const Isa isa : supported_isas()) {
+        const UseIsa use(isa);
+        BTree tree(small_pages(slices));
+        Map map;
+        Random random(slices);
+        for (std::size_t i = 0; i < scaled(1000); ++i) {
+          run_at_places(
+              tree, map, random, Others::none, [&] { return set.draw(random); },
+              [](bool holds, const char* what) { ASSERT_TRUE(holds) << what; });
+          if (HasFatalFailure()) return;
+        }
+        expect_same(tree, map);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(BTree, APlaceOutOfDateIsNotUsed) {
+  // Of a tree of one full leaf, which the first insert splits.
+  constexpr std::uint64_t full = index_detail::leaf_capacity;
+  BTree tree(small_pages(1));
+  for (std::uint64_t i = 0; i < full; ++i) tree.insert(10 * i, i);
+  std::uint64_t keys[4] = {10 * (full - 1), 5, 15, 25}, values[4];
+  bool found[4];
+  BTree::Place places[4];
+  const EpochGuard guard;
+  ASSERT_EQ(tree.lookup_batch(guard, keys, 4, values, found, places), 1u);
+  EXPECT_TRUE(tree.insert(guard, places[1], keys[1], 50));
+  EXPECT_EQ(tree.height(0), 2u);
+  EXPECT_TRUE(tree.update(guard, places[0], keys[0], 60));  // in the right leaf now
+  EXPECT_TRUE(tree.insert(guard, places[2], keys[2], 70));
+  EXPECT_FALSE(tree.update(guard, places[3], keys[3], 80));
+  EXPECT_EQ(tree.scan(guard, places[2], keys[2], 2, keys, values), 2u);
+  EXPECT_EQ(keys[0], 15u);
+  EXPECT_EQ(values[0], 70u);
+  EXPECT_EQ(keys[1], 20u);
+  std::uint64_t value = 0;
+  EXPECT_TRUE(tree.lookup(10 * (full - 1), value));
+  EXPECT_EQ(value, 60u);
+  EXPECT_EQ(tree.size(), full + 2);
 }
 
 TEST(BTree, ThreeLevelsGrow) {

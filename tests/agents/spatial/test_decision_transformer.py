@@ -21,7 +21,8 @@ from tests.agents.spatial.small_transformer import SMALL, TOY, play, weights
 torch = pytest.importorskip("torch")
 
 from pmoss_agents.spatial.decision_episodes import Episodes, alike_tiles  # noqa: E402
-from pmoss_agents.spatial.decision_network import FORBIDDEN, STATE, Decoder  # noqa: E402
+from pmoss_agents.spatial.decision_network import FORBIDDEN, STATE, Decoder, Step  # noqa: E402
+from pmoss_agents.spatial.decision_player import Player  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
     Config,
     DecisionTransformer,
@@ -42,6 +43,11 @@ def test_every_parameter_gets_a_gradient(dataset, meta_position):
         assert parameter.grad.abs().sum() > 0, name
 
 
+def exported_form(model):
+    step = Step(model)
+    return Decoder(step, step.cache_shape)
+
+
 @pytest.mark.parametrize("context", [1, 3, 256])
 @pytest.mark.parametrize("meta_position", ["first", "last"])
 @pytest.mark.parametrize("reward", ["terminal", "slice", "improvement"])
@@ -52,7 +58,7 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     with torch.inference_mode():
         whole = agent.model(batch)[0]
-        decoder = Decoder.of(agent.model)
+        decoder, player = exported_form(agent.model), Player(agent.model)
         action = 0
         for t in range(dataset.steps):
             state = {name: batch[name][0] for name in STATE}
@@ -61,10 +67,38 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
                 for name in ("view_mask", "position_mask", "machine_view", "slice_view")
             }
             state["incumbent_view"] = state["incumbent_view"][0]
-            scores = decoder.scores(state, float(batch["returns"][0, t]), action)
+            wanted = float(batch["returns"][0, t])
+            scores = decoder.scores(state, wanted, action)
+            played = player.scores(state, wanted, action)
             action = int(batch["actions"][0, t])
             torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)
             assert scores.argmax() == whole[t].argmax()
+            torch.testing.assert_close(played, scores, rtol=1e-6, atol=1e-6)
+            assert played.argmax() == scores.argmax()
+
+
+@pytest.mark.parametrize("inputs", [["slice"], ["core", "node"], ["cache", "machine", "topology"]])
+def test_playing_needs_no_input_of_all(dataset, inputs):
+    agent = DecisionTransformer(**{**SMALL, "inputs": inputs, "updates": 2})
+    agent.fit(dataset)
+    chosen = []
+    for form in (exported_form, Player):
+        agent.use(form(agent.model))
+        chosen.append([play(agent) for _ in range(2)])
+    assert chosen[0] == chosen[1]
+
+
+def test_playing_follows_the_weights_of_later_updates(dataset):
+    agent = DecisionTransformer(**{**SMALL, "updates": 2})
+    agent.fit(dataset)
+    agent.use(player := Player(agent.model))
+    play(agent)
+    with torch.no_grad():
+        agent.model.plain.bias[:] = torch.linspace(50.0, -50.0, agent.model.plain.bias.numel())
+    after = play(agent)
+    agent.use(exported_form(agent.model))
+    assert play(agent) == after
+    assert player.step == dataset.steps
 
 
 def test_no_step_sees_what_comes_later(fitted, dataset):
@@ -264,7 +298,7 @@ def follows_the_return(agent, weight=1.0):
         model.returns_mean.fill_(0.5)
         model.returns_std.fill_(0.1)
     agent.reset()
-    agent.use(Decoder.of(agent.model))
+    agent.use(exported_form(agent.model))
     return agent
 
 

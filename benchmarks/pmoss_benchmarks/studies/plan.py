@@ -74,6 +74,8 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "first touch": {"first_touch": True},
     "far as near": {"parameters": _NEAR},
     "caches 64 times as large": {"parameters": {"llc_kib": 64.0}},
+    "distances on the mesh": {"machines": {"grace-hopper": "grace-hopper-mesh"}},
+    "complexes of four cores": {"machines": {"rome-7302": "rome-ccx4"}},
 }
 STUDIES = (*EPISODES, *FIGURES)
 

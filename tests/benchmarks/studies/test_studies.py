@@ -106,6 +106,18 @@ def test_offloading_gains_on_large_columns_far_away() -> None:
     assert all(row == sorted(row) for row in gain.values())
 
 
+@pytest.mark.parametrize(
+    ("switch", "number"), [("distances on the mesh", "5"), ("complexes of four cores", "19b")]
+)
+def test_a_machine_that_stands_in_anothers_place_changes_its_statements(
+    switch: str, number: str
+) -> None:
+    asked = choose([number, "2"])
+    usual, other = (switched(one, 1, asked)["got"] for one in ({}, SWITCHES[switch]))
+    assert other[number] != usual[number]
+    assert other["2"] == usual["2"], "it is about another machine"
+
+
 def test_a_switch_changes_what_a_statement_comes_to() -> None:
     asked = choose(["12b", "15b", "22b"])
     usual = switched({}, 1, asked)

@@ -48,14 +48,16 @@ def test_a_mesh_keeps_the_mean_latencies(meshed: dict[str, Any]) -> None:
     assert np.ptp(from_core[pairs]) > 0
 
 
-def test_a_mesh_without_distance_changes_no_bit(meshed: dict[str, Any], tmp_path: Any) -> None:
+def test_a_mesh_without_distance_changes_no_bit(meshed: dict[str, Any]) -> None:
     meshed["mesh"]["hop_ns"] = {**_HOP, "value": 0.0}
     flat = Machine.from_dict(meshed)
     plain = Machine.from_dict({key: value for key, value in meshed.items() if key != "mesh"})
-    for fidelity in ("analytic", "simulated"):
+    for fidelity, options in (("analytic", {}), ("simulated", {"queries": 2000})):
         found = []
         for machine in (flat, plain):
-            backend = make_backend(fidelity, machine=machine, workload="ycsb-a", slices=8)
+            backend = make_backend(
+                fidelity, machine=machine, workload="lookups", slices=8, **options
+            )
             schedule = machine.local_schedule(machine.workers[np.arange(8) % 6])
             found.append(backend.measure(schedule, seed=0).throughput)
         assert found[0] == found[1]

@@ -339,6 +339,8 @@ class MachineModel:
     llc_at_home_cluster: bool
     modified_ns: list[float]
     modified_home_reader_ns: float
+    mesh_ns: Sequence[float]
+    mesh_modified_ns: Sequence[float]
     dram_ns: list[float]
     dram_gb_per_s: list[float]
     dram_write_gb_per_s: list[float]

@@ -10,6 +10,7 @@
 #include "analytic/core_map.hpp"
 #include "analytic/decay.hpp"
 #include "analytic/instance.hpp"
+#include "analytic/mesh_map.hpp"
 #include "analytic/residence.hpp"
 #include "analytic/stream_set.hpp"
 #include "machine/machine.hpp"
@@ -38,6 +39,7 @@ struct PastSums {
 struct CacheInputs {
   const Machine& machine;
   const CoreMap& map;
+  const MeshMap& mesh;
   const Instance& instance;
   const StreamSet& streams;
   const PassingLines& passing_per_ns;  // per domain
@@ -49,6 +51,7 @@ class Caches {
   explicit Caches(const CacheInputs& inputs)
       : machine_(inputs.machine),
         map_(inputs.map),
+        mesh_(inputs.mesh),
         instance_(inputs.instance),
         streams_(inputs.streams),
         passing_per_ns_(inputs.passing_per_ns),
@@ -95,6 +98,7 @@ class Caches {
 
   const Machine& machine_;
   const CoreMap& map_;
+  const MeshMap& mesh_;
   const Instance& instance_;
   const StreamSet& streams_;
   const PassingLines& passing_per_ns_;
@@ -119,6 +123,7 @@ inline void Caches::wait_for(Index i, const RowSums& sums) {
   const double near = std::max(0.0, sums.near), far = std::max(0.0, sums.far);
   // Every touch has waited for the private cache already.
   demand.llc_ns = mine * (near * beyond_l2_ns_ - far * l2_ns_);
+  if (!mesh_.empty()) demand.llc_ns += mine * (near + far) * mesh_.line_ns(stream);
   demand.dram_ns = mine * far * dram_ns_[map_.node_of_core[stream.core] * nodes_ + stream.node];
   demand.read_bytes = mine * line_bytes * std::max(0.0, sums.fetched);
   demand.written_bytes = mine * line_bytes * std::max(0.0, sums.dirtied);

@@ -30,16 +30,16 @@ void ClassCaches::start() {
   first_state_.push_back(states);
   past_l2_.assign(states, 0.0);
   past_llc_.assign(states, 0.0);
-  modified_ns_.assign(streams_.size(), 0.0);
+  owners_wait_.assign(streams_.size(), {});
   demand_.assign(streams_.size(), Demand{});
 }
 
 void ClassCaches::mark_new_owners(StreamSet& streams) {
   for (Index i = 0; i < streams.size(); ++i) {
     if (written_[streams[i].touched] == 0) continue;
-    const double ns = coherence_.modified_ns(streams[i]);
-    if (ns == modified_ns_[i]) continue;
-    modified_ns_[i] = ns;
+    const Coherence::OwnersWait wait = coherence_.owners_wait(streams[i]);
+    if (wait == owners_wait_[i]) continue;
+    owners_wait_[i] = wait;
     streams.mark_domain(streams.domain_of(streams[i]));
   }
 }
@@ -221,7 +221,7 @@ void ClassCaches::refresh(Index i) {
     const CacheStay stay{private_time_[streams_.physical_of(stream)],
                          domain_time_[streams_.domain_of(stream)]};
     const double waited_ns = coherence_.share_lines(
-        i, stay, modified_ns_[i], {shared_past_l2_.data(), n}, {shared_past_llc_.data(), n});
+        i, stay, owners_wait_[i], {shared_past_l2_.data(), n}, {shared_past_llc_.data(), n});
     demand_[i].other_ns = stream.share * stream.part * waited_ns;
     row.past_l2 = shared_past_l2_.data();
     row.past_llc = shared_past_llc_.data();

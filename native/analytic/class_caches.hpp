@@ -43,8 +43,8 @@ class ClassCaches final : public Caches {
   // Per stream and class: probability that a line was not touched for so long that it has left.
   std::vector<std::size_t> first_state_;  // per stream, then the number of all
   std::vector<double> past_l2_, past_llc_;
-  std::vector<double> modified_ns_;    // per stream: wait for a line modified in another domain
-  std::vector<std::uint8_t> written_;  // per slice: whether anything writes its lines
+  std::vector<Coherence::OwnersWait> owners_wait_;  // per stream
+  std::vector<std::uint8_t> written_;               // per slice: whether anything writes its lines
   // Scratch space, so that a step allocates nothing.
   Residents residents_;
   std::vector<double> shared_past_l2_, shared_past_llc_;  // of one row

@@ -14,17 +14,28 @@ double held(double theirs, double mine, double rate, double within) {
 
 }  // namespace
 
-double Coherence::modified_ns(const Stream& stream) const {
+Coherence::OwnersWait Coherence::owners_wait(const Stream& stream) const {
   const Index here = streams_.domain_of(stream);
   const Index reader = map_.llc_of_core[stream.core];
   const Index home = map_.socket_of_node[stream.node];
-  double weights = 0.0;
-  double sum = 0.0;
+  double weights = 0.0, sum = 0.0;
+  double near_weights = 0.0, near_sum = 0.0;
   for (const Index other : streams_.touching(stream.touched)) {
     const Stream& o = streams_[other];
     const Index there = streams_.domain_of(o);
-    if (o.node != stream.node || there == here) continue;
-    const double weight = o.share * o.copies * streams_.reach(other).pace;
+    if (o.node != stream.node) continue;
+    const double pace = streams_.reach(other).pace;
+    if (there == here) {
+      if (mesh_.empty()) continue;
+      // Those on the reader's own core share its private cache.
+      const bool together = streams_.physical_of(o) == streams_.physical_of(stream);
+      const double apart = o.share * (o.copies - (together ? o.threads : 0)) * pace;
+      if (apart == 0.0) continue;
+      near_weights += apart;
+      near_sum += apart * mesh_.modified_ns(stream, o);
+      continue;
+    }
+    const double weight = o.share * o.copies * pace;
     double ns = machine_.modified_ns[reader * map_.domains + there];
     if (home == map_.socket_of_core(stream.core) && home != map_.socket_of_core(o.core)) {
       ns += machine_.modified_home_reader_ns;
@@ -32,10 +43,10 @@ double Coherence::modified_ns(const Stream& stream) const {
     weights += weight;
     sum += weight * std::max(0.0, ns - machine_.l2_ns);
   }
-  return weights > 0.0 ? sum / weights : 0.0;
+  return {weights > 0.0 ? sum / weights : 0.0, near_weights > 0.0 ? near_sum / near_weights : 0.0};
 }
 
-Coherence::Sharing Coherence::sharing_of(Index i, CacheStay stay, double modified_ns) const {
+Coherence::Sharing Coherence::sharing_of(Index i, CacheStay stay, const OwnersWait& owners) const {
   const Stream& stream = streams_[i];
   const Reach& reach = streams_.reach(i);
   const Index domain = streams_.domain_of(stream);
@@ -51,15 +62,19 @@ Coherence::Sharing Coherence::sharing_of(Index i, CacheStay stay, double modifie
   s.memory_ns = machine_.dram_latency(static_cast<int>(map_.node_of_core[stream.core]),
                                       static_cast<int>(stream.node)) -
                 machine_.l2_ns;
-  s.other_ns = s.others > 0.0 ? modified_ns : 0.0;
-  s.handed_over_ns = std::max(
-      0.0, machine_.modified_ns[domain * map_.domains + domain] - machine_.l2_ns - s.llc_ns);
+  if (!mesh_.empty()) {
+    s.llc_ns = std::max(0.0, machine_.llc_ns + mesh_.line_ns(stream) - machine_.l2_ns);
+    s.memory_ns += mesh_.line_ns(stream);
+  }
+  s.other_ns = s.others > 0.0 ? owners.elsewhere : 0.0;
+  s.handed_over_ns = std::max(0.0, machine_.modified_ns[domain * map_.domains + domain] +
+                                       owners.mesh - machine_.l2_ns - s.llc_ns);
   return s;
 }
 
-double Coherence::share_lines(Index i, CacheStay stay, double modified_ns,
+double Coherence::share_lines(Index i, CacheStay stay, const OwnersWait& owners,
                               std::span<double> past_l2, std::span<double> past_llc) const {
-  const Sharing sharing = sharing_of(i, stay, modified_ns);
+  const Sharing sharing = sharing_of(i, stay, owners);
   const Reach& reach = streams_.reach(i);
   const std::size_t first = instance_.row(streams_[i].touched);
   double waited_ns = 0.0;

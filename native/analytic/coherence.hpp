@@ -20,20 +20,27 @@ class Coherence {
   explicit Coherence(const CacheInputs& inputs)
       : machine_(inputs.machine),
         map_(inputs.map),
+        mesh_(inputs.mesh),
         instance_(inputs.instance),
         streams_(inputs.streams) {}
+
+  /// What a touch waits for a line that other cores modified, beyond the private cache. Each is the
+  /// mean over the owners.
+  struct OwnersWait {
+    double elsewhere = 0;  ///< in another domain
+    double mesh = 0;       ///< in the own domain: what its mesh adds
+    bool operator==(const OwnersWait&) const = default;
+  };
 
   /// Corrects one row of the probabilities that lines have left the caches by age. With writers on
   /// other cores, a line has left when it stayed too long or was invalidated. What another domain
   /// wrote last is fetched from there, and writers wait until other copies are gone. Returns what
-  /// the row's touches wait for lines that were modified elsewhere, in ns. `modified_ns`: what
-  /// modified_ns() gives for the stream.
-  double share_lines(Index stream, CacheStay stay, double modified_ns, std::span<double> past_l2,
-                     std::span<double> past_llc) const;
+  /// the row's touches wait for lines that were modified elsewhere, in ns. `owners`: what
+  /// owners_wait() gives for the stream.
+  double share_lines(Index stream, CacheStay stay, const OwnersWait& owners,
+                     std::span<double> past_l2, std::span<double> past_llc) const;
 
-  /// The wait of a touch for a line that was modified in another domain. It is the mean over the
-  /// owners, beyond the wait for the private cache.
-  double modified_ns(const Stream& stream) const;
+  OwnersWait owners_wait(const Stream& stream) const;
 
   /// The probability that no core of the domain has touched a line for `time`. `at`: position of
   /// the line's class in the rows of the instance.
@@ -56,7 +63,7 @@ class Coherence {
     double other_ns;        // for a line that was modified in another domain
     double handed_over_ns;  // more than llc_ns, from another private cache of the domain
   };
-  Sharing sharing_of(Index stream, CacheStay stay, double modified_ns) const;
+  Sharing sharing_of(Index stream, CacheStay stay, const OwnersWait& owners) const;
   void share_class(const Sharing& sharing, const Reach& reach, std::size_t at, double& past_l2,
                    double& past_llc, double& waited_ns) const;
   void add_waits_of_writers(const Sharing& sharing, std::size_t at, double past_l2, double past_llc,
@@ -64,6 +71,7 @@ class Coherence {
 
   const Machine& machine_;
   const CoreMap& map_;
+  const MeshMap& mesh_;
   const Instance& instance_;
   const StreamSet& streams_;
 };

@@ -30,9 +30,10 @@ Model::Model(Machine machine, Load load, ModelOptions options)
       load_((load.validate(), load)),
       options_(options),
       map_(machine_),
+      mesh_(machine_, map_),
       streams_(map_, instance_, options.numa_balancing ? NumaBalancing{}.stay_share : 1.0),
-      table_caches_({machine_, map_, instance_, streams_, passing_per_ns_}),
-      class_caches_({machine_, map_, instance_, streams_, passing_per_ns_}),
+      table_caches_({machine_, map_, mesh_, instance_, streams_, passing_per_ns_}),
+      class_caches_({machine_, map_, mesh_, instance_, streams_, passing_per_ns_}),
       contention_(machine_, load_, options.dispatched) {}
 
 void Model::set_instance(SliceProfiles profiles, const Interference& interference) {

@@ -11,6 +11,7 @@
 #include "analytic/contention.hpp"
 #include "analytic/core_map.hpp"
 #include "analytic/instance.hpp"
+#include "analytic/mesh_map.hpp"
 #include "analytic/profile.hpp"
 #include "analytic/stream_set.hpp"
 #include "analytic/table_caches.hpp"
@@ -119,6 +120,7 @@ class Model {
   const Load load_;
   const ModelOptions options_;
   const CoreMap map_;
+  const MeshMap mesh_;
   Instance instance_;
   PassingLines passing_per_ns_;
   bool passing_ = false;  // some co-tenant brings lines in

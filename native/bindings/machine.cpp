@@ -80,6 +80,8 @@ void bind_machine(py::module_& module) {
       .def_readwrite("llc_at_home_cluster", &Machine::llc_at_home_cluster)
       .def_readwrite("modified_ns", &Machine::modified_ns)
       .def_readwrite("modified_home_reader_ns", &Machine::modified_home_reader_ns)
+      .def_readwrite("mesh_ns", &Machine::mesh_ns)
+      .def_readwrite("mesh_modified_ns", &Machine::mesh_modified_ns)
       .def_readwrite("dram_ns", &Machine::dram_ns)
       .def_readwrite("dram_gb_per_s", &Machine::dram_gb_per_s)
       .def_readwrite("dram_write_gb_per_s", &Machine::dram_write_gb_per_s)

@@ -172,6 +172,24 @@ void Machine::check() const {
   for (std::size_t from = 0; from < n_sockets; ++from) {
     for (std::size_t to = 0; to < n_sockets; ++to) check_route(from, to);
   }
+  if (has_mesh()) check_mesh();
+}
+
+void Machine::check_mesh() const {
+  const std::size_t n = node_of_core.size();
+  require_length("mesh_ns", mesh_ns.size(), n);
+  require_length("mesh_modified_ns", mesh_modified_ns.size(), n * n);
+  if (llc_at_home_cluster) refuse("llc_at_home_cluster", 1, "0 on a machine with a mesh");
+  const auto domains = static_cast<std::size_t>(llc_domains());
+  for (std::size_t reader = 0; reader < n; ++reader) {
+    require_positive("llc_ns and mesh_ns", llc_ns + mesh_ns[reader]);
+    const auto domain = static_cast<std::size_t>(llc_of_core[reader]);
+    const double mean = modified_ns[domain * domains + domain];
+    for (std::size_t owner = 0; owner < n; ++owner) {
+      require_positive("modified_ns and mesh_modified_ns",
+                       mean + mesh_modified_ns[reader * n + owner]);
+    }
+  }
 }
 
 void Machine::check_route(std::size_t from, std::size_t to) const {

@@ -45,6 +45,11 @@ struct Machine {
   std::vector<double> modified_ns;
   /// Added where the home of such a line is on the reader's socket and not on the owner's.
   double modified_home_reader_ns = 0;
+  /// Per core: what a mesh adds to the latencies of the last level and of memory. Below 0 where the
+  /// core is nearer than the mean. Empty: all cores of a domain are as far.
+  std::vector<double> mesh_ns;
+  /// [reader][owner], cores of one domain: what the mesh adds to `modified_ns`. Empty as `mesh_ns`.
+  std::vector<double> mesh_modified_ns;
 
   std::vector<double> dram_ns;              // [core's node][memory's node], idle
   std::vector<double> dram_gb_per_s;        // per node, reading only
@@ -74,6 +79,7 @@ struct Machine {
   double dram_latency(int core_node, int memory_node) const {
     return dram_ns[static_cast<std::size_t>(core_node * nodes() + memory_node)];
   }
+  bool has_mesh() const { return !mesh_ns.empty(); }
   /// The domain that caches a line of `memory_node` for a core.
   int llc_of(int core, int memory_node) const;
   /// Sets the defaults of empty fields. No hardware threads share a core, and every pair of sockets
@@ -85,6 +91,7 @@ struct Machine {
  private:
   void check() const;
   void check_places() const;
+  void check_mesh() const;
   void check_route(std::size_t from, std::size_t to) const;
 };
 

@@ -1,6 +1,8 @@
 #include "simulator/memory_system.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -43,7 +45,6 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
       physical_cores_(physical_cores_of(machine)),
       core_words_(BitSet::words_for(physical_cores_)),
       inclusive_(machine.llc_inclusive),
-      llc_extra_ns_(std::max(0.0, machine.llc_ns - machine.l2_ns)),
       l2_ns_(machine.l2_ns),
       home_reader_ns_(machine.modified_home_reader_ns),
       physical_of_(machine.node_of_core.size()),
@@ -54,17 +55,21 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
       domain_of_(physical_cores_ * nodes_),
       l2s_of_(domains_ * nodes_ * core_words_),
       modified_ns_(machine.modified_ns),
+      mesh_ns_(physical_cores_, 0.0),
+      llc_extra_ns_(physical_cores_, std::max(0.0, machine.llc_ns - machine.l2_ns)),
       l2_(physical_cores_, CacheShape::of(machine.l2_lines / line_sampling, machine.l2_ways)),
       llc_(domains_, CacheShape::of(machine.llc_lines / line_sampling, machine.llc_ways)),
       contention_(machine),
       lines_(physical_cores_, domains_) {
   std::map<int, std::size_t> number_of;
+  std::vector<std::size_t> first_thread;  // of each physical core
   for (std::size_t thread = 0; thread < physical_of_.size(); ++thread) {
     const auto [it, is_new] =
         number_of.try_emplace(machine.physical_of_core[thread], number_of.size());
     const std::size_t physical = it->second;
     physical_of_[thread] = physical;
     if (!is_new) continue;
+    first_thread.push_back(thread);
     node_of_physical_[physical] = static_cast<std::size_t>(machine.node_of_core[thread]);
     own_domain_[physical] = static_cast<std::size_t>(machine.llc_of_core[thread]);
     socket_of_domain_[own_domain_[physical]] = socket_of_node_[node_of_physical_[physical]];
@@ -73,6 +78,15 @@ MemorySystem::MemorySystem(const Machine& machine, std::uint32_t line_sampling)
           machine.llc_of(static_cast<int>(thread), static_cast<int>(home)));
       domain_of_[physical * nodes_ + home] = domain;
       BitSet(&l2s_of_[(domain * nodes_ + home) * core_words_], core_words_).insert(physical);
+    }
+  }
+  if (!machine.has_mesh()) return;
+  for (std::size_t reader = 0; reader < physical_cores_; ++reader) {
+    mesh_ns_[reader] = machine.mesh_ns[first_thread[reader]];
+    llc_extra_ns_[reader] = std::max(0.0, machine.llc_ns + mesh_ns_[reader] - machine.l2_ns);
+    for (const std::size_t owner : first_thread) {
+      mesh_modified_ns_.push_back(
+          machine.mesh_modified_ns[first_thread[reader] * physical_of_.size() + owner]);
     }
   }
 }
@@ -130,7 +144,7 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
   const std::size_t home = state.home;
   const std::size_t domain = domain_of(physical, home);
   const std::size_t node = node_of_physical_[physical];
-  Served served{Served::By::domain, llc_extra_ns_, 0.0};
+  Served served{Served::By::domain, llc_extra_ns_[physical], 0.0};
   bool domain_holds = llc_.touch(domain, line);
   if (domain_holds && !inclusive_) {
     llc_.erase(domain, line);
@@ -139,7 +153,7 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
     // The domain itself or another L2 of it, which must hand over what it has modified.
     if (state.modified == static_cast<std::int16_t>(domain) &&
         (!inclusive_ || state.in_writers_l2)) {
-      served.ns = std::max(0.0, modified_ns_[domain * domains_ + domain] - l2_ns_);
+      served.ns = std::max(0.0, handed_over_ns(physical, domain, line) - l2_ns_);
     }
   } else if (state.modified >= 0) {
     const auto owner = static_cast<std::size_t>(state.modified);
@@ -156,7 +170,7 @@ Served MemorySystem::fetch(std::size_t thread, std::uint32_t line, bool writes) 
       state.modified = LineState::clean;
     }
   } else {
-    served = {Served::By::memory, -l2_ns_, contention_.dram_ns(node, home)};
+    served = {Served::By::memory, mesh_ns_[physical] - l2_ns_, contention_.dram_ns(node, home)};
     contention_.read(home, socket_of_node_[node]);
   }
   state.in_writers_l2 = false;
@@ -172,7 +186,8 @@ double MemorySystem::invalidate_others(std::size_t physical, std::uint32_t line)
   const BitSet sharers = lines_.sharers(line), domains = lines_.domains(line);
   double slowest = 0.0;
   const auto wait_for = [&](std::size_t holder) {
-    const double ns = holder == domain ? llc_extra_ns_ : from_domain_ns(physical, holder) - l2_ns_;
+    const double ns =
+        holder == domain ? llc_extra_ns_[physical] : from_domain_ns(physical, holder) - l2_ns_;
     slowest = std::max(slowest, ns);
   };
   sharers.erase(physical);
@@ -196,6 +211,19 @@ double MemorySystem::invalidate_others(std::size_t physical, std::uint32_t line)
     llc_.erase(domain, line);
   }
   return slowest;
+}
+
+double MemorySystem::handed_over_ns(std::size_t physical, std::size_t domain,
+                                    std::uint32_t line) noexcept {
+  const double mean = modified_ns_[domain * domains_ + domain];
+  if (mesh_modified_ns_.empty()) return mean;
+  double nearest = std::numeric_limits<double>::infinity();
+  const ConstBitSet l2s = l2s_of(domain, lines_.state(line).home);
+  lines_.sharers(line).for_each_common(l2s, [&](std::size_t owner) {
+    nearest = std::min(nearest, mesh_modified_ns_[physical * physical_cores_ + owner]);
+  });
+  // An inclusive last level may have the line when no L2 has it any more.
+  return mean + (std::isinf(nearest) ? mesh_ns_[physical] : nearest);
 }
 
 double MemorySystem::from_domain_ns(std::size_t physical, std::size_t holder) const noexcept {

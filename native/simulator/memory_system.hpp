@@ -31,8 +31,8 @@ struct Served {
 /// writes it back to its home (MESI); writing takes it over. A victim domain takes what its L2s
 /// evict, and a hit moves the line to the L2; an inclusive one holds all that its L2s hold. A line
 /// that an L2 has modified comes from that L2 when another core of its domain first asks. Its
-/// latency is that of modified lines in the domain. Dirty lines are written back when the last copy
-/// leaves their domain.
+/// latency is that of modified lines in the domain; on a mesh the nearest L2 that holds the line
+/// hands it over. Dirty lines are written back when the last copy leaves their domain.
 class MemorySystem {
  public:
   /// Throws std::invalid_argument for more physical cores or domains than the directory can hold.
@@ -82,6 +82,8 @@ class MemorySystem {
   Served fetch(std::size_t thread, std::uint32_t line, bool writes) noexcept;
   /// Until another domain has handed over its modified line, or given up its copy.
   double from_domain_ns(std::size_t physical, std::size_t holder) const noexcept;
+  /// Until an L2 of the own domain has handed over a modified line.
+  double handed_over_ns(std::size_t physical, std::size_t domain, std::uint32_t line) noexcept;
   double invalidate_others(std::size_t physical, std::uint32_t line) noexcept;
   void insert_into_l2(std::size_t physical, std::uint32_t line) noexcept;
   void insert_into_domain(std::size_t domain, std::uint32_t line) noexcept;
@@ -92,7 +94,7 @@ class MemorySystem {
 
   std::size_t nodes_, domains_, physical_cores_, core_words_;
   bool inclusive_;
-  double llc_extra_ns_, l2_ns_, home_reader_ns_;
+  double l2_ns_, home_reader_ns_;
   std::vector<std::size_t> physical_of_;       // of each hardware thread, without gaps
   std::vector<std::size_t> node_of_physical_;  //
   std::vector<std::size_t> own_domain_;        // of each physical core, for memory of its own node
@@ -100,6 +102,8 @@ class MemorySystem {
   std::vector<std::size_t> domain_of_;  // [physical core][home]
   std::vector<std::uint64_t> l2s_of_;   // [domain][home][word]: whose lines the domain caches
   std::vector<double> modified_ns_;     // [reader's domain][owner's domain]
+  std::vector<double> mesh_ns_, llc_extra_ns_;  // per physical core; see Machine::mesh_ns
+  std::vector<double> mesh_modified_ns_;        // [reader][owner], physical cores; maybe empty
   SetAssociativeCache l2_, llc_;
   Contention contention_;
   Directory lines_;

@@ -57,6 +57,10 @@ def native_machine(machine: Machine, overhead_cycles: float = 0.0) -> _native.Ma
     native.dram_curve = _curve(machine, "curve")
     native.link_gb_per_s = distances.link_gb_per_s.ravel().tolist()
     native.next_socket = distances.next_socket.ravel().tolist()
+    if machine.mesh is not None:
+        to_line, from_core = machine.mesh_ns
+        native.mesh_ns = to_line.tolist()
+        native.mesh_modified_ns = from_core.ravel().tolist()
     if machine.sockets > 1:
         native.modified_home_reader_ns = value("modified_home_reader_ns")
         native.link_curve = _curve(machine, "link_curve")

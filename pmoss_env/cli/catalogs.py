@@ -58,13 +58,19 @@ def show(
     machine = load_machine(name)
     console.print(f"{machine.name}: {machine.description}", style="bold")
     console.print(f"grid {machine.rows} x {machine.cols}; cores by role: {machine.roles()}")
+    parameters = dict(machine.parameters)
+    if (mesh := machine.mesh) is not None:
+        console.print(
+            f"mesh of {mesh.rows} x {mesh.cols} stops with {mesh.cores_per_stop} cores each"
+        )
+        parameters["mesh.hop_ns"] = mesh.hop_ns
     console.print(
         table(
             "Parameters",
             ["name", ">value", "unit", "confidence", "source"],
             [
                 (key, _value(p.value), p.unit, p.confidence, p.source)
-                for key, p in machine.parameters.items()
+                for key, p in parameters.items()
             ],
         )
     )

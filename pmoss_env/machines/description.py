@@ -3,7 +3,7 @@
 Read from TOML (``presets/*.toml``). Every performance parameter is a table
 ``{ value, unit, source, confidence }``, so that the origin of every number is known. The keys of
 ``[topology]`` and ``[roles]`` are in topology.py. The parameters are in parameters.py, and those
-that a topology needs in distances.py.
+that a topology needs in distances.py. A machine may have a ``[mesh]`` (mesh.py) and ``[offload]``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from pmoss_env.errors import DescriptionError, ScheduleError
 from pmoss_env.files import read_toml
 from pmoss_env.machines.distances import Distances
+from pmoss_env.machines.mesh import Mesh, read_mesh
 from pmoss_env.machines.offload import read_offload
 from pmoss_env.machines.parameters import Parameter, read_parameters
 from pmoss_env.machines.topology import read_topology
@@ -26,6 +27,7 @@ from pmoss_env.types import BoolArray, Float64Array, Int32Array, Schedule, whole
 
 #: GiB of a memory channel of which nothing is known: one module of an ordinary size.
 CHANNEL_GIB = 16.0
+_KEYS = ("name", "description", "topology", "roles", "parameters", "offload", "mesh")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,7 @@ class Machine:
         parameters: performance parameters by name; empty for a machine that is only measured.
         memory_channels_per_node: count, 0 if unknown.
         offload: parameters of its blades and copy engines (offload.py); empty without engines.
+        mesh: of each last-level domain (mesh.py); None where all its cores are as far.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Machine:
     parameters: Mapping[str, Parameter]
     memory_channels_per_node: int = 0
     offload: Mapping[str, Parameter] = field(default_factory=dict)
+    mesh: Mesh | None = None
 
     @property
     def cores(self) -> int:
@@ -104,10 +108,28 @@ class Machine:
     def domain_of_core(self) -> Int32Array:
         """(C,) int32: cores of one domain are of one node and one last-level cache.
 
-        All memory is as far from one as from the other.
+        All memory is as far from one as from the other, but for their stops on a mesh.
         """
         places = np.stack([self.node_of_core, self.llc_of_core], axis=1)
         return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+    @cached_property
+    def mesh_ns(self) -> tuple[Float64Array, Float64Array]:
+        """What the mesh adds to latencies, see Mesh.added_ns(); there must be one."""
+        assert self.mesh is not None
+        return self.mesh.added_ns(self.llc_of_core, self.physical_of_core)
+
+    @property
+    def mesh_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The farthest two cores of a last-level domain, and the nearest; there must be a mesh."""
+        same = self.llc_of_core[:, None] == self.llc_of_core[None]
+        same &= self.physical_of_core[:, None] != self.physical_of_core[None]
+        readers, owners = np.nonzero(same)
+        added = self.mesh_ns[1][readers, owners]
+        farthest, nearest = (
+            (int(readers[at]), int(owners[at])) for at in (added.argmax(), added.argmin())
+        )
+        return farthest, nearest
 
     @cached_property
     def core_of_tile(self) -> Int32Array:
@@ -220,6 +242,22 @@ class Machine:
             )
         return Distances(self, self.parameters)
 
+    def _check_mesh(self) -> None:
+        """Refuses a mesh on which something would come before it was asked for."""
+        if self.parameter("llc_at_home_cluster"):
+            raise DescriptionError(
+                "[mesh]: cannot be given where parameters.llc_at_home_cluster is 1: a line's home "
+                "is then in one cluster"
+            )
+        to_line, from_core = self.mesh_ns
+        least = (("llc_ns", to_line), ("modified_same_llc_ns", from_core))
+        for name, added in least:
+            if name in self.parameters and self.parameter(name) + added.min() <= 0:
+                raise DescriptionError(
+                    f"mesh.hop_ns: brings parameters.{name} = {self.parameter(name):g} down to "
+                    f"{self.parameter(name) + added.min():g} ns for some cores: must stay above 0"
+                )
+
     @classmethod
     def from_toml(cls, path: Path) -> Machine:
         """Reads a machine file; raises DescriptionError naming file, key and reason."""
@@ -229,10 +267,10 @@ class Machine:
     def from_dict(cls, data: Mapping[str, Any]) -> Machine:
         """Builds a machine from the contents of a machine file, ``tomllib.load()``."""
         for key in data:
-            if key not in ("name", "description", "topology", "roles", "parameters", "offload"):
+            if key not in _KEYS:
                 raise DescriptionError(
-                    f"{key}: unknown; a machine has name, description, "
-                    "[topology], [roles], [parameters] and, with copy engines, [offload]"
+                    f"{key}: unknown; a machine has name, description, [topology], [roles], "
+                    "[parameters] and, with copy engines, [offload], on a mesh [mesh]"
                 )
         name, description = _text(data, "name"), _text(data, "description")
         topology = read_topology(_table(data, "topology"), _table(data, "roles"))
@@ -247,10 +285,13 @@ class Machine:
             tile_of_core=core,
             parameters=read_parameters(parameters),
             offload=read_offload(_table(data, "offload")) if "offload" in data else {},
+            mesh=read_mesh(_table(data, "mesh")) if "mesh" in data else None,
             **vars(topology),
         )
         # Looking at them finds what is missing or does not fit.
         _ = machine.distances, machine.node_memory_gib
+        if machine.mesh is not None:
+            machine._check_mesh()
         return machine
 
 

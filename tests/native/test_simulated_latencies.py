@@ -50,6 +50,16 @@ def workers(machine: MachineModel) -> list[int]:
     return [int(core) for core in np.flatnonzero(np.asarray(machine.is_worker))]
 
 
+def mesh_ns(machine: MachineModel, core: int) -> float:
+    """What a core's place on a mesh adds to the last level and to memory."""
+    return machine.mesh_ns[core] if machine.mesh_ns else 0.0
+
+
+def mesh_modified_ns(machine: MachineModel, reader: int, owner: int) -> float:
+    cores = len(machine.node_of_core)
+    return machine.mesh_modified_ns[reader * cores + owner] if machine.mesh_ns else 0.0
+
+
 def dram_ns(machine: MachineModel) -> npt.NDArray[np.float64]:
     nodes = len(machine.socket_of_node)
     return np.asarray(machine.dram_ns).reshape(nodes, nodes)
@@ -63,7 +73,7 @@ def test_caches_take_their_latency(preset: str) -> None:
     l2 = machine.l2_lines
     assert chase_ns(machine, l2 / 4, 2 * l2, core, node) == pytest.approx(machine.l2_ns, rel=0.01)
     found = chase_ns(machine, 4 * l2, 12 * l2, core, node)
-    assert found == pytest.approx(machine.llc_ns, rel=0.01)
+    assert found == pytest.approx(machine.llc_ns + mesh_ns(machine, core), rel=0.01)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -77,8 +87,10 @@ def test_memory_takes_its_latency_at_every_distance(preset: str) -> None:
     last = max(worker_of)
     for here, there in {*pairs.values(), *((last, there) for there in nodes)}:
         # No line comes a second time.
-        found = chase_ns(machine, 10_000, 10_000, worker_of[here], there)
-        assert found == pytest.approx(latencies[here, there], rel=0.02), (here, there)
+        core = worker_of[here]
+        found = chase_ns(machine, 10_000, 10_000, core, there)
+        expected = latencies[here, there] + mesh_ns(machine, core)
+        assert found == pytest.approx(expected, rel=0.02), (here, there)
 
 
 def test_sandy_bridge_has_memory_two_hops_away() -> None:
@@ -131,9 +143,25 @@ def test_modified_lines_take_their_latency_at_every_distance(preset: str) -> Non
         away = socket[own_node(machine, one)] != socket[own_node(machine, other)]
         at_reader = machine.modified_home_reader_ns if away else 0.0
         ns = counters["cycles"] / counters["queries"] / machine.clock_ghz * machine.mlp_dependent
-        assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader, rel=0.02), (one, other)
-        assert ns[1] == pytest.approx(modified_ns[b, a], rel=0.02), (one, other)
+        far = mesh_modified_ns(machine, one, other)
+        assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader + far, rel=0.02), (one, other)
+        assert ns[1] == pytest.approx(modified_ns[b, a] + far, rel=0.02), (one, other)
     assert seen == {*modified_ns[machine.llc_of_core[workers(machine)[0]]]}
+
+
+def test_on_a_mesh_far_cores_take_longer_than_near_ones() -> None:
+    described = load_machine("grace-hopper-mesh")
+    machine = native_machine(described)
+    machine.is_worker = [1] * described.cores
+    latencies = []
+    for pair in (*described.mesh_ends, (4, 40)):
+        counters = run(machine, modified_lines(1_000, 10_000), list(pair), [0, 0])["counters"]
+        ns = counters["cycles"] / counters["queries"] / machine.clock_ghz * machine.mlp_dependent
+        expected = described.parameter("modified_same_llc_ns") + described.mesh_ns[1][pair]
+        assert ns == pytest.approx(expected, rel=0.02)
+        latencies.append(ns[0])
+    farthest, nearest, between = latencies
+    assert nearest < between < farthest
 
 
 def test_lines_of_the_own_socket_are_cached_at_their_home_cluster() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pmoss_benchmarks.studies.causes import SCAN_CAUSES, THREAD_CAUSES
 from pmoss_env.counter_table import Counter
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.types import COUNTERS
@@ -42,7 +43,7 @@ VENDORS: Mapping[str, str] = {
 ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0)
 #: Answers of the spatial studies are episodes; those of the others are figures.
 EPISODES = ("data", "stale", "fresh", "vendors", "change")
-FIGURES = ("gain", "weights", "raw", "alpha", "switches")
+FIGURES = ("gain", "weights", "raw", "alpha", "switches", "thread-causes", "scan-causes", "mesh")
 #: Memory and lines of other nodes cost what a core's own do, and links never fill.
 _NEAR: Mapping[str, float | str] = {
     "dram_same_socket_ns": "dram_local_ns",
@@ -74,6 +75,8 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "first touch": {"first_touch": True},
     "far as near": {"parameters": _NEAR},
     "caches 64 times as large": {"parameters": {"llc_kib": 64.0}},
+    "distances on the mesh": {"machines": {"grace-hopper": "grace-hopper-mesh"}},
+    "complexes of four cores": {"machines": {"rome-7302": "rome-ccx4"}},
 }
 STUDIES = (*EPISODES, *FIGURES)
 
@@ -177,6 +180,9 @@ def study_cells(options: StudyOptions, studies: Sequence[str] | None = None) -> 
     cells += [StudyCell("raw", reward) for reward in ("normalised", "raw")]
     cells += [StudyCell("alpha", f"{alpha:g}") for alpha in ALPHAS]
     cells += [StudyCell("switches", case) for case in SWITCHES]
+    cells += [StudyCell("thread-causes", case) for case in THREAD_CAUSES]
+    cells += [StudyCell("scan-causes", case) for case in SCAN_CAUSES]
+    cells.append(StudyCell("mesh", "grace-hopper"))
     if studies is None:
         return cells
     asked = [cell for cell in cells if cell.study in studies]

@@ -23,6 +23,7 @@ from pmoss_benchmarks.evaluation import (
     write_results,
 )
 from pmoss_benchmarks.report import write_report
+from pmoss_benchmarks.studies.causes import mesh_figures, scan_causes, thread_causes
 from pmoss_benchmarks.studies.figures import (
     alpha_figures,
     gain_figures,
@@ -68,6 +69,9 @@ class StudyWork:
                 "switches": lambda: switched(
                     SWITCHES[cell.case], 1 if SWITCHES[cell.case] else options.instances
                 ),
+                "thread-causes": lambda: thread_causes(cell.case, options.seeds),
+                "scan-causes": lambda: scan_causes(cell.case),
+                "mesh": mesh_figures,
                 "alpha": lambda: alpha_figures(float(cell.case), options.seeds),
                 "raw": lambda: reward_figures(cell.case, options.seeds),
                 "gain": gain_figures,

@@ -47,6 +47,8 @@ _TOLD = {
     "first touch": "slices stay where they were loaded, on one node",
     "far as near": "memory and lines of other nodes cost what a core's own do",
     "caches 64 times as large": "of the last level",
+    "distances on the mesh": "cores of Grace Hopper are as far as their stops on its mesh",
+    "complexes of four cores": "of Rome, as the paper's text has them, and not of two",
 }
 
 

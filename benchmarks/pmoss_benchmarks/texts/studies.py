@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from pmoss_env.envs.access_path import FEATURES
 _COUNTERS = "studies/counters/summary.json"
 _SWEEPS = "studies/sweeps/summary.json"
 _DATA = "studies/data/summary.json"
+_CAUSES = "studies/causes/summary.json"
+_THREADS = "threads/threads.json"
+_SCANS = "access-path/results.json"
 Answer = Mapping[str, Any]
 
 
@@ -220,6 +224,99 @@ def weights(stored: Stored) -> str:
     )
 
 
+def mesh(stored: Stored) -> str:
+    """The farthest over the nearest cores of Grace Hopper, by what is estimated of its mesh."""
+    report = stored[_CAUSES]
+    (found,) = _figures(report, "mesh")
+    (target,) = [one for one in stored.validation if one["number"] == "22c"]
+    shape, hop = found["used"]
+    rows = []
+    for name, ratios in found["ratio"].items():
+        cells = [_within(ratio, target) for ratio in ratios]
+        rows.append([f"{name} (used)" if name == shape else name, *cells])
+    hops = [f"{one:g} ns (used)" if one == hop else f"{one:g} ns" for one in found["hops"]]
+    return _block(
+        stored,
+        _CAUSES,
+        "## What of the mesh is estimated",
+        table(["mesh", *hops], rows),
+        "Columns: the time from a stop to the next one. Each cell: the farthest two cores over the "
+        "nearest two; bold ones lie inside. No public text gives the shape. The time of a hop "
+        "comes from the spread that was measured on another chip with these cores. Neither was "
+        "fitted to the statement.",
+    )
+
+
+def thread_causes(stored: Stored, statements: Sequence[str], machine: bool = False) -> str:
+    """Figures on threads again, with one condition changed.
+
+    Args:
+        stored: the results.
+        statements: beginnings of those that are told.
+        machine: whether they are the machine's, and no bandit's.
+    """
+    report = stored[_CAUSES]
+    judged = {
+        one["statement"]: one
+        for one in stored[_THREADS]["rows"]
+        if one["statement"].startswith(tuple(statements))
+    }
+    answers = _figures(report, "thread-causes")
+    told = {"machine": ""} if machine else {"linucb": "", "linucb-learned": ", learned before"}
+    shown = [name for name in judged if any(name in of for of in answers[0]["got"].values())]
+    rows: list[list[str]] = []
+    for policy, words in told.items():
+        usual: list[str] | None = None
+        for one in answers:
+            got = one["got"][policy]
+            cells = [_within(got[name], judged[name]) if name in got else "" for name in shown]
+            if cells != usual and any(cells):
+                rows.append([one["case"] + words, *cells])
+            usual = usual or cells
+    heads = [f"{name}, {judged[name]['low']:g} .. {judged[name]['high']:.3g}" for name in shown]
+    return _block(
+        stored,
+        _CAUSES,
+        "## With one condition changed",
+        table(["", *heads], rows),
+        "Bold figures lie inside. What a condition leaves as it was has no row."
+        + ("" if machine else f" {_runs(report)}"),
+    )
+
+
+def scan_causes(stored: Stored, statements: Sequence[str]) -> str:
+    """Figures of the pair of linear models again, with one condition changed."""
+    report = stored[_CAUSES]
+    judged = {one["what"]: one for one in stored[_SCANS]["rows"] if one["what"] in statements}
+    rows = [
+        [
+            one["case"],
+            f"{one['scans']:,}",
+            *(_within(one["got"][name], judged[name]) for name in statements),
+        ]
+        for one in _figures(report, "scan-causes")
+    ]
+    heads = [f"{name}, from {judged[name]['low']:g}" for name in statements]
+    return _block(
+        stored,
+        _CAUSES,
+        "## With one condition changed",
+        table(["", "scans", *heads], rows),
+        "Bold figures lie inside. Fewer scans than in the table of figures, drawn anew. Products: "
+        "size times latency and traffic are further features.",
+    )
+
+
+def _figures(report: Mapping[str, Any], study: str) -> list[Answer]:
+    return [one for one in report["figures"] if one["study"] == study]
+
+
+def _within(value: float, judged: Mapping[str, Any]) -> str:
+    """A figure, bold where it lies inside the range of a verdict."""
+    shown = f"{value:.3g}"
+    return f"**{shown}**" if judged["low"] <= value <= judged["high"] else shown
+
+
 def _answers(report: Mapping[str, Any], study: str) -> list[Answer]:
     return [one for one in report["episodes"] if one["study"] == study]
 
@@ -258,7 +355,7 @@ def _block(stored: Stored, name: str, *parts: str) -> str:
     return "\n\n".join([*parts, made(stored[name], f"benchmarks/results/{name}")])
 
 
-BLOCKS = {
+BLOCKS: Mapping[str, Callable[[Stored], str]] = {
     "study-stale": stale,
     "study-data": sizes,
     "study-change": change,
@@ -268,4 +365,20 @@ BLOCKS = {
     "study-reward": reward,
     "study-gain": gain,
     "study-weights": weights,
+    "study-mesh": mesh,
+    "study-causes-models": partial(
+        scan_causes, statements=("R2 of the CPU model", "R2 of the GRU model")
+    ),
+    "study-causes-choices": partial(
+        scan_causes,
+        statements=("precision of the pair", "recall of the pair", "F1 of the pair"),
+    ),
+    "study-causes-gap": partial(
+        thread_causes, statements=("local / remote bandwidth of DRAM",), machine=True
+    ),
+    "study-causes-width": partial(
+        thread_causes, statements=("decisions until the width of any action",)
+    ),
+    "study-causes-times": partial(thread_causes, statements=("reads: ", "four patterns: ")),
+    "study-causes-latency": partial(thread_causes, statements=("fillrandom, 960k requests",)),
 }

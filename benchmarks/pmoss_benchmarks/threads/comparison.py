@@ -72,7 +72,7 @@ def compare(
     """
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
     done, total = 0, len(programs) * len(methods) * seeds
-    experienced = _learned() if LEARNED in methods else None
+    experienced = learned() if LEARNED in methods else None
     for program in programs:
         runs[program] = {}
         for method in methods:
@@ -89,7 +89,8 @@ def compare(
     return Comparison(runs)
 
 
-def _learned() -> Agent:
+def learned() -> Agent:
+    """The bandit of LEARNED before a comparison."""
     agent = pmoss_agents.make(METHODS[LEARNED])
     for lesson in range(_LESSONS):
         for program in _LESSON_PROGRAMS:

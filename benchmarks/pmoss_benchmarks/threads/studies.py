@@ -75,14 +75,14 @@ def rule_against_best(program: str, *, threads: int = 48) -> float:
     return max(rates) / rates[-1]
 
 
-def bandwidth_gap(home: int, write_shares: tuple[float, ...]) -> float:
+def bandwidth_gap(home: int, write_shares: tuple[float, ...], *, machine: str = MACHINE) -> float:
     """The largest ratio of local to remote bandwidth of a memory.
 
     Over numbers of threads up to all CPUs of a socket, and over mixes of reads and writes; threads
     that only stream: no page faults, no index.
     """
-    machine = load_machine(MACHINE)
-    here, away = (np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1))
+    server = load_machine(machine)
+    here, away = (np.flatnonzero(server.node_of_core == node).tolist() for node in (0, 1))
     gaps = []
     for write_share in write_shares:
         # Values below the size from which every read faults its pages in.
@@ -90,8 +90,8 @@ def bandwidth_gap(home: int, write_shares: tuple[float, ...]) -> float:
             "stream", write_share, value_bytes=65536, user_cycles=4096.0, index_lines=0.0
         )
         for threads in (1, 4, 8, 12, 18, 24, 30, 36):
-            local, _ = _settled(machine, stream, here[:threads], home)
-            remote, _ = _settled(machine, stream, away[:threads], home)
+            local, _ = _settled(server, stream, here[:threads], home)
+            remote, _ = _settled(server, stream, away[:threads], home)
             gaps.append(_rate(local) / _rate(remote))
     return max(gaps)
 

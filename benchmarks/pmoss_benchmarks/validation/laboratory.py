@@ -54,6 +54,7 @@ class Laboratory:
         search_load: that the search looks at.
         parameters: of the machines, changed where a machine has them: the factor by which one is
             multiplied, or the name of the one whose value it takes.
+        machines: that stand in the place of others, by the name that a question has.
         first_touch: whether all slices stay where they were loaded, on node 0.
         ordered_keys: whether Zipf's hottest keys lie side by side, as YCSB draws them before it
             scatters them. P-MOSS (section 7.2) says "Zipfian" alone.
@@ -73,6 +74,7 @@ class Laboratory:
     switches: dict[str, Any] = field(default_factory=dict)
     search_load: str = "closed"
     parameters: Mapping[str, float | str] = field(default_factory=dict)
+    machines: Mapping[str, str] = field(default_factory=dict)
     first_touch: bool = False
     ordered_keys: bool = False
     queue_lines: float = 0.0
@@ -81,8 +83,8 @@ class Laboratory:
     _schedules: dict[tuple[str, ...], Schedule] = field(default_factory=dict, init=False)
 
     def machine(self, name: str) -> Machine:
-        """The machine description of a name, with changed parameters."""
-        machine = load_machine(name)
+        """The machine description of a name, or what stands in its place; parameters changed."""
+        machine = load_machine(self.machines.get(name, name))
         there = machine.parameters
         changed = dict(there)
         for parameter, change in self.parameters.items():

@@ -36,8 +36,11 @@ def latency_ns(machine: str, core_node: int, memory_node: int) -> float:
 
 
 def modified_ns(machine: str, reader: int, owner: int, home: int) -> float:
-    """Latency of a line that another core has modified, ns."""
+    """Latency of a line that another core has modified, ns; of any two cores."""
     native = native_machine(load_machine(machine))
+    working = list(native.is_worker)
+    working[reader] = working[owner] = 1
+    native.is_worker = working
     server = _native.SimulatedServer(native, outstanding_per_worker=1)
     server.set_instance(_native.modified_lines(1_000, 20_000))
     raw = server.run(np.array([reader, owner], np.int32), np.array([home, home], np.int32))

@@ -26,6 +26,7 @@ from pmoss_benchmarks.validation.micro import (
     stream_gb_per_s,
 )
 from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import load_machine
 
 
@@ -147,14 +148,18 @@ class MemoryLatency(Measured, frozen=True, tag="memory-latency"):
 
 
 class CoreToCore(Measured, frozen=True, tag="core-to-core"):
-    """Latency of a modified line between sockets, or chiplets of one, over that within."""
+    """Latency of a modified line between sockets, or chiplets of one, over that within.
+
+    Between stops of a mesh it is that of the farthest two cores over that of the nearest two.
+    """
 
     machine: str
-    between: Literal["sockets", "chiplets"]
+    between: Literal["sockets", "chiplets", "stops"]
 
     def measure(self) -> float:
         """See the class."""
-        return self._sockets() if self.between == "sockets" else self._chiplets()
+        ways = {"sockets": self._sockets, "chiplets": self._chiplets, "stops": self._stops}
+        return ways[self.between]()
 
     def _sockets(self) -> float:
         """Lines are at home in turn at both sockets, each of which has two nodes."""
@@ -172,6 +177,14 @@ class CoreToCore(Measured, frozen=True, tag="core-to-core"):
         here, beside = (int(core) for core in cores[chiplets == chiplets[0]][:2])
         away = int(cores[chiplets == chiplets[-1] // 2 - 1][0])
         far, near = (modified_ns(self.machine, here, core, 0) for core in (away, beside))
+        return far / near
+
+    def _stops(self) -> float:
+        """Of all cores, whatever their role: each is measured as a worker."""
+        machine = load_machine(self.machine)
+        if machine.mesh is None:
+            raise DescriptionError(f"{self.machine} has no mesh")
+        far, near = (modified_ns(self.machine, *pair, 0) for pair in machine.mesh_ends)
         return far / near
 
 

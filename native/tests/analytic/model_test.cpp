@@ -52,6 +52,75 @@ TEST_P(EveryLoad, SliceThroughputsAndNodeTrafficAddUp) {
   EXPECT_GT(snapshot.latency_p99_us, snapshot.latency_p50_us);
 }
 
+/// The same machine with a mesh on which nothing is farther than the mean.
+Machine levelled(Machine m) {
+  m.mesh_ns.assign(8, 0.0);
+  m.mesh_modified_ns.assign(64, 0.0);
+  return m;
+}
+
+/// The same machine without its mesh.
+Machine unmeshed(Machine m) {
+  m.mesh_ns.clear();
+  m.mesh_modified_ns.clear();
+  return m;
+}
+
+TEST_P(EveryLoad, AMeshOfNoDistanceChangesNothing) {
+  const Machine m = small_mesh_machine();
+  const SliceProfiles profiles = overlapping(64);
+  ReadyModel plain(unmeshed(m), load(), profiles, {}), level(levelled(m), load(), profiles, {});
+  const Placed p = random_schedule(m, 64, 5, true);
+  for (const Routing routing : {Routing::core, Routing::node, Routing::any}) {
+    const Placement placement{p.cores, p.nodes, routing, DataPlacement::slice};
+    EXPECT_EQ(plain.place(placement), level.place(placement));
+  }
+}
+
+TEST_P(EveryLoad, OnAMeshACentralCoreIsFasterThanOneAtTheEdge) {
+  Machine m = small_mesh_machine();
+  m.l2_lines = 256;  // most touches go to the last level
+  auto model = model_of(m, load());
+  const auto all_on = [&](std::int32_t core) {
+    return model.place({std::vector<std::int32_t>(64, core), std::vector<std::int32_t>(64, 0)});
+  };
+  EXPECT_GT(all_on(1), 1.01 * all_on(0));
+}
+
+TEST_P(EveryLoad, OnAMeshFarOwnersOfSharedLinesCostMore) {
+  const Machine m = small_mesh_machine();
+  ReadyModel model(m, load(), overlapping(64), {});
+  ReadyModel plain(unmeshed(m), load(), overlapping(64), {});
+  // Each slice shares lines with the next one, which the other core serves. Both pairs of cores
+  // have one at the edge and one in the middle.
+  const auto between = [&](Model& of, std::int32_t one, std::int32_t other) {
+    std::vector<std::int32_t> cores, nodes(64, 0);
+    for (int s = 0; s < 64; ++s) cores.push_back(s % 2 == 0 ? one : other);
+    return of.place({cores, nodes});
+  };
+  EXPECT_GT(between(model, 0, 1), between(model, 0, 2));
+  EXPECT_EQ(between(plain, 0, 1), between(plain, 0, 1));
+}
+
+TEST_P(EveryLoad, OnAMeshSharedQueuesHaveTheMeanDistance) {
+  Machine m = small_mesh_machine();
+  // As if every core were as far from every other: queries go to any of them.
+  Machine mean = m;
+  mean.mesh_ns.assign(8, 0.0);
+  for (std::size_t reader = 0; reader < 8; ++reader) {
+    for (std::size_t owner = 0; owner < 8; ++owner) {
+      // Of the pairs of four stops in a row the mean is 20 / 12 hops.
+      mean.mesh_modified_ns[reader * 8 + owner] =
+          reader / 4 == owner / 4 ? 4.0 * 20.0 / 12.0 - 6.0 : 0.0;
+    }
+  }
+  auto model = model_of(m, load()), of_mean = model_of(mean, load());
+  const Placed p = in_turn(m);
+  const Placement placement{p.cores, p.nodes, Routing::any, DataPlacement::slice};
+  const double x = model.place(placement);
+  EXPECT_NEAR(x, of_mean.place(placement), 1e-9 * x);
+}
+
 TEST_P(EveryLoad, NamingIdenticalNodesOtherwiseChangesNothing) {
   const Machine machine = small_machine();
   auto model = model_of(machine, load());

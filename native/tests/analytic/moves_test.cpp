@@ -94,6 +94,17 @@ TEST_P(Moves, SharedLinesForgetTheSchedulesBefore) {
   }
 }
 
+TEST_P(Moves, OnAMeshAMoveGivesTheSameBitsAsPlacingTheWhole) {
+  const Machine m = small_mesh_machine();
+  for (const bool shared : {false, true}) {
+    const SliceProfiles profiles =
+        shared ? overlapping(64) : BTreeProfiler(workload(), 64).profiles(1);
+    ReadyModel moved(m, load(), profiles, {});
+    ReadyModel placed(m, load(), profiles, {});
+    expect_that_moves_place(moved, placed, true, 60);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Loads, Moves,
                          ::testing::Values(Load::Kind::closed, Load::Kind::saturated,
                                            Load::Kind::open));

@@ -30,6 +30,29 @@ TEST(Machine, CountsItsParts) {
   EXPECT_EQ(refusal(machine), "");
 }
 
+TEST(Machine, RefusesAMeshThatDoesNotFit) {
+  EXPECT_EQ(refusal(small_mesh_machine()), "");
+  Machine machine = small_mesh_machine();
+  machine.mesh_ns.pop_back();
+  EXPECT_NE(refusal(machine).find("length of mesh_ns = 7"), std::string::npos);
+
+  machine = small_mesh_machine();
+  machine.mesh_modified_ns.pop_back();
+  EXPECT_NE(refusal(machine).find("length of mesh_modified_ns = 63"), std::string::npos);
+
+  machine = small_mesh_machine();
+  machine.llc_at_home_cluster = true;
+  EXPECT_NE(refusal(machine).find("llc_at_home_cluster = 1"), std::string::npos);
+
+  machine = small_mesh_machine();
+  machine.mesh_ns[2] = -20.0;
+  EXPECT_NE(refusal(machine).find("llc_ns and mesh_ns = 0"), std::string::npos);
+
+  machine = small_mesh_machine();
+  machine.mesh_modified_ns[1] = -31.0;
+  EXPECT_NE(refusal(machine).find("mesh_modified_ns = -1"), std::string::npos);
+}
+
 TEST(Machine, RefusesImpossibleValuesByName) {
   Machine machine = small_machine();
   machine.clock_ghz = 0.0;

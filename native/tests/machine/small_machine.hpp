@@ -1,6 +1,8 @@
 // A machine with two sockets, two nodes each, two cores per node, for tests.
 #pragma once
 
+#include <cstdlib>
+
 #include "machine/machine.hpp"
 
 namespace pmoss {
@@ -29,6 +31,22 @@ inline Machine small_machine() {
   m.link_curve = m.dram_curve;
   m.tlb_pages = 1024;
   m.page_walk_ns = 15.0;
+  return m;
+}
+
+/// The same, where the cores of a socket share a last level on a mesh of four stops in a row.
+inline Machine small_mesh_machine() {
+  Machine m = small_machine();
+  for (int core = 0; core < 8; ++core) m.llc_of_core[static_cast<std::size_t>(core)] = core / 4;
+  m.modified_ns = {30.0, 150.0, 150.0, 30.0};
+  for (int reader = 0; reader < 8; ++reader) {
+    const int stop = reader % 4;
+    m.mesh_ns.push_back(stop == 0 || stop == 3 ? 4.0 : -4.0);
+    for (int owner = 0; owner < 8; ++owner) {
+      const int hops = std::abs(stop - owner % 4);
+      m.mesh_modified_ns.push_back(reader / 4 == owner / 4 ? 4.0 * hops - 6.0 : 0.0);
+    }
+  }
   return m;
 }
 

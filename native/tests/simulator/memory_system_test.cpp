@@ -69,6 +69,43 @@ TEST(MemorySystem, AModifiedLineOfTheReadersSocketCostsItsHomesAnswerToo) {
   EXPECT_EQ(memory.read(0, 0).ns, 55.0);  // the owner is on the socket of the home too
 }
 
+// As machine(), on a mesh: cores 0 to 3 share a last level.
+Machine mesh_machine(bool inclusive) {
+  Machine m = small_mesh_machine();
+  m.llc_inclusive = inclusive;
+  m.l2_ns = 5.0;
+  m.l2_lines = 256;
+  m.llc_lines = 256;
+  m.complete();
+  return m;
+}
+
+TEST(MemorySystem, OnAMeshTheNearestOwnerHandsALineOver) {
+  for (const bool inclusive : {false, true}) {
+    MemorySystem memory = memory_of(mesh_machine(inclusive));
+    memory.write(0, 0);
+    const Served far = memory.read(3, 0);
+    EXPECT_EQ(far.by, By::domain);
+    EXPECT_EQ(far.ns, 30.0 + 4.0 * 3 - 6.0 - 5.0);
+    memory.write(0, 0);
+    EXPECT_EQ(memory.read(1, 0).ns, 30.0 + 4.0 - 6.0 - 5.0);
+    // Cores 0 and 1 hold it now; an inclusive last level has what was handed over.
+    EXPECT_EQ(memory.read(2, 0).ns, inclusive ? 20.0 - 4.0 - 5.0 : 30.0 + 4.0 - 6.0 - 5.0);
+  }
+}
+
+TEST(MemorySystem, OnAMeshACoresPlaceCountsForTheLastLevelAndForMemory) {
+  MemorySystem memory = memory_of(mesh_machine(true));
+  EXPECT_EQ(memory.read(0, 0).ns, 4.0 - 5.0);
+  EXPECT_EQ(memory.read(1, 1).ns, -4.0 - 5.0);
+  EXPECT_EQ(memory.read(2, 0).ns, 20.0 - 4.0 - 5.0);
+  EXPECT_EQ(memory.read(3, 1).ns, 20.0 + 4.0 - 5.0);
+  // A writer waits until its last level has told the others.
+  EXPECT_EQ(memory.write(0, 0).ns, 20.0 + 4.0 - 5.0);
+  // Between two domains there is no mesh.
+  EXPECT_EQ(memory.read(4, 0).ns, 150.0 - 5.0);
+}
+
 TEST(MemorySystem, AHomeClusterCachesTheLinesOfItsMemoryForTheWholeSocket) {
   Machine m = machine();
   for (const bool at_home : {false, true}) {

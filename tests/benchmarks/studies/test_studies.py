@@ -8,6 +8,7 @@ import pytest
 
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.studies import StudyOptions, run_studies, study_cells
+from pmoss_benchmarks.studies.causes import mesh_figures, scan_causes, thread_causes
 from pmoss_benchmarks.studies.figures import gain_figures
 from pmoss_benchmarks.studies.plan import STUDIES, SWITCHES, distinct_vendors, lost_counters
 from pmoss_benchmarks.studies.seeing import Seen
@@ -17,6 +18,7 @@ from pmoss_datasets import Recipe, collect
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.types import COUNTER_INDEX
 
+RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
 SMALL = {"machine": "toy", "slices": 4, "sizes": (2,), "usual": 2, "episodes": 1, "budget": 20}
 QUICK = {"members": 1, "updates": 2}
 #: A statement that each of these switches changes.
@@ -104,6 +106,52 @@ def test_offloading_gains_on_large_columns_far_away() -> None:
     gain = gain_figures()["gain"]
     assert gain["other blade"][-1] > gain["same blade"][-1] > gain["local"][-1]
     assert all(row == sorted(row) for row in gain.values())
+
+
+def test_the_causes_of_other_papers_figures_are_asked_of_what_is_stored() -> None:
+    usual, products, near = (
+        scan_causes(c)["got"] for c in ("as judged", "products", "one distance")
+    )
+    for name in ("R2 of the CPU model", "R2 of the GRU model"):
+        assert products[name] > 0.96 > usual[name]
+    assert near["R2 of the CPU model"] > 0.96, "at one distance the time per byte is one"
+    stored = json.loads((RESULTS / "access-path" / "results.json").read_text())
+    assert set(usual) <= {row["what"] for row in stored["rows"]}
+
+
+def test_a_faster_scheduler_saves_more_of_the_late_requests() -> None:
+    usual, hasty, one_link = (
+        thread_causes(case, 1)["got"]
+        for case in ("as judged", "eight decisions a second", "half of the link")
+    )
+    stored = json.loads((RESULTS / "threads" / "threads.json").read_text())
+    names = {row["statement"] for row in stored["rows"]}
+    assert all(set(got) <= names for got in usual.values())
+    late = "fillrandom, 960k requests: P99 saved against scheduling-domain"
+    assert hasty["linucb"][late] > usual["linucb"][late] > 0
+    gap = "local / remote bandwidth of DRAM, largest"
+    assert one_link["machine"][gap] > usual["machine"][gap]
+    assert one_link["linucb"] != usual["linucb"]
+
+
+def test_the_mesh_of_grace_hopper_is_told_by_shape_and_hop() -> None:
+    found = mesh_figures()
+    shape, hop = found["used"]
+    assert hop in found["hops"] and shape in found["ratio"]
+    for ratios in found["ratio"].values():
+        assert ratios == sorted(ratios) and ratios[0] > 1
+
+
+@pytest.mark.parametrize(
+    ("switch", "number"), [("distances on the mesh", "5"), ("complexes of four cores", "19b")]
+)
+def test_a_machine_that_stands_in_anothers_place_changes_its_statements(
+    switch: str, number: str
+) -> None:
+    asked = choose([number, "2"])
+    usual, other = (switched(one, 1, asked)["got"] for one in ({}, SWITCHES[switch]))
+    assert other[number] != usual[number]
+    assert other["2"] == usual["2"], "it is about another machine"
 
 
 def test_a_switch_changes_what_a_statement_comes_to() -> None:

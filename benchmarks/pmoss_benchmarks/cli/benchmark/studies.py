@@ -17,8 +17,8 @@ def studies(
     study: Annotated[
         list[str] | None,
         typer.Option(
-            help="data, stale, fresh, vendors, change, switches, alpha, raw, gain or weights; "
-            "repeatable; default: all."
+            help="data, stale, fresh, vendors, change, switches, alpha, raw, gain, weights, "
+            "thread-causes, scan-causes or mesh; repeatable; default: all."
         ),
     ] = None,
     size: Annotated[

@@ -64,8 +64,11 @@ class LeastTimes:
         self._model = _native.AnalyticModel(self._native, load="open", offered_mq_per_s=_RARE)
         self._profiler = make_profiler(workload, slices, None)
         workers = machine.workers
-        pairs = np.stack([machine.node_of_core[workers], machine.llc_of_core[workers]])
-        _, self._group = np.unique(pairs, axis=1, return_inverse=True)
+        alike = [machine.node_of_core[workers], machine.llc_of_core[workers]]
+        if machine.mesh is not None:
+            # Rounded, so that cores on stops of the same distance are alike to the last bit.
+            alike.append(np.round(machine.mesh_ns[0][workers], 6))
+        _, self._group = np.unique(np.stack(alike), axis=1, return_inverse=True)
         self._group = self._group.ravel()
 
     def of(self, instance: Instance) -> Float64Array:

@@ -1,0 +1,114 @@
+"""The mesh of a machine file: what it adds to latencies, and what it refuses."""
+
+import copy
+import tomllib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pmoss_env.backends import make_backend
+from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines.catalog import PRESETS
+
+_HOP = {"value": 2.0, "unit": "ns", "source": "made up for this test", "confidence": "low"}
+
+
+@pytest.fixture
+def meshed() -> dict[str, Any]:
+    """The toy, whose domains have four cores each, on meshes of two stops in a row."""
+    toy = copy.deepcopy(tomllib.loads((PRESETS / "toy.toml").read_text()))
+    toy["parameters"]["llc_at_home_cluster"]["value"] = 0.0
+    return {**toy, "mesh": {"grid": [1, 2], "cores_per_stop": 2, "hop_ns": _HOP}}
+
+
+def test_ways_on_a_mesh_are_counted_by_hops(meshed: dict[str, Any]) -> None:
+    meshed["mesh"]["grid"] = [1, 4]
+    meshed["mesh"]["cores_per_stop"] = 1
+    machine = Machine.from_dict(meshed)
+    to_line, from_core = machine.mesh_ns
+    # Of four stops in a row the outer ones are 1.5 hops from a home in the mean, the inner ones 1.
+    assert to_line[:4].tolist() == [1.0, -1.0, -1.0, 1.0]
+    # Reader to home, home to owner, owner to reader: 3, 2 and 1 hops between the two.
+    near, far = from_core[1, 2], from_core[0, 3]
+    assert far - near == 2.0 * ((1.5 + 1.5 + 3) - (1 + 1 + 1))
+    assert np.array_equal(from_core, from_core.T)
+    assert machine.mesh_ends[0] == (0, 3) and machine.mesh_ends[1] == (1, 2)
+
+
+def test_a_mesh_keeps_the_mean_latencies(meshed: dict[str, Any]) -> None:
+    machine = Machine.from_dict(meshed)
+    to_line, from_core = machine.mesh_ns
+    pairs = machine.llc_of_core[:, None] == machine.llc_of_core[None]
+    assert (from_core[~pairs] == 0).all()
+    pairs &= ~np.eye(machine.cores, dtype=bool)
+    assert to_line.mean() == pytest.approx(0, abs=1e-12)
+    assert from_core[pairs].mean() == pytest.approx(0, abs=1e-12)
+    assert np.ptp(from_core[pairs]) > 0
+
+
+def test_a_mesh_without_distance_changes_no_bit(meshed: dict[str, Any]) -> None:
+    meshed["mesh"]["hop_ns"] = {**_HOP, "value": 0.0}
+    flat = Machine.from_dict(meshed)
+    plain = Machine.from_dict({key: value for key, value in meshed.items() if key != "mesh"})
+    for fidelity, options in (("analytic", {}), ("simulated", {"queries": 2000})):
+        found = []
+        for machine in (flat, plain):
+            backend = make_backend(
+                fidelity, machine=machine, workload="lookups", slices=8, **options
+            )
+            schedule = machine.local_schedule(machine.workers[np.arange(8) % 6])
+            found.append(backend.measure(schedule, seed=0).throughput)
+        assert found[0] == found[1]
+
+
+def test_the_mesh_of_grace_hopper_moves_throughput_and_keeps_the_rest() -> None:
+    with_mesh, without = load_machine("grace-hopper-mesh"), load_machine("grace-hopper")
+    assert with_mesh.parameters == without.parameters and without.mesh is None
+    assert with_mesh.role_of_core == without.role_of_core
+    central, edge = (
+        int(with_mesh.workers[at])
+        for at in (
+            with_mesh.mesh_ns[0][with_mesh.workers].argmin(),
+            with_mesh.mesh_ns[0][with_mesh.workers].argmax(),
+        )
+    )
+    for machine, differs in ((with_mesh, True), (without, False)):
+        backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=32)
+        on_one = [
+            backend.measure(machine.local_schedule([core] * 32), seed=0).throughput
+            for core in (central, edge)
+        ]
+        assert (on_one[0] > on_one[1]) == differs
+        assert differs or on_one[0] == on_one[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "complaint"),
+    [
+        ("grid", [1, 1], r"has 1 stops: must have at least 2, with 2 cores on each"),
+        ("grid", [2], r"must be \[rows, columns\]"),
+        ("grid", [0, 2], r"must be \[rows, columns\]"),
+        ("cores_per_stop", 0, "mesh.cores_per_stop = 0: must be a whole number above 0"),
+        ("hop_ns", {**_HOP, "value": -1.0}, "mesh.hop_ns.value = -1.0: must be at least 0"),
+        ("hop_ns", {**_HOP, "value": 99.0}, "mesh.hop_ns: brings parameters"),
+        ("hops", 3, "mesh.hops: unknown"),
+    ],
+)
+def test_an_impossible_mesh_is_refused_by_key(
+    meshed: dict[str, Any], key: str, value: object, complaint: str
+) -> None:
+    meshed["mesh"][key] = value
+    with pytest.raises(DescriptionError, match=complaint):
+        Machine.from_dict(meshed)
+
+
+def test_a_mesh_needs_all_keys_and_no_home_clusters(meshed: dict[str, Any]) -> None:
+    whole = copy.deepcopy(meshed)
+    del meshed["mesh"]["hop_ns"]
+    with pytest.raises(DescriptionError, match=r"mesh.hop_ns: is missing"):
+        Machine.from_dict(meshed)
+    whole["parameters"]["llc_at_home_cluster"]["value"] = 1.0
+    with pytest.raises(DescriptionError, match=r"\[mesh\]: cannot be given"):
+        Machine.from_dict(whole)

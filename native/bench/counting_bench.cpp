@@ -29,7 +29,6 @@ using namespace pmoss;
 using namespace pmoss::runtime;
 
 constexpr std::uint32_t slices = 256;
-constexpr std::size_t queue_items = std::size_t{1} << 20;
 constexpr auto warm_up = std::chrono::milliseconds(2);
 constexpr auto measured = std::chrono::milliseconds(15);
 constexpr int pairs_per_round = 15;
@@ -67,7 +66,8 @@ class Bench {
 
   Run try_to_run(std::uint32_t batch, std::uint32_t window) {
     Worker::Settings settings;
-    settings.queue_items = queue_items;
+    // Enough for a run: what is left has to be executed, too.
+    settings.queue_items = std::size_t{1} << (batch > 1 ? 20 : 18);
     settings.slices = slices;
     settings.window = window;
     settings.batch = batch;

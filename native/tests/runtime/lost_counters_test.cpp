@@ -62,31 +62,6 @@ TEST_F(RunnerCounters, WhereNoWorkerHasDescriptorsTheReasonSaysSo) {
   }
 }
 
-TEST_F(RunnerCounters, AGroupIsBookedOnlyWhatItCountedInItsTurns) {
-  MeasureOptions options = options_for(LoadKind::saturated);
-  options.worker_cpus = {options.worker_cpus.front()};
-  options.schedule.cores.assign(slices, options.worker_cpus.front());
-  options.window = 10;
-  // Every event of the processor counts the thread's time, on a host without any, too.
-  const pmu::Opener opener = pmu::system_opener();
-  options.opener = [opener](perf_event_attr& attributes, int group) {
-    attributes.type = PERF_TYPE_SOFTWARE;
-    attributes.config = PERF_COUNT_SW_TASK_CLOCK;
-    return opener(attributes, group);
-  };
-  const Measurement result = runner_->measure(options);
-  expect_consistent(result, options);
-  EXPECT_GT(result.counter_groups, 2U);
-  for (std::size_t event = 0; event < pmu::event_count; ++event) {
-    if (!result.availability[event].available()) continue;
-    double booked = 0.0;
-    for (std::uint32_t slice = 0; slice < slices; ++slice) {
-      booked += result.slice_counters[slice * pmu::event_count + event];
-    }
-    EXPECT_LE(booked, result.worker_counters[event]) << event;
-  }
-}
-
 /// The limit under which this process can open `room` descriptors more.
 rlim_t limit_with_room_for(int room) {
   std::vector<int> copies;

@@ -14,6 +14,22 @@ _SOURCES = {
     "hardware": "the PMU, through the kernel",
 }
 
+_WINDOWS = (
+    "On hardware a worker reads its counters where a window ends. It divides the counts over the "
+    "slices of the window's queries, by their times.",
+    "",
+    "- A window holds at least as many queries as the option `window` says.",
+    "- A window lasts at least 256 times as long as reading and booking took of late. That bounds "
+    "what counting costs a busy worker. Where queries are fast, a window holds more than `window`.",
+    "- A window ends early when its worker has to wait. The next one begins `window` queries and "
+    "64 such times after the beginning of the last, or later.",
+    "- Time in which the worker had lost its core is taken off the query that took longest. Only "
+    "the context switches and migrations themselves go by all of the time.",
+    "- Queries between two windows are not counted. A slice's rate is that of its counted queries.",
+    "- An event is counted only in windows in which it really ran. The running ratio says how "
+    "often that was.",
+)
+
 
 def page(table: CounterTable) -> str:
     """The whole page, in Markdown."""
@@ -44,6 +60,10 @@ def _lines(table: CounterTable) -> Iterator[str]:
     for counter in table.counters:
         yield ""
         yield from _section(counter)
+    yield ""
+    yield "## Windows"
+    yield ""
+    yield from _WINDOWS
     yield ""
     yield "## Kinds of CPU"
     yield ""

@@ -156,6 +156,7 @@ py::dict to_dict(const runtime::MigrationReport& report) {
   migration["pages_failed"] = report.pages_failed;
   migration["reason"] = numa::explain_memory_error(report.error_number);
   migration["busy_seconds"] = report.busy_seconds;
+  migration["processor_seconds"] = report.processor_seconds;
   return migration;
 }
 

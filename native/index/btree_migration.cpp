@@ -38,9 +38,12 @@ void copy_node(const Node& from, Node* to) noexcept {
   std::copy_n(from.words, words, to->words);
 }
 
+template <int to_write>
 void prefetch(const Node* node) noexcept {
   const auto* const lines = reinterpret_cast<const char*>(node);
-  for (std::size_t at = 0; at < sizeof(Node); at += line_bytes) __builtin_prefetch(lines + at);
+  for (std::size_t at = 0; at < sizeof(Node); at += line_bytes) {
+    __builtin_prefetch(lines + at, to_write);
+  }
 }
 
 }  // namespace
@@ -124,7 +127,7 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
   if (level == 0) {
     const std::uint64_t next = versioned_load(node->next);
     if (!node->read_valid(version)) return false;
-    if (next != 0) prefetch(Node::as_node(next));
+    if (next != 0) prefetch<0>(Node::as_node(next));
     if (low || slice_ > 0) {
       const std::uint64_t key = low ? *low : first_key_of_slice(slice_, tree_.slices_) - 1;
       left = search.find_leaf(tree_.roots_[low ? slice_ : slice_ - 1], key, left_version,
@@ -151,6 +154,8 @@ bool BTreeMigration::try_move(unsigned level, bool& exists) {
   if (parent == nullptr && root.load(std::memory_order_acquire) != node) return false;
 
   Node* const moved = std::exchange(spare_, nullptr);
+  // An arena gives out one node behind the other. Without this, stores wait for their lines.
+  prefetch<1>(moved + 1);
   copy_node(*node, moved);
   if (parent != nullptr) {
     versioned_store(parent->words[position], Node::as_word(moved));

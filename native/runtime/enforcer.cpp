@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <limits>
 #include <string>
 #include <utility>
@@ -13,6 +14,13 @@ namespace {
 
 // A node that is full at the end of one pass may have room once the others have moved.
 constexpr int most_passes = 3;
+
+/// That the calling thread was on a core.
+double processor_seconds() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 void require_allowed(std::uint32_t slice, int error_number) {
   if (!numa::is_refusal(error_number)) return;
@@ -91,6 +99,7 @@ std::vector<std::uint32_t> Enforcer::pending() const {
 }
 
 bool Enforcer::step() {
+  const double processor_begin = processor_seconds();
   reclaim();
   if (settled()) return false;
   const auto begin = std::chrono::steady_clock::now();
@@ -107,6 +116,7 @@ bool Enforcer::step() {
   if (settled()) try_failed_again();
   report_.busy_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report_.processor_seconds += processor_seconds() - processor_begin;
   return true;
 }
 

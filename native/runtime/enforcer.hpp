@@ -36,6 +36,7 @@ struct MigrationReport {
   std::uint64_t pages_failed = 0;  ///< of the failed slices, that still lie elsewhere
   int error_number = 0;            ///< why they do: of one of these slices
   double busy_seconds = 0.0;       ///< spent on moving, without pauses
+  double processor_seconds = 0.0;  ///< on a core, freeing what was left behind included
 };
 
 /// A place where the kernel has found the data of a slice.

@@ -52,7 +52,7 @@ struct MeasureOptions {
   double warmup_seconds = 0.2;
   std::uint64_t seed = 0;
   std::uint32_t batch = 1;           ///< queries that a worker executes together, at most 64
-  std::uint32_t window = 100;        ///< queries per counter window; 0 = no counters per slice
+  std::uint32_t window = 100;        ///< least queries per counter window; 0: none per slice
   std::uint32_t queue_items = 4096;  ///< least room of a queue, see Plan::queue_items()
 
   pmu::ThreadCounters::Options counters{};

@@ -20,10 +20,17 @@ Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters
       rings_(&memory),
       tallies_(settings.slices, counters_.events().size(), counters_.group_count(), &memory),
       tally_(&tallies_.current()),
-      window_(settings.slices, settings.window, &memory),
+      windows_(settings.window > 0 && counters_.group_count() > 0),
+      window_(settings.slices, &memory),
       empty_window_(counters_.events().size(), &memory),
       counts_(counters_.events().size(), &memory),
+      of_waits_(counters_.events().size(), &memory),
       weights_(counters_.group_count(), &memory) {
+  for (std::size_t i = 0; i < of_waits_.size(); ++i) {
+    const pmu::Event event = counters_.events()[i];
+    of_waits_[i] = event == pmu::Event::context_switches || event == pmu::Event::cpu_migrations;
+    if (event == pmu::Event::task_clock) task_clock_ = i;
+  }
   for (std::size_t i = 0; i < settings.routers; ++i) {
     rings_.emplace_back(settings.queue_items, &memory);
   }
@@ -34,7 +41,7 @@ Worker::Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters
 // off each window, and a read that takes longer than here is allowed for by its time. The colder
 // caches after a system call are not, and show in very short windows.
 void Worker::calibrate() {
-  if (settings_.window == 0 || counters_.events().empty()) return;
+  if (!windows_) return;
   constexpr std::size_t rounds = 33;
   std::vector<std::array<double, rounds>> costs(counters_.events().size());
   std::array<std::uint64_t, rounds> durations;
@@ -60,6 +67,8 @@ void Worker::calibrate() {
   auto middle = durations.begin() + rounds / 2;
   std::nth_element(durations.begin(), middle, durations.end());
   reading_ticks_ = *middle;
+  window_cost_ = static_cast<double>(reading_ticks_);
+  processor_ticks_per_ns_ = 1.0 / Clock::ns_per_tick();
 }
 
 bool Worker::route(const Control& control, std::atomic<std::size_t>& routers_running) {
@@ -98,7 +107,6 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
     TallyExchange& tallies;
     ~Leave() { tallies.leave(); }
   } leave{tallies_};
-  const bool windows = settings_.window > 0 && counters_.group_count() > 0;
 
   for (;;) {
     if (tallies_.asked()) [[unlikely]]
@@ -121,7 +129,8 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         last_ = now;
       }
       for (std::size_t done = 0; done < waiting;) {
-        if (windows && !window_open_ && queries_until_window_ == 0 && phase_ == Phase::measuring) {
+        if (windows_ && !window_open_ && window_due(next_window_ticks_) &&
+            phase_ == Phase::measuring) {
           open_window();
         }
         const std::size_t count = std::min<std::size_t>(settings_.batch, waiting - done);
@@ -145,10 +154,11 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
           const std::uint64_t each = (now - last_) / count;
           for (std::size_t i = 0; i + 1 < count; ++i) account(ring.front(i), now, each);
           account(ring.front(count - 1), now, now - last_ - (count - 1) * each);
+          if (windows_) tell_window(ring, count, each);
         }
         ring.release(count);
         last_ = now;
-        if (window_open_ && window_.full()) close_window();
+        if (window_open_ && window_due(window_end_ticks_)) close_window();
       }
     }
     if (!hosted_.empty()) {
@@ -185,8 +195,13 @@ void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_
   ++last_slice_->queries;
   last_slice_->service_ticks += service_ticks;
   tally_->latency.add(item.age(now - settings_.origin));
-  if (window_open_) window_.add(slice, service_ticks);
-  if (queries_until_window_ > 0) --queries_until_window_;
+}
+
+void Worker::tell_window(const Ring& ring, std::size_t count, std::uint64_t ticks) noexcept {
+  if (window_.lists_slices()) {
+    for (std::size_t i = 0; i < count; ++i) window_.touch(slice_of_key_(ring.front(i).key()));
+  }
+  window_.look_at(slice_of_key_(ring.front(count - 1).key()), ticks);
 }
 
 void Worker::charge_last_query() noexcept {
@@ -194,8 +209,6 @@ void Worker::charge_last_query() noexcept {
   // A worker that lost its CPU may come back when the phase is over: that time belongs to neither.
   if (last_slice_ != nullptr && control_->phase() == phase_) {
     last_slice_->service_ticks += now - last_;
-    // Not empty: a query was completed since the window was opened.
-    if (window_open_) window_.extend(now - last_);
   }
   last_slice_ = nullptr;
   last_ = now;
@@ -245,6 +258,8 @@ void Worker::hand_over(bool idle) noexcept {
   Tally& following = tallies_.next();
   if (counts) following.begin = handed.end;
   following.cpu = handed.cpu;
+  window_due_queries_ -= std::min(window_due_queries_, handed.queries);
+  window_.change_tally();
   tallies_.hand_over();
   tally_ = &following;
   last_slice_ = nullptr;
@@ -269,11 +284,25 @@ std::vector<pmu::Availability> Worker::availability(const Tally& tally) const {
   return result;
 }
 
+bool Worker::window_due(std::uint64_t ticks) const noexcept {
+  return tally_->queries >= window_due_queries_ && last_ >= ticks;
+}
+
+/// The last reading of the counters is its beginning.
+void Worker::begin_window() noexcept {
+  window_open_ = true;
+  window_queries_ = tally_->queries;
+  window_due_queries_ = tally_->queries + settings_.window;
+  window_end_ticks_ = last_ + static_cast<std::uint64_t>(costs_per_window * window_cost_);
+  next_window_ticks_ = last_ + static_cast<std::uint64_t>(costs_between * window_cost_);
+}
+
 void Worker::open_window() noexcept {
   charge_last_query();
-  window_.clear();
-  window_open_ = read_counters(window_begin_);
-  queries_until_window_ = settings_.window;
+  window_.begin(tally_->slices);
+  const bool complete = read_counters(window_begin_);
+  begin_window();
+  window_open_ = complete;
 }
 
 bool Worker::read_counters(pmu::Snapshot& snapshot) noexcept {
@@ -290,7 +319,9 @@ bool Worker::read_counters(pmu::Snapshot& snapshot) noexcept {
 void Worker::close_window() noexcept {
   charge_last_query();
   window_open_ = false;
-  if (window_.size() == 0) return;
+  if (tally_->queries == window_queries_) return;
+  const bool due = window_due(window_end_ticks_);
+  const std::uint64_t before = last_;
   if (!read_counters(window_end_)) return;
   book_window();
   if (counters_.turns() > 1 && ++windows_since_rotation_ == windows_per_rotation) {
@@ -301,15 +332,23 @@ void Worker::close_window() noexcept {
     return;
   }
   const std::uint64_t now = Clock::ticks();
-  if (queries_until_window_ == 0) {
+  learn_cost(now - before);
+  if (due) {
     // The next window begins where this one ended, so that a busy worker reads once per window.
-    window_begin_ = window_end_;
-    window_open_ = true;
-    window_.clear();
+    std::swap(window_begin_, window_end_);
     window_.skip(now - last_ + late_ticks_);
-    queries_until_window_ = settings_.window;
+    last_ = now;
+    begin_window();
   }
   last_ = now;
+}
+
+void Worker::learn_cost(std::uint64_t ticks) noexcept {
+  // The core may have been lost meanwhile, which is no cost of the window.
+  constexpr double most = 4.0;
+  constexpr double memory = 16.0;
+  window_cost_ +=
+      (std::min(static_cast<double>(ticks), most * window_cost_) - window_cost_) / memory;
 }
 
 void Worker::book_window() noexcept {
@@ -322,10 +361,14 @@ void Worker::book_window() noexcept {
     const double ran = weights_[counters_.group_of()[i]];
     const auto counted =
         static_cast<double>(window_end_.values[event] - window_begin_.values[event]);
-    counts_[i] = std::max(0.0, counted - empty_window_[i] * ran);
+    // Values of a group that waits for its turn are those of earlier windows.
+    counts_[i] = ran > 0.0 ? std::max(0.0, counted - empty_window_[i] * ran) : 0.0;
   }
-  window_.book(counts_, weights_, tally_->counters, tally_->counted);
-  tally_->sample.queries += window_.size();
+  const double processor_ticks =
+      task_clock_ < counts_.size() ? counts_[task_clock_] * processor_ticks_per_ns_ : -1.0;
+  window_.book(tally_->slices, {counts_, of_waits_, weights_, processor_ticks}, tally_->counters,
+               tally_->counted);
+  tally_->sample.queries += tally_->queries - window_queries_;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     tally_->sample.counts[pmu::index_of(counters_.events()[i])] += counts_[i];
   }

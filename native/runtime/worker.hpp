@@ -32,17 +32,22 @@ class Worker {
     std::size_t routers = 1;
     std::size_t queue_items = 4096;
     std::uint32_t slices = 256;
-    std::uint32_t window = 100;
-    std::uint32_t batch = 1;   ///< queries executed together, 1 .. max_batch
-    std::uint64_t origin = 0;  ///< clock ticks that stamps count from
+    std::uint32_t window = 100;  ///< least queries of a window of counters; 0: no windows
+    std::uint32_t batch = 1;     ///< queries executed together, 1 .. max_batch
+    std::uint64_t origin = 0;    ///< clock ticks that stamps count from
   };
 
   Worker(const Settings& settings, ServedIndex& index, pmu::ThreadCounters counters,
          std::pmr::memory_resource& memory);
 
   static constexpr std::uint32_t max_batch = 64;
+  /// A window lasts at least so many times as long as reading the counters and booking. That bounds
+  /// the cost of counting, however fast the queries and however slow the kernel.
+  static constexpr double costs_per_window = 256.0;
+  /// The same from the beginning of a window that a wait has ended to that of the next one.
+  static constexpr double costs_between = 64.0;
   /// Windows after which the next group of events is counted.
-  static constexpr std::uint32_t windows_per_rotation = 16;
+  static constexpr std::uint32_t windows_per_rotation = 4;
 
   Ring& ring(std::size_t router) noexcept { return rings_[router]; }
   /// Of the whole run.
@@ -64,6 +69,8 @@ class Worker {
   bool route(const Control& control, std::atomic<std::size_t>& routers_running);
   /// `service_ticks` since the query before was completed.
   void account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept;
+  /// Of a batch that was accounted for, with the time of a query.
+  void tell_window(const Ring& ring, std::size_t count, std::uint64_t ticks) noexcept;
   /// Charges the time since its completion to the last query, if there is one. The time that
   /// follows is not charged until the next query is taken.
   void charge_last_query() noexcept;
@@ -76,9 +83,14 @@ class Worker {
   void end_part() noexcept;
   /// From last_ on, and sets it; what the reading takes longer than at rest is no query's time.
   bool read_counters(pmu::Snapshot& snapshot) noexcept;
+  /// The last window began `window` queries ago, and it is so late.
+  bool window_due(std::uint64_t ticks) const noexcept;
+  void begin_window() noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
   void book_window() noexcept;
+  /// Reading and booking took so long this time.
+  void learn_cost(std::uint64_t ticks) noexcept;
   void calibrate();
 
   Settings settings_;
@@ -96,21 +108,30 @@ class Worker {
   std::uint64_t last_ = 0;              ///< ticks: all time before is charged, idle or left out
   Tally::Slice* last_slice_ = nullptr;  ///< of the query completed at last_, if one was
 
-  // The current window of counters. A window ends after `window` queries, or before that when the
-  // worker has to wait. After a wait, a worker opens no window until `window` queries have passed
-  // since the last one began. That bounds the cost of reading the counters at two reads per
-  // `window` queries, also for short busy periods.
+  // The current window of counters. It ends after `window` queries that take as long as
+  // costs_per_window, or before that when the worker has to wait. After a wait, a worker opens no
+  // window until `window` queries and costs_between have passed since the last one began. So a busy
+  // worker reads once per costs_per_window. One with short busy periods reads twice per
+  // costs_between.
+  bool windows_;
   bool window_open_ = false;
-  std::uint64_t queries_until_window_ = 0;
+  std::uint64_t window_queries_ = 0;      ///< of the tally, when the window began
+  std::uint64_t window_due_queries_ = 0;  ///< of the tally
+  std::uint64_t window_end_ticks_ = 0;    ///< not before that
+  std::uint64_t next_window_ticks_ = 0;   ///< after a wait, not before that
   Window window_;
   pmu::Snapshot window_begin_;
   pmu::Snapshot window_end_;
   std::pmr::vector<double> empty_window_;  ///< what reading costs at rest, per open event
   std::uint64_t reading_ticks_ = 0;        ///< how long it takes at rest
+  double window_cost_ = 0.0;               ///< ticks: reading and booking, of late
   std::uint32_t windows_since_rotation_ = 0;
   std::uint64_t late_ticks_ = 0;     ///< half of what the last reading took longer than at rest
   std::pmr::vector<double> counts_;  ///< of the window that is being booked
+  std::pmr::vector<std::uint8_t> of_waits_;
   std::pmr::vector<double> weights_;
+  std::size_t task_clock_ = pmu::event_count;  ///< in events(); not there if it does not count
+  double processor_ticks_per_ns_ = 0.0;
 };
 
 }  // namespace pmoss::runtime

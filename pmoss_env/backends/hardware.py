@@ -70,7 +70,7 @@ class HardwareBackend(SubjectBackend):
         records: records in the index, instead of the workload's.
         seconds: length of one measurement.
         warmup_seconds: time before it that does not count.
-        window: queries per counter window.
+        window: least queries per counter window; see docs/concepts/counters.md.
         batch: queries that a worker executes together, 1 (the paper's) to 64.
         huge_pages: ask for 2 MiB pages.
         strategy: how data move, see STRATEGIES.

@@ -8,6 +8,7 @@ from typing import Any
 
 from pmoss_benchmarks.evaluation import command_line
 from pmoss_benchmarks.performance.continual import measure_continual
+from pmoss_benchmarks.performance.counting import measure_counting
 from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
@@ -15,6 +16,7 @@ from pmoss_benchmarks.performance.growth import measure_growth
 from pmoss_benchmarks.performance.index import measure_index
 from pmoss_benchmarks.performance.libraries import measure_libraries
 from pmoss_benchmarks.performance.live import measure_live
+from pmoss_benchmarks.performance.loading import measure_loading
 from pmoss_benchmarks.performance.plugin import measure_plugin
 from pmoss_benchmarks.performance.recording import measure_recording
 from pmoss_benchmarks.performance.rtree import measure_rtree
@@ -40,6 +42,8 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "libraries": measure_libraries,
     "recording": measure_recording,
     "runtime": measure_runtime,
+    "counting": measure_counting,
+    "loading": measure_loading,
     "live": measure_live,
     "simulator": measure_simulator,
     "sampling": measure_sampling,

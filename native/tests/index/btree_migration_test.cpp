@@ -119,8 +119,27 @@ TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
     EXPECT_EQ(tree.chunk_pool().held(), 1U);
   }
   EXPECT_EQ(tree.retired().reclaim(), 0U);
-  // Pages that were touched before anybody placed them are of no use to others.
+  // As many as the slice had are enough.
   EXPECT_EQ(tree.chunk_pool().held(), 1U);
+  expect_filled(tree, 1000);
+}
+
+TEST(BTreeMigration, MemoryThatNobodyPlacedServesTheNextSlice) {
+  BTree tree({.slices = slices, .huge_pages = false});
+  fill(tree, 1000);
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    const std::uintptr_t old = tree.arena(slice).chunks().front().address;
+    {
+      BTreeMigration migration(tree, slice, node0);
+      while (migration.step(100)) {
+      }
+    }
+    EXPECT_EQ(tree.retired().reclaim(), 0U);
+    EXPECT_EQ(tree.chunk_pool().held(), 1U);
+    const Chunk kept = tree.chunk_pool().take(node0);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(kept.get()), old);
+    tree.chunk_pool().give_back(Chunk(map_chunk(false)), node0, 1);
+  }
   expect_filled(tree, 1000);
 }
 

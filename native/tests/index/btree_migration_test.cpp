@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "numa/affinity.hpp"
+#include "numa/memory.hpp"
 #include "tests/index/at_places.hpp"
 #include "tests/index/scale.hpp"
 #include "workload/keyspace.hpp"
@@ -107,40 +109,64 @@ TEST(BTreeMigration, AnAbandonedMoveIsTakenUpByTheNext) {
   EXPECT_THROW(BTreeMigration(tree, slices, node0), std::out_of_range);
 }
 
+/// Memory that a test touches first lies on one node only if the thread stays there.
+template <class Body>
+void on_one_cpu(Body body) {
+  std::jthread([&] {
+    numa::pin_thread(numa::allowed_cpus().front());
+    body();
+  }).join();
+}
+
+/// The node on which the pages of a slice were touched first.
+numa::Placement home_of(const BTree& tree, std::uint32_t slice) {
+  const auto* const chunk =
+      reinterpret_cast<const void*>(tree.arena(slice).chunks().front().address);
+  const numa::ResidentPages pages = numa::resident_pages(chunk, chunk_bytes);
+  EXPECT_EQ(pages.on_node.size(), 1U);
+  return pages.on_node.empty() ? node0 : numa::Placement::on(pages.on_node.begin()->first);
+}
+
 TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
-  BTree tree({.slices = slices, .huge_pages = false});
-  fill(tree, 1000);
-  tree.chunk_pool().reserve(node0, 2);
-  EXPECT_EQ(tree.chunk_pool().held(), 2U);
-  {
-    BTreeMigration migration(tree, 0, node0);
-    while (migration.step(100)) {
+  on_one_cpu([] {
+    BTree tree({.slices = slices, .huge_pages = false});
+    fill(tree, 1000);
+    const numa::Placement home = home_of(tree, 0);
+    tree.chunk_pool().reserve(home, 2);
+    EXPECT_EQ(tree.chunk_pool().held(), 2U);
+    {
+      BTreeMigration migration(tree, 0, home);
+      while (migration.step(100)) {
+      }
+      EXPECT_EQ(tree.chunk_pool().held(), 1U);
     }
+    EXPECT_EQ(tree.retired().reclaim(), 0U);
+    // As many as the slice had are enough.
     EXPECT_EQ(tree.chunk_pool().held(), 1U);
-  }
-  EXPECT_EQ(tree.retired().reclaim(), 0U);
-  // As many as the slice had are enough.
-  EXPECT_EQ(tree.chunk_pool().held(), 1U);
-  expect_filled(tree, 1000);
+    expect_filled(tree, 1000);
+  });
 }
 
 TEST(BTreeMigration, MemoryThatNobodyPlacedServesTheNextSlice) {
-  BTree tree({.slices = slices, .huge_pages = false});
-  fill(tree, 1000);
-  for (std::uint32_t slice = 0; slice < slices; ++slice) {
-    const std::uintptr_t old = tree.arena(slice).chunks().front().address;
-    {
-      BTreeMigration migration(tree, slice, node0);
-      while (migration.step(100)) {
+  on_one_cpu([] {
+    BTree tree({.slices = slices, .huge_pages = false});
+    fill(tree, 1000);
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      const numa::Placement home = home_of(tree, slice);
+      const std::uintptr_t old = tree.arena(slice).chunks().front().address;
+      {
+        BTreeMigration migration(tree, slice, home);
+        while (migration.step(100)) {
+        }
       }
+      EXPECT_EQ(tree.retired().reclaim(), 0U);
+      EXPECT_EQ(tree.chunk_pool().held(), 1U);
+      const Chunk kept = tree.chunk_pool().take(home);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(kept.get()), old);
+      tree.chunk_pool().give_back(Chunk(map_chunk(false)), home, 1);
     }
-    EXPECT_EQ(tree.retired().reclaim(), 0U);
-    EXPECT_EQ(tree.chunk_pool().held(), 1U);
-    const Chunk kept = tree.chunk_pool().take(node0);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(kept.get()), old);
-    tree.chunk_pool().give_back(Chunk(map_chunk(false)), node0, 1);
-  }
-  expect_filled(tree, 1000);
+    expect_filled(tree, 1000);
+  });
 }
 
 /// Places that differ for the pool; the kernel leaves out nodes that a host does not have.

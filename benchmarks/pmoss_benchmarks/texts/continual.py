@@ -147,8 +147,8 @@ def agents(stored: Stored) -> str:
             f"There are {counted(standard, 'standard task')}. Agents played {len(played)} of them.",
             f"On {len(ahead)} the agent serves more than the best opponent, with the lower end of "
             "the interval above 0.",
-            f"On {len(half)} of these it closes half or more of the gap to the law oracle"
-            f"{': ' if half else ''}{'; '.join(half)}.",
+            f"On {len(half)} of these it closes half or more of the gap to the law oracle.",
+            *(["", *(f"- {name}" for name in half)] if half else []),
         ]
     )
 

@@ -76,7 +76,7 @@ def test_agents_stand_beside_every_opponent(stored, tmp_path):
     assert "| policy | `jobs`, on toy: `learner` |" in text
     assert "| stay | 5.0 [5.0, 5.0] |" in text and "| planner | 1.2 [1.0, 1.5] |" in text
     assert "On 1 the agent serves more" in text
-    assert "On 1 of these it closes half or more of the gap to the law oracle: `jobs`" in text
+    assert "On 1 of these it closes half or more of the gap to the law oracle.\n\n- `jobs`" in text
 
 
 def test_the_simulator_stands_beside_the_model(stored):

@@ -142,6 +142,10 @@ def make_family(
     """
     if not isinstance(name, str) or name not in families:
         raise UnknownNameError("drift", name, families)
+    if not isinstance(options, Mapping | None):
+        raise DescriptionError(
+            f"drift_options = {options!r}: must hold parameters by name, or be left out"
+        )
     family = families[name]
     known = {field.name: field.default for field in fields(family)}  # type: ignore[arg-type]
     given: dict[str, Any] = {}

@@ -27,6 +27,8 @@ ON_ILLEGAL = ("leave", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
 #: The schedule that an episode starts from: best-fit by the counters of another one, or that.
 INCUMBENTS = ("best-fit", *STATIC_BASELINES)
+#: Slices, epochs and moves are counted in 32 bits.
+_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ class Arguments:
                 raise UnknownNameError(kind, value, known)
         for name in ("slices", "epochs", "moves_per_epoch"):
             check_whole(name, getattr(self, name), 1)
+            if getattr(self, name) > _MOST:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at most {_MOST:,}")
         if self.workload_seed is not None:
             check_whole("workload_seed", self.workload_seed, 0)
         _check_number("epoch_seconds", self.epoch_seconds, 1e-3, 3600.0)

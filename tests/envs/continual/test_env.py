@@ -137,6 +137,7 @@ def test_masked_moves_are_left_out_or_refused():
     [
         ({"drift": "job"}, UnknownNameError, "jobs"),
         ({"drift_options": {"counts": 2}}, UnknownNameError, "count"),
+        ({"epochs": 10**30}, DescriptionError, "epochs = 10+: must be at most"),
         ({"drift_options": [1]}, DescriptionError, "must hold parameters by name"),
         ({"drift_options": {"count": 1.5}}, DescriptionError, "count.* = 1.5"),
         ({"drift_options": {"compute": 0.5}}, DescriptionError, "least, most"),

@@ -12,8 +12,8 @@ import click
 import pytest
 from typer.main import get_command
 
-from pmoss_benchmarks.continual.headroom import FIRST_ENV
 from pmoss_benchmarks.continual.replay import recheck as recheck_continual
+from pmoss_benchmarks.continual.stored_report import FIRST_ENV
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
 from pmoss_benchmarks.offline import wanted

@@ -18,7 +18,7 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, checkpoints, pretrained
 from pmoss_agents.configs import has_config, task_name
-from pmoss_benchmarks.continual.headroom import FORMAT
+from pmoss_benchmarks.continual.stored_report import FORMAT
 from pmoss_benchmarks.evaluation import EpisodeResult, read_results
 from pmoss_benchmarks.evaluation.statistics import paired_difference
 from pmoss_benchmarks.offline.store import SUMMARY, rows_path

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_agents.continual.search import thorough_moves
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
+from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.types import COUNTER_INDEX, Float64Array, Int32Array
 

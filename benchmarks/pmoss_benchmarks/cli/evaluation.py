@@ -145,8 +145,8 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
     if path.suffix != ".json":
         again = replay_rollouts if is_rollout(path) else replay
         return again(path, progress, episodes=episodes)
-    from pmoss_benchmarks.continual import headroom
     from pmoss_benchmarks.continual import replay as continual
+    from pmoss_benchmarks.continual import stored_report
     from pmoss_benchmarks.offline import wanted
     from pmoss_benchmarks.spatial import budget, references
     from pmoss_env.files import read_json
@@ -154,7 +154,7 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
     # Others say what they are; references are checked for their own form.
     known: dict[str, Callable[..., list[str]]] = {
         budget.FORMAT: budget.recheck,
-        headroom.FORMAT: continual.recheck,
+        stored_report.FORMAT: continual.recheck,
         wanted.FORMAT: wanted.recheck,
     }
     recheck = known.get(read_json(path).get("format"), references.recheck)

@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import Progress
-from pmoss_benchmarks.continual.headroom import (
-    FIRST_ENV,
-    FORMAT,
-    MAKERS,
-    Entrant,
-    Game,
-    HeadroomOptions,
-    summary,
-    summary_of_agent,
-)
+from pmoss_benchmarks.continual.games import MAKERS, Entrant, Game, HeadroomOptions
+from pmoss_benchmarks.continual.headroom import summary, summary_of_agent
+from pmoss_benchmarks.continual.stored_report import FIRST_ENV, FORMAT
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.errors import DatasetError, PmossError
 from pmoss_env.files import read_json

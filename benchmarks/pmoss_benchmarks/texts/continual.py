@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.continual.headroom import FIRST_ENV
 from pmoss_benchmarks.continual.migration import GOAL
+from pmoss_benchmarks.continual.stored_report import FIRST_ENV
 from pmoss_benchmarks.evaluation.statistics import paired_difference
 from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
 from pmoss_datasets.continual.domain import CONTINUAL

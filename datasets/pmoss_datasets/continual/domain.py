@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pmoss_datasets.continual.oracles import Delayed, Law, Now
+from pmoss_datasets.continual.oracles import Delayed, Law, Now, ThoroughLaw, ThoroughNow
 from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
@@ -30,8 +30,10 @@ POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
     "delayed-oracle": Delayed,
     "law-oracle": Law,
     "now-oracle": Now,
+    "thorough-law-oracle": ThoroughLaw,
+    "thorough-now-oracle": ThoroughNow,
 }
-ORACLES = ("delayed-oracle", "law-oracle", "now-oracle")
+ORACLES = tuple(name for name in POLICIES if name.endswith("-oracle"))
 _PLANNERS = ("planner", "seasonal-planner")
 
 
@@ -46,7 +48,7 @@ class ContinualDomain(StepDomain):
     env_id = "pmoss/ContinualScheduling-v1"
     data_version = 1  # 0: copies at the latency of idle memories
     rules: ClassVar[Mapping[str, Rule]] = dict.fromkeys(POLICIES, any_legal)
-    undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle")
+    undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle", "thorough-law-oracle")
     zero = "stay"
     good = ("law-oracle",)
     known: ClassVar[Mapping[str, str]] = {
@@ -54,8 +56,12 @@ class ContinualDomain(StepDomain):
         "interleave": "nothing",
         **dict.fromkeys(_PLANNERS, "the counters, the workload and the described machine"),
         "delayed-oracle": "the machine, and what the last epoch was like",
-        "law-oracle": "the machine, what the last epoch was like, and the law of the drift",
+        **dict.fromkeys(
+            ("law-oracle", "thorough-law-oracle"),
+            "the machine, what the last epoch was like, and the law of the drift",
+        ),
         "now-oracle": "the machine, and what the next epoch will be like",
+        "thorough-now-oracle": "the machine, and what the next epochs will be like",
     }
     simple = ("random", "stay", "interleave", "best-fit-once")
     infos = INFO_KEYS[2:]  # all but masks and what broke them

@@ -6,10 +6,14 @@ They show how much there is to gain, and are no opponents.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
 
 from pmoss_datasets.continual.rounds import Move, RoundPolicy
+from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World, improved
-from pmoss_env.envs.continual.drift import Conditions
+from pmoss_env.envs.continual.drift import MOST, Conditions
 from pmoss_env.types import Int32Array
 
 
@@ -39,9 +43,13 @@ class Oracle(RoundPolicy):
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Searches in what is believed."""
-        for number, world in enumerate(self._worlds):
-            believed = self.conditions(number)
-            world.believe(believed.co_tenants, believed.shift)
+        believed = [self.conditions(number) for number in range(len(self._worlds))]
+        for world, one in zip(self._worlds, believed, strict=True):
+            world.believe(one.co_tenants, one.shift)
+        return self.search(believed, cores)
+
+    def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
+        """Moves that serve more in the mean of what is believed, one of each world."""
         return improved(self._worlds, cores, self.most, self._price)
 
 
@@ -76,9 +84,68 @@ class Law(Oracle):
 
 
 class Now(Oracle):
-    """Knows what the next epoch will be like: a ceiling, beyond all that looks back."""
+    """Knows what the next epoch will be like, beyond all that looks back."""
 
     def conditions(self, world: int) -> Conditions:
         """Those of the next epoch."""
         session = self.env.session
         return session.conditions(session.epoch + 1)  # type: ignore[no-any-return]
+
+
+class ThoroughLaw(Oracle):
+    """Knows what Law knows, looks several epochs ahead, and searches thoroughly.
+
+    Law searches as the planners do. This one tells what the law of the drift is worth to a better
+    search; see thorough_moves().
+
+    Args:
+        price: as of Oracle.
+        draws: futures of the next epoch. The n-th epoch has the n-th part as many.
+        ahead: epochs that it plans for; each weighs less than the one before.
+    """
+
+    #: What an epoch weighs of the one before it.
+    _FADE = 0.7
+
+    def __init__(self, price: float = 0.0002, draws: int = 8, ahead: int = 4) -> None:
+        super().__init__(price)
+        counts = [max(1, draws // number) for number in range(1, ahead + 1)]
+        self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
+        self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)
+
+    def _count(self) -> int:
+        return len(self._ahead)
+
+    def conditions(self, world: int) -> Conditions:
+        """One draw of one of the epochs ahead."""
+        session, ahead = self.env.session, int(self._ahead[world])
+        return session.foretold(session.epoch + ahead, self.rng, ahead)  # type: ignore[no-any-return]
+
+    def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
+        """See Oracle."""
+        workers = self.env.session.machine.workers
+        speeds = np.ones((len(believed), workers.size))
+        for number, one in enumerate(believed):
+            for tenant in one.co_tenants:
+                if tenant.family == "busy_core":
+                    speeds[number, workers == tenant.target] -= tenant.strength
+        speeds = np.maximum(speeds, 1.0 - MOST)
+        return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)
+
+
+class ThoroughNow(ThoroughLaw):
+    """Knows what the next epochs will be like, and searches thoroughly: a ceiling.
+
+    Args:
+        price: as of Oracle.
+        ahead: as of ThoroughLaw.
+    """
+
+    def __init__(self, price: float = 0.0002, ahead: int = 4) -> None:
+        super().__init__(price, 1, ahead)
+
+    def conditions(self, world: int) -> Conditions:
+        """Those of one of the epochs ahead; after the last epoch, all stays as it is."""
+        session = self.env.session
+        epoch = session.epoch + int(self._ahead[world])
+        return session.conditions(min(epoch, session.arguments.epochs))  # type: ignore[no-any-return]

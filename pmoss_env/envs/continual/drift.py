@@ -86,14 +86,18 @@ class Drift:
         """Of one epoch, from 0."""
         return self.family.conditions(self.states[epoch])
 
-    def foretold(self, epoch: int, rng: np.random.Generator) -> Conditions:
-        """What the law lets expect of an epoch from the state of the one before: one draw.
+    def foretold(self, epoch: int, rng: np.random.Generator, ahead: int = 1) -> Conditions:
+        """What the law lets expect of an epoch from the state of an earlier one: one draw.
 
         Args:
-            epoch: from 1.
+            epoch: from ``ahead``; it may lie beyond the course.
             rng: another one than that of the drift.
+            ahead: how many epochs before it that state is known, from 1.
         """
-        return self.family.conditions(self.family.advance(self.states[epoch - 1], rng))
+        state = self.states[epoch - ahead]
+        for _ in range(ahead):
+            state = self.family.advance(state, rng)
+        return self.family.conditions(state)
 
 
 def draw_drift(

@@ -210,7 +210,7 @@ class Session:
         drifted = self.drift.conditions(epoch)
         return replace(drifted, co_tenants=(*self._lost, *drifted.co_tenants))
 
-    def foretold(self, epoch: int, rng: np.random.Generator) -> Conditions:
+    def foretold(self, epoch: int, rng: np.random.Generator, ahead: int = 1) -> Conditions:
         """What the law of the drift lets expect of an epoch: one draw; see Drift.foretold()."""
-        drifted = self.drift.foretold(epoch, rng)
+        drifted = self.drift.foretold(epoch, rng, ahead)
         return replace(drifted, co_tenants=(*self._lost, *drifted.co_tenants))

@@ -5,17 +5,15 @@ import json
 import pytest
 
 from pmoss_benchmarks.continual import headroom
-from pmoss_benchmarks.continual.headroom import (
+from pmoss_benchmarks.continual.games import (
     GRIDS,
     TUNING_SEED,
     Entrant,
     Game,
     Games,
     HeadroomOptions,
-    compare,
-    summary,
-    summary_of_agent,
 )
+from pmoss_benchmarks.continual.headroom import compare, summary, summary_of_agent
 from pmoss_benchmarks.continual.replay import recheck
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -158,3 +156,40 @@ def test_policies_as_they_were_tuned_elsewhere(tmp_path):
         compare(["jobs"], OPTIONS, policies=[*FEW, "repair"], tuned=tmp_path / "model.json")
     with pytest.raises(DatasetError, match="none"):
         compare(["jobs"], OPTIONS, policies=FEW, tuned=tmp_path / "none.json")
+
+
+def test_rows_of_a_report_are_kept_and_only_what_it_lacks_is_played(tmp_path, monkeypatch):
+    played, old, new = [], tmp_path / "old.json", tmp_path / "new.json"
+    compare(["jobs"], OPTIONS, policies=FEW, agents=[AGENT], out=old)
+
+    class Watched(Games):
+        def __call__(self, game):
+            played.append(game.policy)
+            return super().__call__(game)
+
+    monkeypatch.setattr(headroom, "Games", Watched)
+    wanted = ["thorough-law-oracle"]
+    (task,) = compare(["jobs"], OPTIONS, policies=wanted, keep=old, out=new)
+    assert set(played) == set(wanted)
+    assert set(task["policies"]) == {*FEW, *wanted} and set(task["agents"]) == {"Interleave"}
+    before = json.loads(old.read_text())["tasks"][0]
+    assert all(before["policies"][name] == task["policies"][name] for name in FEW)
+    row = task["agents"]["Interleave"]
+    assert row["outcomes"] == before["agents"]["Interleave"]["outcomes"]
+    bound, best = (
+        sum(task["policies"][name]["outcomes"]) for name in ("thorough-law-oracle", task["best"])
+    )
+    closed = (sum(row["outcomes"]) - best) / (bound - best)
+    assert row["gap_closed_to_thorough"]["value"] == pytest.approx(closed)
+    assert recheck(new, 1) == []
+    # Nothing says that the code behind a word is as it was.
+    played.clear()
+    compare(["jobs"], OPTIONS, policies=FEW, agents=[AGENT], keep=old)
+    assert set(played) == {Entrant.of(AGENT).key}
+    other = HeadroomOptions({**ENV, "epochs": 4}, episodes=3, tuning=1, tuning_epochs=2)
+    for options, drifts, match in (
+        (other, ["jobs"], "without `--keep`"),
+        (OPTIONS, ["ramps"], "no report of .* about ramps"),
+    ):
+        with pytest.raises(DatasetError, match=match):
+            compare(drifts, options, policies=FEW, keep=old)

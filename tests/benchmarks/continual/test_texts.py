@@ -8,13 +8,8 @@ from functools import partial
 import pytest
 
 from pmoss_benchmarks.cells import Cell, run_cells
-from pmoss_benchmarks.continual.headroom import (
-    Entrant,
-    HeadroomOptions,
-    compare,
-    summary,
-    summary_of_agent,
-)
+from pmoss_benchmarks.continual.games import Entrant, HeadroomOptions
+from pmoss_benchmarks.continual.headroom import compare, summary, summary_of_agent
 from pmoss_benchmarks.continual.migration import MigrationOptions, measure_cell
 from pmoss_benchmarks.texts.pages import BLOCKS
 from pmoss_benchmarks.texts.stored import Stored

@@ -99,13 +99,15 @@ def test_every_policy_plays_a_server_and_repeats(name):
 
 
 def test_who_knows_more_serves_more():
-    env = CONTINUAL.make_env({**SERVER, "slices": 256})
+    env = CONTINUAL.make_env({**SERVER, "slices": 256, "epochs": 20})
     served = {
         name: np.mean([CONTINUAL.play(env, CONTINUAL.policy(name), s).outcome for s in range(3)])
-        for name in ("stay", "planner", "law-oracle")
+        for name in ("stay", "planner", "law-oracle", "thorough-law-oracle", "thorough-now-oracle")
     }
     assert served["planner"] > 1.05 * served["stay"]
     assert served["law-oracle"] > 1.02 * served["planner"]
+    assert served["thorough-law-oracle"] > 1.02 * served["law-oracle"]
+    assert served["thorough-now-oracle"] > 1.02 * served["thorough-law-oracle"]
 
 
 def test_the_fit_finds_the_co_tenants():

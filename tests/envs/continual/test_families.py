@@ -50,6 +50,17 @@ def test_every_family_runs_on_every_machine_and_repeats(name, machine):
     assert drift.states == before and len(foretold) == 4
 
 
+def test_several_epochs_are_foretold_from_one_state():
+    family = Jobs()
+    drift = draw_drift(family, SERVER, 16, 6, 3)
+    rng, state = np.random.default_rng(5), drift.states[4]
+    for _ in range(3):
+        state = family.advance(state, rng)
+    # It may lie beyond the course.
+    found = drift.foretold(7, np.random.default_rng(5), ahead=3)
+    assert found == family.conditions(state)
+
+
 def test_jobs_go_through_their_phases_as_long_as_they_should():
     family = Jobs(jitter=1)
     drift = draw_drift(family, SERVER, 16, 2000, 3)

@@ -37,6 +37,10 @@ def continual(
         Path | None,
         typer.Option(help="A report of the same drift: policies are as tuned for it, not anew."),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A report of the same settings: its rows are kept, not played anew."),
+    ] = None,
     processes: shared.Processes = 1,
     out: shared.Out = None,
 ) -> None:
@@ -45,8 +49,10 @@ def continual(
     Example: pmoss benchmark continual --drift jobs --episodes 30
     Example: pmoss benchmark continual --drift memory -e machine=milan-nps4 --out runs/memory.json
     Example: pmoss benchmark continual --agent runs/forecaster.safetensors --out runs/jobs.json
+    Example: pmoss benchmark continual --keep runs/jobs.json --agent runs/other.safetensors
     """
-    from pmoss_benchmarks.continual.headroom import THRESHOLD, HeadroomOptions, compare
+    from pmoss_benchmarks.continual.games import HeadroomOptions
+    from pmoss_benchmarks.continual.headroom import THRESHOLD, compare
 
     if out:
         check_output(out)
@@ -59,6 +65,7 @@ def continual(
             policies=policy,
             agents=agent or (),
             tuned=as_tuned,
+            keep=keep,
             out=out,
             processes=processes,
             progress=bar,

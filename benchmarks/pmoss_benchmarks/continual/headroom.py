@@ -132,10 +132,18 @@ def compare(
             task["agents"][one.name] = summary_of_agent(task, one, *played)
         found.append(task)
     if out is not None and kept is not None:
-        env_id = CONTINUAL.env_id
-        write_report(out, [__name__], format=FORMAT, env_id=env_id, settings=settings, tasks=found)
+        _write(out, stored.commands, settings, found)
         kept.unlink(missing_ok=True)
     return found
+
+
+def _write(
+    out: Path, commands: Sequence[str], settings: Mapping[str, Any], tasks: Sequence[Any]
+) -> None:
+    """Writes the report; ``commands`` made the rows that it kept."""
+    content: dict[str, Any] = {"kept_commands": commands} if commands else {}
+    content |= {"format": FORMAT, "env_id": CONTINUAL.env_id, "settings": settings}
+    write_report(out, [__name__], **content, tasks=tasks)
 
 
 def _check(drifts: Sequence[str], names: Sequence[str], entrants: Sequence[Entrant]) -> None:

@@ -29,12 +29,14 @@ class StoredReport:
         choices: position in its grid of what was chosen, of each drift and policy.
         entrants: the agents that played along.
         results: of all games.
+        commands: that made its rows, the first one first.
     """
 
     policies: frozenset[str] = frozenset()
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict)
     entrants: tuple[Entrant, ...] = ()
     results: Mapping[Game, Result] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, path: Path, drifts: Sequence[str], options: HeadroomOptions) -> StoredReport:
@@ -61,6 +63,7 @@ class StoredReport:
                 name: Entrant(name, name, tasks[drifts[0]]["agents"][name]["checkpoint_sha256"])
                 for name in sorted(agents)
             }
+            commands = (*report.get("kept_commands", ()), report["command"])
             results: dict[Game, Result] = {}
             for drift, name in product(drifts, sorted(policies | agents)):
                 row, choice = rows[drift][name], choices.get((drift, name), 0)
@@ -77,7 +80,7 @@ class StoredReport:
                 f"{path}: is no report of `pmoss benchmark continual` about {', '.join(drifts)}: "
                 f"{error!r}"
             ) from error
-        return cls(policies, choices, tuple(entrants.values()), results)
+        return cls(policies, choices, tuple(entrants.values()), results, commands)
 
 
 def choices_of(

@@ -161,6 +161,13 @@ TRACKS: Mapping[str, Track] = {
             "without.",
             evaluation={"noise": 1.0},
         ),
+        Track(
+            "noise-and-counters-missing",
+            "As counters-missing, evaluated with the measurement noise of hardware.",
+            training={"counters": "software"},
+            evaluation={"counters": "software", "noise": 1.0},
+            trained_for="counters-missing",
+        ),
         _under_backlog("unseen-workload", workloads=OTHER_OPERATIONS),
         _under_backlog("unseen-distribution", workloads=OTHER_DISTRIBUTION),
         _under_backlog("unseen-machine", machines=OTHER_MACHINES),

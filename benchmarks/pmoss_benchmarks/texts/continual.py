@@ -12,7 +12,7 @@ import numpy as np
 from pmoss_benchmarks.continual.migration import GOAL
 from pmoss_benchmarks.continual.stored_report import FIRST_ENV
 from pmoss_benchmarks.evaluation.statistics import paired_difference
-from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, table
+from pmoss_benchmarks.texts.stored import Stored, counted, made, percent, prompts, table
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.types import Float64Array
 
@@ -20,6 +20,8 @@ FOLDER = "continual"
 SIMULATED = f"{FOLDER}/simulated"
 #: Where the law oracle gains no more on the delayed one, what comes next cannot be foretold.
 _FORETOLD = 0.02
+#: What an agent closes of the gap to the law oracle that searches thoroughly.
+_TO_THOROUGH = "gap_closed_to_thorough"
 #: An agent that closes this share of the gap has done what the project wants of it.
 _WANTED = 0.5
 
@@ -65,9 +67,11 @@ def headroom(stored: Stored) -> str:
 
 
 def _closed(name: str, row: Mapping[str, Any], best: str) -> str:
+    to_thorough = row.get(_TO_THOROUGH)
     return (
         f"`{name}` closes {_with_interval(row['gap_closed'], 100.0)} % of the way from `{best}` to "
-        "the law oracle."
+        "the law oracle"
+        + (f", {_with_interval(to_thorough, 100.0)} % to the thorough one." if to_thorough else ".")
     )
 
 
@@ -87,14 +91,13 @@ def tasks(stored: Stored) -> str:
                     _with_interval(policies["delayed-oracle"]["share_of_law"], 100.0),
                     _with_interval(task["headroom"], 100.0),
                     "yes" if task["standard"] else _reason(task),
-                    "; ".join(
-                        f"`{agent}` {_with_interval(row['gap_closed'], 100.0)}"
-                        for agent, row in task["agents"].items()
-                    ),
+                    _shares(task, "gap_closed"),
+                    _ahead(task),
+                    _shares(task, _TO_THOROUGH),
                 ],
             )
         )
-        commands.append(f"$ {report['command']}")
+        commands.append(prompts(report))
     columns = [
         "task",
         "best opponent",
@@ -104,6 +107,8 @@ def tasks(stored: Stored) -> str:
         "headroom, % [95 %]",
         "standard",
         "agents close of it, % [95 %]",
+        "headroom to the thorough law oracle, % [95 %]",
+        "agents close of that, % [95 %]",
     ]
     rows.sort(key=lambda row: -row[0])
     shown = "\n".join(dict.fromkeys(commands))
@@ -112,6 +117,26 @@ def tasks(stored: Stored) -> str:
         f"`benchmarks/results/{FOLDER}`, by these commands.\n\n"
         f"```console\n{shown}\n```"
     )
+
+
+def _shares(task: Mapping[str, Any], key: str) -> str:
+    """A share of each agent that has it."""
+    return "; ".join(
+        f"`{agent}` {_with_interval(row[key], 100.0)}"
+        for agent, row in task["agents"].items()
+        if key in row
+    )
+
+
+def _ahead(task: Mapping[str, Any]) -> str:
+    """What the thorough law oracle serves beyond the best opponent, where it has played."""
+    if "thorough-law-oracle" not in task["policies"]:
+        return ""
+    law, best = (
+        np.array(task["policies"][name]["outcomes"])
+        for name in ("thorough-law-oracle", task["best"])
+    )
+    return _with_interval(_gain(law / best - 1.0), 100.0)
 
 
 def agents(stored: Stored) -> str:
@@ -126,19 +151,23 @@ def agents(stored: Stored) -> str:
             played.append((name, agent, row, task["policies"]))
     if not played:
         return "No agent has played a standard task yet."
-    rows = []
-    for policy in sorted(played[0][3], key=lambda name: played[0][3][name]["mean"]):
+    rows, first = [], played[0][3]
+    everywhere = [name for name in first if all(name in policies for *_, policies in played)]
+    for policy in sorted(everywhere, key=lambda name: first[name]["mean"]):
         gains = [
             np.array(row["outcomes"]) - policies[policy]["outcomes"]
             for _, _, row, policies in played
         ]
         rows.append([policy, *(_with_interval(_gain(one), 1.0) for one in gains)])
     ahead = [name for name, _, row, _ in played if (row["beyond_best"]["low"] or 0.0) > 0.0]
-    half = [
-        name
-        for name, _, row, _ in played
-        if name in ahead and row["gap_closed"]["value"] >= _WANTED
-    ]
+    half, half_of_thorough = (
+        [
+            name
+            for name, _, row, _ in played
+            if name in ahead and row.get(key, {"value": -np.inf})["value"] >= _WANTED
+        ]
+        for key in ("gap_closed", _TO_THOROUGH)
+    )
     columns = ["policy", *(f"{name}: `{agent}`" for name, agent, _, _ in played)]
     return "\n".join(
         [
@@ -149,6 +178,10 @@ def agents(stored: Stored) -> str:
             "the interval above 0.",
             f"On {len(half)} of these it closes half or more of the gap to the law oracle.",
             *(["", *(f"- {name}" for name in half)] if half else []),
+            "",
+            f"Of the gap to the thorough law oracle, it closes half or more on "
+            f"{len(half_of_thorough)}.",
+            *(["", *(f"- {name}" for name in half_of_thorough)] if half_of_thorough else []),
         ]
     )
 
@@ -184,7 +217,7 @@ def simulated(stored: Stored) -> str:
                 "yes" if (law["beyond_best"]["low"] or 0.0) > 0 else "not shown",
             ]
         )
-        commands.append(f"$ {report['command']}")
+        commands.append(prompts(report))
     columns = [
         "task",
         "episodes",

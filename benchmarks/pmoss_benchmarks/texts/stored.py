@@ -91,8 +91,14 @@ def made(report: Mapping[str, Any], link: str) -> str:
     name = f"[`{Path(link).name}`]({link})" if link.startswith("benchmarks/") else f"`{link}`"
     return (
         f"Made on {machine['cpu_model']}, {machine['cpus']} CPUs, and stored in {name}. "
-        f"{version_of(report)}\n\n```console\n$ {of_today(report['command'])}\n```"
+        f"{version_of(report)}\n\n```console\n{prompts(report)}\n```"
     )
+
+
+def prompts(report: Mapping[str, Any]) -> str:
+    """The commands that made a report, those whose rows it kept first; each after a prompt."""
+    commands = [*report.get("kept_commands", ()), report["command"]]
+    return "\n".join(f"$ {of_today(command)}" for command in commands)
 
 
 def version_of(report: Mapping[str, Any]) -> str:

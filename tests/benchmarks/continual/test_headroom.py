@@ -182,6 +182,9 @@ def test_rows_of_a_report_are_kept_and_only_what_it_lacks_is_played(tmp_path, mo
     closed = (sum(row["outcomes"]) - best) / (bound - best)
     assert row["gap_closed_to_thorough"]["value"] == pytest.approx(closed)
     assert recheck(new, 1) == []
+    reports = [json.loads(path.read_text()) for path in (old, new)]
+    assert "kept_commands" not in reports[0]
+    assert reports[1]["kept_commands"] == [reports[0]["command"]]
     # Nothing says that the code behind a word is as it was.
     played.clear()
     compare(["jobs"], OPTIONS, policies=FEW, agents=[AGENT], keep=old)

@@ -61,7 +61,13 @@ def test_a_report_of_an_environment_of_another_version_says_so(stored):
 
 
 def test_agents_stand_beside_every_opponent(stored, tmp_path):
-    served = {"stay": [4.0, 4.5], "planner": [8.0, 8.0], "law-oracle": [10.0, 10.0]}
+    served = {
+        "stay": [4.0, 4.5],
+        "planner": [8.0, 8.0],
+        "delayed-oracle": [9.0, 9.0],
+        "law-oracle": [10.0, 10.0],
+        "thorough-law-oracle": [12.0, 12.0],
+    }
     task = summary("jobs", {name: {} for name in served}, served)
     entrant = Entrant("learner", "learner.safetensors", "")
     task["agents"]["learner"] = summary_of_agent(task, entrant, [9.0, 9.5], ["", ""])
@@ -72,6 +78,10 @@ def test_agents_stand_beside_every_opponent(stored, tmp_path):
     assert "| stay | 5.0 [5.0, 5.0] |" in text and "| planner | 1.2 [1.0, 1.5] |" in text
     assert "On 1 the agent serves more" in text
     assert "On 1 of these it closes half or more of the gap to the law oracle.\n\n- `jobs`" in text
+    assert text.endswith("Of the gap to the thorough law oracle, it closes half or more on 0.")
+    rows = BLOCKS["continual-tasks"](Stored(tmp_path))
+    ends = "| `learner` 62.5 [50.0, 75.0] | 50.0 [50.0, 50.0] | `learner` 31.2 [25.0, 37.5] |"
+    assert ends in rows
 
 
 def test_the_simulator_stands_beside_the_model(stored):

@@ -148,20 +148,27 @@ def _play_again(
 
 
 def _of_continual(checkpoint: Path, report: Path) -> tuple[pretrained.Score, str]:
-    """The agent's share of the law oracle in a report, and the report's command."""
+    """The agent's share of the best law oracle in a report, and the command that played it."""
     told = read_json(report)
     if told.get("format") != FORMAT:
         raise DatasetError(f"{report}: is no report on drifting indexes")
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    commands = [*told.get("kept_commands", ()), told["command"]]
+    command = next((one for one in commands if checkpoint.name in one), commands[-1])
     for task in told["tasks"]:
         for row in task["agents"].values():
             if row["checkpoint_sha256"] == digest:
-                share = row["share_of_law"]
-                unit = f"% of what an oracle serves that knows the law of {task['drift']}"
-                count = len(row["outcomes"])
-                value, low, high = (100.0 * share[key] for key in ("value", "low", "high"))
-                score = pretrained.Score(value, low, high, unit, count, report.as_posix())
-                return score, str(told["command"])
+                # Only the thorough one is a bound for an agent that searches thoroughly.
+                thorough = "thorough-law-oracle" in task["policies"]
+                law = "thorough-law-oracle" if thorough else "law-oracle"
+                served, bound = (np.array(one["outcomes"]) for one in (row, task["policies"][law]))
+                share = paired_difference((100.0 * served / bound)[None])
+                assert share.low is not None and share.high is not None
+                unit = f"% of what the {law.replace('-', ' ')} serves on {task['drift']}"
+                score = pretrained.Score(
+                    share.value, share.low, share.high, unit, len(served), report.as_posix()
+                )
+                return score, str(command)
     raise DatasetError(f"{report}: has no agent of the checkpoint {checkpoint}: its SHA-256 is new")
 
 

@@ -1,7 +1,9 @@
 """Agents that ship are those of the stored results, and commands take them by name."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -87,13 +89,26 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_forecaster_plays_what_it_is_for() -> None:
-    name = "pmoss/forecaster-jobs-v1"
-    card = pretrained.card(name)
+@pytest.mark.parametrize(
+    ("name", "share"), [("forecaster-jobs-v1", "93"), ("forecaster-jobs-v2", "92")]
+)
+def test_a_forecaster_plays_what_it_is_for(name: str, share: str) -> None:
+    card = pretrained.card(f"pmoss/{name}")
     assert card.domain == "continual" and card.env["drift"] == "jobs"
-    assert "93" in pmoss("agents", "show", name)
+    assert share in pmoss("agents", "show", f"pmoss/{name}")
     task = ("-e", "machine=toy", "-e", "slices=8", "-e", "epochs=4", "-e", "drift=jobs")
     few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
-    rows = pmoss_json("evaluate", name, "-b", "stay", "--domain", "continual", *task, *few)
-    assert {row["policy"] for row in rows} == {"stay", "forecaster-jobs-v1"}
+    words = ("evaluate", f"pmoss/{name}", "-b", "stay", "--domain", "continual")
+    rows = pmoss_json(*words, *task, *few)
+    assert {row["policy"] for row in rows} == {"stay", name}
     assert all(row["illegal_actions"] == 0 for row in rows)
+
+
+def test_the_share_on_a_card_is_that_of_the_stored_report() -> None:
+    told = json.loads((REPOSITORY / "benchmarks/results/continual/headroom.json").read_text())
+    (task,) = told["tasks"]
+    served = np.array(task["agents"]["forecaster-ahead"]["outcomes"])
+    law = np.array(task["policies"]["thorough-law-oracle"]["outcomes"])
+    score = pretrained.card("pmoss/forecaster-jobs-v2").score
+    assert score.value == pytest.approx(100.0 * float((served / law).mean()))
+    assert score.low < score.value < score.high and score.episodes == len(served)

@@ -70,6 +70,7 @@ class Config:
         ahead: epochs that futures go on for, with the search of ThoroughPlanner. 0: one epoch, with
             that of FittedPlanner.
         quiet: see Reading; 0 where ahead is.
+        calm: see Fit; 0 where ahead is.
     """
 
     updates: int = 600
@@ -83,6 +84,7 @@ class Config:
     seed: int = 0
     ahead: int = field(default=0, metadata=LATER)
     quiet: float = field(default=0.0, metadata=LATER)
+    calm: float = field(default=0.0, metadata=LATER)
 
     def __post_init__(self) -> None:
         check = checker("forecaster", self)
@@ -91,7 +93,9 @@ class Config:
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("ahead", 0 <= self.ahead <= 100, "lie in [0, 100]")
         check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
-        check("quiet", self.ahead > 0 or self.quiet == 0, "be 0 where ahead is 0")
+        check("calm", 0 <= self.calm < 1, "lie in [0, 1)")
+        for name in ("quiet", "calm"):
+            check(name, self.ahead > 0 or getattr(self, name) == 0, "be 0 where ahead is 0")
         check("price", 0 <= self.price < math.inf, "be a number from 0")
         check("learning_rate", 0 < self.learning_rate < math.inf, "be a number above 0")
 
@@ -226,12 +230,13 @@ def losses(forecast: Forecast, streams: Tensor, busy: Tensor) -> Tensor:
     )
 
 
-def fitted_shares(dataset: Dataset, quiet: float = 0.0) -> Float64Array:
+def fitted_shares(dataset: Dataset, quiet: float = 0.0, calm: float = 0.0) -> Float64Array:
     """(episodes, epochs + 1, cores + nodes) what the logged counters say of co-tenants.
 
     Args:
         dataset: of continual scheduling.
         quiet: see Config.
+        calm: likewise.
 
     Raises:
         DatasetError: no episodes of continual scheduling, or such as cannot be explained.
@@ -255,7 +260,7 @@ def fitted_shares(dataset: Dataset, quiet: float = 0.0) -> Float64Array:
         for number, seed in enumerate(dataset.column("seed")):
             # Only the workload instance is taken of it, which every planner knows.
             env.reset(seed=int(seed))
-            reading = Reading(World(env.session), quiet)
+            reading = Reading(World(env.session), quiet, calm)
             rows = np.flatnonzero(begins[number])[: env.arguments.epochs + 1]
             shares = []
             for row in rows:
@@ -271,7 +276,8 @@ class _Planner(ThoroughPlanner):
     """Plans for what the network foretells."""
 
     def __init__(self, network: Network, config: Config) -> None:
-        super().__init__(config.price, config.futures, max(1, config.ahead), config.quiet)
+        ahead = max(1, config.ahead)
+        super().__init__(config.price, config.futures, ahead, config.quiet, config.calm)
         self._network, self._config = network, config
 
     def start(self) -> None:
@@ -340,7 +346,7 @@ class Forecaster(OfflineAgent[Dataset]):
     def _course(self, dataset: Dataset) -> Iterator[Course]:
         """Updates of the network; the metric is ``loss``."""
         config, machine = self.config, dataset.machine
-        shares = fitted_shares(dataset, config.quiet)
+        shares = fitted_shares(dataset, config.quiet, config.calm)
         parts = [seen(machine, episode) for episode in shares]
         nodes, cores = (torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True))
         streams = torch.from_numpy(shares[..., machine.cores :]).float()

@@ -17,6 +17,8 @@ from pmoss_env.types import COUNTER_INDEX, Float64Array, Int32Array
 
 #: A core that loses a lower share of its time has no co-tenant.
 QUIET = 0.2
+#: Quantile of a node's costs of a miss that is taken for the cost without streams.
+CALM = 0.35
 #: What an epoch weighs of the one before it, where several are planned for.
 _FADE = 0.7
 
@@ -31,10 +33,11 @@ class Reading:
         world: asked what counters would be; what it believes changes.
         quiet: a core that loses a lower share of its time has no co-tenant: what it loses is its
             own. 0: what it loses is never its own.
+        calm: see Fit.
     """
 
-    def __init__(self, world: World, quiet: float) -> None:
-        self._fit, self._quiet = Fit(world), quiet
+    def __init__(self, world: World, quiet: float, calm: float = 0.0) -> None:
+        self._fit, self._quiet = Fit(world, calm), quiet
         cores = world.machine.cores
         self._sum, self._times = np.zeros(cores), np.zeros(cores)
         self.own: Float64Array = np.zeros(cores)
@@ -77,19 +80,25 @@ class ThoroughPlanner(FittedPlanner):
         futures: of each epoch that it plans for, all equally likely.
         ahead: how many epochs it plans for; later ones weigh less.
         quiet: see Reading.
+        calm: see Fit.
     """
 
     def __init__(
-        self, price: float = 0.0005, futures: int = 1, ahead: int = 1, quiet: float = QUIET
+        self,
+        price: float = 0.0005,
+        futures: int = 1,
+        ahead: int = 1,
+        quiet: float = QUIET,
+        calm: float = CALM,
     ) -> None:
         super().__init__(price, futures * ahead)
         self._weights = np.repeat(_FADE ** np.arange(ahead), futures)
-        self._quiet = quiet
+        self._quiet, self._calm = quiet, calm
 
     def start(self) -> None:
         """See RoundPolicy."""
         super().start()
-        self._reading = Reading(self._worlds[0], self._quiet)
+        self._reading = Reading(self._worlds[0], self._quiet, self._calm)
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Reads, foretells, and searches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.envs.continual.drift import MOST
@@ -13,6 +14,8 @@ from pmoss_env.types import COUNTER_INDEX, CoTenant, Float64Array, Int32Array
 LEAST_BUSY, LEAST_STREAM = 0.08, 0.05
 #: Steps of the fit of memory streams, and how near the costs must come.
 _FIT_STEPS, _FIT_NEAR = 6, 0.03
+#: Epochs of a node that weigh as much as what all nodes say of a miss without streams.
+_SHARED = 5.0
 #: The counters that the fit reads.
 _ELAPSED, _WORK, _CYCLES, _MISSES = (
     COUNTER_INDEX[name] for name in ("elapsed_us", "task_clock_us", "cycles_l3_miss", "llc_misses")
@@ -31,11 +34,16 @@ class Fit:
 
     Args:
         world: asked what counters would be; what it believes changes.
+        calm: quantile of a node's costs of a miss, over all epochs, that is taken for the cost
+            without streams. So a machine whose misses cost more or less than described is learned.
+            0: misses cost what is described.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, calm: float = 0.0) -> None:
+        self._world, self._calm = world, calm
         machine = world.machine
+        #: (nodes,) of each epoch, logarithm of the seen cost over that of a model without streams.
+        self._ratios: list[Float64Array] = []
         self.busy: Float64Array = np.zeros(machine.cores)
         self.streams: Float64Array = np.zeros(machine.nodes)
         self._slope = np.full(machine.nodes, 2.0)
@@ -62,6 +70,8 @@ class Fit:
         nodes = machine.node_of_core[cores]
         ran = np.bincount(nodes, minlength=machine.nodes) > 0
         seen = _cost_of_misses(nodes, machine.nodes, counters[:, _CYCLES], counters[:, _MISSES])
+        if self._calm:
+            seen = seen / self._usual(seen, ran, cores, shift)
         streams = self.streams.copy()
         best, least = streams, np.inf
         before: tuple[Float64Array, Float64Array] | None = None
@@ -85,6 +95,32 @@ class Fit:
             before = streams.copy(), cost
             streams = np.clip(streams + np.clip(off / self._slope, -0.3, 0.3), 0.0, MOST)
         self.streams = np.where(best < LEAST_STREAM, 0.0, best)
+
+    def _usual(
+        self, seen: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, shift: int
+    ) -> Float64Array:
+        """(nodes,) what a miss costs without streams, over what it costs by the model."""
+        world, machine = self._world, self._world.machine
+        calm = np.concatenate([self.busy, np.zeros(machine.nodes)])
+        world.believe(co_tenants(machine, calm), shift)
+        world.place(cores)
+        counted = world.counters("cycles_l3_miss", "llc_misses")
+        cost = _cost_of_misses(machine.node_of_core[cores], machine.nodes, *counted)
+        known = ran & (seen > 0.0) & (cost > 0.0)
+        ratio = np.divide(seen, cost, out=np.ones(machine.nodes), where=known)
+        self._ratios.append(np.where(known, np.log(ratio), np.nan))
+        past = np.stack(self._ratios)
+        if not np.isfinite(past).any():
+            return np.ones(machine.nodes)
+        everywhere = float(np.nanquantile(past, self._calm))
+        usual = np.full(machine.nodes, everywhere)
+        for node in range(machine.nodes):
+            own = past[np.isfinite(past[:, node]), node]
+            if own.size:
+                # What all nodes say counts as much as so many epochs of the node itself.
+                weight = own.size / (own.size + _SHARED)
+                usual[node] += weight * (float(np.quantile(own, self._calm)) - everywhere)
+        return np.exp(usual)
 
 
 def co_tenants(machine: Machine, shares: Float64Array) -> list[CoTenant]:

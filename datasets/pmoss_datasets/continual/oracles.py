@@ -12,8 +12,8 @@ import numpy as np
 
 from pmoss_datasets.continual.rounds import Move, RoundPolicy
 from pmoss_datasets.continual.search import thorough_moves
-from pmoss_datasets.continual.worlds import World, improved
-from pmoss_env.envs.continual.drift import MOST, Conditions
+from pmoss_datasets.continual.worlds import World, free_time, improved
+from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.types import Int32Array
 
 
@@ -123,13 +123,8 @@ class ThoroughLaw(Oracle):
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
         """See Oracle."""
-        workers = self.env.session.machine.workers
-        speeds = np.ones((len(believed), workers.size))
-        for number, one in enumerate(believed):
-            for tenant in one.co_tenants:
-                if tenant.family == "busy_core":
-                    speeds[number, workers == tenant.target] -= tenant.strength
-        speeds = np.maximum(speeds, 1.0 - MOST)
+        machine = self.env.session.machine
+        speeds = np.stack([free_time(machine, one.co_tenants) for one in believed])
         return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)
 
 

@@ -11,6 +11,7 @@ from pmoss_datasets.continual.rounds import Move
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Float64Array, Int32Array
 
 #: Changes that are tried around one schedule.
@@ -66,6 +67,15 @@ class World:
         """(slices,) of each counter under the current schedule."""
         found = self._model.snapshot()["counters"]
         return tuple(np.roll(np.asarray(found[name]), self._shift) for name in names)
+
+
+def free_time(machine: Machine, co_tenants: Iterable[CoTenant]) -> Float64Array:
+    """(workers,) share of its time that each worker core has; each co-tenant takes of the rest."""
+    free = np.ones(machine.cores)
+    for tenant in co_tenants:
+        if tenant.family == "busy_core":
+            free[tenant.target] *= 1.0 - tenant.strength
+    return free[machine.workers]
 
 
 def improved(

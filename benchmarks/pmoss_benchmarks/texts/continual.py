@@ -215,6 +215,7 @@ def simulated(stored: Stored) -> str:
                     for other, row in others.items()
                 ),
                 "yes" if (law["beyond_best"]["low"] or 0.0) > 0 else "not shown",
+                _shares(task, "gap_closed"),
             ]
         )
         commands.append(prompts(report))
@@ -225,6 +226,7 @@ def simulated(stored: Stored) -> str:
         "by the simulator, over the best opponent there",
         "others, % of the law oracle there",
         "the law oracle ahead",
+        "agents close of that headroom, % [95 %]",
     ]
     shown = "\n".join(commands)
     return (

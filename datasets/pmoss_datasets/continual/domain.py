@@ -10,6 +10,7 @@ from pmoss_datasets.continual.oracles import Delayed, Law, Now, ThoroughLaw, Tho
 from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
+from pmoss_datasets.interfaces import Judge
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_datasets.stepwise.policies import any_legal
@@ -90,6 +91,23 @@ class ContinualDomain(StepDomain):
     def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether the index runs on this host."""
         return kwargs.get("backend") == "hardware"
+
+    def asked(self, env: Mapping[str, Any]) -> dict[str, Any]:
+        """On hardware the machine is the host, and no oracle can say what scores 100."""
+        if not self.measures_host(env):
+            return super().asked(env)
+        return {"env": {"machine": "host", **env}, "reference_episodes": 0}
+
+    def judge(self, env: Any) -> Judge:
+        """Refuses a host before its index is loaded: no oracle can say what scores 100."""
+        if env.unwrapped.arguments.on_host:
+            raise UnsupportedError(
+                "backend = 'hardware': scores need the law oracle, and nobody knows the true "
+                "machine of a host. `pmoss rollout --domain continual` takes the same arguments "
+                "and tells what is served; `pmoss benchmark autopilot` compares an agent with "
+                "staying"
+            )
+        return super().judge(env)
 
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A policy by name; none of them takes a budget."""

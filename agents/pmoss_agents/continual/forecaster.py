@@ -40,6 +40,7 @@ from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
+from pmoss_datasets.continual.checks import MOST_FUTURES
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
@@ -90,6 +91,11 @@ class Config:
         for name in ("batch_size", "width", "futures", "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("ahead", 0 <= self.ahead <= 100, "lie in [0, 100]")
+        check(
+            "futures",
+            self.futures * max(1, self.ahead) <= MOST_FUTURES,
+            f"be at most {MOST_FUTURES:,}, those of all epochs ahead together",
+        )
         check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
         check("quiet", self.ahead > 0 or self.quiet == 0, "be 0 where ahead is 0")
         check("price", 0 <= self.price < math.inf, "be a number from 0")

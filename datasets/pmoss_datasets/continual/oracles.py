@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.rounds import Move, RoundPolicy
 from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World, improved
@@ -26,7 +27,7 @@ class Oracle(RoundPolicy):
 
     def __init__(self, price: float = 0.002) -> None:
         super().__init__()
-        self._price = price
+        self._price = checks.number("price", price)
 
     def start(self) -> None:
         """See RoundPolicy."""
@@ -72,7 +73,7 @@ class Law(Oracle):
 
     def __init__(self, price: float = 0.002, draws: int = 3) -> None:
         super().__init__(price)
-        self._draws = draws
+        self._draws = checks.whole("draws", draws)
 
     def _count(self) -> int:
         return self._draws
@@ -109,6 +110,7 @@ class ThoroughLaw(Oracle):
 
     def __init__(self, price: float = 0.0002, draws: int = 8, ahead: int = 4) -> None:
         super().__init__(price)
+        draws, ahead = checks.whole("draws", draws), checks.whole("ahead", ahead)
         counts = [max(1, draws // number) for number in range(1, ahead + 1)]
         self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
         self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)

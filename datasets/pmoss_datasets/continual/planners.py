@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.rounds import Move, RoundPolicy
 from pmoss_datasets.continual.worlds import World, improved
@@ -27,7 +28,8 @@ class FittedPlanner(RoundPolicy):
 
     def __init__(self, price: float = 0.002, futures: int = 1) -> None:
         super().__init__()
-        self._price, self._futures = price, futures
+        self._price = checks.number("price", price)
+        self._futures = checks.whole("futures", futures)
 
     def start(self) -> None:
         """See RoundPolicy."""

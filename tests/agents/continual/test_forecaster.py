@@ -176,6 +176,9 @@ def test_what_cannot_be_learned_from_is_named(data, tmp_path):
         pmoss_agents.make("forecaster").fit(collect(threads, tmp_path / "other"))
     with pytest.raises(DescriptionError, match="futures = 0"):
         pmoss_agents.make("forecaster", futures=0)
+    for futures, ahead in ((10**9, 0), (100, 50)):
+        with pytest.raises(DescriptionError, match=rf"futures = {futures}: must be at most 4,096"):
+            pmoss_agents.make("forecaster", futures=futures, ahead=ahead)
     with pytest.raises(DescriptionError, match="be 0 where ahead is 0"):
         pmoss_agents.make("forecaster", quiet=0.2)
     with pytest.raises(CheckpointError, match="fit"):

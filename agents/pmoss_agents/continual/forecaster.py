@@ -43,7 +43,7 @@ from pmoss_datasets import Dataset
 from pmoss_datasets.continual.checks import MOST_FUTURES
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.planners import FittedPlanner
-from pmoss_datasets.continual.rounds import Move
+from pmoss_datasets.continual.rounds import Move, need_described
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError
@@ -278,6 +278,7 @@ class _Planner(ThoroughPlanner):
 
     def __init__(self, network: Network, config: Config) -> None:
         super().__init__(config.price, config.futures, max(1, config.ahead), config.quiet)
+        self.name = Forecaster.name
         self._network, self._config = network, config
 
     def start(self) -> None:
@@ -387,6 +388,10 @@ class Forecaster(OfflineAgent[Dataset]):
         return torch.optim.Adam(self.network.parameters(), lr=self.config.learning_rate)
 
     # ---- acting
+
+    def check_env(self, env: Any) -> None:
+        """UnsupportedError for a machine without parameters: it plans in a model."""
+        need_described(env, self.name)
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
         """Takes the environment and the chance of an episode that has just begun.

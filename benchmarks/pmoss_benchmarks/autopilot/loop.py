@@ -160,14 +160,15 @@ def fly(
 
     Raises:
         BackendError: a thread of the run has failed.
-        PmossError: the policy refuses this host before the first epoch.
+        PmossError: the policy refuses this host, before the index is loaded if it has check_env().
     """
     session, index = env.session, env.session.live
     assert isinstance(index, TriedIndex)
     try:
+        broken = _check(policy, env)
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
-        broken = _start(policy, env, rng, first=True)
+        broken = broken or _start(policy, env, rng, first=True)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
@@ -207,6 +208,18 @@ def fly(
             )
     finally:
         env.close()
+
+
+def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
+    """Asks a policy whether it plays here; what it raised, in words, but for typed refusals."""
+    try:
+        if (check_env := getattr(policy, "check_env", None)) is not None:
+            check_env(env)
+    except PmossError:
+        raise
+    except Exception as error:  # as in _epoch()
+        return f"the agent raised {type(error).__name__}: {error}; it is not asked"
+    return ""
 
 
 def _start(

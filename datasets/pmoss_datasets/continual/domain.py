@@ -12,10 +12,11 @@ from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_datasets.interfaces import Judge
 from pmoss_datasets.policies import Policy
+from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_datasets.stepwise.policies import any_legal
 from pmoss_env.envs.continual.episodes import INFO_KEYS
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Every policy that decides rounds, by name.
 POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
@@ -109,12 +110,26 @@ class ContinualDomain(StepDomain):
             )
         return super().judge(env)
 
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Also refuses planners and oracles on this host."""
+        super().check_recipe(recipe)
+        if not self.measures_host(recipe.kwargs):
+            return
+        for behaviour in recipe.behaviours:
+            if behaviour.policy in (*_PLANNERS, *ORACLES):
+                raise DescriptionError(
+                    f"{behaviour.policy}: plans in a described machine, and this host is none: "
+                    "choose other behaviours, such as repair, kernel-like or random"
+                )
+
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A policy by name; none of them takes a budget."""
         if name in POLICIES:
             if budget is not None:
                 raise UnsupportedError(f"{name!r} takes no budget: its moves are its measurements")
-            return POLICIES[name]()
+            policy = POLICIES[name]()
+            policy.name = name
+            return policy
         return super().policy(name, budget=budget)
 
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:

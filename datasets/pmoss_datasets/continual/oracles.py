@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pmoss_datasets.continual import checks
-from pmoss_datasets.continual.rounds import Move, RoundPolicy
+from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_env.envs.continual.drift import MOST, Conditions
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Int32Array
 
 
@@ -28,6 +30,15 @@ class Oracle(RoundPolicy):
     def __init__(self, price: float = 0.002) -> None:
         super().__init__()
         self._price = checks.number("price", price)
+
+    def check_env(self, env: Any) -> None:
+        """Refuses this host, and a machine without parameters."""
+        if env.unwrapped.arguments.on_host:
+            raise UnsupportedError(
+                f"{self.name}: oracles plan in the true machine, which nobody knows of a host; "
+                "choose another policy"
+            )
+        need_described(env, self.name)
 
     def start(self) -> None:
         """See RoundPolicy."""

@@ -16,7 +16,7 @@ from pmoss_benchmarks.continual.games import (
 from pmoss_benchmarks.continual.headroom import compare, summary, summary_of_agent
 from pmoss_benchmarks.continual.replay import recheck
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
 
 ENV = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2, "noise": 1.0}
 OPTIONS = HeadroomOptions(ENV, episodes=3, tuning=1, tuning_epochs=2)
@@ -92,6 +92,8 @@ def test_what_allows_no_comparison_is_named():
         compare(["jobs"], OPTIONS, policies=["plan"])
     with pytest.raises(DescriptionError, match="law-oracle and an opponent"):
         compare(["jobs"], OPTIONS, policies=["planner"])
+    with pytest.raises(UnsupportedError, match=r"backend = 'hardware'.*pmoss benchmark autopilot"):
+        HeadroomOptions({"backend": "hardware", "noise": 1.0})
     with pytest.raises(DescriptionError, match="episodes = 0"):
         HeadroomOptions(ENV, episodes=0)
     assert Game("jobs", "stay", 0, 3).name == "jobs/stay/0/3"

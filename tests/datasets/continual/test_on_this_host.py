@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
 from pmoss_datasets.card import card
+from pmoss_datasets.continual.domain import ORACLES, POLICIES
+from pmoss_datasets.recipes import Behaviour
 from pmoss_env.envs.continual.live_index import LiveIndex
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.machines import load_machine
 
 CONTINUAL = find_domain("continual")
@@ -41,6 +44,29 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scores_are_refused_with_a_way_out() -> None:
     with pytest.raises(UnsupportedError, match=r"scores need the law oracle.*pmoss rollout"):
         CONTINUAL.judge(CONTINUAL.make_env(HERE))
+
+
+@pytest.mark.usefixtures("unloaded")
+@pytest.mark.parametrize("name", [*ORACLES, "planner", "seasonal-planner"])
+def test_who_plans_in_a_model_is_named_with_a_way_out(name: str) -> None:
+    env = CONTINUAL.make_env(HERE)
+    policy = CONTINUAL.policy(name)
+    way = "choose another policy" if name in ORACLES else "repair, kernel-like, tries, or the agent"
+    with pytest.raises(UnsupportedError, match=rf"^{name}: .*{way}"):
+        policy.check_env(env)
+    with pytest.raises(UnsupportedError, match=f"^{name}: "):
+        policy.begin(env, np.random.default_rng())
+    with pytest.raises(DescriptionError, match=f"{name}: plans in a described machine, and this"):
+        Recipe(domain="continual", env=HERE, behaviours=[Behaviour(name)], reference_episodes=0)
+
+
+def test_what_needs_no_model_is_refused_nowhere() -> None:
+    env = CONTINUAL.make_env(HERE)
+    for name in sorted(set(POLICIES) - {*ORACLES, "planner", "seasonal-planner"}):
+        CONTINUAL.policy(name).check_env(env)
+    described = CONTINUAL.make_env({"machine": "toy", "slices": 8})
+    for name in POLICIES:
+        CONTINUAL.policy(name).check_env(described)
 
 
 def test_a_dataset_of_this_host_has_no_scores_and_says_that_it_does_not_repeat(tmp_path) -> None:

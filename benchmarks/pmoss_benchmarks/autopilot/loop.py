@@ -218,7 +218,7 @@ def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
     except PmossError:
         raise
     except Exception as error:  # as in _epoch()
-        return f"the agent raised {type(error).__name__}: {error}; it is not asked"
+        return f"{_in_words(error)}; it is not asked"
     return ""
 
 
@@ -234,7 +234,7 @@ def _start(
     except Exception as error:  # as in _epoch()
         if isinstance(error, PmossError) and first:
             raise
-        return f"the agent raised {type(error).__name__}: {error}; it is not asked"
+        return f"{_in_words(error)}; it is not asked"
     return ""
 
 
@@ -265,7 +265,15 @@ def _raised(env: ContinualSchedulingEnv, error: Exception) -> str:
     """Takes the moves of the round back: the last schedule goes on."""
     assert env.session.live is not None
     env.session.live.cores = env.session.cores_seen.copy()
-    return f"the agent raised {type(error).__name__}: {error}; nothing moves"
+    return f"{_in_words(error)}; nothing moves"
+
+
+def _in_words(error: Exception) -> str:
+    """What an agent raised, all of it; its text may be of any length, or raise itself."""
+    try:
+        return f"the agent raised {type(error).__name__}: {error}"
+    except Exception:
+        return f"the agent raised {type(error).__name__}, which cannot be shown"
 
 
 class EpochFile:

@@ -103,6 +103,21 @@ def test_an_agent_that_raises_moves_nothing_and_is_told():
     assert all(one.trial is None for one in told)
 
 
+def test_an_error_that_cannot_be_shown_stops_nothing():
+    class Unshown(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    agent = Restless()
+
+    def act(observation, action_mask):
+        raise Unshown
+
+    agent.act = act
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    assert told[0].trouble.startswith("the agent raised Unshown, which cannot be shown; nothing")
+
+
 def test_an_agent_that_cannot_begin_is_not_asked():
     broken = Restless()
     broken.reset = lambda: 1 // 0

@@ -69,6 +69,7 @@ def compare(
     Raises:
         UnknownNameError: no such drift or policy.
         DescriptionError: options, policies or agents that allow no comparison.
+        PmossError: what the environment refuses; nothing was played then.
         DatasetError: what ``tuned`` or ``keep`` names is no such report.
     """
     asked = [Entrant.of(word) for word in agents]
@@ -78,6 +79,9 @@ def compare(
     own = {entrant.name for entrant in asked}
     entrants = [*asked, *(one for one in stored.entrants if one.name not in own)]
     _check(drifts, names, entrants)
+    for drift in drifts:
+        # Tuning has epochs of its own: what is wrong with the others is told before it.
+        CONTINUAL.make_env(options.kwargs(Game(drift, names[0], 0, 0))).close()
     kept = None if out is None else out.with_suffix(".partial")
     settings = asdict(options)
     # The code behind a word that names no file may be another one by now.

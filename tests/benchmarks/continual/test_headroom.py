@@ -99,6 +99,22 @@ def test_what_allows_no_comparison_is_named():
     assert Game("jobs", "stay", 0, 3).name == "jobs/stay/0/3"
 
 
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"epochs": 0}, "epochs = 0"),
+        ({"epochs": "x"}, "epochs = 'x'"),
+        ({"drift_options": {"count": 0}}, "count = 0"),
+    ],
+)
+def test_what_the_environment_refuses_is_told_before_any_game(tmp_path, monkeypatch, env, named):
+    monkeypatch.setattr(headroom, "Games", lambda *_: pytest.fail("a game is played"))
+    options = HeadroomOptions({**ENV, **env}, episodes=1, tuning=1)
+    with pytest.raises(DescriptionError, match=named):
+        compare(["jobs"], options, out=tmp_path / "r.json")
+    assert not list(tmp_path.iterdir())
+
+
 def test_agents_play_along_and_are_no_opponents(tmp_path):
     out = tmp_path / "r.json"
     (task,) = compare(["jobs"], OPTIONS, policies=FEW, agents=[AGENT], out=out)

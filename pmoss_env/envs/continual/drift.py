@@ -159,7 +159,7 @@ def make_family(
     given: dict[str, Any] = {}
     for key, value in (options or {}).items():
         if key not in known:
-            raise UnknownNameError(f"parameter of the drift {name!r}", key, known)
+            raise UnknownNameError(f"parameter of the drift {name!r}:", key, known)
         given[key] = _like(known[key], key, value)
     return family(**given)
 

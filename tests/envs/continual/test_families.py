@@ -9,7 +9,7 @@ from pmoss_env.envs.continual import FAMILIES, draw_drift
 from pmoss_env.envs.continual.drift import make_family
 from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Ramps
 from pmoss_env.envs.continual.jobs import IDLE, Jobs
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import load_machine
 from pmoss_env.types import CO_TENANT_FAMILIES
@@ -137,6 +137,13 @@ _BOUNDS = [
 def test_bounds_are_named(name, options, told):
     with pytest.raises(DescriptionError, match=told):
         draw_drift(make_family(FAMILIES, name, options), SERVER, 16, 3, 1)
+
+
+def test_a_drift_without_parameters_takes_none():
+    told = "unknown parameter of the drift 'none': 'x'. There is none: leave it out"
+    with pytest.raises(UnknownNameError) as refused:
+        make_family(FAMILIES, "none", {"x": 1})
+    assert str(refused.value) == told
 
 
 @pytest.mark.parametrize("name", ["jobs", "ramps", "periodic-cores", "memory", "busy-cores"])

@@ -17,7 +17,8 @@ class UnknownNameError(PmossError, KeyError):
         names = sorted(known)
         close = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        self.message = f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}"
+        told = f"Known: {', '.join(names)}" if names else "There is none: leave it out"
+        self.message = f"unknown {kind} {name!r}.{hint} {told}"
         self._arguments = (kind, name, names)
         super().__init__(self.message)
 

@@ -17,6 +17,7 @@ from pmoss_benchmarks.continual.stored_report import FIRST_ENV
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
 from pmoss_benchmarks.offline import wanted
+from pmoss_benchmarks.report import check_replaceable
 from pmoss_benchmarks.spatial import budget, references
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts import find_stale, make_pages
@@ -114,6 +115,24 @@ def test_a_command_that_a_text_names_is_one_of_today(command: str) -> None:
     while isinstance(found, click.Group):
         found, words = found.resolve_command(context, words)[1:]
     assert found.make_context("pmoss", words, resilient_parsing=False)
+
+
+#: Files that a command writes to its folder: it looks at each in its own way.
+_IN_FOLDERS = ("budget", "offline", "paper", "references")
+REPORTS = [
+    (path, words[2])
+    for path in sorted(RESULTS.rglob("*.json"))
+    for command in [next(_stored_commands(json.loads(path.read_text())), "")]
+    if (words := shlex.split(of_today(command)))[1:2] == ["benchmark"]
+    and words[2] not in _IN_FOLDERS
+]
+
+
+@pytest.mark.parametrize(("path", "benchmark"), REPORTS, ids=lambda one: getattr(one, "stem", one))
+def test_a_stored_report_is_replaced_by_its_own_command_alone(path: Path, benchmark: str) -> None:
+    check_replaceable(path, benchmark)
+    with pytest.raises(DatasetError, match="is no report of `pmoss benchmark another`"):
+        check_replaceable(path, "another")
 
 
 def test_every_result_names_its_origin() -> None:

@@ -107,13 +107,23 @@ def new_agent(
     name = agent or _named_in(config) or _usual(lesson)
     # A path is imported, and what only a file names is not.
     if (agent is None or ":" not in name) and name not in (known := _names(lesson.domain)):
+        for other in (each.domain for each in listings() if each.name == name):
+            raise _foreign(name, other, lesson)
         raise UnknownNameError(f"agent of {lesson.domain}", name, known)
     of = agent_class(name).domain
     if of not in ("", lesson.domain):
-        raise DescriptionError(f"agent {name}: is of the domain {of}, not of {lesson.domain}")
+        raise _foreign(name, of, lesson)
     if config is None and has_config(name):
         config = name
     return pmoss_agents.make(name, config_file=config, task=lesson.task, **changes)
+
+
+def _foreign(agent: str, of: str, lesson: Lesson) -> DescriptionError:
+    """What is told of an agent of another domain than that of the lesson."""
+    way = f"choose --domain {of}"
+    if lesson.data is not None:
+        way = f"give data of {of}, as of pmoss collect OUT --domain {of}"
+    return DescriptionError(f"agent {agent}: is of the domain {of}, not of {lesson.domain}: {way}")
 
 
 def learn(

@@ -23,6 +23,21 @@ def printable(text: str, *, lines: bool = True) -> str:
     )
 
 
+def one_line(text: str, most: int = 140) -> str:
+    """A text as one line of a terminal; where it is too long, its middle is left out.
+
+    Args:
+        text: any; line ends and all other white space become single spaces.
+        most: characters of the line.
+    """
+    line = printable(" ".join(text.split()), lines=False)
+    if len(line) <= most:
+        return line
+    # What an error led to stands at its end.
+    end = most // 3
+    return f"{line[: most - end - 5]} ... {line[-end:]}"
+
+
 def check_output(path: Path, *, folder: bool = False) -> None:
     """Raises OSError that names ``path`` if it cannot be written; leaves nothing behind.
 

@@ -29,8 +29,14 @@ def test_the_domain_follows_from_the_data(episodes: Path, tmp_path: Path) -> Non
     agent = new_agent(lesson, None, None, {})
     assert agent.name == "linear-cost"
     assert learn(agent, lesson) == {"scans": 96.0}
-    with pytest.raises(UnknownNameError, match="unknown agent of access-path 'cql'"):
-        new_agent(lesson, "cql", None, {})
+    with pytest.raises(UnknownNameError, match="unknown agent of access-path 'cqll'"):
+        new_agent(lesson, "cqll", None, {})
+    for name, of in (("cql", "spatial"), ("forecaster", "continual"), ("pace", "continual")):
+        told = f"agent {name}: is of the domain {of}, not of access-path: give data of {of}, as of"
+        with pytest.raises(DescriptionError, match=f"{told} pmoss collect OUT --domain {of}"):
+            new_agent(lesson, name, None, {})
+    with pytest.raises(DescriptionError, match="threads, not of spatial: choose --domain threads"):
+        new_agent(find_lesson(None, {}, domain="spatial"), "threads-linucb", None, {})
     with pytest.raises(DescriptionError, match="is of the domain spatial, not of access-path"):
         new_agent(lesson, "pmoss_agents.spatial.cql:CQL", None, {})
     with pytest.raises(DescriptionError, match="is of the domain access-path, not of spatial"):

@@ -7,8 +7,8 @@ import pytest
 
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.performance import suite, tables
-from pmoss_benchmarks.report import Figure, Report
-from pmoss_env.errors import BackendError, DescriptionError
+from pmoss_benchmarks.report import Figure, Report, check_replaceable
+from pmoss_env.errors import BackendError, DatasetError, DescriptionError
 
 FAST, SLOW = (Figure.of("speed", "M/s", values) for values in ([3.0, 1.0, 2.0], [0.5]))
 
@@ -64,3 +64,40 @@ def test_stored_hosts_stand_beside_what_is_measured(
     assert heads.split()[4:6] == ["old", "other"]
     # Of the other host only another unit is known.
     assert row.split() == ["speed", "2", "1", "3", "1.235", "M/s"]
+
+
+def _command_of(benchmark: str) -> str:
+    return json.dumps({"command": f"pmoss benchmark {benchmark} --out x.json", "cells": []})
+
+
+def test_a_benchmark_replaces_its_own_reports_alone(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    check_replaceable(path, "headroom")
+    for text in ("", _command_of("headroom")):
+        path.write_text(text)
+        check_replaceable(path, "headroom")
+    path.write_text(_command_of("neighbours"))
+    check_replaceable(path, "co-tenants")
+    foreign = ["{}", "[]", "1", "null", '"pmoss benchmark headroom"', "{", "notes", "\0"]
+    foreign += ['{"command": 1}', '{"command": "pmoss benchmark"}', '{"command": "a \'b"}']
+    foreign += ['{"command": "pmoss demo headroom"}', '{"parts": [1]}', '{"parts": {"a": 1}}']
+    foreign += [_command_of("continual"), _command_of("headroom-2"), "[" * 100_000]
+    for text in foreign:
+        path.write_text(text)
+        with pytest.raises(DatasetError, match=r"report\.json: is no report of `pmoss benchmark h"):
+            check_replaceable(path, "headroom")
+        assert path.read_text() == text
+    with pytest.raises(DatasetError, match="is no report"):
+        check_replaceable(Path("/dev/null"), "headroom")
+    with pytest.raises(DatasetError, match=r"\.partial is the ending of unfinished results"):
+        check_replaceable(tmp_path / "report.partial", "headroom")
+
+
+def test_a_report_of_figures_is_its_parts(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    report, module = Report(path), "pmoss_benchmarks.performance.index"
+    report.add("index", "pmoss benchmark performance --only index", [FAST], module)
+    check_replaceable(path, "performance")
+    report.add("scan", "pmoss benchmark headroom", [FAST], module)
+    with pytest.raises(DatasetError, match="is no report of `pmoss benchmark performance`"):
+        check_replaceable(path, "performance")

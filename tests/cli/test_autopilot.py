@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets.continual.epoch_log import log_dataset, log_episodes, read_log
+from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_env.machines import load_machine
 from tests.cli.invoking import PMOSS, pmoss
 
@@ -165,3 +166,26 @@ def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
     assert [(row["session"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (2, 2)]
     told = pmoss("autopilot", *SMALL, "--retrain", "5", status=2)
     assert "give --out" in told
+
+
+class Talks(RoundPolicy):
+    """Raises more than a line of a terminal can hold."""
+
+    def plan(self, cores):
+        raise RuntimeError("first\nsecond\r\n\tthird\x85fourth " + "long " * 200 + "end")
+
+
+def test_an_agents_error_is_one_line_and_whole_in_the_file(tmp_path):
+    path, page = tmp_path / "epochs.jsonl", tmp_path / "page.html"
+    words = [*SMALL, "--epochs", "4", "--out", str(path), "--html", str(page)]
+    told = pmoss("autopilot", f"{__name__}:Talks", *words)
+    epochs = [line for line in told.splitlines() if line.startswith("epoch ")]
+    assert len(epochs) == 4 and all(len(line) < 190 for line in epochs)
+    assert "RuntimeError: first second third fourth long" in epochs[0]
+    assert epochs[0].endswith("long end; nothing moves")
+    assert epochs[2].endswith("nothing moves; it is asked no more")
+    rest = [line for line in told.splitlines() if line not in epochs]
+    assert len(rest) == len(pmoss("autopilot", *SMALL, "--epochs", "1").splitlines()) - 1
+    kept = json.loads(path.read_text().splitlines()[1])["trouble"]
+    assert "first\nsecond\r\n\tthird\x85fourth" in kept and kept.count("long ") == 200
+    assert page.read_text().count("long ") == 3 * 200

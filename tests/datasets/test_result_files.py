@@ -181,3 +181,31 @@ def test_what_does_not_fit_on_the_disk_leaves_the_rows_before(tmp_path: Path) ->
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("room", [0, 10])
+def test_a_file_that_a_full_disk_left_empty_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    path, write = tmp_path / "rows.jsonl", os.write
+
+    def no_room(handle: int, data: bytes) -> int:
+        if room and not os.fstat(handle).st_size:
+            return write(handle, bytes(data[:room]))
+        raise OSError(28, "No space left on device")
+
+    with opened(path) as file:
+        monkeypatch.setattr("pmoss_datasets.result_files.os.write", no_room)
+        with pytest.raises(DatasetError, match=r"rows.jsonl: cannot be written: No space left"):
+            file.append({"a": 1})
+        assert path.read_bytes() == b"" and not file.rows
+        # The same process may have room later, and so may another.
+        monkeypatch.undo()
+        file.append({"a": 2})
+    assert rows(path) == [{"a": 2}]
+    path.write_bytes(b"")
+    with pytest.raises(DatasetError, match="is not a file of results"):
+        read_rows(path)
+    with opened(path, env={"slices": 8}) as other:
+        other.append({"a": 3})
+    assert read_rows(path)[1] == [{"a": 3}]

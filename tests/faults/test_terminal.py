@@ -8,7 +8,7 @@ import pytest
 
 from pmoss_env.cli import main
 from pmoss_env.cli.console import PlainConsole, Stages, table
-from pmoss_env.cli.output import printable
+from pmoss_env.cli.output import one_line, printable
 from pmoss_env.errors import BackendError
 from pmoss_env.processes import ENDING
 
@@ -21,6 +21,14 @@ def test_what_a_terminal_would_obey_is_shown():
     assert printable(HOSTILE) == SHOWN
     assert printable("two\n\tlines, \u03bc and \u65e5") == "two\n\tlines, \u03bc and \u65e5"
     assert printable("two\nlines", lines=False) == r"two\nlines"
+
+
+def test_a_long_text_is_a_line_with_its_beginning_and_its_end():
+    assert one_line(" two\r\n\tlines\u2028and\x0bthree ") == "two lines and three"
+    assert one_line("an escape \x1b[2J") == r"an escape \x1b[2J"
+    assert one_line("a" * 30, 30) == "a" * 30
+    shortened = one_line("b" + "x" * 100 + "e", 30)
+    assert shortened == "b" + "x" * 14 + " ... " + "x" * 9 + "e" and len(shortened) == 30
 
 
 def test_tables_texts_and_progress_show_names_as_they_are(capsys):

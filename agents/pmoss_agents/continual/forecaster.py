@@ -40,9 +40,10 @@ from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
+from pmoss_datasets.continual.checks import MOST_FUTURES
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.planners import FittedPlanner
-from pmoss_datasets.continual.rounds import Move
+from pmoss_datasets.continual.rounds import Move, need_described
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError
@@ -92,6 +93,11 @@ class Config:
         for name in ("batch_size", "width", "futures", "save_every"):
             check(name, getattr(self, name) >= 1, "be at least 1")
         check("ahead", 0 <= self.ahead <= 100, "lie in [0, 100]")
+        check(
+            "futures",
+            self.futures * max(1, self.ahead) <= MOST_FUTURES,
+            f"be at most {MOST_FUTURES:,}, those of all epochs ahead together",
+        )
         check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
         check("calm", 0 <= self.calm < 1, "lie in [0, 1)")
         for name in ("quiet", "calm"):
@@ -278,6 +284,7 @@ class _Planner(ThoroughPlanner):
     def __init__(self, network: Network, config: Config) -> None:
         ahead = max(1, config.ahead)
         super().__init__(config.price, config.futures, ahead, config.quiet, config.calm)
+        self.name = Forecaster.name
         self._network, self._config = network, config
 
     def start(self) -> None:
@@ -387,6 +394,10 @@ class Forecaster(OfflineAgent[Dataset]):
         return torch.optim.Adam(self.network.parameters(), lr=self.config.learning_rate)
 
     # ---- acting
+
+    def check_env(self, env: Any) -> None:
+        """UnsupportedError for a machine without parameters: it plans in a model."""
+        need_described(env, self.name)
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
         """Takes the environment and the chance of an episode that has just begun.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
@@ -91,9 +92,11 @@ class ThoroughPlanner(FittedPlanner):
         quiet: float = QUIET,
         calm: float = CALM,
     ) -> None:
-        super().__init__(price, futures * ahead)
+        futures, ahead = checks.whole("futures", futures), checks.whole("ahead", ahead)
+        super().__init__(price, checks.whole("futures x ahead", futures * ahead))
         self._weights = np.repeat(_FADE ** np.arange(ahead), futures)
-        self._quiet, self._calm = quiet, calm
+        self._quiet = checks.number("quiet", quiet, 1.0)
+        self._calm = checks.number("calm", calm, 1.0)
 
     def start(self) -> None:
         """See RoundPolicy."""

@@ -160,14 +160,15 @@ def fly(
 
     Raises:
         BackendError: a thread of the run has failed.
-        PmossError: the policy refuses this host before the first epoch.
+        PmossError: the policy refuses this host, before the index is loaded if it has check_env().
     """
     session, index = env.session, env.session.live
     assert isinstance(index, TriedIndex)
     try:
+        broken = _check(policy, env)
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
-        broken = _start(policy, env, rng, first=True)
+        broken = broken or _start(policy, env, rng, first=True)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
@@ -209,6 +210,18 @@ def fly(
         env.close()
 
 
+def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
+    """Asks a policy whether it plays here; what it raised, in words, but for typed refusals."""
+    try:
+        if (check_env := getattr(policy, "check_env", None)) is not None:
+            check_env(env)
+    except PmossError:
+        raise
+    except Exception as error:  # as in _epoch()
+        return f"{_in_words(error)}; it is not asked"
+    return ""
+
+
 def _start(
     policy: Any, env: ContinualSchedulingEnv, rng: np.random.Generator, first: bool = False
 ) -> str:
@@ -221,7 +234,7 @@ def _start(
     except Exception as error:  # as in _epoch()
         if isinstance(error, PmossError) and first:
             raise
-        return f"the agent raised {type(error).__name__}: {error}; it is not asked"
+        return f"{_in_words(error)}; it is not asked"
     return ""
 
 
@@ -252,7 +265,15 @@ def _raised(env: ContinualSchedulingEnv, error: Exception) -> str:
     """Takes the moves of the round back: the last schedule goes on."""
     assert env.session.live is not None
     env.session.live.cores = env.session.cores_seen.copy()
-    return f"the agent raised {type(error).__name__}: {error}; nothing moves"
+    return f"{_in_words(error)}; nothing moves"
+
+
+def _in_words(error: Exception) -> str:
+    """What an agent raised, all of it; its text may be of any length, or raise itself."""
+    try:
+        return f"the agent raised {type(error).__name__}: {error}"
+    except Exception:
+        return f"the agent raised {type(error).__name__}, which cannot be shown"
 
 
 class EpochFile:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pmoss_env.cli.console import console
-from pmoss_env.cli.output import check_output, printable
+from pmoss_env.cli.output import check_output, one_line, printable
 from pmoss_env.cli.pairs import pairs
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class _View:
         self._live.__exit__(*error)
 
     def show(self, told: Told, trouble: str) -> None:
-        """Takes an epoch.
+        """Takes an epoch, and shows it in one line; what an agent said may be longer.
 
         Args:
             told: what came of it.
@@ -247,10 +247,13 @@ class _View:
             f"epoch {told.epoch}  {told.throughput:.3f} Mq/s  {told.verdict}",
             trial_in_words(told),
             f"{told.pending} slices under way" if told.pending else "",
-            told.trouble,
-            trouble,
+            one_line(told.trouble),
+            one_line(trouble),
         ]
-        lines = ["  ".join(filter(None, parts)), *(f"  {event.text}" for event in told.events)]
+        lines = [
+            "  ".join(filter(None, parts)),
+            *(f"  {one_line(event.text)}" for event in told.events),
+        ]
         self._lines.extend(lines)
         self._belief = belief_in_words(told, self._env.machine.workers.tolist())
         if not console.is_terminal:

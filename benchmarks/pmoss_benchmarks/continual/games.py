@@ -18,7 +18,7 @@ from pmoss_datasets.continual.oracles import Delayed, Law, Now, ThoroughLaw, Tho
 from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
 TUNING_SEED = 1_000_000
@@ -135,6 +135,13 @@ class HeadroomOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+
+        if self.env.get("backend") == "hardware":
+            raise UnsupportedError(
+                "backend = 'hardware': all are compared with the law oracle, and nobody knows the "
+                "true machine of a host; `pmoss benchmark autopilot` compares an agent with "
+                "staying there, `pmoss rollout --domain continual` tells what each serves"
+            )
 
     def kwargs(self, game: Game) -> dict[str, Any]:
         """Arguments of the environment of a game."""

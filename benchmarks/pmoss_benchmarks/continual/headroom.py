@@ -69,6 +69,7 @@ def compare(
     Raises:
         UnknownNameError: no such drift or policy.
         DescriptionError: options, policies or agents that allow no comparison.
+        PmossError: what the environment refuses; nothing was played then.
         DatasetError: what ``tuned`` or ``keep`` names is no such report.
     """
     asked = [Entrant.of(word) for word in agents]
@@ -77,7 +78,7 @@ def compare(
     names += [name for name in policies or GRIDS if name not in names]
     own = {entrant.name for entrant in asked}
     entrants = [*asked, *(one for one in stored.entrants if one.name not in own)]
-    _check(drifts, names, entrants)
+    _check(drifts, names, entrants, options)
     kept = None if out is None else out.with_suffix(".partial")
     settings = asdict(options)
     # The code behind a word that names no file may be another one by now.
@@ -146,7 +147,12 @@ def _write(
     write_report(out, [__name__], **content, tasks=tasks)
 
 
-def _check(drifts: Sequence[str], names: Sequence[str], entrants: Sequence[Entrant]) -> None:
+def _check(
+    drifts: Sequence[str],
+    names: Sequence[str],
+    entrants: Sequence[Entrant],
+    options: HeadroomOptions,
+) -> None:
     """Refuses what allows no comparison."""
     taken = [*GRIDS, *(entrant.name for entrant in entrants)]
     if twice := sorted({name for name in taken if taken.count(name) > 1}):
@@ -157,6 +163,9 @@ def _check(drifts: Sequence[str], names: Sequence[str], entrants: Sequence[Entra
                 raise UnknownNameError(kind, name, all_names)
     if "law-oracle" not in names or not set(names) - set(ORACLES):
         raise DescriptionError(f"policies {names}: must hold law-oracle and an opponent")
+    for drift in drifts:
+        # Tuning has epochs of its own: what is wrong with the others is told before it.
+        CONTINUAL.make_env(options.kwargs(Game(drift, names[0], 0, 0))).close()
 
 
 def _best(drift: str, name: str, episodes: int, tuned: Mapping[str, Result]) -> int:

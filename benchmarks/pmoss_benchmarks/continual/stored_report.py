@@ -16,6 +16,7 @@ from pmoss_env.files import read_json
 
 #: What a report calls itself.
 FORMAT = "continual-headroom"
+_COMMAND = "pmoss benchmark continual"
 #: The environment of reports that do not name it.
 FIRST_ENV = "pmoss/ContinualScheduling-v0"
 
@@ -76,10 +77,8 @@ class StoredReport:
         except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError) as error:
             if isinstance(error, PmossError):
                 raise
-            raise DatasetError(
-                f"{path}: is no report of `pmoss benchmark continual` about {', '.join(drifts)}: "
-                f"{error!r}"
-            ) from error
+            about = f"about {', '.join(drifts)}"
+            raise _no_report(path, error, f"is no report of `{_COMMAND}` {about}") from error
         return cls(policies, choices, tuple(entrants.values()), results, commands)
 
 
@@ -102,7 +101,12 @@ def choices_of(
     except (KeyError, OSError, TypeError, ValueError) as error:
         if isinstance(error, PmossError):
             raise
-        raise DatasetError(
-            f"{path}: does not tell how {', '.join(names)} are tuned for {', '.join(drifts)}: "
-            f"{error!r}; name a report of `pmoss benchmark continual` that holds them"
-        ) from error
+        tuned = f"{', '.join(names)} are tuned for {', '.join(drifts)}"
+        raise _no_report(path, error, f"does not tell how {tuned}") from error
+
+
+def _no_report(path: Path, error: Exception, lacks: str) -> DatasetError:
+    """What is told of a file that cannot be gone on with: an exception's own words say little."""
+    if isinstance(error, OSError):
+        lacks = f"cannot be read: {error.strerror or error}"
+    return DatasetError(f"{path}: {lacks}; name a report of `{_COMMAND}` of the same drifts")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.provenance import changed_since, has_digests
+from pmoss_benchmarks.report import RENAMED
 from pmoss_env.version import CONTINUED
 
 #: What every result says of itself.
@@ -64,8 +65,6 @@ def _content(path: Path) -> Any:
         return json.loads(file.readline() if path.suffix == ".jsonl" else file.read())
 
 
-#: Commands that have another name today.
-_RENAMED = {"pmoss benchmark neighbours ": "pmoss benchmark co-tenants "}
 #: Results with times of the host, by the beginning of their names.
 _OF_THE_HOST = ("autopilot", "performance/", "access-path/", "co-tenants", "demo/", "threads/")
 
@@ -75,7 +74,7 @@ def _renew(command: str, place: str, part: str) -> str:
     path = Path(place)
     if path.parent.name == "transcripts":
         return f"python -m pmoss_benchmarks.texts.transcripts {path.stem}"
-    for old, new in _RENAMED.items():
+    for old, new in RENAMED.items():
         command = command.replace(old, new)
     if not command:
         return ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.provenance import has_digests
-from pmoss_benchmarks.report import markdown_row
+from pmoss_benchmarks.report import RENAMED, markdown_row
 from pmoss_env.errors import DatasetError
 
 #: Published names of the paper's schedules, in the order of the tables.
@@ -67,7 +67,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 #: What stood in commands when results were stored, and what stands there now.
 _RENAMED = {
-    "pmoss benchmark neighbours ": "pmoss benchmark co-tenants ",
+    **RENAMED,
     "benchmarks/results/neighbours.json": "benchmarks/results/co-tenants.json",
     "benchmarks/results/performance.json": "benchmarks/results/performance/xeon.json",
 }

@@ -10,11 +10,13 @@ from pmoss_datasets.continual.oracles import Delayed, Law, Now, ThoroughLaw, Tho
 from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
+from pmoss_datasets.interfaces import Judge
 from pmoss_datasets.policies import Policy
+from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_datasets.stepwise.policies import any_legal
 from pmoss_env.envs.continual.episodes import INFO_KEYS
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Every policy that decides rounds, by name.
 POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
@@ -91,12 +93,43 @@ class ContinualDomain(StepDomain):
         """Whether the index runs on this host."""
         return kwargs.get("backend") == "hardware"
 
+    def asked(self, env: Mapping[str, Any]) -> dict[str, Any]:
+        """On hardware the machine is the host, and no oracle can say what scores 100."""
+        if not self.measures_host(env):
+            return super().asked(env)
+        return {"env": {"machine": "host", **env}, "reference_episodes": 0}
+
+    def judge(self, env: Any) -> Judge:
+        """Refuses a host before its index is loaded: no oracle can say what scores 100."""
+        if env.unwrapped.arguments.on_host:
+            raise UnsupportedError(
+                "backend = 'hardware': scores need the law oracle, and nobody knows the true "
+                "machine of a host. `pmoss rollout --domain continual` takes the same arguments "
+                "and tells what is served; `pmoss benchmark autopilot` compares an agent with "
+                "staying"
+            )
+        return super().judge(env)
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Also refuses planners and oracles on this host."""
+        super().check_recipe(recipe)
+        if not self.measures_host(recipe.kwargs):
+            return
+        for behaviour in recipe.behaviours:
+            if behaviour.policy in (*_PLANNERS, *ORACLES):
+                raise DescriptionError(
+                    f"{behaviour.policy}: plans in a described machine, and this host is none: "
+                    "choose other behaviours, such as repair, kernel-like or random"
+                )
+
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A policy by name; none of them takes a budget."""
         if name in POLICIES:
             if budget is not None:
                 raise UnsupportedError(f"{name!r} takes no budget: its moves are its measurements")
-            return POLICIES[name]()
+            policy = POLICIES[name]()
+            policy.name = name
+            return policy
         return super().policy(name, budget=budget)
 
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:

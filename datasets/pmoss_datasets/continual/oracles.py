@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.continual.rounds import Move, RoundPolicy
+from pmoss_datasets.continual import checks
+from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World, free_time, improved
 from pmoss_env.envs.continual.drift import Conditions
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Int32Array
 
 
@@ -26,7 +29,16 @@ class Oracle(RoundPolicy):
 
     def __init__(self, price: float = 0.002) -> None:
         super().__init__()
-        self._price = price
+        self._price = checks.number("price", price)
+
+    def check_env(self, env: Any) -> None:
+        """Refuses this host, and a machine without parameters."""
+        if env.unwrapped.arguments.on_host:
+            raise UnsupportedError(
+                f"{self.name}: oracles plan in the true machine, which nobody knows of a host; "
+                "choose another policy"
+            )
+        need_described(env, self.name)
 
     def start(self) -> None:
         """See RoundPolicy."""
@@ -72,7 +84,7 @@ class Law(Oracle):
 
     def __init__(self, price: float = 0.002, draws: int = 3) -> None:
         super().__init__(price)
-        self._draws = draws
+        self._draws = checks.whole("draws", draws)
 
     def _count(self) -> int:
         return self._draws
@@ -109,6 +121,7 @@ class ThoroughLaw(Oracle):
 
     def __init__(self, price: float = 0.0002, draws: int = 8, ahead: int = 4) -> None:
         super().__init__(price)
+        draws, ahead = checks.whole("draws", draws), checks.whole("ahead", ahead)
         counts = [max(1, draws // number) for number in range(1, ahead + 1)]
         self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
         self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
-from pmoss_datasets.continual.rounds import Move, RoundPolicy
+from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_env.types import Float64Array, Int32Array
 
@@ -27,7 +29,12 @@ class FittedPlanner(RoundPolicy):
 
     def __init__(self, price: float = 0.002, futures: int = 1) -> None:
         super().__init__()
-        self._price, self._futures = price, futures
+        self._price = checks.number("price", price)
+        self._futures = checks.whole("futures", futures)
+
+    def check_env(self, env: Any) -> None:
+        """Refuses a machine without parameters."""
+        need_described(env, self.name)
 
     def start(self) -> None:
         """See RoundPolicy."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Int8Array, Int32Array
 
 #: A slice and the core that it goes to.
@@ -17,24 +18,40 @@ class RoundPolicy(ABC):
     """Decides a whole round of moves at its beginning, and makes them one by one.
 
     Attributes:
+        name: by which it was asked for; that of its class otherwise.
         env: of the episode, without wrappers.
         rng: its source of chance.
         expected: share by which the last round's moves should raise the throughput; None where the
             policy foretells nothing, or moves nothing.
     """
 
+    name: str
     env: Any
     rng: np.random.Generator
 
     def __init__(self) -> None:
+        self.name = type(self).__name__
         self._moves: list[Move] = []
         self.expected: float | None = None
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the chance of an episode that has just begun."""
+        """Takes the environment and the chance of an episode that has just begun.
+
+        Raises:
+            UnsupportedError: see check_env().
+        """
+        self.check_env(env)
         self.env, self.rng = env.unwrapped, rng
         self._moves, self.expected = [], None
         self.start()
+
+    def check_env(self, env: Any) -> None:
+        """Refuses an environment that it cannot play in, before the first episode.
+
+        Raises:
+            UnsupportedError: it lacks what the policy plans in.
+        """
+        return None
 
     def start(self) -> None:
         """Forgets the episode before."""
@@ -83,6 +100,25 @@ class RoundPolicy(ABC):
         Args:
             cores: (slices,) that serve the slices now.
         """
+
+
+def need_described(env: Any, who: str) -> None:
+    """Refuses a machine that nobody can plan in.
+
+    Args:
+        env: of continual scheduling.
+        who: would plan.
+
+    Raises:
+        UnsupportedError: the machine has no parameters.
+    """
+    machine = env.unwrapped.machine
+    if not machine.parameters:
+        raise UnsupportedError(
+            f"{who}: plans in a model of the machine, and machine {machine.name!r} has no "
+            "parameters. Choose one that needs no description: repair, kernel-like, tries, or the "
+            "agent pace"
+        )
 
 
 def moves_between(before: Int32Array, after: Int32Array) -> list[Move]:

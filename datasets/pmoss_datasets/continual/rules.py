@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_env.baselines import slice_load
 from pmoss_env.baselines.best_fit import best_fit, foretold_times
@@ -40,7 +41,7 @@ class BestFit(RoundPolicy):
 
     def __init__(self, every: int) -> None:
         super().__init__()
-        self._every = every
+        self._every = checks.whole("every", every, 0, 2**31 - 1)
         self._wanted: Int32Array | None = None
 
     def start(self) -> None:
@@ -80,7 +81,8 @@ class Repair(RoundPolicy):
 
     def __init__(self, gain: float = 0.01, act: float = 0.05, memory: float = 0.5) -> None:
         super().__init__()
-        self._gain, self._act, self._memory = gain, act, memory
+        self._gain, self._act = checks.number("gain", gain), checks.number("act", act)
+        self._memory = checks.number("memory", memory, 1.0)
         self._times: Float64Array | None = None
 
     def start(self) -> None:
@@ -216,7 +218,7 @@ class Tries(RoundPolicy):
 
     def __init__(self, margin: float = 0.0) -> None:
         super().__init__()
-        self._margin = margin
+        self._margin = checks.number("margin", margin)
         self._kept: tuple[float, Int32Array] | None = None
 
     def start(self) -> None:

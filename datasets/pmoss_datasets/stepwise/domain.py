@@ -277,7 +277,8 @@ class StepDomain(Domain):
     def describe(self, dataset: Dataset) -> Mapping[str, str]:
         """The domain's parts of a card."""
         steps = self.lengths(dataset)
-        repeats = "the same recipe gives the same bits" if self.repeatable else "it does not repeat"
+        bits = self.repeatable and not self.measures_host(dataset.metadata.env_kwargs)
+        repeats = "the same recipe gives the same bits" if bits else "it does not repeat"
         return {
             "episodes": f"of {steps.min()} to {steps.max()} steps in `{self.env_id}`, recorded "
             "step by step.",

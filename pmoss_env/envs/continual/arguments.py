@@ -29,6 +29,9 @@ RENDER_MODES = ("ansi", "rgb_array")
 INCUMBENTS = ("best-fit", *STATIC_BASELINES)
 #: Slices, epochs and moves are counted in 32 bits.
 _MOST = 2**31 - 1
+_MOST_SEED = 2**64 - 1
+#: Moves that a round may have of any index, those with fewer slices among them.
+_USUAL_MOVES = 8
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,14 @@ class Arguments:
             check_whole(name, getattr(self, name), 1)
             if getattr(self, name) > _MOST:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at most {_MOST:,}")
+        bound = max(self.slices, _USUAL_MOVES)
+        if self.moves_per_epoch > bound:
+            raise DescriptionError(
+                f"moves_per_epoch = {self.moves_per_epoch}: must be at most {bound}: each of the "
+                f"{self.slices} slices moves once before an epoch"
+            )
         if self.workload_seed is not None:
-            check_whole("workload_seed", self.workload_seed, 0)
+            check_whole("workload_seed", self.workload_seed, 0, _MOST_SEED)
         _check_number("epoch_seconds", self.epoch_seconds, 1e-3, 3600.0)
         _check_number("price_per_gb", self.price_per_gb, 0.0, 1e9)
         _check_number("deviation", self.deviation, 0.0, MOST_DEVIATION)

@@ -33,6 +33,10 @@ class Conditions:
 
 #: No co-tenant takes more than this share.
 MOST = 0.95
+#: No machine has more cores or nodes to disturb; where it has fewer, fewer are disturbed.
+MOST_COUNT = 65_536
+#: No phase of a drift lasts longer.
+MOST_EPOCHS = 100_000
 #: The state of a family in one epoch; only the family looks into it.
 State = Any
 
@@ -155,7 +159,7 @@ def make_family(
     given: dict[str, Any] = {}
     for key, value in (options or {}).items():
         if key not in known:
-            raise UnknownNameError(f"parameter of the drift {name!r}", key, known)
+            raise UnknownNameError(f"parameter of the drift {name!r}:", key, known)
         given[key] = _like(known[key], key, value)
     return family(**given)
 
@@ -171,7 +175,10 @@ def _like(usual: Any, key: str, value: Any) -> Any:
     if not number or (isinstance(usual, int) and not isinstance(value, int)):
         kind = "whole number" if isinstance(usual, int) else "number"
         raise DescriptionError(f"drift_options[{key!r}] = {value!r}: must be a {kind}")
-    return value if isinstance(usual, int) else float(value)
+    try:
+        return value if isinstance(usual, int) else float(value)
+    except OverflowError as error:
+        raise DescriptionError(f"drift_options[{key!r}]: is beyond all numbers") from error
 
 
 def worker_nodes(machine: Machine) -> Int32Array:
@@ -179,10 +186,18 @@ def worker_nodes(machine: Machine) -> Int32Array:
     return np.unique(machine.node_of_core[machine.workers])
 
 
-def check_whole(name: str, value: object, least: int) -> None:
-    """Raises DescriptionError unless a value is a whole number from ``least``."""
+def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raises DescriptionError unless a value is a whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
+    if most is not None and value > most:
+        raise DescriptionError(f"{name} = {value!r}: must be at most {most:,}")
+
+
+def check_number(name: str, value: float, least: float, most: float) -> None:
+    """Raises DescriptionError unless a value lies in [least, most]."""
+    if not least <= value <= most:
+        raise DescriptionError(f"{name} = {value!r}: must be a number from {least:g} to {most:,g}")
 
 
 def check_share(name: str, value: float, below: float = MOST) -> None:

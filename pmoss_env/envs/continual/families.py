@@ -10,9 +10,12 @@ import numpy as np
 
 from pmoss_env.envs.continual.drift import (
     MOST,
+    MOST_COUNT,
+    MOST_EPOCHS,
     Conditions,
     DriftFamily,
     check_enough,
+    check_number,
     check_range,
     check_share,
     check_whole,
@@ -60,7 +63,7 @@ class _Visitors(DriftFamily):
         """See DriftFamily."""
         check_range("strength", self.strength, MOST)
         check_range("lifetime", (1.0, self.lifetime))
-        check_range("count", (0.0, self.count))
+        check_number("count", self.count, 0.0, MOST_COUNT)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Visit:
         """As many as there are in the mean, by chance."""
@@ -149,8 +152,9 @@ class PeriodicCores(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        for name in ("count", "period", "sets"):
-            check_whole(name, getattr(self, name), 1)
+        check_whole("count", self.count, 1, MOST_COUNT)
+        check_whole("period", self.period, 1, MOST_EPOCHS)
+        check_whole("sets", self.sets, 1)
         check_range("strength", self.strength, MOST)
         check_enough("sets of busy cores", self.sets, machine.workers.size, machine)
 
@@ -201,9 +205,10 @@ class Ramps(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        for name in ("count", "rise", "stay"):
-            check_whole(name, getattr(self, name), 1)
-        check_range("idle_epochs", (1.0, self.idle_epochs))
+        check_whole("count", self.count, 1, MOST_COUNT)
+        for name in ("rise", "stay"):
+            check_whole(name, getattr(self, name), 1, MOST_EPOCHS)
+        check_number("idle_epochs", self.idle_epochs, 1.0, MOST_EPOCHS)
         check_range("peak", self.peak, MOST)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:

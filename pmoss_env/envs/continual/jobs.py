@@ -9,9 +9,12 @@ import numpy as np
 
 from pmoss_env.envs.continual.drift import (
     MOST,
+    MOST_COUNT,
+    MOST_EPOCHS,
     Conditions,
     DriftFamily,
     check_enough,
+    check_number,
     check_range,
     check_share,
     check_whole,
@@ -79,18 +82,18 @@ class Jobs(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_whole("count", self.count, 1)
+        check_whole("count", self.count, 1, MOST_COUNT)
         check_whole("cores", self.cores, 1)
         check_whole("jitter", self.jitter, 0)
         check_share("precursor", self.precursor)
         for name in ("compute", "shuffle"):
             check_range(name, getattr(self, name), MOST)
         for name in ("precursor_epochs", "compute_epochs", "shuffle_epochs"):
-            check_range(name, getattr(self, name))
+            check_range(name, getattr(self, name), MOST_EPOCHS)
             check_whole(
                 f"{name}: the shortest less jitter", getattr(self, name)[0] - self.jitter, 1
             )
-        check_range("idle_epochs", (1.0, self.idle_epochs))
+        check_number("idle_epochs", self.idle_epochs, 1.0, MOST_EPOCHS)
         nodes = worker_nodes(machine)
         per_node = np.bincount(machine.node_of_core[machine.workers])[nodes]
         check_enough("worker cores on one node", self.cores, int(per_node.min()), machine)

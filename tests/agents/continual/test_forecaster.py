@@ -1,6 +1,7 @@
 """The forecaster: what it reads off logs, what it foretells, and how it plays."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,12 @@ from pmoss_agents.continual.forecaster import (  # noqa: E402
 from pmoss_agents.continual.past import Past  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError  # noqa: E402
+from pmoss_env.errors import (  # noqa: E402
+    CheckpointError,
+    DatasetError,
+    DescriptionError,
+    UnsupportedError,
+)
 from pmoss_env.machines import load_machine  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "epochs": 16, "drift": "periodic-cores"}
@@ -176,7 +182,14 @@ def test_what_cannot_be_learned_from_is_named(data, tmp_path):
         pmoss_agents.make("forecaster").fit(collect(threads, tmp_path / "other"))
     with pytest.raises(DescriptionError, match="futures = 0"):
         pmoss_agents.make("forecaster", futures=0)
+    for futures, ahead in ((10**9, 0), (100, 50)):
+        with pytest.raises(DescriptionError, match=rf"futures = {futures}: must be at most 4,096"):
+            pmoss_agents.make("forecaster", futures=futures, ahead=ahead)
     with pytest.raises(DescriptionError, match="be 0 where ahead is 0"):
         pmoss_agents.make("forecaster", quiet=0.2)
     with pytest.raises(CheckpointError, match="fit"):
         pmoss_agents.make("forecaster").begin(None, np.random.default_rng())
+    env = SimpleNamespace(machine=SimpleNamespace(name="host", parameters={}))
+    env.unwrapped = env
+    with pytest.raises(UnsupportedError, match=r"^forecaster: plans in a model.* the agent pace"):
+        pmoss_agents.make("forecaster").check_env(env)

@@ -11,7 +11,7 @@ from pmoss_benchmarks.autopilot.page import report_page
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_env.backends.frames import unpack_snapshot
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.machines import load_machine
 
 HERE = {
@@ -103,9 +103,39 @@ def test_an_agent_that_raises_moves_nothing_and_is_told():
     assert all(one.trial is None for one in told)
 
 
+def test_an_error_that_cannot_be_shown_stops_nothing():
+    class Unshown(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    agent = Restless()
+
+    def act(observation, action_mask):
+        raise Unshown
+
+    agent.act = act
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    assert told[0].trouble.startswith("the agent raised Unshown, which cannot be shown; nothing")
+
+
 def test_an_agent_that_cannot_begin_is_not_asked():
     broken = Restless()
     broken.reset = lambda: 1 // 0
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
+    assert [bool(one.trouble) for one in told] == [True, False]
+    assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None
+
+
+def test_who_needs_a_described_machine_is_refused_before_the_index_is_loaded(monkeypatch):
+    env = running_env(HERE, 0)
+    monkeypatch.setattr(env, "reset", lambda **_: pytest.fail("the index is loaded"))
+    with pytest.raises(UnsupportedError, match=r"^planner: .*repair, kernel-like, tries, or the a"):
+        next(fly(env, CONTINUAL.policy("planner")))
+
+
+def test_an_agent_that_cannot_look_at_the_environment_is_not_asked():
+    broken = Restless()
+    broken.check_env = lambda env: 1 // 0
     told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
     assert [bool(one.trouble) for one in told] == [True, False]
     assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None

@@ -16,7 +16,7 @@ from pmoss_benchmarks.continual.games import (
 from pmoss_benchmarks.continual.headroom import compare, summary, summary_of_agent
 from pmoss_benchmarks.continual.replay import recheck
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
 
 ENV = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2, "noise": 1.0}
 OPTIONS = HeadroomOptions(ENV, episodes=3, tuning=1, tuning_epochs=2)
@@ -92,9 +92,27 @@ def test_what_allows_no_comparison_is_named():
         compare(["jobs"], OPTIONS, policies=["plan"])
     with pytest.raises(DescriptionError, match="law-oracle and an opponent"):
         compare(["jobs"], OPTIONS, policies=["planner"])
+    with pytest.raises(UnsupportedError, match=r"backend = 'hardware'.*pmoss benchmark autopilot"):
+        HeadroomOptions({"backend": "hardware", "noise": 1.0})
     with pytest.raises(DescriptionError, match="episodes = 0"):
         HeadroomOptions(ENV, episodes=0)
     assert Game("jobs", "stay", 0, 3).name == "jobs/stay/0/3"
+
+
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"epochs": 0}, "epochs = 0"),
+        ({"epochs": "x"}, "epochs = 'x'"),
+        ({"drift_options": {"count": 0}}, "count = 0"),
+    ],
+)
+def test_what_the_environment_refuses_is_told_before_any_game(tmp_path, monkeypatch, env, named):
+    monkeypatch.setattr(headroom, "Games", lambda *_: pytest.fail("a game is played"))
+    options = HeadroomOptions({**ENV, **env}, episodes=1, tuning=1)
+    with pytest.raises(DescriptionError, match=named):
+        compare(["jobs"], options, out=tmp_path / "r.json")
+    assert not list(tmp_path.iterdir())
 
 
 def test_agents_play_along_and_are_no_opponents(tmp_path):
@@ -135,6 +153,20 @@ def test_the_gap_is_what_lies_between_the_best_opponent_and_the_law():
     assert row["actions"] == ["1 2", "3"]
 
 
+@pytest.mark.parametrize("option", ["tuned", "keep"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [(None, "cannot be read: No such file or directory"), ("{", "(does not tell|is no report)")],
+)
+def test_files_that_are_no_reports_are_told_in_a_sentence(tmp_path, option, text, told):
+    path = tmp_path / "missing.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(DatasetError, match=rf"missing\.json: {told}.*; name a report") as refused:
+        compare(["jobs"], OPTIONS, policies=FEW, **{option: path})
+    assert "Error(" not in str(refused.value)
+
+
 def test_another_checkpoint_of_the_same_name_plays_anew(tmp_path):
     path = tmp_path / "mine.safetensors"
     keys = set()
@@ -154,7 +186,7 @@ def test_policies_as_they_were_tuned_elsewhere(tmp_path):
         assert same["policies"][name]["parameters"] == task["policies"][name]["parameters"]
     with pytest.raises(DatasetError, match="repair are tuned for jobs"):
         compare(["jobs"], OPTIONS, policies=[*FEW, "repair"], tuned=tmp_path / "model.json")
-    with pytest.raises(DatasetError, match="none"):
+    with pytest.raises(DatasetError, match=r"none\.json: cannot be read: No such file"):
         compare(["jobs"], OPTIONS, policies=FEW, tuned=tmp_path / "none.json")
 
 
@@ -192,7 +224,7 @@ def test_rows_of_a_report_are_kept_and_only_what_it_lacks_is_played(tmp_path, mo
     other = HeadroomOptions({**ENV, "epochs": 4}, episodes=3, tuning=1, tuning_epochs=2)
     for options, drifts, match in (
         (other, ["jobs"], "without `--keep`"),
-        (OPTIONS, ["ramps"], "no report of .* about ramps"),
+        (OPTIONS, ["ramps"], "no report of .* about ramps; name a report of .* same drifts"),
     ):
         with pytest.raises(DatasetError, match=match):
             compare(drifts, options, policies=FEW, keep=old)

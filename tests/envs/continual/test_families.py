@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from pmoss_env.envs.continual import FAMILIES, draw_drift
+from pmoss_env.envs.continual.drift import make_family
 from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Ramps
 from pmoss_env.envs.continual.jobs import IDLE, Jobs
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import load_machine
 from pmoss_env.types import CO_TENANT_FAMILIES
@@ -112,3 +113,40 @@ def test_the_load_moves_at_its_speed_and_jumps():
     assert shifts == [2 * epoch % 16 for epoch in range(20)]
     jumping = [each.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)]
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
+
+
+#: Beyond all machines, beyond what is waited for, and what no number is.
+_BOUNDS = [
+    ("jobs", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
+    ("jobs", {"compute_epochs": [5, 10**30]}, r"compute_epochs = .* from 0 to 100000"),
+    ("jobs", {"idle_epochs": float("inf")}, "idle_epochs = inf: must be a number from 1 to 100,0"),
+    ("jobs", {"idle_epochs": 1e12}, "idle_epochs = 10+.0: must be a number from 1 to 100,000"),
+    ("jobs", {"idle_epochs": 10**400}, r"drift_options\['idle_epochs'\]: is beyond all numbers"),
+    ("periodic-cores", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
+    ("periodic-cores", {"period": 10**30}, "period = 10+: must be at most 100,000"),
+    ("ramps", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
+    ("ramps", {"rise": 10**30}, "rise = 10+: must be at most 100,000"),
+    ("ramps", {"stay": 10**30}, "stay = 10+: must be at most 100,000"),
+    ("ramps", {"idle_epochs": 0.5}, "idle_epochs = 0.5: must be a number from 1 to 100,000"),
+    ("memory", {"count": 1e9}, "count = 1000000000.0: must be a number from 0 to 65,536"),
+    ("busy-cores", {"count": float("nan")}, "count = nan: must be a number from 0 to 65,536"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "told"), _BOUNDS)
+def test_bounds_are_named(name, options, told):
+    with pytest.raises(DescriptionError, match=told):
+        draw_drift(make_family(FAMILIES, name, options), SERVER, 16, 3, 1)
+
+
+def test_a_drift_without_parameters_takes_none():
+    told = "unknown parameter of the drift 'none': 'x'. There is none: leave it out"
+    with pytest.raises(UnknownNameError) as refused:
+        make_family(FAMILIES, "none", {"x": 1})
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize("name", ["jobs", "ramps", "periodic-cores", "memory", "busy-cores"])
+def test_what_a_machine_lacks_is_not_disturbed(name):
+    family = make_family(FAMILIES, name, {"count": 65_536})
+    assert all(len(one.co_tenants) <= SERVER.workers.size for one in courses(family, SERVER))

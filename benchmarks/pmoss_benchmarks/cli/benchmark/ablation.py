@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from pmoss_benchmarks.cli.benchmark.options import Out
 from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
@@ -27,7 +26,9 @@ def ablation(
     seeds: Annotated[int, typer.Option(min=1, help="Trainings without each group.")] = 2,
     data: Annotated[int, typer.Option(min=4, help="Episodes of the dataset.")] = 200,
     episodes: Annotated[int, typer.Option(min=1, help="Of the evaluation.")] = 10,
-    out: Out = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Rows go here (.jsonl); the same command goes on.")
+    ] = None,
 ) -> None:
     """What each group of inputs is worth: the agent trained without it.
 

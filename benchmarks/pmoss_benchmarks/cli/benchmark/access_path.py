@@ -32,9 +32,11 @@ def access_path(
     Example: pmoss benchmark access-path --combinations 64 --repeats 5
     """
     from pmoss_benchmarks.access_path.benchmark import run_access_path
+    from pmoss_benchmarks.report import check_replaceable
 
     if out:
         check_output(out / "results.json")
+        check_replaceable(out / "results.json", "access-path")
     with Stages() as progress:
         result = run_access_path(
             dataset,

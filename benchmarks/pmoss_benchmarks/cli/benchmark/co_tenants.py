@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark.options import out_file
 from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.output import check_output
 
 
 def co_tenants(
@@ -25,7 +25,7 @@ def co_tenants(
     strength: Annotated[float, typer.Option(help="Of the co-tenant, between 0 and 1.")] = 0.6,
     records: Annotated[int, typer.Option(help="Records in the index.")] = 2_000_000,
     seconds: Annotated[float, typer.Option(help="Length of one measurement.")] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+    out: Annotated[Path | None, out_file("Write the figures to this JSON file.")] = None,
 ) -> None:
     """What reading the counters is worth on this host when a real thread disturbs it.
 
@@ -34,8 +34,6 @@ def co_tenants(
     from pmoss_benchmarks.provenance import describe_machine
     from pmoss_benchmarks.spatial.co_tenants import measure_gains
 
-    if out:
-        check_output(out)
     with Stages() as progress:
         gains = measure_gains(
             family,

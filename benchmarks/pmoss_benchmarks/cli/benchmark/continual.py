@@ -11,7 +11,6 @@ import typer
 from pmoss_benchmarks.cli.benchmark import options as shared
 from pmoss_benchmarks.cli.benchmark.running import verdict
 from pmoss_env.cli.console import console, progress_bar, table
-from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
 
@@ -54,8 +53,6 @@ def continual(
     from pmoss_benchmarks.continual.games import HeadroomOptions
     from pmoss_benchmarks.continual.headroom import THRESHOLD, compare
 
-    if out:
-        check_output(out)
     arguments: dict[str, Any] = {"noise": 1.0, **pairs(env)}
     options = HeadroomOptions(arguments, episodes, tuning, tuning_epochs)
     with progress_bar("playing") as bar:

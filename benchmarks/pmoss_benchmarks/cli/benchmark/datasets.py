@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark.options import out_file
 from pmoss_env.cli.console import console, progress_bar
-from pmoss_env.cli.output import check_output
 
 _OUT = Path("benchmarks/results/datasets.json")
 
@@ -18,7 +18,7 @@ def datasets(
         list[Path] | None,
         typer.Option(help="Folder of datasets; repeatable. Default: what is built and what ships."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The index (JSON); its other lines are kept.")] = _OUT,
+    out: Annotated[Path, out_file("The index (JSON); its other lines are kept.")] = _OUT,
 ) -> None:
     """Write the index of the standard suite: sizes, checksums, reference scores, TQ and SACo.
 
@@ -30,7 +30,6 @@ def datasets(
     from pmoss_benchmarks.datasets import update_index
     from pmoss_datasets.catalog import installed
 
-    check_output(out)
     places: list[Path | None] = [*root] if root else [None]
     every = [data for place in places for data in installed(place)]
     with progress_bar("looking at datasets") as progress:

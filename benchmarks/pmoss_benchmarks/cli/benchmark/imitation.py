@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark.options import out_file
 from pmoss_env.cli.console import Stages, console
-from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
 
@@ -37,7 +37,7 @@ def imitation(
         typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="JSON file of the results; what was played lies beside it.")
+        Path | None, out_file("JSON file of the results; what was played lies beside it.")
     ] = None,
 ) -> None:
     """Train the paper's own network, and say how far it is from what can be learned.
@@ -54,8 +54,6 @@ def imitation(
     from pmoss_datasets.suite import obtain
     from pmoss_env.files import write_atomically
 
-    if out is not None:
-        check_output(out)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     log = checkpoint.with_suffix(".jsonl")
     recipe = recipe_of(task, tier, episodes_of_data)

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark.options import out_file
 from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.output import check_output
 
 
 def off_policy(
     quick: Annotated[
         bool, typer.Option("--quick", help="The toy with small networks: seconds.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the report to this JSON file.")] = None,
+    out: Annotated[Path | None, out_file("Write the report to this JSON file.")] = None,
 ) -> None:
     """How well a policy's value is estimated from logged data, held against the exact one.
 
@@ -23,8 +23,6 @@ def off_policy(
     """
     from pmoss_benchmarks.spatial.off_policy import FULL, QUICK, run_off_policy
 
-    if out:
-        check_output(out)
     with Stages() as progress:
         found = run_off_policy(QUICK if quick else FULL, progress, out)
     columns = ["policy", "horizon", "estimator", ">truth", ">estimate", ">error", ">relative"]

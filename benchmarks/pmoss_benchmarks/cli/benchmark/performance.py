@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pmoss_benchmarks.cli.benchmark.options import out_file
 from pmoss_env.cli.console import console, table
-from pmoss_env.cli.output import check_output
 
 
 def performance(
@@ -22,7 +22,7 @@ def performance(
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,
     keys: Annotated[int, typer.Option(help="Records in the index.")] = 30_000_000,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+    out: Annotated[Path | None, out_file("Write the figures to this JSON file.")] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Show the medians of the stored hosts beside.")
     ] = False,
@@ -39,8 +39,6 @@ def performance(
     from pmoss_benchmarks.performance import run_performance
     from pmoss_benchmarks.performance.tables import medians, read_reports
 
-    if out:
-        check_output(out)
     stored = {name: medians(of_host) for name, of_host in read_reports().items()} if compare else {}
     columns = ["figure", ">median", ">least", ">most", *(f">{name}" for name in stored)]
     columns += ["unit", "goal", "reached"]

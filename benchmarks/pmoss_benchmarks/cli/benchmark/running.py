@@ -9,7 +9,6 @@ from typing import Any
 from rich.text import Text
 
 from pmoss_env.cli.console import console, progress_bar, table
-from pmoss_env.cli.output import check_output
 
 #: Colours of the verdicts of reproductions.
 COLOURS = {"inside": "green", "outside": "red", "fitted": "", "not modelled": ""}
@@ -28,8 +27,6 @@ def finish(
     from pmoss_benchmarks.cells import run_cells
     from pmoss_benchmarks.evaluation import command_line
 
-    if out:
-        check_output(out)
     with progress_bar(label) as bar:
         report = run_cells(
             work,

@@ -54,10 +54,12 @@ def studies(
 
     Example: pmoss benchmark studies --study gain --study weights
     """
-    from pmoss_benchmarks.studies import StudyOptions, run_studies, study_cells
+    from pmoss_benchmarks.report import check_replaceable
+    from pmoss_benchmarks.studies import SUMMARY, StudyOptions, run_studies, study_cells
 
     if out:
         check_output(out, folder=True)
+        check_replaceable(out / SUMMARY, "studies")
     options = StudyOptions(
         machine=machine,
         slices=slices,

@@ -23,11 +23,13 @@ def threads(
 
     Example: pmoss benchmark threads --seeds 3
     """
+    from pmoss_benchmarks.report import check_replaceable
     from pmoss_benchmarks.threads import FITTED, METHODS
     from pmoss_benchmarks.threads.benchmark import run_threads
 
     if out:
         check_output(out, folder=True)
+        check_replaceable(out / "threads.json", "threads")
     with progress_bar("threads") as bar:
         result = run_threads(seeds, out, bar)
     comparison, speed = result.comparison, result.timings

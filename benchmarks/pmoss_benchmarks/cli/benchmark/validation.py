@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from pmoss_benchmarks.cli.benchmark.options import Queries, Sampling
+from pmoss_benchmarks.cli.benchmark.options import Queries, Sampling, out_file
 from pmoss_benchmarks.cli.benchmark.running import COLOURS
 from pmoss_env.cli.console import console, progress_bar, table
-from pmoss_env.cli.output import check_output
 
 
 def validation(
@@ -21,7 +20,7 @@ def validation(
     ] = None,
     queries: Queries = None,
     line_sampling: Sampling = 64,
-    out: Annotated[Path | None, typer.Option(help="Write the verdicts to this JSON file.")] = None,
+    out: Annotated[Path | None, out_file("Write the verdicts to this JSON file.")] = None,
 ) -> None:
     """Published statements about real machines: expected, got, tolerance, verdict.
 
@@ -31,8 +30,6 @@ def validation(
     """
     from pmoss_benchmarks.validation import run_validation
 
-    if out:
-        check_output(out)
     simulated = {"queries": queries, "line_sampling": line_sampling}
     with progress_bar("validation") as bar:
         result = run_validation(only, simulated, out, bar)

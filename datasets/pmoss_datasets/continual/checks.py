@@ -1,0 +1,42 @@
+"""Checks of what policies of continual scheduling are made with."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from pmoss_env.errors import DescriptionError
+
+#: Futures that a policy may plan for, those of all epochs together: each is a model in memory.
+MOST_FUTURES = 4096
+
+
+def whole(name: str, value: Any, least: int = 1, most: int = MOST_FUTURES) -> int:
+    """The value of an argument if it is a whole number from ``least`` to ``most``.
+
+    Raises:
+        DescriptionError: it is not; names argument and value.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Integral)
+        or not least <= int(value) <= most
+    ):
+        raise DescriptionError(
+            f"{name} = {value!r}: must be a whole number from {least} to {most:,}"
+        )
+    return int(value)
+
+
+def number(name: str, value: Any, most: float = math.inf) -> float:
+    """The value of an argument if it is a finite number from 0 to ``most``.
+
+    Raises:
+        DescriptionError: it is not; names argument and value.
+    """
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not 0 <= value <= most or value == math.inf:
+        to = "" if most == math.inf else f" to {most:g}"
+        raise DescriptionError(f"{name} = {value!r}: must be a finite number from 0{to}")
+    return float(value)

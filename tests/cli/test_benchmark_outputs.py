@@ -1,0 +1,68 @@
+"""What `pmoss benchmark ... --out` may replace: nothing, or its own earlier report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from pmoss_benchmarks.cli.benchmark.commands import app
+from tests.cli.invoking import pmoss
+
+_COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+_OUTS = {
+    name: option
+    for name, command in _COMMANDS.items()
+    for option in command.params
+    if option.name == "out"
+}
+#: They keep every row where it belongs: other code refuses what is foreign there.
+_ROWS = {"ablation"}
+#: They write several files. Those of offline, budgets and references look at each.
+_FOLDERS = {"access-path", "budget", "offline", "paper", "pretrained", "references", "studies"}
+_FOLDERS |= {"threads"}
+#: The report in a folder, of commands that keep nothing else there.
+_REPORTS = {"access-path": "results.json", "studies": "summary.json", "threads": "threads.json"}
+_ARGUMENTS = {"measured-data": ["no-data"], "published": ["original"], "served": ["no-rows.jsonl"]}
+
+
+@pytest.mark.parametrize("name", sorted({*_OUTS} - _ROWS - _FOLDERS))
+def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"my": "notes"}')
+    told = pmoss("benchmark", name, *_ARGUMENTS.get(name, []), "--out", str(path), status=2)
+    assert told.startswith(f"error: {path}: is no report of `pmoss benchmark {name}`")
+    assert told.count("\n") == 1 and "choose another file" in told
+    assert path.read_text() == '{"my": "notes"}'
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.json"]
+
+
+@pytest.mark.parametrize("name", sorted(_REPORTS))
+def test_a_foreign_file_in_a_folder_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
+    path = tmp_path / _REPORTS[name]
+    path.write_text("[1, 2]")
+    told = pmoss("benchmark", name, "--out", str(tmp_path), status=2)
+    assert f"error: {path}: is no report of `pmoss benchmark {name}`" in told
+    assert path.read_text() == "[1, 2]"
+
+
+def test_a_foreign_file_of_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"my": "notes"}\n')
+    told = pmoss("benchmark", "ablation", "--agent", "bc", "--out", str(path), status=2)
+    assert f"{path}: holds results of another command" in told
+    assert path.read_text() == '{"my": "notes"}\n'
+
+
+def test_an_earlier_report_is_replaced_and_that_of_another_benchmark_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    words = ["backlog", "--machine", "toy", "--workload", "ycsb-a", "--instances", "1"]
+    words += ["--slices", "8", "--budget", "20"]
+    for _ in range(2):
+        assert f"written to {path}" in pmoss("benchmark", *words, "--out", str(path))
+    made = path.read_text()
+    told = pmoss("benchmark", "headroom", "--machine", "toy", "--out", str(path), status=2)
+    assert "is no report of `pmoss benchmark headroom`" in told
+    assert path.read_text() == made
+    assert json.loads(made)["command"].startswith("pmoss benchmark backlog ")

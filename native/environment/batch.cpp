@@ -95,17 +95,51 @@ void Batch::step(std::span<const std::int64_t> actions, std::span<const bool> re
       refuse("environment " + std::to_string(i) + ": no episode is running");
     }
   }
+  // What a step has copied last is still in the cache, and is what the next one begins with.
+  backwards_ = !backwards_;
   team_.run(episodes_.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      if (resting[i]) {
-        results_.rewards[i] = 0.0;
-        results_.ended[i] = false;
-      } else {
-        advance(i, static_cast<std::size_t>(actions[i]));
+    for (std::size_t done = 0; done < end - begin; done += together) {
+      const std::size_t count = std::min(together, end - begin - done);
+      const std::size_t first = backwards_ ? end - done - count : begin + done;
+      const std::size_t left = end - begin - done - count;
+      for (std::size_t k = 0; k < std::min(together, left); ++k) {
+        const std::size_t i = backwards_ ? first - 1 - k : first + count + k;
+        fetch(i, static_cast<std::size_t>(actions[i]));
       }
+      for (std::size_t i = first; i < first + count; ++i) {
+        if (resting[i]) {
+          results_.rewards[i] = 0.0;
+          results_.ended[i] = false;
+        } else {
+          advance(i, static_cast<std::size_t>(actions[i]));
+        }
+      }
+      if (copy != nullptr) copy_rows(first, count, *copy);
     }
-    if (copy != nullptr) copy_rows(begin, end, *copy);
   });
+}
+
+void Batch::fetch(std::size_t environment, std::size_t action) const noexcept {
+  const Episode& episode = episodes_[environment];
+  if (!episode.running) return;
+  const Progress& progress = episode.progress;
+  const std::size_t width = size(rules_.task().counters);
+  const auto fetch_row = [width](const float* rows, std::size_t row) {
+    constexpr std::size_t line = 64 / sizeof *rows;
+    for (std::size_t at = 0; at < width; at += line) __builtin_prefetch(rows + row * width + at);
+    __builtin_prefetch(rows + row * width + width - 1);
+  };
+  const std::size_t tile = rules_.place_of(action).tile;
+  const std::size_t slice = size(progress.order[progress.steps]);
+  fetch_row(now_.machine_view, environment * rules_.task().tiles() + tile);
+  fetch_row(progress.counters.data(), slice);
+  if (progress.steps + 1 < progress.order.size()) {
+    fetch_row(progress.counters.data(), size(progress.order[progress.steps + 1]));
+  }
+  __builtin_prefetch(&episode.cores[slice], 1);
+  __builtin_prefetch(&episode.nodes[slice], 1);
+  __builtin_prefetch(&episode.tiles[progress.steps], 1);
+  __builtin_prefetch(&progress.load.tiles[tile], 1);
 }
 
 bool Batch::step_one(std::size_t environment, std::int64_t action) {
@@ -203,36 +237,12 @@ void Batch::observe(const Observations& copy) const { copy_rows(0, episodes_.siz
 
 void Batch::observe_one(std::size_t environment, const Observations& to) const {
   static_cast<void>(episode(environment));
-  const Task& task = rules_.task();
-  const Observations from = now_.row(environment, task);
-  const std::size_t tiles = task.tiles();
-  const std::size_t counters = size(task.counters);
-  std::copy_n(from.view_mask, tiles, to.view_mask);
-  std::copy_n(from.position_mask, tiles, to.position_mask);
-  std::copy_n(from.machine_view, tiles * counters, to.machine_view);
-  std::copy_n(from.meta, size(task.meta), to.meta);
-  std::copy_n(from.slice, 1, to.slice);
-  if (from.node_mask != nullptr) {
-    std::copy_n(from.node_mask, task.nodes(), to.node_mask);
-    std::copy_n(from.node_room, task.nodes(), to.node_room);
-    std::copy_n(from.node_view, task.nodes() * counters, to.node_view);
-  }
-  if (task.detail == Detail::paper) return;
-  std::copy_n(from.slice_view, counters, to.slice_view);
-  std::copy_n(from.incumbent_view, tiles * counters, to.incumbent_view);
-  if (task.detail != Detail::complete) return;
-  const std::size_t slices = size(task.slices);
-  std::copy_n(from.slice_counters, slices * counters, to.slice_counters);
-  std::copy_n(from.incumbent_tiles, slices, to.incumbent_tiles);
-  std::copy_n(from.slice_tiles, slices, to.slice_tiles);
-  if (from.slice_nodes == nullptr) return;
-  std::copy_n(from.incumbent_nodes, slices, to.incumbent_nodes);
-  std::copy_n(from.slice_nodes, slices, to.slice_nodes);
+  now_.row(environment, rules_.task()).copy_to(to, 1, rules_.task());
 }
 
-void Batch::copy_rows(std::size_t begin, std::size_t end, const Observations& to) const {
+void Batch::copy_rows(std::size_t first, std::size_t count, const Observations& to) const {
   const Task& task = rules_.task();
-  for (std::size_t i = begin; i < end; ++i) observe_one(i, to.row(i, task));
+  now_.row(first, task).copy_to(to.row(first, task), count, task);
 }
 
 }  // namespace pmoss::environment

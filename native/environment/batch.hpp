@@ -98,15 +98,21 @@ class Batch {
     bool running = false;
   };
 
+  /// Environments whose rows are copied at once.
+  static constexpr std::size_t together = 8;
+
   void check_action(std::size_t environment, std::int64_t action) const;
   const Episode& episode(std::size_t environment) const;
+  /// Asks for what advance() will read: copying has driven it out of the core's own cache.
+  void fetch(std::size_t environment, std::size_t action) const noexcept;
   void advance(std::size_t environment, std::size_t action);
-  void copy_rows(std::size_t begin, std::size_t end, const Observations& to) const;
+  void copy_rows(std::size_t first, std::size_t count, const Observations& to) const;
 
   Rules rules_;
   std::vector<Episode> episodes_;
   Observations now_;
   Results results_;
+  bool backwards_ = false;  // the way through the environments in the latest step
   Team team_;
 };
 

@@ -90,6 +90,33 @@ Observations Observations::row(std::size_t i, const Task& task) const {
   return result;
 }
 
+void Observations::copy_to(const Observations& to, std::size_t rows, const Task& task) const {
+  const std::size_t tiles = rows * task.tiles();
+  const std::size_t slices = rows * size(task.slices);
+  const std::size_t nodes = rows * task.nodes();
+  const std::size_t counters = size(task.counters);
+  std::copy_n(view_mask, tiles, to.view_mask);
+  std::copy_n(position_mask, tiles, to.position_mask);
+  std::copy_n(machine_view, tiles * counters, to.machine_view);
+  std::copy_n(meta, rows * size(task.meta), to.meta);
+  std::copy_n(slice, rows, to.slice);
+  if (node_mask != nullptr) {
+    std::copy_n(node_mask, nodes, to.node_mask);
+    std::copy_n(node_room, nodes, to.node_room);
+    std::copy_n(node_view, nodes * counters, to.node_view);
+  }
+  if (task.detail == Detail::paper) return;
+  std::copy_n(slice_view, rows * counters, to.slice_view);
+  std::copy_n(incumbent_view, tiles * counters, to.incumbent_view);
+  if (task.detail != Detail::complete) return;
+  std::copy_n(slice_counters, slices * counters, to.slice_counters);
+  std::copy_n(incumbent_tiles, slices, to.incumbent_tiles);
+  std::copy_n(slice_tiles, slices, to.slice_tiles);
+  if (slice_nodes == nullptr) return;
+  std::copy_n(incumbent_nodes, slices, to.incumbent_nodes);
+  std::copy_n(slice_nodes, slices, to.slice_nodes);
+}
+
 Rules::Rules(Task task) : task_(checked(std::move(task))) {
   tile_of_core_.assign(task_.node_of_core.size(), -1);
   for (std::size_t t = 0; t < task_.tiles(); ++t) {

@@ -75,6 +75,8 @@ struct Observations {
 
   /// The arrays from row `i` on.
   Observations row(std::size_t i, const Task& task) const;
+  /// Writes the first `rows` of all arrays.
+  void copy_to(const Observations& to, std::size_t rows, const Task& task) const;
 };
 
 /// Slices placed in an episode.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <numeric>
@@ -243,6 +244,34 @@ TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
   EXPECT_EQ(one.machine, other.machine);
   EXPECT_EQ(one.rewards, other.rewards);
   EXPECT_EQ(one.illegal, other.illegal);
+}
+
+TEST(Batch, EveryStepCopiesAllRows) {
+  constexpr std::size_t n = 21;  // several groups, the last one smaller
+  Arrays now(n), copy(n), alike(1);
+  Batch batch(Rules(small_task()), oracles(n), now.observations(), now.results(), 1);
+  Batch single(Rules(small_task()), oracles(1), alike.observations(), alike.results(), 1);
+  for (std::size_t i = 0; i < n; ++i) batch.start(i, small_start());
+  const auto action_of = [](std::size_t step, std::size_t i) { return 1 + ((i + step) % 3 == 0); };
+  for (const std::size_t count : {1U, 2U}) {
+    std::vector<std::int64_t> actions(n);
+    for (std::size_t i = 0; i < n; ++i) actions[i] = action_of(count, i);
+    const Observations to = copy.observations();
+    step(batch, actions, &to);
+    EXPECT_EQ(copy.masks, now.masks);
+    EXPECT_EQ(copy.positions, now.positions);
+    EXPECT_EQ(copy.machine, now.machine);
+    EXPECT_EQ(copy.incumbent, now.incumbent);
+    EXPECT_EQ(copy.meta, now.meta);
+    EXPECT_EQ(copy.share, now.share);
+    EXPECT_EQ(copy.view, now.view);
+    for (std::size_t i = 0; i < n; ++i) {
+      single.start(0, small_start());
+      for (std::size_t at = 1; at <= count; ++at) step(single, {action_of(at, i)});
+      EXPECT_TRUE(std::equal(alike.machine.begin(), alike.machine.end(), &now.machine[6 * i]));
+      EXPECT_EQ(alike.rewards[0], now.rewards[i]);
+    }
+  }
 }
 
 TEST(Batch, RefusesWhatCannotBeAndChangesNothing) {

@@ -292,11 +292,9 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
     }
     path[depth] = {node, i};
     tracer.reads(node->words() + i, sizeof(std::uint64_t));
-    const unsigned below = node->level - 1;
+    const std::size_t bytes = Node::bytes(node->level - 1, node->stride);
     node = Node::as_node(node->words()[i]);
-    // Of a leaf everything: it may have to be split.
-    fetch_node(
-        node, below > 0 ? Node::search_bytes(below, root.stride) : Node::bytes(below, root.stride));
+    fetch_node(node, bytes);  // a full one is read and written as a whole
   }
   tracer.reads(node, sizeof *node);
   if (node->count.load(std::memory_order_relaxed) < fanout_) {

@@ -103,7 +103,9 @@ struct RTree::Descent {
           continue;
         }
         inner |= level > 1;
-        const std::size_t bytes = Node::search_bytes(level - 1, stride);
+        // Of an inner node its words, too: some of them are read at once.
+        const std::size_t bytes =
+            level > 1 ? Node::bytes(level - 1, stride) : Node::search_bytes(0, stride);
         const std::uint64_t* const words = visit.node->words();
         std::uint64_t hits = visit.node->matches(ranges[visit.range], kernel);
         for (; hits != 0; hits &= hits - 1) {

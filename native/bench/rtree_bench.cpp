@@ -4,11 +4,11 @@
 //   rtree_bench [POINTS] [ROUNDS] [QUERIES] [JSON]
 //
 // Uniform points; squares around points with 100 points in them on average, whose values are copied
-// out, one square at a time or, as the runtime's workers do, in batches. Both trees are packed to
-// the full, fanout 50, and hold the same integers. Rates are per second of the thread's CPU time,
-// ratios are taken within a round, values are median [min..max] over the rounds. Inserts are of as
-// many points again as there are queries, into trees that keep growing; then the ranges are asked
-// once more.
+// out. Squares are asked one at a time or, as the runtime's workers do, in batches. Both trees are
+// packed to the full, fanout 50, and hold the same integers. Rates are per second of the thread's
+// CPU time, ratios are taken within a round, values are median [min..max] over the rounds. Inserts
+// are of as many points again as there are queries, into trees that keep growing; then the ranges
+// are asked once more.
 #include <algorithm>
 #include <boost/geometry.hpp>
 #include <boost/geometry/index/rtree.hpp>

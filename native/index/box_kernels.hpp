@@ -17,6 +17,11 @@ struct Boxes {
   const std::uint32_t* y_low;
   const std::uint32_t* x_high;
   const std::uint32_t* y_high;
+
+  Rectangle operator[](unsigned i) const noexcept {
+    return {relaxed_load(x_low[i]), relaxed_load(y_low[i]), relaxed_load(x_high[i]),
+            relaxed_load(y_high[i])};
+  }
 };
 
 /// Bit i is set if box i shares at least a point with the rectangle. The first `n` boxes are

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -15,8 +16,8 @@ namespace pmoss {
 using index_detail::box_kernel;
 using index_detail::BoxKernel;
 using index_detail::cover;
+using index_detail::fetch_node;
 using index_detail::joined;
-using index_detail::line_bytes;
 using index_detail::relaxed_load;
 using index_detail::relaxed_store;
 using index_detail::RTreeEntry;
@@ -114,9 +115,7 @@ std::uint64_t walk(const index_detail::RTreeNode& root, const Rectangle& range, 
       const std::uint64_t& word = words[std::countr_zero(hits)];
       tracer.reads_ahead(&word, sizeof word);
       const Node* const child = Node::as_node(relaxed_load(word));
-      for (std::size_t at = 0; at < bytes; at += line_bytes) {
-        __builtin_prefetch(reinterpret_cast<const char*>(child) + at);
-      }
+      fetch_node(child, bytes);
       if (place == top) tracer.reads(child, sizeof *child);
       tracer.reads_ahead(child, bytes);
       waiting[--place] = child;
@@ -131,17 +130,21 @@ double area(const Rectangle& box) noexcept {
          (static_cast<double>(box.y_high) - box.y_low + 1.0);
 }
 
-/// The child whose box grows least, of these the smallest (Guttman, SIGMOD 1984).
+/// The child whose box grows least, of these the smallest (Guttman, SIGMOD 1984). A box that holds
+/// the place does not grow, and all others do. So these alone are looked at where there are some.
 unsigned choose_child(const index_detail::RTreeNode& node, const Rectangle& place) noexcept {
-  const unsigned n = node.count.load(std::memory_order_relaxed);
+  const index_detail::Boxes boxes = node.boxes();
+  std::uint64_t rest = node.matches(place, box_kernel());
+  if (rest == 0) rest = ~std::uint64_t{0} >> (64 - node.count.load(std::memory_order_relaxed));
   unsigned best = 0;
-  double best_growth = 0.0;
-  double best_area = 0.0;
-  for (unsigned i = 0; i < n; ++i) {
-    const Rectangle box = node.box(i);
+  double best_growth = std::numeric_limits<double>::infinity();
+  double best_area = best_growth;
+  for (; rest != 0; rest &= rest - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(rest));
+    const Rectangle box = boxes[i];
     const double before = area(box);
     const double growth = area(joined(box, place)) - before;
-    if (i == 0 || growth < best_growth || (growth == best_growth && before < best_area)) {
+    if (growth < best_growth || (growth == best_growth && before < best_area)) {
       best = i;
       best_growth = growth;
       best_area = before;
@@ -220,7 +223,7 @@ RTree::Work RTree::find_with(const Rectangle& range, std::vector<std::uint64_t>&
   return search(range, tracer, sink);
 }
 
-RTree::Work RTree::find(const Rectangle& range, std::vector<std::uint64_t>& values) const {
+RTree::Work RTree::find_alone(const Rectangle& range, std::vector<std::uint64_t>& values) const {
   return find_with(range, values, Untraced{});
 }
 
@@ -289,7 +292,9 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
     }
     path[depth] = {node, i};
     tracer.reads(node->words() + i, sizeof(std::uint64_t));
+    const std::size_t bytes = Node::bytes(node->level - 1, node->stride);
     node = Node::as_node(node->words()[i]);
+    fetch_node(node, bytes);  // a full one is read and written as a whole
   }
   tracer.reads(node, sizeof *node);
   if (node->count.load(std::memory_order_relaxed) < fanout_) {
@@ -307,6 +312,9 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
     fresh[wanted++] = new_node(slice, path[--full].node->level);
   }
   if (full == 0) fresh[wanted++] = new_node(slice, root.level + 1);
+  for (std::size_t i = 0; i < wanted; ++i) {
+    fetch_node(fresh[i], Node::bytes(fresh[i]->level, root.stride));
+  }
 
   root.begin_split();
   std::array<RTreeEntry, most_fanout + 1> entries;
@@ -323,7 +331,9 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
     tracer.reads_ahead(node, bytes);
     tracer.writes(node, bytes);
     tracer.writes(sibling, bytes);
-    for (unsigned i = 0; i < n; ++i) entries[i] = {node->box(i), relaxed_load(node->words()[i])};
+    const index_detail::Boxes boxes = node->boxes();
+    const std::uint64_t* const words = node->words();
+    for (unsigned i = 0; i < n; ++i) entries[i] = {boxes[i], relaxed_load(words[i])};
     entries[n] = entry;
     const std::size_t first = split_entries({entries.data(), n + std::size_t{1}});
     for (std::size_t i = first; i <= n; ++i) sibling->append(entries[i].box, entries[i].word);
@@ -399,10 +409,7 @@ void RTree::prefetch(Point point) const noexcept {
   const Node* const root = roots_[grid_.slice_of(point)].load(std::memory_order_acquire);
   if (root == nullptr) return;
   // The size of an inner node: its level is not known before it is there.
-  const std::size_t bytes = Node::search_bytes(1, Node::stride_of(fanout_));
-  for (std::size_t at = 0; at < bytes; at += line_bytes) {
-    __builtin_prefetch(reinterpret_cast<const char*>(root) + at);
-  }
+  fetch_node(root, Node::search_bytes(1, Node::stride_of(fanout_)));
 }
 
 }  // namespace pmoss

@@ -60,6 +60,12 @@ class RTree {
   /// Appends the values of the points in the range, in no particular order. Throws std::bad_alloc.
   Work find(const Rectangle& range, std::vector<std::uint64_t>& values) const;
 
+  /// The same for many ranges, with the cache misses of `together` at a time overlapped, which is
+  /// about twice as fast as one by one. The values of range i end before values[ends[i]].
+  void find_batch(std::span<const Rectangle> ranges, std::vector<std::uint64_t>& values,
+                  std::size_t* ends) const;
+  static constexpr std::size_t together = 8;
+
   /// Adds a point. Throws std::bad_alloc, and then the point is not there.
   void insert(Point point, std::uint64_t value);
 
@@ -119,6 +125,7 @@ class RTree {
  private:
   using Node = index_detail::RTreeNode;
   using Root = std::atomic<Node*>;
+  struct Descent;
   struct Loader;
   friend class RTreeMigration;
 
@@ -126,6 +133,9 @@ class RTree {
   Work search(const Rectangle& range, Tracer tracer, Sink& sink) const;
   template <class Tracer>
   Work find_with(const Rectangle& range, std::vector<std::uint64_t>& values, Tracer tracer) const;
+  Work find_alone(const Rectangle& range, std::vector<std::uint64_t>& values) const;
+  bool find_together(std::span<const Rectangle> ranges, std::vector<std::uint64_t>& values,
+                     std::size_t* ends, Work& work) const;
   template <class Tracer>
   void insert_with(Point point, std::uint64_t value, Tracer tracer);
   template <class Tracer>

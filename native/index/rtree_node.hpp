@@ -56,11 +56,7 @@ struct alignas(64) RTreeNode {
     const unsigned high = relaxed_load(level) > 0 ? 2 : 0;
     return {side(0), side(1), side(high), side(high + 1)};
   }
-  Rectangle box(unsigned i) const noexcept {
-    const Boxes all = boxes();
-    return {relaxed_load(all.x_low[i]), relaxed_load(all.y_low[i]), relaxed_load(all.x_high[i]),
-            relaxed_load(all.y_high[i])};
-  }
+  Rectangle box(unsigned i) const noexcept { return boxes()[i]; }
 
   static RTreeNode* as_node(std::uint64_t word) noexcept {
     return reinterpret_cast<RTreeNode*>(static_cast<std::uintptr_t>(word));
@@ -138,6 +134,13 @@ struct alignas(64) RTreeNode {
 
 static_assert(sizeof(RTreeNode) == 64);
 
+/// Fetches the first bytes of a node.
+inline void fetch_node(const RTreeNode* node, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += line_bytes) {
+    __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
+  }
+}
+
 /// The smallest box around both.
 inline Rectangle joined(const Rectangle& a, const Rectangle& b) noexcept {
   return {std::min(a.x_low, b.x_low), std::min(a.y_low, b.y_low), std::max(a.x_high, b.x_high),
@@ -146,9 +149,10 @@ inline Rectangle joined(const Rectangle& a, const Rectangle& b) noexcept {
 
 /// The box around all entries of a node that has some.
 inline Rectangle cover(const RTreeNode& node) noexcept {
-  Rectangle box = node.box(0);
+  const Boxes boxes = node.boxes();
+  Rectangle box = boxes[0];
   const unsigned n = node.count.load(std::memory_order_relaxed);
-  for (unsigned i = 1; i < n; ++i) box = joined(box, node.box(i));
+  for (unsigned i = 1; i < n; ++i) box = joined(box, boxes[i]);
   return box;
 }
 

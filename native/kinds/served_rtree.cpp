@@ -1,6 +1,7 @@
 #include "kinds/served_rtree.hpp"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -58,34 +59,51 @@ class Executor final : public QueryExecutor {
   }
 
   void execute(const EpochGuard&, const Item& item) override {
+    if (item.kind() != Operation::Kind::insert) {
+      const Rectangle range = range_of(item);
+      return find({&range, 1});
+    }
     ++totals_.executed;
-    const Point point = unpacked(item.key());
-    switch (item.kind()) {
-      case Operation::Kind::insert:
-        tree_.insert(point, item.key());
-        ++totals_.inserted;
-        break;
-      case Operation::Kind::scan:
-        find(squares_.around(point, item.scan_length()));
-        break;
-      case Operation::Kind::lookup:
-      case Operation::Kind::update:  // refused with the spec
-        find({point.x, point.y, point.x, point.y});
-        break;
+    tree_.insert(unpacked(item.key()), item.key());
+    ++totals_.inserted;
+  }
+
+  // Ranges go together, and inserts come after them.
+  void execute_batch(const EpochGuard& guard, const Ring& ring, std::size_t count) override {
+    Rectangle ranges[RTree::together];
+    std::size_t waiting = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Item& item = ring.front(i);
+      if (item.kind() == Operation::Kind::insert) {
+        tree_.prefetch(unpacked(item.key()));
+        continue;
+      }
+      ranges[waiting++] = range_of(item);
+      if (waiting == RTree::together) find({ranges, std::exchange(waiting, 0)});
+    }
+    find({ranges, waiting});
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ring.front(i).kind() == Operation::Kind::insert) execute(guard, ring.front(i));
     }
   }
 
-  void execute_batch(const EpochGuard& guard, const Ring& ring, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) tree_.prefetch(unpacked(ring.front(i).key()));
-    for (std::size_t i = 0; i < count; ++i) execute(guard, ring.front(i));
+ private:
+  Rectangle range_of(const Item& item) const noexcept {
+    const Point point = unpacked(item.key());
+    if (item.kind() == Operation::Kind::scan) return squares_.around(point, item.scan_length());
+    return {point.x, point.y, point.x, point.y};  // updates were refused with the spec
   }
 
- private:
   // Every query is around a point that is there.
-  void find(const Rectangle& range) {
+  void find(std::span<const Rectangle> ranges) {
+    std::size_t ends[RTree::together];
     values_.clear();
-    tree_.find(range, values_);
-    if (values_.empty()) ++totals_.not_found;
+    tree_.find_batch(ranges, values_, ends);
+    std::size_t start = 0;
+    for (std::size_t i = 0; i < ranges.size(); start = ends[i++]) {
+      ++totals_.executed;
+      if (ends[i] == start) ++totals_.not_found;
+    }
     for (const std::uint64_t value : values_) totals_.checksum ^= value;
   }
 

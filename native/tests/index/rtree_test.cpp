@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "index/rtree_node.hpp"
+#include "index/rtree_split.hpp"
 #include "index/search.hpp"
 #include "workload/random.hpp"
 
@@ -53,6 +54,11 @@ std::vector<std::uint64_t> found(const RTree& tree, const Rectangle& range) {
   const RTree::Work work = tree.find(range, values);
   EXPECT_EQ(work.points, values.size());
   EXPECT_EQ(tree.count(range), values.size());
+  // Going down one path after the other finds the same in the same order.
+  TouchLog log;
+  std::vector<std::uint64_t> logged;
+  EXPECT_EQ(tree.find(range, logged, log).nodes, work.nodes);
+  EXPECT_EQ(logged, values);
   std::sort(values.begin(), values.end());
   return values;
 }
@@ -238,6 +244,69 @@ TEST(RTree, FindsTheSameWithEveryInstructionSet) {
   set_search_isa(before);
   for (const auto& result : results) EXPECT_EQ(result, results.front());
   for (const auto nodes : visited) EXPECT_EQ(nodes, visited.front());
+}
+
+TEST(RTree, FindsTheSameInBatches) {
+  const Data data = make(50'000);
+  // Many cells, so that some batches overlap more of them, and of the nodes, than go together.
+  RTree tree(options(8, {20, 20}));
+  tree.bulk_load(data.points, data.values);
+  Random random(6);
+  for (const std::size_t n : {0, 1, 7, 8, 100}) {
+    std::vector<Rectangle> ranges;
+    for (std::size_t i = 0; i < n; ++i) ranges.push_back(random_range(data, random));
+    if (n > 7) ranges[2] = {1'001, 0, 999, top};  // crossed
+    if (n > 8) ranges[30] = everything;
+    std::vector<std::uint64_t> values = {42};
+    std::vector<std::size_t> ends(n);
+    tree.find_batch(ranges, values, ends.data());
+    std::vector<std::uint64_t> expected_values = {42};
+    for (std::size_t i = 0; i < n; ++i) {
+      tree.find(ranges[i], expected_values);
+      ASSERT_EQ(ends[i], expected_values.size());
+    }
+    EXPECT_EQ(values, expected_values);
+  }
+}
+
+TEST(RTree, SplitsAsSortingTheMiddlesWould) {
+  using index_detail::RTreeEntry;
+  Random random(7);
+  for (int round = 0; round < 2'000; ++round) {
+    // Few different places make equal middles, and those that only look equal when halved.
+    const std::uint64_t places = std::uint64_t{1} << (1 + random.below(31));
+    const std::uint64_t sides = round % 2 == 0 ? 1 : places;
+    std::vector<RTreeEntry> entries(9 + random.below(57));
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const auto x = static_cast<std::uint32_t>(random.below(places));
+      const auto y = static_cast<std::uint32_t>(random.below(places));
+      entries[i] = {{x, y, x + static_cast<std::uint32_t>(random.below(sides)),
+                     y + static_cast<std::uint32_t>(random.below(sides))},
+                    i};
+    }
+    const auto sorted = [](std::vector<RTreeEntry> some, bool by_y) {
+      std::sort(some.begin(), some.end(), [by_y](const RTreeEntry& a, const RTreeEntry& b) {
+        const auto middle = [by_y](const Rectangle& box) {
+          return by_y ? std::uint64_t{box.y_low} + box.y_high
+                      : std::uint64_t{box.x_low} + box.x_high;
+        };
+        return middle(a.box) < middle(b.box);
+      });
+      return some;
+    };
+    const auto words = [](const std::vector<RTreeEntry>& some) {
+      std::vector<std::uint64_t> all;
+      for (const RTreeEntry& entry : some) all.push_back(entry.word);
+      return all;
+    };
+    const auto by_x = sorted(sorted(entries, true), false);
+    const auto by_y = sorted(by_x, true);
+    const std::size_t n = entries.size();
+    const std::size_t first = index_detail::split_entries(entries);
+    EXPECT_GE(first, n * 2 / 5);
+    EXPECT_LE(first, n - n * 2 / 5);
+    ASSERT_TRUE(words(entries) == words(by_x) || words(entries) == words(by_y)) << round;
+  }
 }
 
 TEST(RTree, LogsTheLinesOfTheNodesThatItVisits) {

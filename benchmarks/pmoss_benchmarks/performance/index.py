@@ -8,18 +8,18 @@ from typing import Any
 from pmoss_benchmarks.performance.native_programs import BUILD, build_program, run_program
 from pmoss_benchmarks.report import Figure
 
-#: By mix and way of execution, how many times as fast as absl::btree_map.
+#: By mix and way of execution, how many times as fast as absl::btree_map, on every host.
 GOALS = {
     ("lookups", "own, one at a time"): 3.0,
     ("lookups", "own, batches of 64"): 16.0,
-    ("dependent lookups", "own, one at a time"): 1.2,
-    ("updates", "own, batches of 64"): 5.0,
-    ("inserts", "own, batches of 64"): 2.2,
-    ("scans", "own, batches of 64"): 3.0,
+    ("dependent lookups", "own, one at a time"): 2.0,
+    ("updates", "own, batches of 64"): 7.0,
+    ("inserts", "own, batches of 64"): 4.5,
+    ("scans", "own, batches of 64"): 6.0,
 }
 
 #: Of the reads that memory allows, in percent.
-SHARE_GOAL = 60.0
+SHARE_GOAL = 75.0
 
 
 def measure_index(rounds: int = 7, keys: int = 30_000_000, **_: Any) -> list[Figure]:

@@ -11,9 +11,9 @@ from pmoss_benchmarks.report import Figure
 POINTS, QUERIES = 10_000_000, 100_000
 #: How many times as fast as Boost.Geometry.
 GOALS = {
-    "ranges, own / Boost": 2.0,
+    "ranges, own / Boost": 4.0,
     "ranges, own in batches / Boost": 4.0,
-    "ranges after inserts, own / Boost": 1.5,
+    "ranges after inserts, own / Boost": 3.5,
     "ranges after inserts, own in batches / Boost": 3.5,
     "inserts, own / Boost": 15.0,
 }

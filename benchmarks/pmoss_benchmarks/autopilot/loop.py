@@ -27,6 +27,8 @@ from pmoss_env.types import CoTenant, HardwareSnapshot
 
 #: An agent that raises so often in a row is asked no more.
 _PATIENCE = 3
+#: Whatever an agent does, queries are served: it may not end the loop either.
+_RAISED = (Exception, SystemExit)
 #: What may have become of a proposal; "trying": its trial goes on in the next epoch.
 VERDICTS = ("kept", "reverted", "trying", "stayed")
 
@@ -217,7 +219,7 @@ def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
             check_env(env)
     except PmossError:
         raise
-    except Exception as error:  # as in _epoch()
+    except _RAISED as error:
         return f"{_in_words(error)}; it is not asked"
     return ""
 
@@ -231,7 +233,7 @@ def _start(
     """
     try:
         start(policy, env, rng)
-    except Exception as error:  # as in _epoch()
+    except _RAISED as error:
         if isinstance(error, PmossError) and first:
             raise
         return f"{_in_words(error)}; it is not asked"
@@ -250,7 +252,7 @@ def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any,
         try:
             if policy is not None and not trouble:
                 action = policy.act(observation, info["action_mask"])
-        except Exception as error:  # whatever an agent does, queries are served
+        except _RAISED as error:
             trouble = _raised(env, error)
         try:
             observation, asked.reward, _, _, info = env.step(action)
@@ -261,14 +263,14 @@ def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any,
     return observation, info, trouble
 
 
-def _raised(env: ContinualSchedulingEnv, error: Exception) -> str:
+def _raised(env: ContinualSchedulingEnv, error: BaseException) -> str:
     """Takes the moves of the round back: the last schedule goes on."""
     assert env.session.live is not None
     env.session.live.cores = env.session.cores_seen.copy()
     return f"{_in_words(error)}; nothing moves"
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     """What an agent raised, all of it; its text may be of any length, or raise itself."""
     try:
         return f"the agent raised {type(error).__name__}: {error}"

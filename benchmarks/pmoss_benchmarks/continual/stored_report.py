@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from pmoss_benchmarks.cells import Result
 from pmoss_benchmarks.continual.games import GRIDS, Entrant, Game, HeadroomOptions
@@ -69,10 +71,10 @@ class StoredReport:
             for drift, name in product(drifts, sorted(policies | agents)):
                 row, choice = rows[drift][name], choices.get((drift, name), 0)
                 player = entrants[name].key if name in entrants else name
-                for seed, outcome in enumerate(row["outcomes"]):
-                    found: Result = {"outcome": outcome}
+                for seed in range(options.episodes):
+                    found: Result = {"outcome": _served(row["outcomes"][seed])}
                     if name in agents:
-                        found["actions"] = row["actions"][seed]
+                        found["actions"] = str(row["actions"][seed])
                     results[Game(drift, player, choice, seed)] = found
         except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError) as error:
             if isinstance(error, PmossError):
@@ -80,6 +82,13 @@ class StoredReport:
             about = f"about {', '.join(drifts)}"
             raise _no_report(path, error, f"is no report of `{_COMMAND}` {about}") from error
         return cls(policies, choices, tuple(entrants.values()), results, commands)
+
+
+def _served(value: Any) -> float:
+    """An outcome, if it is a number that an episode can have."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"outcome {value!r}: must be a finite number")
+    return float(value)
 
 
 def choices_of(
@@ -109,4 +118,6 @@ def _no_report(path: Path, error: Exception, lacks: str) -> DatasetError:
     """What is told of a file that cannot be gone on with: an exception's own words say little."""
     if isinstance(error, OSError):
         lacks = f"cannot be read: {error.strerror or error}"
+    elif isinstance(error, ValueError):
+        lacks = f"{lacks}: {error}"
     return DatasetError(f"{path}: {lacks}; name a report of `{_COMMAND}` of the same drifts")

@@ -103,6 +103,17 @@ def test_an_agent_that_raises_moves_nothing_and_is_told():
     assert all(one.trial is None for one in told)
 
 
+def test_an_agent_cannot_end_the_loop():
+    agent = Restless()
+
+    def act(observation, action_mask):
+        raise SystemExit(3)
+
+    agent.act = act
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    assert len(told) == 2 and told[0].trouble == "the agent raised SystemExit: 3; nothing moves"
+
+
 def test_an_error_that_cannot_be_shown_stops_nothing():
     class Unshown(Exception):
         def __str__(self):

@@ -228,3 +228,24 @@ def test_rows_of_a_report_are_kept_and_only_what_it_lacks_is_played(tmp_path, mo
     ):
         with pytest.raises(DatasetError, match=match):
             compare(drifts, options, policies=FEW, keep=old)
+
+
+def test_a_report_that_was_forged_or_cut_is_refused(tmp_path):
+    path = tmp_path / "r.json"
+    compare(["jobs"], OPTIONS, policies=FEW, out=path)
+    text = path.read_text()
+    for outcomes, match in (
+        (["z"] * 3, "outcome 'z': must be a finite number"),
+        ([1.0, float("nan"), 1.0], "outcome nan"),
+        ([float("inf")] * 3, "outcome inf"),
+        ([True] * 3, "outcome True"),
+        ([1.0], "no report"),
+    ):
+        report = json.loads(text)
+        report["tasks"][0]["policies"]["stay"]["outcomes"] = outcomes
+        path.write_text(json.dumps(report))
+        with pytest.raises(DatasetError, match=match):
+            compare(["jobs"], OPTIONS, policies=FEW, keep=path)
+    path.write_text(text[: len(text) // 2])
+    with pytest.raises(DatasetError, match=r"r\.json: is no report .*line \d+ column \d+"):
+        compare(["jobs"], OPTIONS, policies=FEW, keep=path)

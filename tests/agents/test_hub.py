@@ -16,7 +16,7 @@ from tests.datasets.formats.test_hub import check_sums, front_matter
 
 
 def test_the_folder_of_an_agent(tmp_path: Path) -> None:
-    [name] = (name for name in pretrained.names() if "forecaster" in name)
+    name = f"{pretrained.PREFIX}forecaster-jobs-v2"
     card, folder = pretrained.card(name), export(name, tmp_path)
     assert folder == tmp_path / name.removeprefix(pretrained.PREFIX)
     check_sums(folder)

@@ -31,7 +31,7 @@ INCUMBENTS = ("best-fit", *STATIC_BASELINES)
 _MOST = 2**31 - 1
 _MOST_SEED = 2**64 - 1
 #: Moves that a round may have of any index, those with fewer slices among them.
-_USUAL_MOVES = 8
+_USUAL_MOVES = 32
 
 
 @dataclass(frozen=True)

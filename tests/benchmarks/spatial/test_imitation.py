@@ -61,11 +61,15 @@ def test_a_curve_holds_means_of_windows() -> None:
     assert curve[1]["held_out_loss"] == 7
 
 
-def test_the_command_goes_on_and_stores_what_it_found(tmp_path: Path) -> None:
+def test_the_command_goes_on_and_stores_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint, out = tmp_path / "new" / "a.safetensors", tmp_path / "out.json"
     call = ["benchmark", "imitation", "--task", TOY, "--tier", "small", "--episodes", "1"]
     call += ["--checkpoint", str(checkpoint), "--data", str(tmp_path), "--out", str(out)]
     changes = [word for one in SMALL for word in ("--set", one)]
+    # A report tells its command, and by that it may be replaced.
+    monkeypatch.setattr("sys.argv", ["pmoss", *call])
     told = CliRunner().invoke(make_app(), [*call, "--seconds", "1e-9", *changes])
     assert told.exit_code == 0, told.output
     assert len(read_log(checkpoint.with_suffix(".jsonl"))) == 1

@@ -148,7 +148,7 @@ def test_masked_moves_are_left_out_or_refused():
         ({"epochs": 2.0}, DescriptionError, "epochs = 2.0"),
         ({"moves_per_epoch": 0}, DescriptionError, "moves_per_epoch = 0"),
         ({"workload_seed": 2**64}, DescriptionError, "workload_seed = 18.*: must be at most 18,"),
-        ({"moves_per_epoch": 9}, DescriptionError, "moves_per_epoch = 9: must be at most 8"),
+        ({"moves_per_epoch": 33}, DescriptionError, "moves_per_epoch = 33: must be at most 32"),
         ({"moves_per_epoch": 65, "slices": 64}, DescriptionError, "must be at most 64: each of"),
         ({"slices": 0}, DescriptionError, "slices = 0"),
         ({"epoch_seconds": 0}, DescriptionError, "epoch_seconds = 0"),

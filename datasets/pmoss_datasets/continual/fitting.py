@@ -36,7 +36,8 @@ class Fit:
         world: asked what counters would be; what it believes changes.
         calm: quantile of a node's costs of a miss, over all epochs, that is taken for the cost
             without streams. So a machine whose misses cost more or less than described is learned.
-            0: misses cost what is described.
+            Streams that last for a larger share of the epochs than 1 - calm are taken for none. 0:
+            misses cost what is described.
     """
 
     def __init__(self, world: World, calm: float = 0.0) -> None:

@@ -123,6 +123,7 @@ class ThoroughLaw(Oracle):
         super().__init__(price)
         draws, ahead = checks.whole("draws", draws), checks.whole("ahead", ahead)
         counts = [max(1, draws // number) for number in range(1, ahead + 1)]
+        checks.whole("futures of all epochs", sum(counts))
         self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
         self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)
 

@@ -52,6 +52,11 @@ def test_bounds_are_told():
                 make(futures=value)
 
 
+def test_all_futures_of_an_oracle_have_one_bound():
+    with pytest.raises(DescriptionError, match=r"futures of all epochs = 6\d+: .* to 4,096"):
+        ThoroughLaw(draws=3000, ahead=4)
+
+
 def test_numbers_of_other_libraries_are_numbers():
     assert Law(np.float32(0.25), np.int64(2))._price == 0.25
     assert Repair(gain=Fraction(1, 4), memory=1)._gain == 0.25

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,9 @@ from typing import Any
 from pmoss_agents import find_policy, pretrained
 from pmoss_benchmarks.cells import Result
 from pmoss_benchmarks.policies import short_name
-from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.continual.oracles import Delayed, Law, Now, ThoroughLaw, ThoroughNow
-from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
+from pmoss_datasets.continual.domain import CONTINUAL, POLICIES
 from pmoss_datasets.continual.rounds import RoundPolicy
-from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
+from pmoss_datasets.continual.rules import BestFit
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
@@ -26,21 +23,10 @@ _PRICES = ({"price": 0.0005}, {"price": 0.002}, {"price": 0.006})
 _THOROUGH = tuple(
     {"price": price, "ahead": ahead} for price, ahead in product((0.0002, 0.0005), (2, 4))
 )
+#: Those of the domain; how often best-fit is asked is tuned here.
 MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
-    "stay": Stay,
-    "interleave": Interleave,
-    "best-fit-once": partial(BestFit, 0),
+    **{name: make for name, make in POLICIES.items() if name != "best-fit-10"},
     "best-fit-often": BestFit,
-    "kernel-like": KernelLike,
-    "repair": Repair,
-    "tries": Tries,
-    "planner": FittedPlanner,
-    "seasonal-planner": SeasonalPlanner,
-    "delayed-oracle": Delayed,
-    "law-oracle": Law,
-    "now-oracle": Now,
-    "thorough-law-oracle": ThoroughLaw,
-    "thorough-now-oracle": ThoroughNow,
 }
 #: What is tried of each policy.
 GRIDS: Mapping[str, tuple[Mapping[str, Any], ...]] = {

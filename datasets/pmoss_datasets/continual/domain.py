@@ -19,7 +19,7 @@ from pmoss_env.envs.continual.episodes import INFO_KEYS
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Every policy that decides rounds, by name.
-POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
+POLICIES: Mapping[str, Callable[..., RoundPolicy]] = {
     "stay": Stay,
     "interleave": Interleave,
     "best-fit-once": lambda: BestFit(0),

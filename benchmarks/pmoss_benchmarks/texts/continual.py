@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ SIMULATED = f"{FOLDER}/simulated"
 _FORETOLD = 0.02
 #: What an agent closes of the gap to the law oracle that searches thoroughly.
 _TO_THOROUGH = "gap_closed_to_thorough"
+#: Name, report and task of a comparison.
+Compared = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 #: An agent that closes this share of the gap has done what the project wants of it.
 _WANTED = 0.5
 
@@ -77,27 +79,20 @@ def _closed(name: str, row: Mapping[str, Any], best: str) -> str:
 
 def tasks(stored: Stored) -> str:
     """Every task that was compared, the standard ones first, with the reason of the others."""
-    rows, commands = [], []
-    for name, report, task in _compared(stored):
-        policies = task["policies"]
-        rows.append(
-            (
-                task["headroom"]["value"],
-                [
-                    f"{name}{_elder(report)}",
-                    task["best"],
-                    str(report["settings"]["episodes"]),
-                    _with_interval(policies[task["best"]]["share_of_law"], 100.0),
-                    _with_interval(policies["delayed-oracle"]["share_of_law"], 100.0),
-                    _with_interval(task["headroom"], 100.0),
-                    "yes" if task["standard"] else _reason(task),
-                    _shares(task, "gap_closed"),
-                    _ahead(task),
-                    _shares(task, _TO_THOROUGH),
-                ],
-            )
-        )
-        commands.append(prompts(report))
+    compared = sorted(_compared(stored), key=lambda one: -one[2]["headroom"]["value"])
+    rows = [
+        [
+            f"{name}{_elder(report)}",
+            task["best"],
+            str(report["settings"]["episodes"]),
+            _with_interval(task["policies"][task["best"]]["share_of_law"], 100.0),
+            _with_interval(task["policies"]["delayed-oracle"]["share_of_law"], 100.0),
+            _with_interval(task["headroom"], 100.0),
+            _ahead(task),
+            "yes" if task["standard"] else _reason(task),
+        ]
+        for name, report, task in compared
+    ]
     columns = [
         "task",
         "best opponent",
@@ -105,26 +100,42 @@ def tasks(stored: Stored) -> str:
         "its % of the law oracle [95 %]",
         "the delayed oracle's",
         "headroom, % [95 %]",
+        "to the thorough law oracle, %",
         "standard",
-        "agents close of it, % [95 %]",
-        "headroom to the thorough law oracle, % [95 %]",
-        "agents close of that, % [95 %]",
     ]
-    rows.sort(key=lambda row: -row[0])
-    shown = "\n".join(dict.fromkeys(commands))
-    return (
-        f"{table(columns, [row for _, row in rows])}\n\nStored in "
-        f"`benchmarks/results/{FOLDER}`, by these commands.\n\n"
-        f"```console\n{shown}\n```"
+    return "\n\n".join(
+        [
+            table(columns, rows),
+            *_closing(compared),
+            f"Stored in `benchmarks/results/{FOLDER}`.",
+            _folded(report for _, report, _ in compared),
+        ]
     )
 
 
-def _shares(task: Mapping[str, Any], key: str) -> str:
-    """A share of each agent that has it."""
-    return "; ".join(
-        f"`{agent}` {_with_interval(row[key], 100.0)}"
-        for agent, row in task["agents"].items()
-        if key in row
+def _closing(compared: Iterable[Compared]) -> list[str]:
+    """What agents close of both gaps: a table, or nothing where none has played."""
+    rows = [
+        [
+            name,
+            agent,
+            _with_interval(row["gap_closed"], 100.0),
+            _with_interval(row[_TO_THOROUGH], 100.0) if _TO_THOROUGH in row else "",
+        ]
+        for name, _, task in compared
+        for agent, row in sorted(task["agents"].items(), key=lambda pair: -pair[1]["mean"])
+    ]
+    columns = ["task", "agent", "closes of the headroom, % [95 %]", "to the thorough one, % [95 %]"]
+    return [table(columns, rows)] if rows else []
+
+
+def _folded(reports: Iterable[Mapping[str, Any]]) -> str:
+    """The commands of reports, behind a line that opens them."""
+    lines = dict.fromkeys(line for one in reports for line in prompts(one).split("\n"))
+    shown = "\n".join(lines)
+    return (
+        "<details>\n<summary>The commands that made it</summary>\n\n"
+        f"```console\n{shown}\n```\n\n</details>"
     )
 
 
@@ -193,54 +204,65 @@ def _gain(differences: Float64Array) -> Mapping[str, Any]:
 def simulated(stored: Stored) -> str:
     """Tasks that the simulator has looked at, beside what the model says of them."""
     by_model = {name: (_elder(report), task) for name, report, task in _compared(stored)}
-    rows, commands, both = [], [], []
-    for name, report, task in _compared(stored, SIMULATED):
+    compared = list(_compared(stored, SIMULATED))
+    rows, both = [], []
+    for name, report, task in compared:
         (elder, model), settings = by_model[name], report["settings"]
         law = task["policies"]["law-oracle"]
         if model["standard"] and task["standard"] and not (elder or _elder(report)):
             both.append(task["drift"])
-        others = {
-            other: row
-            for other, row in {**task["policies"], **task["agents"]}.items()
-            if other not in (task["best"], "law-oracle")
-        }
         rows.append(
             [
                 f"{name}{_elder(report)}",
                 f"{settings['episodes']} of {settings['env'].get('epochs', 100)} epochs",
-                f"{_with_interval(model['headroom'], 100.0)}{elder}",
+                f"{model['best']}: {_with_interval(model['headroom'], 100.0)}{elder}",
                 f"{task['best']}: {_with_interval(task['headroom'], 100.0)}",
-                "; ".join(
-                    f"{other} {_with_interval(row['share_of_law'], 100.0)}"
-                    for other, row in others.items()
-                ),
                 "yes" if (law["beyond_best"]["low"] or 0.0) > 0 else "not shown",
-                _shares(task, "gap_closed"),
             ]
         )
-        commands.append(prompts(report))
     columns = [
         "task",
         "episodes",
-        "headroom by the model, % [95 %]",
-        "by the simulator, over the best opponent there",
-        "others, % of the law oracle there",
-        "the law oracle ahead",
-        "agents close of that headroom, % [95 %]",
+        "headroom over the best opponent by the model, % [95 %]",
+        "by the simulator",
+        "the law oracle ahead there",
     ]
-    shown = "\n".join(commands)
-    return (
-        f"{table(columns, rows)}\n\nThe best opponent leaves 10 % or more by the model and by the "
-        f"simulator on {counted(len(both), 'task')} of {counted(len(set(both)), 'drift')}.\n"
-        f"Stored in `benchmarks/results/{SIMULATED}`, by these "
-        f"commands.\n\n```console\n{shown}\n```"
+    return "\n\n".join(
+        [
+            table(columns, rows),
+            "The best opponent leaves 10 % or more by the model and by the simulator on "
+            f"{counted(len(both), 'task')} of {counted(len(set(both)), 'drift')}.",
+            "Served on the simulator, in % of the law oracle there [95 %]; empty: not played.",
+            _side_by_side(compared),
+            *_closing(compared),
+            f"Stored in `benchmarks/results/{SIMULATED}`.",
+            _folded(report for _, report, _ in compared),
+        ]
     )
 
 
-def _compared(
-    stored: Stored, folder: str = FOLDER
-) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """(name, report, task) of all stored comparisons."""
+def _side_by_side(compared: Sequence[Compared]) -> str:
+    """A row for every policy and agent, a column for every task."""
+    of_tasks = [{**task["policies"], **task["agents"]} for _, _, task in compared]
+    shares: dict[str, list[float]] = {}
+    for of_task in of_tasks:
+        for name, row in of_task.items():
+            shares.setdefault(name, []).append(row["share_of_law"]["value"])
+    rows = [
+        [
+            name,
+            *(
+                _with_interval(of_task[name]["share_of_law"], 100.0) if name in of_task else ""
+                for of_task in of_tasks
+            ),
+        ]
+        for name in sorted(shares, key=lambda name: float(np.mean(shares[name])))
+    ]
+    return table(["policy", *(name for name, _, _ in compared)], rows)
+
+
+def _compared(stored: Stored, folder: str = FOLDER) -> Iterator[Compared]:
+    """All stored comparisons of a folder."""
     for path in sorted((stored.folder / folder).glob("*.json")):
         report = stored[f"{folder}/{path.name}"]
         for task in report["tasks"]:

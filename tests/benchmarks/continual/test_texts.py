@@ -80,8 +80,8 @@ def test_agents_stand_beside_every_opponent(stored, tmp_path):
     assert "On 1 of these it closes half or more of the gap to the law oracle.\n\n- `jobs`" in text
     assert text.endswith("Of the gap to the thorough law oracle, it closes half or more on 0.")
     rows = BLOCKS["continual-tasks"](Stored(tmp_path))
-    ends = "| `learner` 62.5 [50.0, 75.0] | 50.0 [50.0, 50.0] | `learner` 31.2 [25.0, 37.5] |"
-    assert ends in rows
+    assert "| 25.0 [25.0, 25.0] | 50.0 [50.0, 50.0] | yes |" in rows
+    assert "| `jobs`, on toy | learner | 62.5 [50.0, 75.0] | 31.2 [25.0, 37.5] |" in rows
 
 
 def test_the_simulator_stands_beside_the_model(stored):
@@ -92,9 +92,11 @@ def test_the_simulator_stands_beside_the_model(stored):
     policies = ["stay", "interleave", "law-oracle"]
     compare(["jobs"], options, policies=policies, out=folder / "jobs.json")
     text = BLOCKS["continual-simulated"](stored)
-    assert "| `jobs`, on toy | 2 of 2 epochs | " in text and "interleave" in text
+    assert "| `jobs`, on toy | 2 of 2 epochs | " in text
+    assert "| policy | `jobs`, on toy |" in text and "| interleave | " in text
+    assert "| law-oracle | 100.0 [100.0, 100.0] |" in text
     assert "by the model and by the simulator on " in text
-    assert "continual/simulated`, by these commands" in text
+    assert "continual/simulated`." in text and "```console\n$ " in text
 
 
 def test_the_card_of_migration_tells_what_is_missed(stored):

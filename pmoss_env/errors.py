@@ -66,7 +66,7 @@ class ProcessError(BackendError):
 
 
 class PolicyError(BackendError):
-    """A policy's own process that died, took too long, or answered what is no action."""
+    """A policy that answered what is no action, or whose own process died or took too long."""
 
 
 class PlacementError(BackendError):

@@ -35,7 +35,6 @@ import numpy as np
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.configs import LATER, checker
 from pmoss_agents.continual.past import CORE_FEATURES, NODE_FEATURES, Past, seen
-from pmoss_agents.continual.thorough import Reading, ThoroughPlanner
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -44,6 +43,7 @@ from pmoss_datasets.continual.checks import MOST_FUTURES
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move, need_described
+from pmoss_datasets.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError

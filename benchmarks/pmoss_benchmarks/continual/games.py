@@ -15,6 +15,7 @@ from pmoss_benchmarks.policies import short_name
 from pmoss_datasets.continual.domain import CONTINUAL, POLICIES
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit
+from pmoss_datasets.continual.thorough import CALM
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
@@ -42,6 +43,9 @@ GRIDS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "tries": ({"margin": 0.0}, {"margin": 0.02}),
     "planner": _PRICES,
     "seasonal-planner": _PRICES,
+    "thorough-planner": tuple(
+        {"price": price, "calm": calm} for price, calm in product((0.0002, 0.0005), (0.0, CALM))
+    ),
     "delayed-oracle": _PRICES,
     "law-oracle": _PRICES,
     "now-oracle": _PRICES,

@@ -22,6 +22,9 @@ SIMULATED = f"{FOLDER}/simulated"
 _FORETOLD = 0.02
 #: What an agent closes of the gap to the law oracle that searches thoroughly.
 _TO_THOROUGH = "gap_closed_to_thorough"
+#: Who is shown beside every opponent: chosen before these episodes were played, the first of those
+#: that played.
+CHOSEN = ("forecaster-calm", "forecaster-ramps")
 #: Name, report and task of a comparison.
 Compared = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 #: An agent that closes this share of the gap has done what the project wants of it.
@@ -151,15 +154,14 @@ def _ahead(task: Mapping[str, Any]) -> str:
 
 
 def agents(stored: Stored) -> str:
-    """What learned agents gain on every opponent of the standard tasks, in the same episodes."""
+    """What a learned agent gains on every opponent of the standard tasks, in the same episodes."""
     played, standard = [], 0
     for name, report, task in _compared(stored):
         if _elder(report):
             continue
         standard += task["standard"]
-        if task["standard"] and task["agents"]:
-            agent, row = max(task["agents"].items(), key=lambda pair: pair[1]["mean"])
-            played.append((name, agent, row, task["policies"]))
+        if task["standard"] and (agent := next((a for a in CHOSEN if a in task["agents"]), None)):
+            played.append((name, agent, task["agents"][agent], task["policies"]))
     if not played:
         return "No agent has played a standard task yet."
     rows, first = [], played[0][3]
@@ -184,7 +186,7 @@ def agents(stored: Stored) -> str:
         [
             table(columns, rows),
             "",
-            f"There are {counted(standard, 'standard task')}. Agents played {len(played)} of them.",
+            f"There are {counted(standard, 'standard task')}. These agents played {len(played)}.",
             f"On {len(ahead)} the agent serves more than the best opponent, with the lower end of "
             "the interval above 0.",
             f"On {len(half)} of these it closes half or more of the gap to the law oracle.",
@@ -204,7 +206,8 @@ def _gain(differences: Float64Array) -> Mapping[str, Any]:
 def simulated(stored: Stored) -> str:
     """Tasks that the simulator has looked at, beside what the model says of them."""
     by_model = {name: (_elder(report), task) for name, report, task in _compared(stored)}
-    compared = list(_compared(stored, SIMULATED))
+    # Where most played comes first: it orders the rows.
+    compared = sorted(_compared(stored, SIMULATED), key=lambda one: -len(one[2]["policies"]))
     rows, both = [], []
     for name, report, task in compared:
         (elder, model), settings = by_model[name], report["settings"]
@@ -242,7 +245,7 @@ def simulated(stored: Stored) -> str:
 
 
 def _side_by_side(compared: Sequence[Compared]) -> str:
-    """A row for every policy and agent, a column for every task."""
+    """A row for every policy and agent, a column for every task; by the first that has it."""
     of_tasks = [{**task["policies"], **task["agents"]} for _, _, task in compared]
     shares: dict[str, list[float]] = {}
     for of_task in of_tasks:
@@ -256,7 +259,7 @@ def _side_by_side(compared: Sequence[Compared]) -> str:
                 for of_task in of_tasks
             ),
         ]
-        for name in sorted(shares, key=lambda name: float(np.mean(shares[name])))
+        for name in sorted(shares, key=lambda name: shares[name][0])
     ]
     return table(["policy", *(name for name, _, _ in compared)], rows)
 

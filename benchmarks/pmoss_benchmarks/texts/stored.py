@@ -69,6 +69,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 _RENAMED = {
     **RENAMED,
     "benchmarks/results/neighbours.json": "benchmarks/results/co-tenants.json",
+    "pmoss_agents.continual.thorough:": "pmoss_datasets.continual.thorough:",
     "benchmarks/results/performance.json": "benchmarks/results/performance/xeon.json",
 }
 

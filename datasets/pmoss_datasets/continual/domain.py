@@ -10,6 +10,7 @@ from pmoss_datasets.continual.oracles import Delayed, Law, Now, ThoroughLaw, Tho
 from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
+from pmoss_datasets.continual.thorough import ThoroughPlanner
 from pmoss_datasets.interfaces import Judge
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Recipe
@@ -29,6 +30,7 @@ POLICIES: Mapping[str, Callable[..., RoundPolicy]] = {
     "tries": Tries,
     "planner": FittedPlanner,
     "seasonal-planner": SeasonalPlanner,
+    "thorough-planner": ThoroughPlanner,
     "delayed-oracle": Delayed,
     "law-oracle": Law,
     "now-oracle": Now,
@@ -36,7 +38,7 @@ POLICIES: Mapping[str, Callable[..., RoundPolicy]] = {
     "thorough-now-oracle": ThoroughNow,
 }
 ORACLES = tuple(name for name in POLICIES if name.endswith("-oracle"))
-_PLANNERS = ("planner", "seasonal-planner")
+_PLANNERS = ("planner", "seasonal-planner", "thorough-planner")
 
 
 class ContinualDomain(StepDomain):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import PolicyError, UnsupportedError
 from pmoss_env.types import Int8Array, Int32Array
 
 #: A slice and the core that it goes to.
@@ -82,10 +83,14 @@ class RoundPolicy(ABC):
         Args:
             observation: of the environment.
             action_mask: (S + 1 + tiles,) of both parts.
+
+        Raises:
+            PolicyError: plan() gave something else than moves.
         """
         slices, machine = self.env.slices, self.env.machine
         if observation["moves_left"][0] == 1.0:
-            self._moves = self.plan(machine.core_of_tile[observation["slice_tiles"]])[: self.most]
+            plan = self.plan(machine.core_of_tile[observation["slice_tiles"]])
+            self._moves = _checked(plan, slices, machine.cores, self.name)[: self.most]
         while self._moves:
             slice_, core = self._moves.pop(0)
             if action_mask[slice_]:
@@ -100,6 +105,23 @@ class RoundPolicy(ABC):
         Args:
             cores: (slices,) that serve the slices now.
         """
+
+
+def _checked(plan: Any, slices: int, cores: int, who: str) -> list[Move]:
+    """The moves of a plan, which may be anybody's; PolicyError if they are none."""
+    try:
+        moves = [(index(slice_), index(core)) for slice_, core in plan]
+    except (TypeError, ValueError) as error:
+        raise PolicyError(
+            f"{who}: planned {plan!r:.80}; wanted is a list of (slice, core)"
+        ) from error
+    for slice_, core in moves:
+        if not (0 <= slice_ < slices and 0 <= core < cores):
+            raise PolicyError(
+                f"{who}: planned the move {(slice_, core)}; slices are 0 to {slices - 1}, cores 0 "
+                f"to {cores - 1}"
+            )
+    return moves
 
 
 def need_described(env: Any, who: str) -> None:

@@ -11,6 +11,7 @@ from pmoss_benchmarks.cells import Cell, run_cells
 from pmoss_benchmarks.continual.games import Entrant, HeadroomOptions
 from pmoss_benchmarks.continual.headroom import compare, summary, summary_of_agent
 from pmoss_benchmarks.continual.migration import MigrationOptions, measure_cell
+from pmoss_benchmarks.texts.continual import CHOSEN
 from pmoss_benchmarks.texts.pages import BLOCKS
 from pmoss_benchmarks.texts.stored import Stored
 
@@ -69,19 +70,19 @@ def test_agents_stand_beside_every_opponent(stored, tmp_path):
         "thorough-law-oracle": [12.0, 12.0],
     }
     task = summary("jobs", {name: {} for name in served}, served)
-    entrant = Entrant("learner", "learner.safetensors", "")
-    task["agents"]["learner"] = summary_of_agent(task, entrant, [9.0, 9.5], ["", ""])
+    entrant = Entrant(CHOSEN[0], "learner.safetensors", "")
+    task["agents"][CHOSEN[0]] = summary_of_agent(task, entrant, [9.0, 9.5], ["", ""])
     report = stored["continual/headroom.json"] | {"tasks": [task]}
     (stored.folder / "continual" / "headroom.json").write_text(json.dumps(report))
     text = BLOCKS["continual-agents"](Stored(tmp_path))
-    assert "| policy | `jobs`, on toy: `learner` |" in text
+    assert f"| policy | `jobs`, on toy: `{CHOSEN[0]}` |" in text
     assert "| stay | 5.0 [5.0, 5.0] |" in text and "| planner | 1.2 [1.0, 1.5] |" in text
     assert "On 1 the agent serves more" in text
     assert "On 1 of these it closes half or more of the gap to the law oracle.\n\n- `jobs`" in text
     assert text.endswith("Of the gap to the thorough law oracle, it closes half or more on 0.")
     rows = BLOCKS["continual-tasks"](Stored(tmp_path))
     assert "| 25.0 [25.0, 25.0] | 50.0 [50.0, 50.0] | yes |" in rows
-    assert "| `jobs`, on toy | learner | 62.5 [50.0, 75.0] | 31.2 [25.0, 37.5] |" in rows
+    assert f"| `jobs`, on toy | {CHOSEN[0]} | 62.5 [50.0, 75.0] | 31.2 [25.0, 37.5] |" in rows
 
 
 def test_the_simulator_stands_beside_the_model(stored):

@@ -47,7 +47,7 @@ def test_scores_are_refused_with_a_way_out() -> None:
 
 
 @pytest.mark.usefixtures("unloaded")
-@pytest.mark.parametrize("name", [*ORACLES, "planner", "seasonal-planner"])
+@pytest.mark.parametrize("name", [*ORACLES, "planner", "seasonal-planner", "thorough-planner"])
 def test_who_plans_in_a_model_is_named_with_a_way_out(name: str) -> None:
     env = CONTINUAL.make_env(HERE)
     policy = CONTINUAL.policy(name)
@@ -62,7 +62,9 @@ def test_who_plans_in_a_model_is_named_with_a_way_out(name: str) -> None:
 
 def test_what_needs_no_model_is_refused_nowhere() -> None:
     env = CONTINUAL.make_env(HERE)
-    for name in sorted(set(POLICIES) - {*ORACLES, "planner", "seasonal-planner"}):
+    for name in sorted(
+        set(POLICIES) - {*ORACLES, "planner", "seasonal-planner", "thorough-planner"}
+    ):
         CONTINUAL.policy(name).check_env(env)
     described = CONTINUAL.make_env({"machine": "toy", "slices": 8})
     for name in POLICIES:

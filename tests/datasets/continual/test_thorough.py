@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pmoss_agents.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.worlds import World
 from pmoss_env.errors import DescriptionError
 

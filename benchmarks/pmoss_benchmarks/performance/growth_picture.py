@@ -48,23 +48,29 @@ def draw_growth(report: Mapping[str, Any], path: Path) -> None:
         MissingExtraError: matplotlib is not installed.
     """
     growth = growth_of(report)
-    figure = new_figure(5.5 * len(growth), 5.5)
-    panels = figure.subplots(1, len(growth), squeeze=False)[0]
-    for axes, (by, costs) in zip(panels, growth.items(), strict=True):
-        for what, rows in costs.items():
+    figure = new_figure(15, 4.0 * ((len(growth) + 1) // 2))
+    panels = figure.subplots((len(growth) + 1) // 2, 2, squeeze=False).flat
+    for axes, (by, costs) in zip(panels, growth.items(), strict=False):
+        for number, (what, rows) in enumerate(costs.items()):
             *at_sizes, (_, exponent) = rows
             sizes = [size for size, _ in at_sizes]
-            medians = [one["median"] for _, one in at_sizes]
-            label = f"{what}: {exponent['median']:.2f}"
-            (line,) = axes.plot(sizes, medians, marker="o", markersize=4, label=label)
-            low, high = ([one[end] for _, one in at_sizes] for end in ("low", "high"))
+            medians, low, high = (
+                [one[key] for _, one in at_sizes] for key in ("median", "low", "high")
+            )
+            label = f"{exponent['median']:.2f}: {what}"
+            # Ten colours are told apart; more lines are dashed.
+            style = "-" if number < 10 else "--"
+            (line,) = axes.plot(sizes, medians, style, marker="o", markersize=4, label=label)
             axes.fill_between(sizes, low, high, color=line.get_color(), alpha=0.2)
         axes.set(xscale="log", yscale="log")
-        axes.set_title(f"by {by}: name and exponent", loc="left", fontsize=10)
+        axes.set_title(f"by {by}", loc="left", fontsize=10)
         axes.set_xlabel(by, fontsize=9)
         axes.set_ylabel("us, CPU time of one thread", fontsize=9)
         axes.grid(visible=True, which="major", alpha=0.3)
-        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+        legend = {"fontsize": 8, "frameon": False, "title": "exponent", "title_fontsize": 8}
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), alignment="left", **legend)
+    for axes in panels:
+        axes.set_axis_off()
     write_png(figure, path)
 
 

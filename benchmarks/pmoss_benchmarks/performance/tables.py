@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.performance.growth_picture import draw_growth, growth_of
+from pmoss_benchmarks.performance.growth_picture import PARTS as GROWTH_PARTS
+from pmoss_benchmarks.performance.growth_picture import draw_growth
 from pmoss_benchmarks.performance.suite import PARTS
 from pmoss_benchmarks.report import markdown_row
 from pmoss_env.errors import BackendError
@@ -79,7 +80,7 @@ def _write() -> None:
     reports = read_reports()
     write_atomically(RESULTS / "README.md", side_by_side(reports))
     for name, report in reports.items():
-        if growth_of(report):
+        if set(GROWTH_PARTS) <= set(report["parts"]):
             draw_growth(report, RESULTS / f"growth-{name}.png")
 
 

@@ -131,11 +131,10 @@ Spread spread_of(std::vector<double> values) {
   return {median, values.front(), values.back()};
 }
 
-std::string json_of(const Spread& spread) {
+std::string json_of(const std::vector<double>& values) {
   std::ostringstream out;
-  out << "{\"median\": " << spread.median << ", \"min\": " << spread.low
-      << ", \"max\": " << spread.high << "}";
-  return out.str();
+  for (const double value : values) out << (out.tellp() > 0 ? ", " : "[") << value;
+  return out.str() + "]";
 }
 
 std::string line_with(const char* path, const std::string& start) {
@@ -543,9 +542,9 @@ class Bench {
     std::ostringstream rates, of_peer;
     for (std::size_t i = 0; i < mix.candidates.size(); ++i) {
       const std::string key = (i > 0 ? ", \"" : "\"") + mix.candidates[i].name + "\": ";
-      rates << key << json_of(spread_of(mix.rates[i]));
+      rates << key << json_of(mix.rates[i]);
       const auto values = ratios(mix, i);
-      if (!values.empty()) of_peer << key << json_of(spread_of(values));
+      if (!values.empty()) of_peer << key << json_of(values);
     }
     return "\"" + mix.name + "\": {\"rates\": {" + rates.str() + "}, \"ratio_to_absl\": {" +
            of_peer.str() + "}}";
@@ -562,9 +561,8 @@ class Bench {
     for (std::size_t i = 0; i < loads_.size(); ++i) {
       out << (i > 0 ? ", " : "") << "\"" << loads_[i].first << "\": " << loads_[i].second;
     }
-    out << "},\n  \"random_reads\": " << json_of(spread_of(reads_))
-        << ",\n  \"lines_per_lookup\": " << lines_
-        << ",\n  \"share_of_random_reads\": " << json_of(spread_of(shares_)) << ",\n  \"mixes\": {";
+    out << "},\n  \"random_reads\": " << json_of(reads_) << ",\n  \"lines_per_lookup\": " << lines_
+        << ",\n  \"share_of_random_reads\": " << json_of(shares_) << ",\n  \"mixes\": {";
     for (const Mix& mix : mixes_) {
       out << (&mix == &mixes_[0] ? "" : ",") << "\n    " << json_of_mix(mix);
     }

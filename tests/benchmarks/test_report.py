@@ -7,6 +7,8 @@ import pytest
 
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.performance import suite, tables
+from pmoss_benchmarks.performance.growth import _wide, grown
+from pmoss_benchmarks.performance.growth_picture import draw_growth, growth_of
 from pmoss_benchmarks.report import Figure, Report, check_replaceable
 from pmoss_env.errors import BackendError, DatasetError, DescriptionError
 
@@ -41,6 +43,38 @@ def test_figures_of_another_machine_or_another_file_are_refused(tmp_path: Path) 
         path.write_text(text)
         with pytest.raises(DescriptionError, match="no report of figures"):
             Report(path)
+
+
+def test_the_exponent_of_a_cost_is_its_slope_in_logarithms() -> None:
+    costs = {8: [2.0, 4.0], 32: [4.0, 8.0], 128: [8.0, 16.0]}
+    *at_sizes, slope = grown("a move", "slices", costs)
+    assert [figure.name for figure in at_sizes] == [f"a move, {n} slices" for n in costs]
+    assert [figure.median for figure in at_sizes] == [3.0, 6.0, 12.0]
+    assert slope.median == pytest.approx(0.5)
+    assert slope.unit == "exponent"
+
+
+def test_growth_is_read_back_by_size_and_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    figures = [*grown("a move, all told", "slices", {1: [1.0], 10: [10.0]}), FAST]
+    Report(path).add("growth", "made so", figures, "pmoss_benchmarks.performance.growth")
+    report = json.loads(path.read_text())
+    (costs,) = growth_of(report)["slices"].values()
+    assert [(size, figure["median"]) for size, figure in costs] == [
+        (1, 1.0),
+        (10, 10.0),
+        (0, pytest.approx(1.0)),
+    ]
+    draw_growth(report, tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_widened_machine_differs_in_its_cores_alone() -> None:
+    narrow, wide = _wide(8), _wide(512)
+    assert (narrow.cores, wide.cores) == (8, 512)
+    assert narrow.nodes == wide.nodes == 8
+    assert narrow.parameters == wide.parameters
+    assert wide.workers.size == 512
 
 
 def test_stored_hosts_stand_beside_what_is_measured(

@@ -40,9 +40,8 @@ def _figures(data: dict[str, Any]) -> list[Figure]:
         f"{data['lines_per_lookup']:.2f} lines per lookup, CPU time"
     )
 
-    def figure(name: str, unit: str, spread: dict[str, float], scale: float = 1.0) -> Figure:
-        median, low, high = (spread[key] * scale for key in ("median", "min", "max"))
-        return Figure(name, unit, median, low, high, data["rounds"], note=note)
+    def figure(name: str, unit: str, values: list[float], scale: float = 1.0) -> Figure:
+        return Figure.of(name, unit, [value * scale for value in values], note=note)
 
     figures = []
     for mix, measured in data["mixes"].items():

@@ -13,6 +13,7 @@ from pmoss_benchmarks.performance.datasets import measure_datasets
 from pmoss_benchmarks.performance.decision_transformer import measure_decision_transformer
 from pmoss_benchmarks.performance.environment import measure_environment
 from pmoss_benchmarks.performance.growth import measure_growth
+from pmoss_benchmarks.performance.growth_index import measure_growth_index
 from pmoss_benchmarks.performance.index import measure_index
 from pmoss_benchmarks.performance.libraries import measure_libraries
 from pmoss_benchmarks.performance.live import measure_live
@@ -34,6 +35,7 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "vector-environment": measure_vector_environment,
     "continual": measure_continual,
     "growth": measure_growth,
+    "growth-index": measure_growth_index,
     "datasets": measure_datasets,
     "decision-transformer": measure_decision_transformer,
     "index": measure_index,

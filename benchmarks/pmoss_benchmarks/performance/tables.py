@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.performance.growth_picture import PARTS as GROWTH_PARTS
+from pmoss_benchmarks.performance.growth_picture import draw_growth
 from pmoss_benchmarks.performance.suite import PARTS
 from pmoss_benchmarks.report import markdown_row
 from pmoss_env.errors import BackendError
@@ -73,5 +75,14 @@ def medians(report: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     return {(one["name"], one["unit"]): f"{one['median']:.4g}" for one in figures}
 
 
+def _write() -> None:
+    """The table, and a picture of every host whose growth is known."""
+    reports = read_reports()
+    write_atomically(RESULTS / "README.md", side_by_side(reports))
+    for name, report in reports.items():
+        if set(GROWTH_PARTS) <= set(report["parts"]):
+            draw_growth(report, RESULTS / f"growth-{name}.png")
+
+
 if __name__ == "__main__":
-    write_atomically(RESULTS / "README.md", side_by_side(read_reports()))
+    _write()

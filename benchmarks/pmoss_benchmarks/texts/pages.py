@@ -23,6 +23,7 @@ from pmoss_benchmarks.texts import (
     backlog,
     continual,
     datasets,
+    growth,
     leaderboard,
     learning,
     libraries,
@@ -51,6 +52,7 @@ BLOCKS: Mapping[str, Block] = {
     **measured_data.BLOCKS,
     **learning.BLOCKS,
     **libraries.BLOCKS,
+    **growth.BLOCKS,
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,
 }

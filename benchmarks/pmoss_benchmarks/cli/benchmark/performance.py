@@ -15,9 +15,9 @@ def performance(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="environment, vector-environment, continual, growth, datasets, "
-            "decision-transformer, index, rtree, plugin, libraries, recording, runtime, live, "
-            "simulator, sampling or scan; repeatable."
+            help="environment, vector-environment, continual, growth, growth-index, datasets, "
+            "decision-transformer, index, rtree, plugin, libraries, recording, runtime, counting, "
+            "loading, live, simulator, sampling or scan; repeatable."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds per figure.")] = 7,

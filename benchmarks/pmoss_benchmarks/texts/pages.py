@@ -30,6 +30,7 @@ from pmoss_benchmarks.texts import (
     offline,
     papers,
     published,
+    rules,
     spatial,
     threads,
 )
@@ -53,6 +54,7 @@ BLOCKS: Mapping[str, Block] = {
     **libraries.BLOCKS,
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,
+    **rules.BLOCKS,
 }
 _END = "<!-- end of results -->"
 _MARKED = re.compile(

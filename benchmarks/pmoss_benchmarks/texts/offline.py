@@ -204,6 +204,11 @@ def tracks(stored: Stored) -> str:
     ]
     lines = [table(["track", *names], rows), ""]
     lines.append(
+        "A run is the mean over the episodes of a task and a training seed. These are interquartile "
+        "means of all runs: the lowest and the highest quarter are left out. So they differ from "
+        "the means above. An empty place was not played."
+    )
+    lines.append(
         "Training seeds: " + ", ".join(f"{track} {_seeds(summary, track)}" for track in found) + "."
     )
     if kept:
@@ -248,7 +253,9 @@ def servers(stored: Stored) -> str:
     summary = stored["offline/machines/summary.json"]
     lines = [
         "Throughput of the policies that learned, and its ratio over that of each schedule "
-        "(one training seed)."
+        "(one training seed).",
+        "The four shared are OS:D, OS:I, SE:N and SN:N. The column of their mean holds the mean of "
+        "four ratios. The best is the best of all the schedules before it, LPT among them.",
     ]
     for track, load in (("same-task", "Closed load"), ("saturated", "Unbounded backlog")):
         of_agents = {agent: ratios_of(summary, track, agent) for agent in LEARNED}

@@ -32,6 +32,7 @@ from pmoss_benchmarks.texts import (
     published,
     rules,
     spatial,
+    summary,
     threads,
 )
 from pmoss_benchmarks.texts import budget as budget_text
@@ -55,6 +56,7 @@ BLOCKS: Mapping[str, Block] = {
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,
     **rules.BLOCKS,
+    **summary.BLOCKS,
 }
 _END = "<!-- end of results -->"
 _MARKED = re.compile(

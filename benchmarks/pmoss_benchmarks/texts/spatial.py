@@ -67,8 +67,8 @@ def demo(stored: Stored) -> str:
         f"of the schedules that read no counter, serves {best['throughput']:.1f}.",
         f"Tuned, the agent serves {tuned['throughput']:.1f}, which is {ratio:.2f} times as much. "
         f"The best rule, `{rule['policy']}`, serves {rule['throughput']:.1f}.",
-        f"After {tries} measurements the agent serves {measured['throughput']:.1f} Mq/s. The best search "
-        f"after as many, `{rival['policy']}`, serves {rival['throughput']:.1f}, and "
+        f"After {tries} measurements the agent serves {measured['throughput']:.1f} Mq/s. The best "
+        f"search after as many, `{rival['policy']}`, serves {rival['throughput']:.1f}, and "
         f"{summary['search_budget']:,} evaluations of the model reach "
         f"{policies['local-search']['throughput']:.1f}.",
         "",
@@ -94,7 +94,7 @@ def fidelity(stored: Stored) -> str:
                 *(cell["machine"], cell["workload"]),
                 *(f"{cell[key]:.1%}" for key in ("median_error", "p95_error")),
                 f"{cell['tau']:.3f}",
-                f"{cell['regret']:.1%}",
+                f"{cell['regret']:.2%}",
                 f"{signs:.0%} of {cell['moves']}",
             )
         )
@@ -221,7 +221,7 @@ def headroom(stored: Stored) -> str:
         for cell in sorted(report["cells"], key=lambda cell: -float(cell["headroom"]))
         if cell["has_headroom"]
     ]
-    columns = ["machine", "workload", "interference", "Random", "best simple", "search"]
+    columns = ["machine", "workload", "co-tenants", "Random", "best simple or shared", "search"]
     machines = [
         f"{cell['machine']} {cell['headroom']:+.0%} (simulated {cell['simulated_headroom']:+.0%})"
         for cell in stored["headroom-machines.json"]["cells"]
@@ -236,8 +236,8 @@ def headroom(stored: Stored) -> str:
             "",
             f"Throughputs in Mq/s, means over {counted(settings['instances'], 'instance')}; "
             f"search has {settings['budget']:,} evaluations.",
-            "Best simple is of LPT and all schedules of the paper, those with shared slices "
-            "included; Random is a mean.",
+            "Best simple or shared is of LPT and all schedules of the paper, those with shared "
+            "slices included; Random is a mean.",
             f"{len(rows)} of {len(report['cells'])} tasks have at least 10 % in both fidelities.",
             f"Other servers of the paper without co-tenants: {'; '.join(machines)}.",
             "On the R-tree over clustered points nothing is to be gained by placing slices.",
@@ -320,7 +320,8 @@ def performance(stored: Stored) -> str:
     kept = [line for line in lines if line.split(" | ")[1].strip() not in ("", "goal", "---")]
     head = [markdown_row(["figure", "goal", *names]), markdown_row(["---"] * (2 + len(names)))]
     told = [
-        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs. "
+        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs, Linux "
+        f"{report['machine']['kernel']}. "
         f"{version_of({**report, **_oldest(report['parts'])})}"
         for name, report in reports.items()
     ]
@@ -332,6 +333,7 @@ def performance(stored: Stored) -> str:
             "",
             *told,
             f"Medians [least, most]; {missed} of {len(kept)} goals are missed on a machine.",
+            "By report: each report had its own goal, which stands beside its figure.",
         ]
     )
 

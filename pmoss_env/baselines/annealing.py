@@ -62,5 +62,5 @@ def anneal(
 
 @uses(MODEL, asks=True)
 def anneal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
-    """Simulated annealing from LPT."""
+    """Simulated annealing from LPT: random moves and swaps, of which some may cost at first."""
     return anneal(context, budget).schedule

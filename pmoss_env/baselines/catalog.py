@@ -36,7 +36,10 @@ GROUP = "pmoss.baselines"
 
 @uses(NOTHING)
 def incumbent(context: Context) -> Schedule:
-    """Leaves everything where it is; UnsupportedError if nothing runs yet."""
+    """Leaves everything where it is.
+
+    UnsupportedError if nothing runs yet.
+    """
     if context.incumbent is None:
         raise UnsupportedError("the baseline 'incumbent' needs an incumbent schedule")
     return context.incumbent

@@ -97,7 +97,7 @@ def branch_and_bound(context: Context) -> SearchResult:
 
 @uses(f"{MODEL}, branch and bound", asks=True)
 def exact_schedule(context: Context) -> Schedule:
-    """The optimum of a small instance."""
+    """The best of all schedules of a small instance, by branch and bound."""
     return branch_and_bound(context).schedule
 
 

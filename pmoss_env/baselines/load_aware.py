@@ -89,7 +89,10 @@ def longest_first(
 
 @uses(COUNTERS)
 def lpt(context: Context) -> Schedule:
-    """LPT over the loads in the incumbent's snapshot; UnsupportedError without a snapshot."""
+    """Longest processing time: the heaviest slice goes first, to the least loaded worker.
+
+    It reads the load of each slice. UnsupportedError without a snapshot.
+    """
     load = _measured_load(context, "lpt")
     planned = longest_first(load, context.machine, context.max_slices_per_core)
     return context.local_schedule(planned.cores)
@@ -97,7 +100,7 @@ def lpt(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def lpt_capacity(context: Context) -> Schedule:
-    """LPT that also reads from the counters how slow each core was.
+    """LPT that also reads from the counters how fast each core was.
 
     UnsupportedError without a snapshot of both times that core_speed() needs.
     """
@@ -111,7 +114,7 @@ def lpt_capacity(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def greedy(context: Context) -> Schedule:
-    """LPT's rule in the order in which the episode places the slices.
+    """Each slice to the least loaded worker, in the order of the episode.
 
     UnsupportedError without a snapshot.
     """
@@ -120,7 +123,7 @@ def greedy(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def greedy_capacity(context: Context) -> Schedule:
-    """The rule of lpt_capacity() in the order in which the episode places.
+    """Greedy that also reads from the counters how fast each core was.
 
     Where the times of core_speed() were not counted all cores count as equally fast.
     UnsupportedError without a snapshot.

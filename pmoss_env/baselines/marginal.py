@@ -57,5 +57,5 @@ def greedy_marginal(
 
 @uses(MODEL, asks=True)
 def greedy_marginal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
-    """Greedy on marginals from LPT."""
+    """From LPT, moves one slice after the other to the core where the model foretells most."""
     return greedy_marginal(context, budget).schedule

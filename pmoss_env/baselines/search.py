@@ -127,5 +127,5 @@ def _climb(search: Walk, context: Context, budget: int) -> None:
 
 @uses(MODEL, asks=True)
 def search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
-    """Local search from LPT with a budget of 2000 model evaluations."""
+    """From LPT or the incumbent, moves slices off the most loaded core while that pays."""
     return local_search(context, budget).schedule

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.configs import read_ranges
+from pmoss_benchmarks.texts.offline import side
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
 from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import DatasetError
+from pmoss_env.types import Float64Array
 
 #: Pulls that the table shows.
 _PULLS = (1, 8, 16, 50, 100, 200)
@@ -20,6 +22,13 @@ _PULLS = (1, 8, 16, 50, 100, 200)
 _WANTED = ("wanted.json", "wanted-judged.json")
 #: Results of `pmoss benchmark generalist`: of the tasks alone, and of made-up worlds beside them.
 _GENERALISTS = ("generalist.json", "generalist-made-up.json")
+#: What a track of that benchmark plays in, of worlds that are no task of the data.
+_WORLDS = {
+    "same-task": "tasks that its data lack",
+    "unseen-workload": "other workloads",
+    "unseen-distribution": "other distributions of keys",
+    "unseen-machine": "other machines",
+}
 
 
 def task_splits(stored: Stored) -> str:
@@ -120,11 +129,10 @@ def generalist(stored: Stored) -> str:
         shown = []
         for name, one in zip(names, (cell, other), strict=True):
             ahead = one["policies"]["surrogate"]["over_rule"]
-            side = "above" if ahead["low"] > 0 else "below" if ahead["high"] < 0 else "level with"
-            verdicts[name][side] += 1
+            verdicts[name][side(ahead)] += 1
             score = one["policies"]["surrogate"]["score"]["value"]
             shown += [f"{score:.1f}", interval(*_ends(ahead))]
-        kind = "yes" if cell["learned"] else cell["track"].replace("same-task", "no")
+        kind = "tasks of its data" if cell["learned"] else _WORLDS[cell["track"]]
         best = policies[rule]["score"]["value"]
         kinds.setdefault(kind, []).append(
             (best, *(one["policies"]["surrogate"]["score"]["value"] for one in (cell, other)))
@@ -139,10 +147,7 @@ def generalist(stored: Stored) -> str:
                 *shown,
             ]
         )
-    means = [
-        [kind, str(len(scores)), *(f"{mean:.1f}" for mean in np.mean(scores, axis=0))]
-        for kind, scores in kinds.items()
-    ]
+    means = {kind: np.mean(scores, axis=0) for kind, scores in kinds.items()}
     tasks = counted(len(settings["learned_on"]), "task")
     head = (
         f"One checkpoint of `surrogate` learned from {tasks} together, from data of the tier "
@@ -163,14 +168,33 @@ def generalist(stored: Stored) -> str:
         "Score 100 is the best of several long searches in a world that has references. "
         f"Elsewhere it is a search with {settings['budget']:,} evaluations."
     )
-    by_kind = table(["learned on", "worlds", "best rule of each", *names], means)
-    columns = ["machine", "workload", "co-tenants", "learned on", "best rule"]
+    by_kind = table(
+        ["kind of world", "worlds", "best rule of each", *names],
+        [
+            [kind, str(len(kinds[kind])), *(f"{mean:.1f}" for mean in of)]
+            for kind, of in means.items()
+        ],
+    )
+    compared = (
+        "The means by the kind of world: the checkpoint of the tasks is ahead of the best rules "
+        f"in {_where(means, 1, 0)}; it is behind them in {_where(means, 0, 1)}. "
+        f"With made-up worlds the mean is higher in {_where(means, 2, 1)}; it is lower in "
+        f"{_where(means, 1, 2)}."
+    )
+    columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
     columns += [part for name in names for part in (name, "ahead")]
     sources = [
         made(report, f"benchmarks/results/{name}")
         for name, report in zip(_GENERALISTS, (plain, more), strict=True)
     ]
-    return "\n\n".join([head, by_kind, "World by world:", table(columns, rows), end, *sources])
+    return "\n\n".join(
+        [head, by_kind, compared, "World by world:", table(columns, rows), end, *sources]
+    )
+
+
+def _where(means: Mapping[str, Float64Array], more: int, less: int) -> str:
+    """The kinds of world where one column's mean is above another's."""
+    return ", ".join(kind for kind, of in means.items() if of[more] > of[less]) or "none"
 
 
 def wanted(stored: Stored) -> str:

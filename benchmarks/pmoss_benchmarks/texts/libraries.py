@@ -12,7 +12,8 @@ from pmoss_benchmarks.texts.stored import Stored, made, table
 #: What each part is about, and the words before its table.
 _HELD = {
     "plugin": "Our B+-tree as a library beside the built-in one, per CPU second of a worker.",
-    "recording": "What `pmoss record` finds out of it, beside the built-in recorder.",
+    "recording": "What `pmoss record` finds out of our B+-tree as a library, beside the built-in "
+    "recorder.",
 }
 
 
@@ -23,11 +24,23 @@ def libraries(stored: Stored) -> str:
         report = stored[f"performance/{path.name}"]
         link = f"benchmarks/results/performance/{path.name}"
         if part := report["parts"].get("libraries"):
-            lines += [*_schedules(part["figures"]), "", made({**report, **part}, link), ""]
+            lines += [
+                f"On `{path.stem}`.",
+                "",
+                *_schedules(part["figures"]),
+                "",
+                made({**report, **part}, link),
+                "",
+            ]
         for name, words in _HELD.items():
             if part := report["parts"].get(name):
                 rows = [_row(figure) for figure in part["figures"]]
-                lines += [words, "", table(["figure", "goal", "median [least, most]"], rows), ""]
+                lines += [
+                    f"On `{path.stem}`. {words}",
+                    "",
+                    table(["figure", "goal", "median [least, most]"], rows),
+                    "",
+                ]
                 lines += [made({**report, **part}, link), ""]
     return "\n".join(lines).rstrip()
 

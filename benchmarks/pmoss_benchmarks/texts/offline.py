@@ -61,9 +61,10 @@ def _means(stored: Stored, folder: str) -> str:
             table(["policy", *tasks, "mean"], rows),
             "",
             f"Means over {' or '.join(map(str, sorted(counts)))} common episodes of each task. "
-            f"The data are of the tier {summary['settings']['tier']}.",
+            f"The data are of the tier `{summary['settings']['tier']}`.",
             f"Training seeds of an agent: {_seeds_of_agents(summary)}.",
-            "Collected over several calls; the command is the last of them.",
+            "The rows were collected over several calls. The command is the last of them; the "
+            "others named other agents, tasks or tracks.",
             made(summary, f"benchmarks/results/{name}"),
         ]
     )
@@ -146,26 +147,23 @@ def _best(found: Mapping[str, Any], names: Any) -> Mapping[str, Any]:
 def standard(stored: Stored) -> str:
     """Every task that this project's agent played, with the schedules of the paper."""
     rows, ahead = [], {"above": 0, "level with": 0, "below": 0}
-    for name in _PLAYED:
-        for task, told in stored[name]["tracks"]["same-task"]["paired"].items():
-            policies = told["policies"]
-            if _OURS not in policies:  # a benchmark that still runs
-                continue
-            mine, rule = policies[_OURS], policies[told["rule"]]
-            ahead[_side(mine["over_rule"])] += 1
-            rows.append(
-                [
-                    task,
-                    str(told["episodes"]),
-                    _score(mine["score"]),
-                    f"{told['rule']} {rule['score']['value']:.1f}",
-                    _score(mine["over_rule"]),
-                    _score(mine["over_search"]),
-                    *(f"{policies[name]['score']['value']:.1f}" for name in (*PLACED, "lpt")),
-                ]
-            )
+    for task, told in played(stored):
+        policies = told["policies"]
+        mine, rule = policies[_OURS], policies[told["rule"]]
+        ahead[side(mine["over_rule"])] += 1
+        rows.append(
+            [
+                task,
+                str(told["episodes"]),
+                _score(mine["score"]),
+                f"{told['rule']} {rule['score']['value']:.1f}",
+                _score(mine["over_rule"]),
+                _score(mine["over_search"]),
+                *(f"{policies[name]['score']['value']:.1f}" for name in (*PLACED, "lpt")),
+            ]
+        )
     columns = ["task", "episodes", _OURS, "best rule", "points ahead of it", "ahead of search"]
-    sides = ", ".join(f"{side} the best rule on {count}" for side, count in ahead.items())
+    sides = ", ".join(f"{where} the best rule on {count}" for where, count in ahead.items())
     return "\n".join(
         [
             table([*columns, *PLACED.values(), "LPT"], rows),
@@ -179,7 +177,18 @@ def standard(stored: Stored) -> str:
     )
 
 
-def _side(difference: Mapping[str, Any]) -> str:
+def played(stored: Stored) -> list[tuple[str, Mapping[str, Any]]]:
+    """Every task that this project's agent played, with what all policies did there."""
+    return [
+        (task, told)
+        for name in _PLAYED
+        for task, told in stored[name]["tracks"]["same-task"]["paired"].items()
+        if _OURS in told["policies"]  # else a benchmark that still runs
+    ]
+
+
+def side(difference: Mapping[str, Any]) -> str:
+    """On which side of 0 a paired difference lies, with its interval."""
     if difference["low"] > 0:
         return "above"
     return "below" if difference["high"] < 0 else "level with"
@@ -203,6 +212,11 @@ def tracks(stored: Stored) -> str:
         if track != "same-task" and _OURS in told["overall"]
     ]
     lines = [table(["track", *names], rows), ""]
+    lines.append(
+        "A run is the mean over the episodes of a task and a training seed. The table holds "
+        "interquartile means: the lowest and the highest quarter of all runs are left out. So "
+        "they differ from the means above. An empty place was not played."
+    )
     lines.append(
         "Training seeds: " + ", ".join(f"{track} {_seeds(summary, track)}" for track in found) + "."
     )
@@ -248,7 +262,9 @@ def servers(stored: Stored) -> str:
     summary = stored["offline/machines/summary.json"]
     lines = [
         "Throughput of the policies that learned, and its ratio over that of each schedule "
-        "(one training seed)."
+        "(one training seed).",
+        "The four shared are OS:D, OS:I, SE:N and SN:N. The column of their mean holds the mean of "
+        "four ratios. The best is the best of all the schedules before it, LPT among them.",
     ]
     for track, load in (("same-task", "Closed load"), ("saturated", "Unbounded backlog")):
         of_agents = {agent: ratios_of(summary, track, agent) for agent in LEARNED}

@@ -31,7 +31,9 @@ from pmoss_benchmarks.texts import (
     offline,
     papers,
     published,
+    rules,
     spatial,
+    summary,
     threads,
 )
 from pmoss_benchmarks.texts import budget as budget_text
@@ -55,6 +57,8 @@ BLOCKS: Mapping[str, Block] = {
     **growth.BLOCKS,
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,
+    **rules.BLOCKS,
+    **summary.BLOCKS,
 }
 _END = "<!-- end of results -->"
 _MARKED = re.compile(

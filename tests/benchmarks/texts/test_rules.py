@@ -1,0 +1,38 @@
+"""The table of rules and searches holds every baseline, in words for readers."""
+
+import re
+from pathlib import Path
+
+from pmoss_benchmarks.texts import rules
+from pmoss_benchmarks.texts.stored import Stored
+from pmoss_env.baselines import BASELINES, SEARCHES, SHARED_BASELINES, STATIC_BASELINES
+from pmoss_env.baselines.walk import DEFAULT_BUDGET
+
+TABLE = rules.rules(Stored(Path(__file__).resolve().parents[3]))
+ROWS = {
+    cells[0].strip("`"): cells[1:]
+    for cells in (line.strip("| ").split(" | ") for line in TABLE.splitlines()[2:])
+}
+
+
+def test_every_baseline_has_a_row() -> None:
+    assert list(ROWS) == [*BASELINES, *SHARED_BASELINES]
+
+
+def test_a_row_tells_what_it_does_in_a_sentence() -> None:
+    for name, (what, _, _) in ROWS.items():
+        assert re.fullmatch(r"[A-Z][^()_]+\.", what), f"{name}: {what}"
+        assert "Error" not in what
+
+
+def test_a_row_tells_what_it_may_use() -> None:
+    assert {name for name, (_, knows, _) in ROWS.items() if knows == "nothing"} == {
+        *STATIC_BASELINES,
+        "incumbent",
+        *SHARED_BASELINES,
+    }
+    for name, (_, _, evaluations) in ROWS.items():
+        if name == "exact":
+            assert evaluations == "all it needs"
+        else:
+            assert evaluations == (f"{DEFAULT_BUDGET:,}" if name in SEARCHES else "0"), name

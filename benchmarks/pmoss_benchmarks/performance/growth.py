@@ -35,17 +35,12 @@ SLICES_OF_EPISODE = 256
 
 def measure_growth(rounds: int = 7, **_: Any) -> list[Figure]:
     """CPU time of a move, a schedule, a simulated query and a step, each with its exponent."""
+    by_slices = {n: _model(WIDENED, n, rounds) for n in SLICES}
+    by_cores = {n: _model(_wide(n), SLICES_OF_CORES, rounds) for n in CORES}
     figures: list[Figure] = []
-    moves: dict[int, list[float]] = {}
-    places: dict[int, list[float]] = {}
-    for slices in SLICES:
-        moves[slices], places[slices] = _model(WIDENED, slices, rounds)
-    figures += grown("one move by the model", "slices", moves)
-    figures += grown("a whole schedule by the model", "slices", places)
-    for cores in CORES:
-        moves[cores], places[cores] = _model(_wide(cores), SLICES_OF_CORES, rounds)
-    figures += grown("one move by the model", "cores", {n: moves[n] for n in CORES})
-    figures += grown("a whole schedule by the model", "cores", {n: places[n] for n in CORES})
+    for by, found in (("slices", by_slices), ("cores", by_cores)):
+        for at, what in enumerate(("one move by the model", "a whole schedule by the model")):
+            figures += grown(what, by, {n: both[at] for n, both in found.items()})
     queries = {cores: _queries(_wide(cores), rounds) for cores in CORES}
     figures += grown("one simulated query", "cores", queries)
     steps = {environments: _steps(environments, rounds) for environments in ENVIRONMENTS}

@@ -22,6 +22,7 @@ from pmoss_env.envs.continual.drift import (
     worker_nodes,
 )
 from pmoss_env.envs.continual.jobs import Jobs
+from pmoss_env.envs.continual.other_indexes import OtherIndexes
 from pmoss_env.interference import possible_targets
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
@@ -333,5 +334,6 @@ FAMILIES: Mapping[str, type[DriftFamily]] = {
         Ramps,
         SlowNode,
         MovingLoad,
+        OtherIndexes,
     )
 }

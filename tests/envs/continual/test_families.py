@@ -7,7 +7,7 @@ import pytest
 
 from pmoss_env.envs.continual import FAMILIES, draw_drift
 from pmoss_env.envs.continual.drift import make_family
-from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Ramps
+from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Popularity, Ramps
 from pmoss_env.envs.continual.jobs import IDLE, Jobs
 from pmoss_env.envs.continual.other_indexes import OtherIndexes
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -116,6 +116,14 @@ def test_the_load_moves_at_its_speed_and_jumps():
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
 
 
+def test_what_is_popular_comes_back_at_the_same_hour():
+    shifts = [each.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
+    assert shifts[:36] == shifts[12:]
+    places, counts = np.unique(shifts[:12], return_counts=True)
+    assert len(places) == 3 and set(counts) == {4}
+    assert np.count_nonzero(np.diff(shifts[:13])) == 3
+
+
 def test_other_indexes_have_a_day_and_a_node_each():
     family = OtherIndexes(count=1, cores=2, lifetime=1e9)
     found = courses(family, epochs=60)
@@ -155,6 +163,8 @@ _BOUNDS = [
     ("ramps", {"stay": 10**30}, "stay = 10+: must be at most 100,000"),
     ("ramps", {"idle_epochs": 0.5}, "idle_epochs = 0.5: must be a number from 1 to 100,000"),
     ("memory", {"count": 1e9}, "count = 1000000000.0: must be a number from 0 to 65,536"),
+    ("popularity", {"places": 17}, "places = 17: must be at most 16"),
+    ("popularity", {"day": 2}, "day = 2: must be"),
     ("other-indexes", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
     ("other-indexes", {"day": 1}, "day = 1: must be"),
     ("other-indexes", {"least": 1.5}, r"least = 1.5: must lie in \[0, 1\]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ _LONGEST_PERIOD, _JUDGED = 24, 12
 class FittedPlanner(RoundPolicy):
     """Plans in the described machine, under the co-tenants that explain the last epoch.
 
-    See Fit on how they are found. A subclass may foretell others for the next epoch.
+    See Fit on how they are found. A subclass may foretell others for the next epoch. A load that
+    moves along the index is taken to move on.
 
     Args:
         price: of a move between nodes, as a share of the throughput.
@@ -41,15 +43,28 @@ class FittedPlanner(RoundPolicy):
         session = self.env.session
         self._worlds = [World(session) for _ in range(self._futures)]
         self._fit = Fit(self._worlds[0])
+        self._places: list[int] = []
+
+    def load_at(self) -> tuple[int, int]:
+        """Where the load was in the last epoch, and by how many slices it moves in the next ones.
+
+        Of its last two steps it repeats the shorter one: a jump is not repeated.
+        """
+        session, half = self.env.session, self.env.slices // 2
+        self._places = [*self._places[-2:], session.drift.conditions(session.epoch).shift]
+        steps = [
+            (after - before + half) % self.env.slices - half
+            for before, after in pairwise(self._places)
+        ]
+        return self._places[-1], min(steps, key=abs, default=0)
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Fits, foretells, and searches."""
-        session = self.env.session
-        shift = session.drift.conditions(session.epoch).shift
-        self._fit.see(session.cores_seen, session.snapshot.slice_counters, shift)
+        session, (place, step) = self.env.session, self.load_at()
+        self._fit.see(session.cores_seen, session.snapshot.slice_counters, place)
         foretold = self.foretold(self._fit.shares)
         for world, shares in zip(self._worlds, foretold, strict=True):
-            world.believe(co_tenants(session.machine, shares), shift)
+            world.believe(co_tenants(session.machine, shares), place + step)
         return improved(self._worlds, cores, self.most, self._price)
 
     def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:

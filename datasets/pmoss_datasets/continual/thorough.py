@@ -95,6 +95,7 @@ class ThoroughPlanner(FittedPlanner):
         futures, ahead = checks.whole("futures", futures), checks.whole("ahead", ahead)
         super().__init__(price, checks.whole("futures x ahead", futures * ahead))
         self._weights = np.repeat(_FADE ** np.arange(ahead), futures)
+        self._ahead = np.repeat(np.arange(1, ahead + 1), futures)
         self._quiet = checks.number("quiet", quiet, 1.0)
         self._calm = checks.number("calm", calm, 1.0)
 
@@ -106,10 +107,10 @@ class ThoroughPlanner(FittedPlanner):
     def plan(self, cores: Int32Array) -> list[Move]:
         """Reads, foretells, and searches."""
         session, reading = self.env.session, self._reading
-        shift = session.drift.conditions(session.epoch).shift
-        seen = reading.see(session.cores_seen, session.snapshot.slice_counters, shift)
+        place, step = self.load_at()
+        seen = reading.see(session.cores_seen, session.snapshot.slice_counters, place)
         believed = [reading.believed(shares) for shares in self.foretold(seen)]
-        for world, shares in zip(self._worlds, believed, strict=True):
-            world.believe(co_tenants(session.machine, shares), shift)
+        for world, shares, ahead in zip(self._worlds, believed, self._ahead, strict=True):
+            world.believe(co_tenants(session.machine, shares), place + int(ahead) * step)
         speeds = 1.0 - np.stack(believed)[:, session.machine.workers]
         return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)

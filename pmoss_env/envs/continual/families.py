@@ -22,6 +22,7 @@ from pmoss_env.envs.continual.drift import (
     worker_nodes,
 )
 from pmoss_env.envs.continual.jobs import Jobs
+from pmoss_env.envs.continual.other_indexes import OtherIndexes
 from pmoss_env.interference import possible_targets
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
@@ -322,6 +323,43 @@ class MovingLoad(DriftFamily):
         return Conditions(shift=int(state[1]))
 
 
+@dataclass(frozen=True)
+class Popularity(DriftFamily):
+    """What is popular changes over the day, and is popular again at the same hour of the next one.
+
+    Attributes:
+        places: where along the index the load is in turn, drawn for the episode.
+        day: epochs of a day; the load is as long at each place.
+    """
+
+    places: int = 3
+    day: int = 24
+
+    name: ClassVar[str] = "popularity"
+    meaning: ClassVar[str] = "what is hot is at one of three places of the index, by the hour"
+    only_co_tenants: ClassVar[bool] = False
+
+    def check(self, machine: Machine, slices: int) -> None:
+        """See DriftFamily."""
+        check_whole("places", self.places, 1, slices)
+        check_whole("day", self.day, self.places, MOST_EPOCHS)
+
+    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:
+        """(hour, places of the load)."""
+        places = rng.choice(slices, self.places, replace=False)
+        return int(rng.integers(self.day)), tuple(map(int, places))
+
+    def advance(self, state: Any, rng: np.random.Generator) -> Any:
+        """An hour later."""
+        hour, places = state
+        return (hour + 1) % self.day, places
+
+    def conditions(self, state: Any) -> Conditions:
+        """The load is where it is at this hour."""
+        hour, places = state
+        return Conditions(shift=places[hour * self.places // self.day])
+
+
 FAMILIES: Mapping[str, type[DriftFamily]] = {
     family.name: family
     for family in (
@@ -333,5 +371,7 @@ FAMILIES: Mapping[str, type[DriftFamily]] = {
         Ramps,
         SlowNode,
         MovingLoad,
+        Popularity,
+        OtherIndexes,
     )
 }

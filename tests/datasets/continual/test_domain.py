@@ -1,5 +1,7 @@
 """Datasets and opponents of continual scheduling."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -155,3 +157,39 @@ def test_search_keeps_to_its_moves_and_gets_better():
 def test_impossible_tasks_are_refused():
     with pytest.raises(DescriptionError, match="machine = 3: must be a text"):
         Recipe(domain="continual", env={"machine": 3})
+
+
+def test_planners_let_a_moving_load_move_on():
+    env = CONTINUAL.make_env(
+        {
+            "drift": "moving-load",
+            "drift_options": {"speed": 2.0},
+            "workload": "hot-range",
+            "slices": 64,
+            "epochs": 12,
+        }
+    )
+    served = {
+        name: CONTINUAL.play(env, CONTINUAL.policy(name), 3).outcome
+        for name in ("planner", "thorough-planner", "delayed-oracle", "law-oracle")
+    }
+    # The law of this drift is what has been seen, and the last epoch alone does not tell it.
+    for name in ("planner", "thorough-planner"):
+        assert served[name] > 0.9 * served["law-oracle"] > 1.1 * served["delayed-oracle"]
+
+
+def test_a_jump_of_the_load_is_not_repeated():
+    planner = CONTINUAL.policy("planner")
+    places = iter([60, 62, 30, 32, 34])
+    planner.env = SimpleNamespace(
+        slices=64,
+        session=SimpleNamespace(
+            epoch=0,
+            drift=SimpleNamespace(conditions=lambda _: SimpleNamespace(shift=next(places))),
+        ),
+    )
+    planner._places = []
+    found = [planner.load_at() for _ in range(5)]
+    assert found == [(60, 0), (62, 2), (30, 2), (32, 2), (34, 2)]
+    planner._places, places = [], iter([62, 0, 2])
+    assert [planner.load_at() for _ in range(3)] == [(62, 0), (0, 2), (2, 2)]

@@ -7,8 +7,9 @@ import pytest
 
 from pmoss_env.envs.continual import FAMILIES, draw_drift
 from pmoss_env.envs.continual.drift import make_family
-from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Ramps
+from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Popularity, Ramps
 from pmoss_env.envs.continual.jobs import IDLE, Jobs
+from pmoss_env.envs.continual.other_indexes import OtherIndexes
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import load_machine
@@ -115,6 +116,39 @@ def test_the_load_moves_at_its_speed_and_jumps():
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
 
 
+def test_what_is_popular_comes_back_at_the_same_hour():
+    shifts = [each.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
+    assert shifts[:36] == shifts[12:]
+    places, counts = np.unique(shifts[:12], return_counts=True)
+    assert len(places) == 3 and set(counts) == {4}
+    assert np.count_nonzero(np.diff(shifts[:13])) == 3
+
+
+def test_other_indexes_have_a_day_and_a_node_each():
+    family = OtherIndexes(count=1, cores=2, lifetime=1e9)
+    found = courses(family, epochs=60)
+    for before, after in zip(found, found[24:], strict=False):
+        assert after == before
+    memory = [one.strength for each in found for one in each.co_tenants[2:]]
+    assert max(memory) == pytest.approx(min(memory) / family.least)
+    cores = {one.target for each in found for one in each.co_tenants[:2]}
+    node = found[0].co_tenants[2].target
+    assert cores == set(SERVER.workers[SERVER.node_of_core[SERVER.workers] == node][:2].tolist())
+
+
+def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
+    states = draw_drift(OtherIndexes(count=4, lifetime=10), SERVER, 16, 2000, 3).states
+    nodes = [[one.node for one in there] for _, there in states]
+    assert all(len(set(each)) == 4 for each in nodes)
+    moved = sum(
+        a != b for before, after in pairwise(nodes) for a, b in zip(before, after, strict=True)
+    )
+    assert 8 < 4 * len(nodes) / moved < 12
+    # No node is free: all stay.
+    full = draw_drift(OtherIndexes(count=8, lifetime=1), SERVER, 16, 50, 3).states
+    assert len({tuple(one.node for one in there) for _, there in full}) == 1
+
+
 #: Beyond all machines, beyond what is waited for, and what no number is.
 _BOUNDS = [
     ("jobs", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
@@ -129,6 +163,12 @@ _BOUNDS = [
     ("ramps", {"stay": 10**30}, "stay = 10+: must be at most 100,000"),
     ("ramps", {"idle_epochs": 0.5}, "idle_epochs = 0.5: must be a number from 1 to 100,000"),
     ("memory", {"count": 1e9}, "count = 1000000000.0: must be a number from 0 to 65,536"),
+    ("popularity", {"places": 17}, "places = 17: must be at most 16"),
+    ("popularity", {"day": 2}, "day = 2: must be"),
+    ("other-indexes", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
+    ("other-indexes", {"day": 1}, "day = 1: must be"),
+    ("other-indexes", {"least": 1.5}, r"least = 1.5: must lie in \[0, 1\]"),
+    ("other-indexes", {"time": [0.5, 1.0]}, r"time = .* from 0 to 0.95"),
     ("busy-cores", {"count": float("nan")}, "count = nan: must be a number from 0 to 65,536"),
 ]
 
@@ -146,7 +186,10 @@ def test_a_drift_without_parameters_takes_none():
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize("name", ["jobs", "ramps", "periodic-cores", "memory", "busy-cores"])
+@pytest.mark.parametrize(
+    "name",
+    ["jobs", "ramps", "periodic-cores", "memory", "busy-cores", "other-indexes"],
+)
 def test_what_a_machine_lacks_is_not_disturbed(name):
     family = make_family(FAMILIES, name, {"count": 65_536})
     assert all(len(one.co_tenants) <= SERVER.workers.size for one in courses(family, SERVER))

@@ -175,11 +175,14 @@ def generalist(stored: Stored) -> str:
             for kind, of in means.items()
         ],
     )
-    compared = (
-        "The means by the kind of world: the checkpoint of the tasks is ahead of the best rules "
-        f"in {_where(means, 1, 0)}; it is behind them in {_where(means, 0, 1)}. "
-        f"With made-up worlds the mean is higher in {_where(means, 2, 1)}; it is lower in "
-        f"{_where(means, 1, 2)}."
+    compared = "\n".join(
+        [
+            "By the means of the kinds of world:\n",
+            f"- ahead of the best rules, the checkpoint of the tasks: {_where(means, 1, 0)}",
+            f"- behind them: {_where(means, 0, 1)}",
+            f"- higher with made-up worlds: {_where(means, 2, 1)}",
+            f"- lower with them: {_where(means, 1, 2)}",
+        ]
     )
     columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
     columns += [part for name in names for part in (name, "ahead")]

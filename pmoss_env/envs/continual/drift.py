@@ -218,3 +218,9 @@ def check_enough(what: str, wanted: int, there: int, machine: Machine) -> None:
     """Raises UnsupportedError where a machine has too few of what a drift disturbs."""
     if wanted > there:
         raise UnsupportedError(f"{wanted} {what}: {machine.name} has {there}; ask for fewer")
+
+
+def check_cores_of_nodes(cores: int, machine: Machine) -> None:
+    """Raises UnsupportedError where a node with workers has fewer of them."""
+    per_node = np.bincount(machine.node_of_core[machine.workers])[worker_nodes(machine)]
+    check_enough("worker cores on one node", cores, int(per_node.min()), machine)

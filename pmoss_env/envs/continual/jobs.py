@@ -13,7 +13,7 @@ from pmoss_env.envs.continual.drift import (
     MOST_EPOCHS,
     Conditions,
     DriftFamily,
-    check_enough,
+    check_cores_of_nodes,
     check_number,
     check_range,
     check_share,
@@ -94,9 +94,7 @@ class Jobs(DriftFamily):
                 f"{name}: the shortest less jitter", getattr(self, name)[0] - self.jitter, 1
             )
         check_number("idle_epochs", self.idle_epochs, 1.0, MOST_EPOCHS)
-        nodes = worker_nodes(machine)
-        per_node = np.bincount(machine.node_of_core[machine.workers])[nodes]
-        check_enough("worker cores on one node", self.cores, int(per_node.min()), machine)
+        check_cores_of_nodes(self.cores, machine)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> tuple[Job, ...]:
         """Every job is somewhere in its circle."""

@@ -14,7 +14,7 @@ from pmoss_env.envs.continual.drift import (
     MOST_EPOCHS,
     Conditions,
     DriftFamily,
-    check_enough,
+    check_cores_of_nodes,
     check_range,
     check_share,
     check_whole,
@@ -29,19 +29,19 @@ class OtherIndex:
     """Another index in one epoch.
 
     Attributes:
-        node: that serves it, and holds its data.
+        place: position among the nodes with workers of the one that serves it and holds its data.
         time: share of its cores that it takes at the height of its day.
         memory: share of the node's memory bandwidth that it takes then.
         hour: epochs since its day began.
     """
 
-    node: int
+    place: int
     time: float
     memory: float
     hour: int
 
 
-#: (worker cores of each node that may serve another index, the other indexes).
+#: (each node with the worker cores that may serve another index, the other indexes).
 Present = tuple[tuple[tuple[int, ...], ...], tuple[OtherIndex, ...]]
 
 
@@ -82,9 +82,7 @@ class OtherIndexes(DriftFamily):
         for name in ("time", "memory"):
             check_range(name, getattr(self, name), MOST)
         check_range("lifetime", (1.0, self.lifetime))
-        nodes = worker_nodes(machine)
-        per_node = np.bincount(machine.node_of_core[machine.workers])[nodes]
-        check_enough("worker cores on one node", self.cores, int(per_node.min()), machine)
+        check_cores_of_nodes(self.cores, machine)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Present:
         """Every other index is somewhere, at some hour of its day."""
@@ -107,14 +105,14 @@ class OtherIndexes(DriftFamily):
     def advance(self, state: Present, rng: np.random.Generator) -> Present:
         """An hour later; some are served elsewhere by now."""
         places, there = state
-        taken = {one.node for one in there}
+        taken = {one.place for one in there}
         after = []
         for one in there:
-            place = one.node
+            place = one.place
             free = [at for at in range(len(places)) if at not in taken]
             if rng.random() < 1.0 / self.lifetime and free:
                 place = free[int(rng.integers(len(free)))]
-                taken = taken - {one.node} | {place}
+                taken = taken - {one.place} | {place}
             hour = (one.hour + 1) % self.day
             after.append(OtherIndex(place, one.time, one.memory, hour))
         return places, tuple(after)
@@ -124,7 +122,7 @@ class OtherIndexes(DriftFamily):
         places, there = state
         taken: list[CoTenant] = []
         for one in there:
-            node, *cores = places[one.node]
+            node, *cores = places[one.place]
             level = self.level(one.hour)
             taken += [CoTenant("busy_core", core, one.time * level) for core in cores]
             taken.append(CoTenant("memory_stream", node, one.memory * level))

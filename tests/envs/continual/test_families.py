@@ -138,7 +138,7 @@ def test_other_indexes_have_a_day_and_a_node_each():
 
 def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
     states = draw_drift(OtherIndexes(count=4, lifetime=10), SERVER, 16, 2000, 3).states
-    nodes = [[one.node for one in there] for _, there in states]
+    nodes = [[one.place for one in there] for _, there in states]
     assert all(len(set(each)) == 4 for each in nodes)
     moved = sum(
         a != b for before, after in pairwise(nodes) for a, b in zip(before, after, strict=True)
@@ -146,7 +146,7 @@ def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
     assert 8 < 4 * len(nodes) / moved < 12
     # No node is free: all stay.
     full = draw_drift(OtherIndexes(count=8, lifetime=1), SERVER, 16, 50, 3).states
-    assert len({tuple(one.node for one in there) for _, there in full}) == 1
+    assert len({tuple(one.place for one in there) for _, there in full}) == 1
 
 
 #: Beyond all machines, beyond what is waited for, and what no number is.

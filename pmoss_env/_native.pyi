@@ -388,6 +388,7 @@ class AnalyticModel:
     def set_machine(self, machine: MachineModel) -> None: ...
     def set_instance(self, profiles: SliceProfiles, interference: Interference) -> None: ...
     def set_co_tenants(self, interference: Interference) -> None: ...
+    def offer(self, share: float) -> None: ...
     def set_interference(self, interference: Interference) -> float: ...
     def change(
         self,
@@ -419,6 +420,11 @@ class RunningEpoch(TypedDict):
     pieces: tuple[tuple[float, float], ...]
     snapshot: ModelSnapshot
 
+class Conditions:
+    def __init__(
+        self, interference: Interference, shift: int = 0, load: float = 1.0, mix: int = 0
+    ) -> None: ...
+
 class RunningIndex:
     def __init__(
         self,
@@ -429,17 +435,14 @@ class RunningIndex:
     ) -> None: ...
     def begin(
         self,
-        profiles: SliceProfiles,
-        interference: Interference,
-        shift: int,
+        mixes: Sequence[SliceProfiles],
+        conditions: Conditions,
         cores: npt.NDArray[np.int32],
     ) -> None: ...
-    def begin_again(
-        self, interference: Interference, shift: int, cores: npt.NDArray[np.int32]
-    ) -> None: ...
+    def begin_again(self, conditions: Conditions, cores: npt.NDArray[np.int32]) -> None: ...
     def move(self, slice: int, core: int) -> None: ...
     def run(
-        self, interference: Interference, shift: int, seconds: float, limit_us: float = 0.0
+        self, conditions: Conditions, seconds: float, limit_us: float = 0.0
     ) -> RunningEpoch: ...
     @property
     def cores(self) -> npt.NDArray[np.int32]: ...
@@ -493,7 +496,7 @@ class EpochBatch:
         self,
         environment: int,
         index: RunningIndex,
-        course: Sequence[tuple[Interference, int]],
+        course: Sequence[Conditions],
         noise_seed: int,
     ) -> None: ...
     def step(self, actions: npt.NDArray[np.int64], resting: npt.NDArray[np.bool_]) -> None: ...

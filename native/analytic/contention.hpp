@@ -57,6 +57,9 @@ class Contention {
   /// What is copied meanwhile; null: nothing.
   void set_copying(const Copying* copying);
 
+  /// Of an open load, million queries per second.
+  void set_offered(double mq_per_s) { load_.offered_mq_per_s = mq_per_s; }
+
   /// Throughput in queries per nanosecond.
   double solve(const Demands& demands);
 

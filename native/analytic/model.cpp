@@ -1,6 +1,7 @@
 #include "analytic/model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -149,6 +150,16 @@ void Model::check_position(Routing routing, int slice, int core, int node) const
   }
   refuse("slice " + std::to_string(slice) + ": node " + std::to_string(node) +
          " has no worker to serve it");
+}
+
+void Model::offer(double share) {
+  if (!(share > 0.0) || !std::isfinite(share)) {
+    refuse("a share of " + std::to_string(share) + " of the load: must be above 0 and finite");
+  }
+  if (share != 1.0 && load_.kind != Load::Kind::open) {
+    refuse("a share of " + std::to_string(share) + " of the load: must be 1 unless it is open");
+  }
+  contention_.set_offered(share * load_.offered_mq_per_s);
 }
 
 double Model::place(const Placement& placement) {

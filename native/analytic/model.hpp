@@ -65,6 +65,10 @@ class Model {
   double change(const Interference& interference, const SlicePlaces& places,
                 const Copying* copying = nullptr);
 
+  /// From now on this share of the load's queries arrives; place() comes next. Throws
+  /// std::invalid_argument unless it is above 0 and finite, and 1 where the load is not open.
+  void offer(double share);
+
   /// Places every slice. Throws std::invalid_argument on a wrong length, a core that is no worker,
   /// or a node that does not exist. Also where a node without workers is to serve a slice.
   double place(const Placement& placement);

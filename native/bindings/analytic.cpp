@@ -57,6 +57,12 @@ void bind_analytic(py::module_& module) {
           },
           py::arg("interference"), "Other co-tenants of the same instance; forgets the schedule.")
       .def(
+          "offer",
+          [](SharedModel& shared, double share) {
+            shared.with([share](Model& model) { model.offer(share); });
+          },
+          py::arg("share"), "Another share of an open load arrives; place() comes next.")
+      .def(
           "set_interference",
           [](SharedModel& shared, const Interference& interference) {
             return shared.with([&](Model& model) { return model.set_interference(interference); });

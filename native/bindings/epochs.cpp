@@ -86,14 +86,11 @@ class SharedEpochBatch {
                results_of(results_, environments), threads) {}
 
   void start(std::size_t environment, std::shared_ptr<ModelledIndex> index,
-             const std::vector<std::pair<Interference, int>>& course, std::uint64_t noise_seed) {
+             std::vector<Conditions> course, std::uint64_t noise_seed) {
     const py::gil_scoped_release release;
-    std::vector<Conditions> conditions;
-    conditions.reserve(course.size());
-    for (const auto& [interference, shift] : course) conditions.push_back({interference, shift});
     auto runs = std::make_shared<ModelledRuns>(std::move(index));
     const std::scoped_lock lock(mutex_);
-    batch_.start(environment, std::move(runs), std::move(conditions), noise_seed);
+    batch_.start(environment, std::move(runs), std::move(course), noise_seed);
   }
 
   void step(const Array<std::int64_t>& actions, const Array<bool>& resting) {

@@ -32,8 +32,7 @@ class ModelledRuns : public environment::Runs {
   environment::Epoch run(const environment::Conditions& conditions, double seconds,
                          double limit_us) override {
     const std::scoped_lock lock(of_->model->mutex);
-    return of_->running.run(*of_->model->model, conditions.interference, conditions.shift, seconds,
-                            limit_us);
+    return of_->running.run(*of_->model->model, conditions, seconds, limit_us);
   }
 
  private:

@@ -17,6 +17,7 @@ namespace pmoss::bindings {
 namespace {
 
 using analytic::Model;
+using environment::Conditions;
 using environment::Epoch;
 
 /// An array that shows a vector of the index, which lives on with it.
@@ -42,6 +43,12 @@ py::dict of_epoch(const Epoch& epoch) {
 }
 
 void bind_running(py::module_& module) {
+  py::class_<Conditions>(module, "Conditions", "What an epoch is like, beside the schedule.")
+      .def(py::init([](const Interference& interference, int shift, double load, int mix) {
+             return Conditions{interference, {shift, load, mix}};
+           }),
+           py::arg("interference"), py::arg("shift") = 0, py::arg("load") = 1.0,
+           py::arg("mix") = 0);
   py::class_<ModelledIndex, std::shared_ptr<ModelledIndex>>(
       module, "RunningIndex", "An index that runs on the analytic model, epoch after epoch.")
       .def(py::init<const Machine&, std::shared_ptr<SharedModel>, std::vector<double>, double>(),
@@ -49,25 +56,22 @@ void bind_running(py::module_& module) {
            py::arg("most_gb_per_s") = 0.0)
       .def(
           "begin",
-          [](ModelledIndex& self, const analytic::SliceProfiles& profiles,
-             const Interference& interference, int shift, const Places& cores) {
+          [](ModelledIndex& self, std::vector<analytic::SliceProfiles> mixes,
+             const Conditions& conditions, const Places& cores) {
             const auto places = view(cores);
             self.model->with([&](Model& model) {
-              self.running.begin(model, profiles, interference, shift, places);
+              self.running.begin(model, std::move(mixes), conditions, places);
             });
           },
-          py::arg("profiles"), py::arg("interference"), py::arg("shift"),
-          py::arg("cores").noconvert())
+          py::arg("mixes"), py::arg("conditions"), py::arg("cores").noconvert())
       .def(
           "begin_again",
-          [](ModelledIndex& self, const Interference& interference, int shift,
-             const Places& cores) {
+          [](ModelledIndex& self, const Conditions& conditions, const Places& cores) {
             const auto places = view(cores);
-            self.model->with([&](Model& model) {
-              self.running.begin_again(model, interference, shift, places);
-            });
+            self.model->with(
+                [&](Model& model) { self.running.begin_again(model, conditions, places); });
           },
-          py::arg("interference"), py::arg("shift"), py::arg("cores").noconvert())
+          py::arg("conditions"), py::arg("cores").noconvert())
       .def(
           "move",
           [](ModelledIndex& self, int slice, int core) {
@@ -76,13 +80,12 @@ void bind_running(py::module_& module) {
           py::arg("slice"), py::arg("core"))
       .def(
           "run",
-          [](ModelledIndex& self, const Interference& interference, int shift, double seconds,
-             double limit_us) {
+          [](ModelledIndex& self, const Conditions& conditions, double seconds, double limit_us) {
             return of_epoch(self.model->with([&](Model& model) {
-              return self.running.run(model, interference, shift, seconds, limit_us);
+              return self.running.run(model, conditions, seconds, limit_us);
             }));
           },
-          py::arg("interference"), py::arg("shift"), py::arg("seconds"), py::arg("limit_us") = 0.0)
+          py::arg("conditions"), py::arg("seconds"), py::arg("limit_us") = 0.0)
       .def_property_readonly("cores",
                              [](const py::object& self) {
                                return shown(self, self.cast<ModelledIndex&>().running.cores());

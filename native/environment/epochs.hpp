@@ -10,7 +10,6 @@
 
 #include "environment/running.hpp"
 #include "environment/team.hpp"
-#include "machine/interference.hpp"
 #include "machine/snapshot.hpp"
 
 namespace pmoss::environment {
@@ -53,12 +52,6 @@ struct EpochResults {
   double *rewards, *queries, *paid, *throughput, *p99_us, *moved_gb;
   bool* truncated;
   std::int64_t *epoch, *moves, *illegal_actions, *pending_slices;
-};
-
-/// What an epoch is like, beside the schedule.
-struct Conditions {
-  Interference interference;
-  int shift = 0;
 };
 
 /// An index that runs, with its model.

@@ -73,34 +73,58 @@ RunningIndex::RunningIndex(Machine machine, std::vector<double> slice_bytes, dou
 
 std::int32_t RunningIndex::slot(int slice) const {
   const int count = static_cast<int>(slices());
-  return static_cast<std::int32_t>(((slice - shift_) % count + count) % count);
+  return static_cast<std::int32_t>(((slice - asked_.shift) % count + count) % count);
 }
 
-void RunningIndex::begin(analytic::Model& model, analytic::SliceProfiles profiles,
-                         const Interference& interference, int shift,
-                         std::span<const std::int32_t> cores) {
-  if (profiles.share.size() != slices()) {
-    refuse("profiles of " + std::to_string(profiles.share.size()) + " slices: must be of " +
-           std::to_string(slices()));
+void RunningIndex::begin(analytic::Model& model, std::vector<analytic::SliceProfiles> mixes,
+                         const Conditions& conditions, std::span<const std::int32_t> cores) {
+  if (mixes.empty()) refuse("no profiles: the index needs those of one mix of queries at least");
+  for (const analytic::SliceProfiles& profiles : mixes) {
+    if (profiles.share.size() != slices()) {
+      refuse("profiles of " + std::to_string(profiles.share.size()) + " slices: must be of " +
+             std::to_string(slices()));
+    }
   }
   check(cores);
-  validate(interference, machine_);
+  validate(conditions.interference, machine_);
+  mixes_.swap(mixes);
+  try {
+    check(conditions.asked);
+    model.offer(conditions.asked.load);
+  } catch (...) {
+    mixes_.swap(mixes);
+    throw;
+  }
   began_ = unplaced_ = false;
-  shares_ = profiles.share;
-  take(interference, shift);
-  model.set_instance(std::move(profiles), taken_);
+  taken_ = conditions.interference;
+  asked_ = conditions.asked;
+  model.set_instance(mixes_[static_cast<std::size_t>(asked_.mix)], taken_);
   start(model, cores);
 }
 
-void RunningIndex::begin_again(analytic::Model& model, const Interference& interference, int shift,
+void RunningIndex::begin_again(analytic::Model& model, const Conditions& conditions,
                                std::span<const std::int32_t> cores) {
   if (!began_) refuse("nothing runs that could begin again: call begin() first");
   check(cores);
-  validate(interference, machine_);
+  check(conditions.asked);
+  validate(conditions.interference, machine_);
+  model.offer(conditions.asked.load);
+  taken_ = conditions.interference;
+  const bool other = unplaced_ || conditions.asked.mix != asked_.mix;
   began_ = unplaced_ = false;
-  take(interference, shift);
-  model.set_co_tenants(taken_);
+  asked_ = conditions.asked;
+  if (other) {
+    model.set_instance(mixes_[static_cast<std::size_t>(asked_.mix)], taken_);
+  } else {
+    model.set_co_tenants(taken_);
+  }
   start(model, cores);
+}
+
+void RunningIndex::check(const Asked& asked) const {
+  if (asked.mix < 0 || static_cast<std::size_t>(asked.mix) >= mixes_.size()) {
+    refuse("mix " + std::to_string(asked.mix) + ": the index has " + std::to_string(mixes_.size()));
+  }
 }
 
 void RunningIndex::check(std::span<const std::int32_t> cores) const {
@@ -143,9 +167,15 @@ void RunningIndex::move(int slice, int core) {
   }
 }
 
-void RunningIndex::take(const Interference& interference, int shift) {
-  taken_ = interference;
-  shift_ = shift;
+/// Lets the model have what is asked from now on.
+void RunningIndex::ask(analytic::Model& model, const Asked& asked) {
+  const bool other = unplaced_ || asked.mix != asked_.mix;
+  if (!other && asked == asked_) return;
+  asked_ = asked;
+  if (other) model.set_instance(mixes_[static_cast<std::size_t>(asked.mix)], taken_);
+  model.offer(asked.load);
+  place(model);
+  unplaced_ = false;
 }
 
 void RunningIndex::place(analytic::Model& model) {
@@ -165,8 +195,9 @@ void RunningIndex::add_cold_lines(double seconds) {
   const auto core_count = static_cast<std::size_t>(machine_.cores());
   std::vector<int> moved = moved_;
   sort_unique(moved);
+  const std::vector<double>& shares = mixes_[static_cast<std::size_t>(asked_.mix)].share;
   const auto share = [&](std::size_t slice) {
-    return shares_[static_cast<std::size_t>(slot(static_cast<int>(slice)))];
+    return shares[static_cast<std::size_t>(slot(static_cast<int>(slice)))];
   };
   const auto domain_of = [&](std::int32_t core) {
     return static_cast<std::size_t>(machine_.llc_of_core[static_cast<std::size_t>(core)]);
@@ -217,7 +248,7 @@ double RunningIndex::left(const Copy& copy) const {
 /// The model's snapshot, slice by slice as they are now.
 Snapshot RunningIndex::seen(const analytic::Model& model) const {
   Snapshot result = model.snapshot();
-  if (shift_ == 0) return result;
+  if (asked_.shift == 0) return result;
   std::vector<SliceRates> of_slice(result.slices.size());
   for (std::size_t s = 0; s < of_slice.size(); ++s) {
     of_slice[s] = result.slices[static_cast<std::size_t>(slot(static_cast<int>(s)))];
@@ -226,19 +257,18 @@ Snapshot RunningIndex::seen(const analytic::Model& model) const {
   return result;
 }
 
-Epoch RunningIndex::run(analytic::Model& model, const Interference& interference, int shift,
-                        double seconds, double limit_us) {
+Epoch RunningIndex::run(analytic::Model& model, const Conditions& conditions, double seconds,
+                        double limit_us) {
   if (!began_) refuse("nothing runs: call begin() first");
   if (!(seconds > 0.0) || !std::isfinite(seconds)) {
     refuse("an epoch of " + std::to_string(seconds) + " s: must be above 0 and finite");
   }
-  validate(interference, machine_);
+  check(conditions.asked);
+  validate(conditions.interference, machine_);
   const Progress before = progress();
-  const bool shifted = shift != shift_;
   try {
-    take(interference, shift);
-    if (shifted || unplaced_) place(model);
-    unplaced_ = false;
+    taken_ = conditions.interference;
+    ask(model, conditions.asked);
     return advance(model, seconds, limit_us);
   } catch (...) {
     go_back(before);
@@ -253,7 +283,7 @@ void RunningIndex::go_back(const Progress& before) {
   copies_ = before.copies;
   moved_ = before.moved;
   unsettled_ = before.unsettled;
-  shift_ = before.shift;
+  asked_ = before.asked;
   unplaced_ = true;
 }
 

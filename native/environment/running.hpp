@@ -16,6 +16,20 @@
 
 namespace pmoss::environment {
 
+/// What is asked of the index in an epoch.
+struct Asked {
+  int shift = 0;      ///< slice i has the load that slice i - shift has in the instance
+  double load = 1.0;  ///< of the queries that the load offers: open loads only
+  int mix = 0;        ///< which of the mixes of queries that the index began with
+  bool operator==(const Asked&) const = default;
+};
+
+/// What an epoch is like, beside the schedule.
+struct Conditions {
+  Interference interference;
+  Asked asked;
+};
+
 /// A time in which nothing changes.
 struct Piece {
   double seconds = 0, throughput = 0;  // million queries per second
@@ -40,15 +54,15 @@ class RunningIndex {
   /// Throws std::invalid_argument for an impossible machine.
   RunningIndex(Machine machine, std::vector<double> slice_bytes, double most_gb_per_s);
 
-  /// Starts to run under a schedule, all data at their cores. `shift`: slice i has the load that
-  /// slice i - shift has in the instance. Throws std::invalid_argument as the model does, and for
-  /// cores that are not as many as the slices, or that the machine lacks.
-  void begin(analytic::Model& model, analytic::SliceProfiles profiles,
-             const Interference& interference, int shift, std::span<const std::int32_t> cores);
+  /// Starts to run under a schedule, all data at their cores. `mixes`: profiles of one instance, of
+  /// each mix of queries. Throws std::invalid_argument as the model does, and for cores that are
+  /// not as many as the slices, or that the machine lacks, and for a mix that does not exist.
+  void begin(analytic::Model& model, std::vector<analytic::SliceProfiles> mixes,
+             const Conditions& conditions, std::span<const std::int32_t> cores);
 
   /// The same with the profiles of the last begin(), which take the most time. Throws
   /// std::invalid_argument as begin(), and before it.
-  void begin_again(analytic::Model& model, const Interference& interference, int shift,
+  void begin_again(analytic::Model& model, const Conditions& conditions,
                    std::span<const std::int32_t> cores);
 
   /// Lets a slice be served by another core from now on; its data follow in the next epochs. Data
@@ -59,8 +73,7 @@ class RunningIndex {
   /// One epoch. `limit_us` is on the response time; 0: none. Throws std::invalid_argument for
   /// impossible co-tenants, no time, a model without this index, and before begin(). Then the index
   /// is as before the call, which may be made again.
-  Epoch run(analytic::Model& model, const Interference& interference, int shift, double seconds,
-            double limit_us);
+  Epoch run(analytic::Model& model, const Conditions& conditions, double seconds, double limit_us);
 
   /// Of each slice; the addresses never change.
   std::vector<std::int32_t>& cores() { return cores_; }
@@ -69,7 +82,7 @@ class RunningIndex {
   const std::vector<double>& slice_bytes() const { return slice_bytes_; }
   /// How many slices' data are still to be copied.
   std::size_t copies() const { return copies_.size(); }
-  int shift() const { return shift_; }
+  int shift() const { return asked_.shift; }
 
  private:
   struct Copy {
@@ -82,7 +95,7 @@ class RunningIndex {
     std::vector<double> pending;  // share of each slice's data that is still to be copied
     std::vector<Copy> copies;
     std::vector<int> moved, unsettled;
-    int shift = 0;
+    Asked asked;
   };
 
   std::size_t slices() const { return slice_bytes_.size(); }
@@ -92,14 +105,15 @@ class RunningIndex {
   }
   void check(std::span<const std::int32_t> cores) const;
   void start(analytic::Model& model, std::span<const std::int32_t> cores);
-  void take(const Interference& interference, int shift);
+  void check(const Asked& asked) const;
+  void ask(analytic::Model& model, const Asked& asked);
   void place(analytic::Model& model);
   void add_cold_lines(double seconds);
   double change(analytic::Model& model, const Copy* copy, std::vector<int> slices);
   Snapshot seen(const analytic::Model& model) const;
   double left(const Copy& copy) const;
   Epoch advance(analytic::Model& model, double seconds, double limit_us);
-  Progress progress() const { return {nodes_, pending_, copies_, moved_, unsettled_, shift_}; }
+  Progress progress() const { return {nodes_, pending_, copies_, moved_, unsettled_, asked_}; }
   void go_back(const Progress& before);
 
   const Machine machine_;
@@ -107,12 +121,12 @@ class RunningIndex {
   const double most_gb_per_s_;
   std::vector<std::int32_t> cores_, nodes_;
   std::vector<double> pending_;  // share of each slice's data that is still to be copied
-  std::vector<double> shares_;   // of the queries, in the instance
+  std::vector<analytic::SliceProfiles> mixes_;
   std::vector<Copy> copies_;
   std::vector<int> moved_, unsettled_;
   bool began_ = false;
   bool unplaced_ = false;  // the model was left in the middle of an epoch
-  int shift_ = 0;
+  Asked asked_;
   Interference taken_;  // with what cold lines take
 };
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_datasets.continual.worlds import World
-from pmoss_env.envs.continual.drift import MOST
+from pmoss_env.envs.continual.drift import AS_DRAWN, MOST, Asked
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, CoTenant, Float64Array, Int32Array
 
@@ -54,13 +54,13 @@ class Fit:
         """(cores + nodes,) busy cores, then streams; see co_tenants()."""
         return np.concatenate([self.busy, self.streams])
 
-    def see(self, cores: Int32Array, counters: Float64Array, shift: int = 0) -> None:
+    def see(self, cores: Int32Array, counters: Float64Array, asked: Asked = AS_DRAWN) -> None:
         """Explains an epoch; where nothing ran, co-tenants are what they were before.
 
         Args:
             cores: (slices,) that served in it.
             counters: (slices, H) of it, all in one unit of any size.
-            shift: of the load.
+            asked: of the index in it.
         """
         world, machine = self._world, self._world.machine
         elapsed = np.bincount(cores, counters[:, _ELAPSED], machine.cores)
@@ -72,12 +72,12 @@ class Fit:
         ran = np.bincount(nodes, minlength=machine.nodes) > 0
         seen = _cost_of_misses(nodes, machine.nodes, counters[:, _CYCLES], counters[:, _MISSES])
         if self._calm:
-            seen = seen / self._usual(seen, ran, cores, shift)
+            seen = seen / self._usual(seen, ran, cores, asked)
         streams = self.streams.copy()
         best, least = streams, np.inf
         before: tuple[Float64Array, Float64Array] | None = None
         for _ in range(_FIT_STEPS):
-            world.believe(co_tenants(machine, np.concatenate([self.busy, streams])), shift)
+            world.believe(co_tenants(machine, np.concatenate([self.busy, streams])), asked)
             world.place(cores)
             counted = world.counters("cycles_l3_miss", "llc_misses")
             cost = _cost_of_misses(nodes, machine.nodes, *counted)
@@ -98,12 +98,12 @@ class Fit:
         self.streams = np.where(best < LEAST_STREAM, 0.0, best)
 
     def _usual(
-        self, seen: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, shift: int
+        self, seen: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, asked: Asked
     ) -> Float64Array:
         """(nodes,) what a miss costs without streams, over what it costs by the model."""
         world, machine = self._world, self._world.machine
         calm = np.concatenate([self.busy, np.zeros(machine.nodes)])
-        world.believe(co_tenants(machine, calm), shift)
+        world.believe(co_tenants(machine, calm), asked)
         world.place(cores)
         counted = world.counters("cycles_l3_miss", "llc_misses")
         cost = _cost_of_misses(machine.node_of_core[cores], machine.nodes, *counted)

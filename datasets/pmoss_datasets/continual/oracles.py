@@ -57,7 +57,7 @@ class Oracle(RoundPolicy):
         """Searches in what is believed."""
         believed = [self.conditions(number) for number in range(len(self._worlds))]
         for world, one in zip(self._worlds, believed, strict=True):
-            world.believe(one.co_tenants, one.shift)
+            world.believe(one.co_tenants, one.asked)
         return self.search(believed, cores)
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:

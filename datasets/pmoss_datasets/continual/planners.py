@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.worlds import World, improved
+from pmoss_env.envs.continual.drift import Asked
 from pmoss_env.types import Float64Array, Int32Array
 
 #: Periods that the seasonal planner looks for, and epochs that it judges them by.
@@ -43,28 +45,39 @@ class FittedPlanner(RoundPolicy):
         session = self.env.session
         self._worlds = [World(session) for _ in range(self._futures)]
         self._fit = Fit(self._worlds[0])
-        self._places: list[int] = []
+        self._past_asked: list[Asked] = []
 
-    def load_at(self) -> tuple[int, int]:
-        """Where the load was in the last epoch, and by how many slices it moves in the next ones.
+    def asked(self) -> Asked:
+        """What was asked of the index in the last epoch: it counts its queries itself."""
+        session = self.env.session
+        asked: Asked = session.drift.conditions(session.epoch).asked
+        self._past_asked = [*self._past_asked[-2:], asked]
+        return asked
 
-        Of its last two steps it repeats the shorter one: a jump is not repeated.
+    def ahead(self, epochs: int = 1) -> Asked:
+        """What will be asked of it, as things have gone so far; after asked().
+
+        A load that moves along the index moves on. Of its last two steps it repeats the shorter
+        one: a jump is not repeated.
+
+        Args:
+            epochs: after the last one, from 1.
         """
-        session, half = self.env.session, self.env.slices // 2
-        self._places = [*self._places[-2:], session.drift.conditions(session.epoch).shift]
+        slices, half = self.env.slices, self.env.slices // 2
         steps = [
-            (after - before + half) % self.env.slices - half
-            for before, after in pairwise(self._places)
+            (after.shift - before.shift + half) % slices - half
+            for before, after in pairwise(self._past_asked)
         ]
-        return self._places[-1], min(steps, key=abs, default=0)
+        last = self._past_asked[-1]
+        return replace(last, shift=last.shift + epochs * min(steps, key=abs, default=0))
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Fits, foretells, and searches."""
-        session, (place, step) = self.env.session, self.load_at()
-        self._fit.see(session.cores_seen, session.snapshot.slice_counters, place)
+        session = self.env.session
+        self._fit.see(session.cores_seen, session.snapshot.slice_counters, self.asked())
         foretold = self.foretold(self._fit.shares)
         for world, shares in zip(self._worlds, foretold, strict=True):
-            world.believe(co_tenants(session.machine, shares), place + step)
+            world.believe(co_tenants(session.machine, shares), self.ahead())
         return improved(self._worlds, cores, self.most, self._price)
 
     def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:

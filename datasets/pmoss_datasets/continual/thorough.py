@@ -14,6 +14,7 @@ from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
 from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World
+from pmoss_env.envs.continual.drift import AS_DRAWN, Asked
 from pmoss_env.types import COUNTER_INDEX, Float64Array, Int32Array
 
 #: A core that loses a lower share of its time has no co-tenant.
@@ -43,15 +44,17 @@ class Reading:
         self._sum, self._times = np.zeros(cores), np.zeros(cores)
         self.own: Float64Array = np.zeros(cores)
 
-    def see(self, cores: Int32Array, counters: Float64Array, shift: int = 0) -> Float64Array:
+    def see(
+        self, cores: Int32Array, counters: Float64Array, asked: Asked = AS_DRAWN
+    ) -> Float64Array:
         """(cores + nodes,) shares that co-tenants took, the own loss of busy cores included.
 
         Args:
             cores: see Fit.see(), as of the others.
             counters: of the epoch.
-            shift: of the load.
+            asked: of the index in it.
         """
-        self._fit.see(cores, counters, shift)
+        self._fit.see(cores, counters, asked)
         shares = self._fit.shares
         if self._quiet:
             count = self.own.size
@@ -107,10 +110,10 @@ class ThoroughPlanner(FittedPlanner):
     def plan(self, cores: Int32Array) -> list[Move]:
         """Reads, foretells, and searches."""
         session, reading = self.env.session, self._reading
-        place, step = self.load_at()
-        seen = reading.see(session.cores_seen, session.snapshot.slice_counters, place)
+        asked = self.asked()
+        seen = reading.see(session.cores_seen, session.snapshot.slice_counters, asked)
         believed = [reading.believed(shares) for shares in self.foretold(seen)]
         for world, shares, ahead in zip(self._worlds, believed, self._ahead, strict=True):
-            world.believe(co_tenants(session.machine, shares), place + int(ahead) * step)
+            world.believe(co_tenants(session.machine, shares), self.ahead(int(ahead)))
         speeds = 1.0 - np.stack(believed)[:, session.machine.workers]
         return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)

@@ -11,6 +11,7 @@ from pmoss_datasets.continual.rounds import Move
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.envs.continual.drift import AS_DRAWN, Asked
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Float64Array, Int32Array
 
@@ -40,33 +41,40 @@ class World:
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
         )
-        profiler = make_profiler(session.backend.workload, session.slices, None)
-        profiles = profiler.profiles(session.workload_seed)
-        self._model.set_instance(profiles, _native.Interference())
+        self._profilers = [make_profiler(one, session.slices, None) for one in session.workloads]
+        self._seed = session.workload_seed
         self._slices = session.slices
-        self._shift = 0
+        self._asked = AS_DRAWN
+        self._ask_mix(self._asked.mix)
         self._node_of_core = self.machine.node_of_core.tolist()
 
-    def believe(self, co_tenants: Iterable[CoTenant], shift: int = 0) -> None:
+    def believe(self, co_tenants: Iterable[CoTenant], asked: Asked = AS_DRAWN) -> None:
         """Sets what the next epoch is taken to be like; place() comes next."""
+        if asked.mix != self._asked.mix:
+            self._ask_mix(asked.mix)
+        self._model.offer(asked.load)
         self._model.set_interference(native_interference(co_tenants, self.native))
-        self._shift = shift
+        self._asked = asked
+
+    def _ask_mix(self, mix: int) -> None:
+        profiles = self._profilers[mix].profiles(self._seed)
+        self._model.set_instance(profiles, _native.Interference())
 
     def place(self, cores: Int32Array) -> float:
         """Makes a schedule the current one, its data at its cores; Mq/s."""
         slots = np.empty_like(cores)
-        slots[np.roll(np.arange(self._slices), self._shift)] = cores
+        slots[np.roll(np.arange(self._slices), self._asked.shift)] = cores
         return float(self._model.place(slots, self.machine.node_of_core[slots]))
 
     def move(self, slice_: int, core: int) -> float:
         """Moves one slice and its data; Mq/s."""
-        slot = (slice_ - self._shift) % self._slices
+        slot = (slice_ - self._asked.shift) % self._slices
         return self._model.move(slot, core, self._node_of_core[core])
 
     def counters(self, *names: str) -> tuple[Float64Array, ...]:
         """(slices,) of each counter under the current schedule."""
         found = self._model.snapshot()["counters"]
-        return tuple(np.roll(np.asarray(found[name]), self._shift) for name in names)
+        return tuple(np.roll(np.asarray(found[name]), self._asked.shift) for name in names)
 
 
 def free_time(machine: Machine, co_tenants: Iterable[CoTenant]) -> Float64Array:

@@ -33,11 +33,11 @@ class ARunningIndex : public ::testing::Test {
     const std::vector<std::int32_t> cores(slices, 0);
     index_.begin(
         model_,
-        analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1), {},
-        shift, cores);
+        {analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1)},
+        {{}, {shift}}, cores);
   }
   Epoch run(double seconds, double limit_us = 0.0) {
-    return index_.run(model_, {}, 0, seconds, limit_us);
+    return index_.run(model_, {}, seconds, limit_us);
   }
 
   analytic::Model model_;
@@ -93,10 +93,10 @@ TEST(ACopyOfAnIndexThatRuns, WaitsForTheLatencyUnderItsOwnLoad) {
     const std::vector<std::int32_t> cores(slices, 0);
     index.begin(
         model,
-        analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1), {},
-        0, cores);
+        {analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1)}, {},
+        cores);
     index.move(3, 6);  // over the link to the other socket
-    const Epoch epoch = index.run(model, {}, 0, 100.0, 0.0);
+    const Epoch epoch = index.run(model, {}, 100.0, 0.0);
     const double rate = slice_bytes / epoch.pieces[0].seconds * 1e-9;
     const double memory = LoadedLatency(machine.dram_curve).at(rate / 40.0);
     const double link = LoadedLatency(machine.link_curve).at(rate / 20.0);
@@ -128,6 +128,49 @@ TEST_F(ARunningIndex, CountsWithinALimitWhatIsAnsweredByThen) {
   EXPECT_LT(limited.within, limited.queries);
 }
 
+// An epoch of another mix has the bits of an index that gets nothing else.
+TEST_F(ARunningIndex, ServesAnotherMixAsAnIndexThatGetsItAlone) {
+  const std::vector<std::int32_t> cores(slices, 0);
+  WorkloadSpec scans = analytic::lookups_and_inserts(1'000'000);
+  scans.lookup = 0.5;
+  scans.insert = 0.0;
+  scans.scan = 0.5;
+  const auto day =
+      analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1);
+  const auto night = analytic::BTreeProfiler(scans, slices).profiles(1);
+  index_.begin(model_, {day}, {}, cores);
+  const Epoch by_day = run(1.0);
+  index_.begin(model_, {night}, {}, cores);
+  const Epoch by_night = run(1.0);
+  EXPECT_LT(by_night.queries, by_day.queries);
+  index_.begin(model_, {day, night}, {}, cores);
+  EXPECT_EQ(run(1.0).queries, by_day.queries);
+  EXPECT_EQ(index_.run(model_, {{}, {0, 1.0, 1}}, 1.0, 0.0).queries, by_night.queries);
+  EXPECT_EQ(run(1.0).queries, by_day.queries);
+  EXPECT_THROW(index_.run(model_, {{}, {0, 1.0, 2}}, 1.0, 0.0), std::invalid_argument);
+  EXPECT_THROW(index_.begin(model_, {day}, {{}, {0, 1.0, 1}}, cores), std::invalid_argument);
+  EXPECT_EQ(index_.run(model_, {{}, {0, 1.0, 1}}, 1.0, 0.0).queries, by_night.queries);
+  EXPECT_THROW(index_.begin(model_, {}, {}, cores), std::invalid_argument);
+}
+
+TEST_F(ARunningIndex, ServesTheShareOfAnOpenLoadThatArrives) {
+  begin();
+  const double most = run(1.0).queries;
+  EXPECT_THROW(index_.run(model_, {{}, {0, 0.5, 0}}, 1.0, 0.0), std::invalid_argument);
+  EXPECT_EQ(run(1.0).queries, most);
+  analytic::Model open(small_machine(), {pmoss::Load::Kind::open, 32, 0.8 * most});
+  const std::vector<std::int32_t> cores(slices, 0);
+  index_.begin(
+      open, {analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1)},
+      {}, cores);
+  for (const double share : {0.5, 1.0, 0.25}) {
+    const Epoch epoch = index_.run(open, {{}, {0, share, 0}}, 2.0, 0.0);
+    EXPECT_NEAR(epoch.queries, 2.0 * share * 0.8 * most, 1e-3 * most);
+  }
+  EXPECT_NEAR(index_.run(open, {{}, {0, 2.0, 0}}, 1.0, 0.0).queries, most, 1e-3 * most);
+  EXPECT_THROW(index_.run(open, {{}, {0, 0.0, 0}}, 1.0, 0.0), std::invalid_argument);
+}
+
 TEST_F(ARunningIndex, RefusesWhatIsNotThere) {
   EXPECT_THROW(run(1.0), std::invalid_argument);
   begin();
@@ -148,10 +191,10 @@ TEST_F(ARunningIndex, RunsAnEpochThatHasFailedAgain) {
   index_.move(7, 6);
   Interference impossible;
   impossible.busy_share.assign(8, 2.0);
-  EXPECT_THROW(index_.run(model_, impossible, 2, seconds, 0.0), std::invalid_argument);
+  EXPECT_THROW(index_.run(model_, {impossible, {2}}, seconds, 0.0), std::invalid_argument);
   // It has no schedule: that is found out when the copies have been planned.
   analytic::Model other(small_machine(), {pmoss::Load::Kind::closed, 32, 5.0});
-  EXPECT_THROW(index_.run(other, {}, 0, seconds, 0.0), std::invalid_argument);
+  EXPECT_THROW(index_.run(other, {}, seconds, 0.0), std::invalid_argument);
   EXPECT_EQ(index_.copies(), 2U);
   EXPECT_EQ(index_.pending()[3], 1.0);
   EXPECT_EQ(index_.shift(), 0);
@@ -167,7 +210,7 @@ TEST_F(ARunningIndex, GoesOnAfterABeginThatWasRefused) {
   impossible.dram_gb_per_s = {-1.0};
   const std::vector<std::int32_t> cores(slices, 0);
   const analytic::BTreeProfiler profiler(analytic::lookups_and_inserts(1'000'000), slices);
-  EXPECT_THROW(index_.begin(model_, profiler.profiles(1), impossible, 0, cores),
+  EXPECT_THROW(index_.begin(model_, {profiler.profiles(1)}, {impossible, {}}, cores),
                std::invalid_argument);
   EXPECT_GT(run(1.0).queries, 0.0);  // the one before goes on
 }

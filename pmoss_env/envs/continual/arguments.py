@@ -134,6 +134,11 @@ class Arguments:
         _check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
         _ = self.family, self.migration
         self._check_options()
+        if self.family.needs_open_load and not self.load.startswith("open:"):
+            raise UnsupportedError(
+                f"load = {self.load!r}: drift {self.drift!r} lets an open load come and go; give "
+                "load='open:<million queries per second at the height>'"
+            )
         if self.backend != "analytic":
             self._check_for_others()
         if self.on_host:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import pi, sin
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,26 @@ import numpy as np
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Int32Array
+from pmoss_env.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the index in one epoch.
+
+    Attributes:
+        shift: slice i has the load that slice i - shift has in the workload instance, in a circle.
+        load: of the queries that an open load offers, so many come; 1 under any other load.
+        mix: which of the family's workloads; see DriftFamily.workloads().
+    """
+
+    shift: int = 0
+    load: float = 1.0
+    mix: int = 0
+
+
+#: As the workload instance says, and all of it.
+AS_DRAWN = Asked()
 
 
 @dataclass(frozen=True)
@@ -24,11 +45,11 @@ class Conditions:
 
     Attributes:
         co_tenants: programs of others.
-        shift: slice i has the load that slice i - shift has in the workload instance, in a circle.
+        asked: of the index.
     """
 
     co_tenants: tuple[CoTenant, ...] = ()
-    shift: int = 0
+    asked: Asked = AS_DRAWN
 
 
 #: No co-tenant takes more than this share.
@@ -52,6 +73,8 @@ class DriftFamily(ABC):
     meaning: ClassVar[str]
     #: Whether co-tenants are all that drifts: a real host can be given those.
     only_co_tenants: ClassVar[bool] = True
+    #: Whether an open load is what drifts.
+    needs_open_load: ClassVar[bool] = False
 
     def check(self, machine: Machine, slices: int) -> None:  # noqa: B027 - some have nothing to refuse
         """Refuses parameters that are impossible by themselves or on a machine.
@@ -60,6 +83,17 @@ class DriftFamily(ABC):
             DescriptionError: a value, with what would be right.
             UnsupportedError: the machine lacks what would be disturbed.
         """
+
+    def workloads(self, workload: Workload) -> tuple[Workload, ...]:
+        """The mixes of queries that the index may get; the first is usually its own.
+
+        Args:
+            workload: of the environment.
+
+        Raises:
+            DescriptionError: such a mix is impossible.
+        """
+        return (workload,)
 
     @abstractmethod
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> State:
@@ -179,6 +213,16 @@ def _like(usual: Any, key: str, value: Any) -> Any:
         return value if isinstance(usual, int) else float(value)
     except OverflowError as error:
         raise DescriptionError(f"drift_options[{key!r}]: is beyond all numbers") from error
+
+
+def height_of_day(hour: int, day: int) -> float:
+    """0 at the lowest hour of a day, 1 at its height.
+
+    Args:
+        hour: epochs since some day began.
+        day: epochs of a day.
+    """
+    return 0.5 * (1.0 + sin(2.0 * pi * hour / day))
 
 
 def worker_nodes(machine: Machine) -> Int32Array:

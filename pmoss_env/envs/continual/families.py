@@ -12,6 +12,7 @@ from pmoss_env.envs.continual.drift import (
     MOST,
     MOST_COUNT,
     MOST_EPOCHS,
+    Asked,
     Conditions,
     DriftFamily,
     check_enough,
@@ -23,6 +24,7 @@ from pmoss_env.envs.continual.drift import (
 )
 from pmoss_env.envs.continual.jobs import Jobs
 from pmoss_env.envs.continual.other_indexes import OtherIndexes
+from pmoss_env.envs.continual.own_day import DailyLoad, DailyMix
 from pmoss_env.interference import possible_targets
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
@@ -320,7 +322,7 @@ class MovingLoad(DriftFamily):
 
     def conditions(self, state: Any) -> Conditions:
         """By how many whole slices the load has moved."""
-        return Conditions(shift=int(state[1]))
+        return Conditions(asked=Asked(shift=int(state[1])))
 
 
 @dataclass(frozen=True)
@@ -357,7 +359,7 @@ class Popularity(DriftFamily):
     def conditions(self, state: Any) -> Conditions:
         """The load is where it is at this hour."""
         hour, places = state
-        return Conditions(shift=places[hour * self.places // self.day])
+        return Conditions(asked=Asked(shift=places[hour * self.places // self.day]))
 
 
 FAMILIES: Mapping[str, type[DriftFamily]] = {
@@ -372,6 +374,8 @@ FAMILIES: Mapping[str, type[DriftFamily]] = {
         SlowNode,
         MovingLoad,
         Popularity,
+        DailyLoad,
+        DailyMix,
         OtherIndexes,
     )
 }

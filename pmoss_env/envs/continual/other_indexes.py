@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import pi, sin
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from pmoss_env.envs.continual.drift import (
     check_range,
     check_share,
     check_whole,
+    height_of_day,
     worker_nodes,
 )
 from pmoss_env.machines import Machine
@@ -130,5 +130,4 @@ class OtherIndexes(DriftFamily):
 
     def level(self, hour: int) -> float:
         """Load at an hour, as a share of that at the height of the day."""
-        height = 0.5 * (1.0 + sin(2.0 * pi * hour / self.day))
-        return self.least + (1.0 - self.least) * height
+        return self.least + (1.0 - self.least) * height_of_day(hour, self.day)

@@ -6,6 +6,7 @@ served are the sum of throughput times time over the pieces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,7 @@ class RunningIndex:
     Args:
         machine: as described.
         native: as it really is; its topology is the described one.
-        workload: what the index gets.
+        workloads: mixes of queries that the index may get, of the same records.
         slices: number of key ranges.
         load: how queries are offered.
         migration: what moves with a slice.
@@ -57,7 +58,7 @@ class RunningIndex:
         self,
         machine: Machine,
         native: _native.MachineModel,
-        workload: Workload,
+        workloads: Sequence[Workload],
         slices: int,
         load: LoadRegime,
         migration: Migration,
@@ -70,9 +71,9 @@ class RunningIndex:
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
         )
-        self._profiler = make_profiler(workload, slices, None)
+        self._profilers = [make_profiler(one, slices, None) for one in workloads]
         self._workload_seed: int | None = None
-        self.slice_bytes = migration.slice_bytes(workload, slices)
+        self.slice_bytes = migration.slice_bytes(workloads[0], slices)
         self._index = _native.RunningIndex(
             native, self._model, self.slice_bytes, migration.most_gb_per_s
         )
@@ -92,12 +93,12 @@ class RunningIndex:
             conditions: of the first epoch.
             cores: (slices,) int32.
         """
-        taken = self.taken(conditions)
+        native = self.native_conditions(conditions)
         if workload_seed == self._workload_seed:
-            self._index.begin_again(taken, conditions.shift, cores)
+            self._index.begin_again(native, cores)
             return
-        profiles = self._profiler.profiles(workload_seed)
-        self._index.begin(profiles, taken, conditions.shift, cores)
+        mixes = [profiler.profiles(workload_seed) for profiler in self._profilers]
+        self._index.begin(mixes, native, cores)
         self._workload_seed = workload_seed
 
     @property
@@ -134,8 +135,8 @@ class RunningIndex:
             seconds: its length.
             limit_us: on the response time; 0: none.
         """
-        taken = self.taken(conditions)
-        return self.epoch(self._index.run(taken, conditions.shift, seconds, limit_us))
+        native = self.native_conditions(conditions)
+        return self.epoch(self._index.run(native, seconds, limit_us))
 
     def epoch(self, native: _native.RunningEpoch) -> Epoch:
         """What came of an epoch, with the snapshot that hardware would show."""
@@ -146,6 +147,11 @@ class RunningIndex:
             model_snapshot(native["snapshot"], self.machine, self.load, {}),
             native["pieces"],
         )
+
+    def native_conditions(self, conditions: Conditions) -> _native.Conditions:
+        """The same for the model."""
+        asked = conditions.asked
+        return _native.Conditions(self.taken(conditions), asked.shift, asked.load, asked.mix)
 
     def taken(self, conditions: Conditions) -> _native.Interference:
         """What the co-tenants of an epoch take."""

@@ -35,6 +35,7 @@ class Session:
         live: the index on this host; None on a model.
         machine: as described.
         slices: of the index.
+        workloads: the mixes of queries that the index may get.
         running: whether an episode runs.
         index: the running index.
         drift: of this episode; not for a policy to see.
@@ -60,6 +61,7 @@ class Session:
         )
         self.machine, self.slices = machine, arguments.slices
         arguments.family.check(machine, self.slices)
+        self.workloads = arguments.family.workloads(self.backend.workload)
         self.live: LiveIndex | None = None
         if isinstance(self.backend, HardwareBackend):
             if machine.workers.size < 2:
@@ -110,7 +112,7 @@ class Session:
         batch = self.episodes.batch
         self._seen = None
         if isinstance(index, RunningIndex):
-            taken = [(index.taken(one), one.shift) for one in course]
+            taken = [index.native_conditions(one) for one in course]
             batch.start(self._row, index.core, taken, self._noise_seed)
         else:
             batch.start(index, course, self._noise_seed)
@@ -123,7 +125,7 @@ class Session:
         index = RunningIndex(
             self.machine,
             native,
-            self.backend.workload,
+            self.workloads,
             self.slices,
             self.backend.load,
             arguments.migration,

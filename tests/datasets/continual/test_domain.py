@@ -12,6 +12,7 @@ from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_datasets.formats import D4RLView
 from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.envs.continual.drift import Asked, Conditions
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.types import CoTenant
 
@@ -185,11 +186,12 @@ def test_a_jump_of_the_load_is_not_repeated():
         slices=64,
         session=SimpleNamespace(
             epoch=0,
-            drift=SimpleNamespace(conditions=lambda _: SimpleNamespace(shift=next(places))),
+            drift=SimpleNamespace(conditions=lambda _: Conditions(asked=Asked(shift=next(places)))),
         ),
     )
-    planner._places = []
-    found = [planner.load_at() for _ in range(5)]
-    assert found == [(60, 0), (62, 2), (30, 2), (32, 2), (34, 2)]
-    planner._places, places = [], iter([62, 0, 2])
-    assert [planner.load_at() for _ in range(3)] == [(62, 0), (0, 2), (2, 2)]
+    planner._past_asked = []
+    found = [(planner.asked().shift, planner.ahead().shift) for _ in range(5)]
+    assert found == [(60, 60), (62, 64), (30, 32), (32, 34), (34, 36)]
+    planner._past_asked, places = [], iter([62, 0, 2])
+    found = [(planner.asked().shift, planner.ahead(2).shift) for _ in range(3)]
+    assert found == [(62, 62), (0, 4), (2, 6)]

@@ -57,7 +57,8 @@ def test_the_checkers_are_content():
 
 @pytest.mark.parametrize("drift", FAMILIES)
 def test_same_seed_same_bits_in_every_drift(drift):
-    options = {"drift": drift, "noise": 1.0, "deviation": 0.2}
+    load = "open:20" if FAMILIES[drift].needs_open_load else "closed"
+    options = {"drift": drift, "load": load, "noise": 1.0, "deviation": 0.2}
     env = make(**options)
     first = bits(play(env, 3))
     play(env, 4)
@@ -105,6 +106,34 @@ def test_observations_and_infos_hold_what_they_should():
         np.testing.assert_allclose(summed, observation["slice_counters"].sum(axis=0), rtol=1e-4)
         masks = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
         assert (masks == info["action_mask"]).all()
+
+
+def test_an_open_load_is_served_as_it_comes():
+    env = make(drift="daily-load", load="open:5", epochs=24)
+    env.reset(seed=1)
+    loads = [env.session.drift.conditions(epoch).asked.load for epoch in range(25)]
+    rewards = [env.step(leave(env))[1] for _ in range(24)]
+    np.testing.assert_allclose(rewards, 5.0 * np.array(loads[1:]), rtol=1e-3)
+
+
+def test_another_mix_serves_other_queries():
+    env = make(drift="daily-mix", epochs=24)
+    env.reset(seed=1)
+    mixes = [env.session.drift.conditions(epoch).asked.mix for epoch in range(1, 25)]
+    rewards = np.array([env.step(leave(env))[1] for _ in range(24)])
+    means = [rewards[np.equal(mixes, mix)].mean() for mix in range(5)]
+    assert len(set(means)) == 5
+    for mix in range(5):
+        assert np.ptp(rewards[np.equal(mixes, mix)]) == 0.0
+
+
+def test_a_load_that_cannot_change_is_refused():
+    with pytest.raises(UnsupportedError, match="load = 'closed': drift 'daily-load' lets"):
+        make(drift="daily-load")
+    with pytest.raises(DescriptionError, match="points do not move"):
+        make(
+            drift="daily-mix", index="rtree", workload="rtree-ranges", drift_options={"update": 0.2}
+        )
 
 
 def test_masked_moves_are_left_out_or_refused():

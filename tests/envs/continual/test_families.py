@@ -10,10 +10,12 @@ from pmoss_env.envs.continual.drift import make_family
 from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Popularity, Ramps
 from pmoss_env.envs.continual.jobs import IDLE, Jobs
 from pmoss_env.envs.continual.other_indexes import OtherIndexes
+from pmoss_env.envs.continual.own_day import DailyLoad, DailyMix
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import load_machine
 from pmoss_env.types import CO_TENANT_FAMILIES
+from pmoss_env.workloads import load_workload
 
 SERVER = load_machine("skylake-x-8n")
 
@@ -44,7 +46,7 @@ def test_every_family_runs_on_every_machine_and_repeats(name, machine):
     assert name == "none" or len(set(courses(family, described, epochs=300))) > 1
     for conditions in first:
         check_co_tenants(conditions.co_tenants, described, tuple(CO_TENANT_FAMILIES), "analytic")
-        assert 0 <= conditions.shift < 16
+        assert 0 <= conditions.asked.shift < 16
     drift = draw_drift(family, described, 16, 5, 2)
     rng = np.random.default_rng(0)
     before = drift.states
@@ -110,14 +112,16 @@ def test_ramps_rise_and_fall():
 
 
 def test_the_load_moves_at_its_speed_and_jumps():
-    shifts = [each.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
+    shifts = [each.asked.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
     assert shifts == [2 * epoch % 16 for epoch in range(20)]
-    jumping = [each.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)]
+    jumping = [
+        each.asked.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
+    ]
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
 
 
 def test_what_is_popular_comes_back_at_the_same_hour():
-    shifts = [each.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
+    shifts = [each.asked.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
     assert shifts[:36] == shifts[12:]
     places, counts = np.unique(shifts[:12], return_counts=True)
     assert len(places) == 3 and set(counts) == {4}
@@ -149,6 +153,27 @@ def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
     assert len({tuple(one.place for one in there) for _, there in full}) == 1
 
 
+def test_the_load_comes_and_goes_with_the_hour():
+    loads = [one.asked.load for one in courses(DailyLoad(day=24, least=0.25), epochs=72)]
+    assert loads[24:] == loads[:48]
+    assert min(loads) == pytest.approx(0.25) and max(loads) == pytest.approx(1.0)
+    assert np.mean(loads) == pytest.approx(0.625)
+
+
+def test_the_mix_goes_from_its_own_to_another_and_back():
+    family = DailyMix(scan=0.4, update=0.2, day=12, levels=3)
+    own, between, other = family.workloads(load_workload("ycsb-a"))
+    assert own == load_workload("ycsb-a")
+    assert (other.lookup, other.insert, other.scan, other.update) == pytest.approx(
+        (0.4, 0, 0.4, 0.2)
+    )
+    assert (between.lookup, between.insert) == pytest.approx((0.45, 0.25))
+    mixes = [one.asked.mix for one in courses(family, epochs=36)]
+    assert mixes[12:] == mixes[:24] and set(mixes) == {0, 1, 2}
+    with pytest.raises(DescriptionError, match=r"update = .* points do not move"):
+        family.workloads(load_workload("rtree-ranges"))
+
+
 #: Beyond all machines, beyond what is waited for, and what no number is.
 _BOUNDS = [
     ("jobs", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
@@ -165,6 +190,12 @@ _BOUNDS = [
     ("memory", {"count": 1e9}, "count = 1000000000.0: must be a number from 0 to 65,536"),
     ("popularity", {"places": 17}, "places = 17: must be at most 16"),
     ("popularity", {"day": 2}, "day = 2: must be"),
+    ("daily-load", {"day": 1}, "day = 1: must be"),
+    ("daily-load", {"least": 0.0}, "least = 0: some load must come"),
+    ("daily-load", {"least": float("nan")}, r"least = nan: must lie in \[0, 1\]"),
+    ("daily-mix", {"scan": 0.6, "update": 0.6}, r"scan \+ insert \+ update = 1.2: must lie"),
+    ("daily-mix", {"levels": 1}, "levels = 1: must be"),
+    ("daily-mix", {"levels": 10**6}, "levels = 1000000: must be at most 16"),
     ("other-indexes", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
     ("other-indexes", {"day": 1}, "day = 1: must be"),
     ("other-indexes", {"least": 1.5}, r"least = 1.5: must lie in \[0, 1\]"),

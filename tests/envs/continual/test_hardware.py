@@ -11,6 +11,7 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from pmoss_env import _native
 from pmoss_env.backends.live import LiveRound, mean_snapshot
 from pmoss_env.envs.continual import INFO_KEYS, Conditions, ContinualSchedulingEnv
+from pmoss_env.envs.continual.drift import Asked
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.machines import load_machine
@@ -135,7 +136,7 @@ def test_what_only_a_model_can_is_refused():
     with pytest.raises(UnsupportedError, match="oracles plan in the true machine"):
         _ = LiveIndex(env.session.backend, 0.02).native
     with pytest.raises(UnsupportedError, match="only co-tenants drift"):
-        env.session.live._disturb(Conditions(shift=2))
+        env.session.live._disturb(Conditions(asked=Asked(shift=2)))
     env.close()
 
 

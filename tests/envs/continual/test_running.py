@@ -5,7 +5,7 @@ import pytest
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
-from pmoss_env.envs.continual.drift import Conditions
+from pmoss_env.envs.continual.drift import Asked, Conditions
 from pmoss_env.envs.continual.migration import Migration
 from pmoss_env.envs.continual.running import RunningIndex
 from pmoss_env.machines import load_machine
@@ -23,7 +23,7 @@ def running(record_bytes=1000.0, change=lambda native: None, load="closed", **li
     index = RunningIndex(
         machine,
         native,
-        load_workload("ycsb-a"),
+        [load_workload("ycsb-a")],
         SLICES,
         LoadRegime.parse(load),
         Migration(record_bytes, **limits),
@@ -201,7 +201,7 @@ def test_cold_caches_cost_time_but_little():
 def test_a_load_that_moves_is_that_of_other_slices():
     index = running()
     seen = index.run(QUIET, 1.0).snapshot.slice_throughput
-    shifted = index.run(Conditions(shift=3), 1.0).snapshot.slice_throughput
+    shifted = index.run(Conditions(asked=Asked(shift=3)), 1.0).snapshot.slice_throughput
     share, other = seen / seen.sum(), shifted / shifted.sum()
     np.testing.assert_allclose(np.roll(share, 3), other, rtol=1e-9)
     back = index.run(QUIET, 1.0).snapshot.slice_throughput
@@ -209,7 +209,7 @@ def test_a_load_that_moves_is_that_of_other_slices():
 
 
 def test_an_instance_that_begins_again_is_as_one_that_begins():
-    busy = Conditions((CoTenant("memory_stream", 0, 0.7),), shift=2)
+    busy = Conditions((CoTenant("memory_stream", 0, 0.7),), Asked(shift=2))
     index, cores = running(), load_machine("toy").workers[np.arange(SLICES) % 4]
     index.move(0, other_core(index))
     index.run(busy, 0.001)  # its data are still under way

@@ -53,7 +53,8 @@ def pair(mode="NextStep", num_envs=3, **options):
 
 @pytest.mark.parametrize("drift", FAMILIES)
 def test_every_row_has_the_bits_of_the_single_environment(drift):
-    options = {"drift": drift, "noise": 1.0, "deviation": 0.2}
+    load = "open:20" if FAMILIES[drift].needs_open_load else "closed"
+    options = {"drift": drift, "load": load, "noise": 1.0, "deviation": 0.2}
     assert follow(*pair(**SMALL, **options)) >= 3
 
 

@@ -173,10 +173,16 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
         if html and told:
             try:
                 _write_report(html, list(told), agent, subject, file.lost)
-            except OSError:
+            except OSError as error:
                 # A disk without room for the report still leaves what came of the run.
                 console.print(_summary(list(told), file.lost))
-                raise
+                kept = f"; {out} has the epochs" if out else ""
+                raise OSError(
+                    error.errno,
+                    f"{error.strerror}: no report was written{kept}. Make room, or name a file "
+                    "on another disk, and run again",
+                    str(html),
+                ) from error
     console.print(_summary(list(told), file.lost))
     assert isinstance(subject.session.live, TriedIndex)
     provenance = {"data": subject.session.live.data}

@@ -132,9 +132,8 @@ TEST_F(ARunningIndex, CountsWithinALimitWhatIsAnsweredByThen) {
 TEST_F(ARunningIndex, ServesAnotherMixAsAnIndexThatGetsItAlone) {
   const std::vector<std::int32_t> cores(slices, 0);
   WorkloadSpec scans = analytic::lookups_and_inserts(1'000'000);
-  scans.lookup = 0.5;
-  scans.insert = 0.0;
-  scans.scan = 0.5;
+  scans.lookup = scans.insert = 0.0;
+  scans.scan = 1.0;
   const auto day =
       analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1);
   const auto night = analytic::BTreeProfiler(scans, slices).profiles(1);

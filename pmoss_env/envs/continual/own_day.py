@@ -38,7 +38,7 @@ class DailyLoad(DriftFamily):
 
     name: ClassVar[str] = "daily-load"
     meaning: ClassVar[str] = (
-        "of an open load comes all at the height of a day of 24 epochs, 30 % at night"
+        "of an open load comes all at the height of a day of 24 epochs, less than a third at night"
     )
     only_co_tenants: ClassVar[bool] = False
     needs_open_load: ClassVar[bool] = True

@@ -17,9 +17,7 @@ namespace {
 
 using analytic::Model;
 
-}  // namespace
-
-void bind_analytic(py::module_& module) {
+void bind_profiles(py::module_& module) {
   py::class_<analytic::SliceProfiles>(module, "SliceProfiles",
                                       "What the queries of each slice touch.")
       .def_property_readonly(
@@ -29,7 +27,12 @@ void bind_analytic(py::module_& module) {
   module.def("profile_trace", &analytic::profile_trace, py::arg("trace"),
              py::call_guard<py::gil_scoped_release>(),
              "The profiles of what a trace recorded, of whatever index and workload.");
+}
 
+}  // namespace
+
+void bind_analytic(py::module_& module) {
+  bind_profiles(module);
   py::class_<SharedModel, std::shared_ptr<SharedModel>>(
       module, "AnalyticModel", "The analytic model of one machine and load regime.")
       .def(py::init([](const Machine& machine, const std::string& load, int outstanding_per_worker,

@@ -55,8 +55,8 @@ class RunningIndex {
   RunningIndex(Machine machine, std::vector<double> slice_bytes, double most_gb_per_s);
 
   /// Starts to run under a schedule, all data at their cores. `mixes`: profiles of one instance, of
-  /// each mix of queries. Throws std::invalid_argument as the model does, and for cores that are
-  /// not as many as the slices, or that the machine lacks, and for a mix that does not exist.
+  /// each mix of queries. Throws std::invalid_argument as the model does, and for a mix that does
+  /// not exist. So it does for cores that are not as many as the slices, or that the machine lacks.
   void begin(analytic::Model& model, std::vector<analytic::SliceProfiles> mixes,
              const Conditions& conditions, std::span<const std::int32_t> cores);
 

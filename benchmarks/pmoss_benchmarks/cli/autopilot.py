@@ -176,10 +176,10 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
             except OSError as error:
                 # A disk without room for the report still leaves what came of the run.
                 console.print(_summary(list(told), file.lost))
-                kept = f"; {out} has the epochs" if out else ""
+                epochs = f"; {out} has the epochs" if out else ""
                 raise OSError(
                     error.errno,
-                    f"{error.strerror}: no report was written{kept}. Make room, or name a file "
+                    f"{error.strerror}: no report was written{epochs}. Make room, or name a file "
                     "on another disk, and run again",
                     str(html),
                 ) from error

@@ -87,7 +87,7 @@ def measure_cell(options: MigrationOptions, cell: Cell) -> dict[str, Any]:
         index = RunningIndex(
             model.machine,
             machine,
-            simulated.workload,
+            [simulated.workload],
             options.slices,
             load,
             Migration(options.record_bytes),

@@ -252,12 +252,17 @@ def fitted_shares(dataset: Dataset, quiet: float = 0.0, calm: float = 0.0) -> Fl
             f"{dataset.path}: holds episodes of {dataset.domain.name!r}, not of {CONTINUAL.name!r}"
         )
     kwargs = dataset.metadata.env_kwargs
-    for name, without in (("counters", "software"), ("drift", "moving-load")):
-        if kwargs.get(name) == without:
-            raise DatasetError(
-                f"{dataset.path}: {name} = {without!r}: co-tenants cannot be fitted to its counters"
-            )
     env = CONTINUAL.make_env(kwargs)
+    told = {
+        "counters": env.arguments.counters == "all",
+        "drift": env.arguments.family.only_co_tenants,
+    }
+    for name, tells in told.items():
+        if not tells:
+            raise DatasetError(
+                f"{dataset.path}: {name} = {kwargs[name]!r}: co-tenants cannot be fitted to its "
+                "counters; learn from other episodes"
+            )
     counters = dataset.column("observations/slice_counters")
     tiles = dataset.column("observations/slice_tiles")
     begins = dataset.column("observations/moves_left")[..., 0] == 1.0

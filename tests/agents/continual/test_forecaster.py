@@ -174,9 +174,14 @@ def test_futures_that_go_on_have_odds_of_their_own():
 
 
 def test_what_cannot_be_learned_from_is_named(data, tmp_path):
-    moving = recipe(drift="moving-load", drift_options={})
-    with pytest.raises(DatasetError, match="moving-load"):
-        pmoss_agents.make("forecaster").fit(collect(moving, tmp_path / "moving"))
+    for drift, load in (
+        ("moving-load", "closed"),
+        ("daily-mix", "closed"),
+        ("daily-load", "open:5"),
+    ):
+        asked = collect(recipe(drift=drift, drift_options={}, load=load), tmp_path / drift)
+        with pytest.raises(DatasetError, match=f"drift = '{drift}': co-tenants cannot"):
+            pmoss_agents.make("forecaster").fit(asked)
     threads = Recipe(domain="access-path", episodes=2, reference_episodes=0)
     with pytest.raises(DatasetError, match="access-path"):
         pmoss_agents.make("forecaster").fit(collect(threads, tmp_path / "other"))

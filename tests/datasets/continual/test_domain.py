@@ -179,6 +179,18 @@ def test_planners_let_a_moving_load_move_on():
         assert served[name] > 0.9 * served["law-oracle"] > 1.1 * served["delayed-oracle"]
 
 
+@pytest.mark.parametrize(("drift", "load"), [("daily-mix", "closed"), ("daily-load", "open:30")])
+def test_a_planner_without_noise_knows_what_the_last_epoch_was_like(drift, load):
+    task = {"machine": "toy", "drift": drift, "load": load, "slices": 16, "incumbent": "grouped"}
+    env = CONTINUAL.make_env({**task, "workload": "hot-range"})
+    served = {
+        name: CONTINUAL.play(env, CONTINUAL.policy(name), 3).outcome
+        for name in ("stay", "planner", "delayed-oracle", "now-oracle")
+    }
+    assert served["planner"] == served["delayed-oracle"]
+    assert min(served["planner"], served["now-oracle"]) > served["stay"]
+
+
 def test_a_jump_of_the_load_is_not_repeated():
     planner = CONTINUAL.policy("planner")
     places = iter([60, 62, 30, 32, 34])

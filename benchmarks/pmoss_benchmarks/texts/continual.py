@@ -264,6 +264,18 @@ def _side_by_side(compared: Sequence[Compared]) -> str:
     return table(["policy", *(name for name, _, _ in compared)], rows)
 
 
+#: How a task's name tells a setting that is not the usual one.
+_SETTINGS = {
+    "workload": "under {}",
+    "load": "load {}",
+    "deviation": "deviation {:g}",
+    "moves_per_epoch": "{} moves per epoch",
+    "p99_limit_us": "answers within {:g} us",
+    "price_per_gb": "{:g} million queries per copied GB",
+    "record_bytes": "records of {:,.0f} bytes",
+}
+
+
 def _compared(stored: Stored, folder: str = FOLDER) -> Iterator[Compared]:
     """All stored comparisons of a folder."""
     for path in sorted((stored.folder / folder).glob("*.json")):
@@ -274,12 +286,7 @@ def _compared(stored: Stored, folder: str = FOLDER) -> Iterator[Compared]:
             parts = [f"{key} {value}".replace("_", " ") for key, value in options]
             if "machine" in env:
                 parts.append(f"on {Path(env['machine']).stem}")
-            if "workload" in env:
-                parts.append(f"under {env['workload']}")
-            if "deviation" in env:
-                parts.append(f"deviation {env['deviation']:g}")
-            if "moves_per_epoch" in env:
-                parts.append(f"{env['moves_per_epoch']} moves per epoch")
+            parts += [words.format(env[key]) for key, words in _SETTINGS.items() if key in env]
             yield ", ".join([f"`{task['drift']}`", *parts]), report, task
 
 
@@ -298,7 +305,7 @@ def _reason(task: Mapping[str, Any]) -> str:
     if law <= delayed * (1 + _FORETOLD):
         return "no: the law tells little more than the last epoch, and counters tell that"
     if best > delayed:
-        return f"no: `{task['best']}` foresees more than the last epoch tells"
+        return f"no: `{task['best']}` serves more than who knows the last epoch"
     return "no: what the law foretells is worth too little"
 
 

@@ -150,7 +150,7 @@ class Games:
         self._envs: dict[tuple[str, bool], Any] = {}
 
     def __call__(self, game: Game) -> Result:
-        """Million queries served, and an agent's actions: no rule finds them again."""
+        """The return, and an agent's actions: no rule finds them again."""
         key = (game.drift, game.seed >= TUNING_SEED)
         if key not in self._envs:
             self._envs[key] = CONTINUAL.make_env(self._options.kwargs(game))

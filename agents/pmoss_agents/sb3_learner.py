@@ -181,6 +181,31 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
         self.updates, self._steps = int(values["updates"]), int(values["steps"])
 
 
+def check_ppo(check: Callable[[str, bool, str], None], config: Any) -> None:
+    """Checks the fields that settings of MaskablePPO have in every domain.
+
+    Args:
+        check: of checker().
+        config: with gamma, gae_lambda, entropy, clip_range, target_kl, learning_rate and clip.
+    """
+    check("gamma", 0 < config.gamma <= 1, "lie in (0, 1]")
+    check("gae_lambda", 0 <= config.gae_lambda <= 1, "lie in [0, 1]")
+    check("entropy", 0 <= config.entropy < math.inf, "be a number from 0")
+    for name in ("clip_range", "target_kl", "learning_rate", "clip"):
+        check(name, 0 < getattr(config, name) < math.inf, "be a number above 0")
+
+
+def ppo_arguments(config: Any) -> dict[str, Any]:
+    """Arguments of MaskablePPO that its settings have in every domain."""
+    return {
+        "n_epochs": config.epochs,
+        "gae_lambda": config.gae_lambda,
+        "clip_range": config.clip_range,
+        "ent_coef": config.entropy,
+        "target_kl": config.target_kl,
+    }
+
+
 @contextmanager
 def _own_chance(seed: int) -> Iterator[None]:
     """Lends the global generators, which Stable-Baselines3 draws from; they are as before after."""

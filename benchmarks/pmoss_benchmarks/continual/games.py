@@ -20,7 +20,9 @@ from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
 TUNING_SEED = 1_000_000
-_PRICES = ({"price": 0.0005}, {"price": 0.002}, {"price": 0.006})
+#: The high ones are for small machines, where a slice is a large part of the index. New ones go to
+#: the end: games know a choice by its position.
+_PRICES = tuple({"price": price} for price in (0.0005, 0.002, 0.006, 0.03, 0.1))
 _THOROUGH = tuple(
     {"price": price, "ahead": ahead} for price, ahead in product((0.0002, 0.0005), (2, 4))
 )

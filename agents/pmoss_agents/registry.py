@@ -97,6 +97,7 @@ OWN = {
             "continual",
             "continual",
             {
+                "continual-ppo": ("ppo:ContinualPPO", "online", "online"),
                 "forecaster": ("forecaster:Forecaster", "offline", "agents"),
                 "pace": ("pace:Pace", "offline", ""),
             },

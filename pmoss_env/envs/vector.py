@@ -46,6 +46,7 @@ class BatchVectorEnv(
 
     Attributes:
         autoreset_mode: as TorchRL and Gymnasium's own vector environments have it.
+        info_keys: what the info of a sub-environment holds.
     """
 
     _episodes: Rows
@@ -90,6 +91,7 @@ class BatchVectorEnv(
         # Read-only, so that every call can return it.
         everybody = np.ones(self.num_envs, dtype=np.bool_)
         everybody.setflags(write=False)
+        self.info_keys = tuple(info_keys)
         self._given = {f"_{key}": everybody for key in info_keys}
         self._running = False
         self._visit = Visit()

@@ -14,6 +14,7 @@ def alike(one, other):
         for a, b in zip(one, other, strict=True):
             alike(a, b)
     elif one is not None:
-        assert one.dtype == other.dtype
-        assert one.shape == other.shape
-        assert one.tobytes() == other.tobytes()
+        a, b = np.asarray(one), np.asarray(other)
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.tobytes() == b.tobytes()

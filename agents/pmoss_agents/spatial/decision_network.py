@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.decision_config import Config
-from pmoss_agents.spatial.inputs import Standardise
 from pmoss_agents.spatial.state_encoder import StateEncoder
+from pmoss_agents.standardise import Standardise
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
 FORBIDDEN = -1e9

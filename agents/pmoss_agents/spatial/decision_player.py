@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.decision_network import FORBIDDEN, Block, Model, Step
-from pmoss_agents.spatial.inputs import OUTLIER, Standardise
+from pmoss_agents.standardise import OUTLIER, Standardise
 
 
 class Player:

@@ -17,14 +17,13 @@ import numpy.typing as npt
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_agents.standardise import Standardise
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.machines import Machine
 
 #: The groups of inputs: the counters of the next slice, those of each core, those summed over
 #: caches, nodes and the machine, and how many cores share what.
 GROUPS = ("slice", "core", "cache", "node", "machine", "topology")
-#: Standard deviations beyond which a counter tells no more.
-OUTLIER = 5.0
 #: Rows of places_of(): the last-level cache and the node of a tile.
 _LEVELS = ("cache", "node")
 
@@ -70,32 +69,6 @@ def places_of(machine: Machine) -> npt.NDArray[np.int64]:
     for row, kind in zip(places, (machine.llc_of_core, machine.node_of_core), strict=True):
         row[machine.tile_of_core[workers]] = kind[workers]
     return places
-
-
-class Standardise(nn.Module):
-    """Takes log(1 + x) of counters and standardises it with the training data's statistics."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, counters: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(counters))
-        self.register_buffer("std", torch.ones(counters))
-
-    def forward(self, counters: Tensor) -> Tensor:
-        """Maps (..., counters) to the same shape."""
-        standard: Tensor = (torch.log1p(counters) - self.mean) / self.std
-        return standard.clamp(-OUTLIER, OUTLIER)
-
-    def set(self, samples: Array) -> None:
-        """Takes the statistics of (n, counters) samples."""
-        logs = np.log1p(samples.astype(np.float64))
-        std = logs.std(axis=0)
-        # A counter that never changes says nothing; dividing by its rounding would make it loud.
-        std[std <= 1e-6 * np.abs(logs).max(axis=0)] = 1.0
-        self.mean.copy_(torch.from_numpy(logs.mean(axis=0)))
-        self.std.copy_(torch.from_numpy(std))
 
 
 class TileInputs(nn.Module):

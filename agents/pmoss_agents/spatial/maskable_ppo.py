@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pmoss_agents.configs import checker
+from pmoss_agents.sb3_learner import check_ppo, ppo_arguments
 from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent
 
 
@@ -42,11 +43,7 @@ class Config(OnlineConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check = checker(self.agent, self)
-        check("gae_lambda", 0 <= self.gae_lambda <= 1, "lie in [0, 1]")
-        check("entropy", self.entropy >= 0, "not be negative")
-        for name in ("clip_range", "target_kl"):
-            check(name, getattr(self, name) > 0, "be above 0")
+        check_ppo(checker(self.agent, self), self)
 
 
 class MaskablePPOAgent(SB3Agent):
@@ -62,17 +59,9 @@ class MaskablePPOAgent(SB3Agent):
 
         from pmoss_agents.spatial.sb3_masked import TileActorCritic
 
-        config: Config = self.config
+        n_steps = self.config.rounds * self.task["slices"]
         return MaskablePPO(
-            TileActorCritic,
-            env,
-            n_steps=config.rounds * self.task["slices"],
-            n_epochs=config.epochs,
-            gae_lambda=config.gae_lambda,
-            clip_range=config.clip_range,
-            ent_coef=config.entropy,
-            target_kl=config.target_kl,
-            **common,
+            TileActorCritic, env, n_steps=n_steps, **ppo_arguments(self.config), **common
         )
 
     def _steps_per_update(self) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pmoss_agents.pytorch import F, Tensor, nn
-from pmoss_agents.spatial.inputs import Standardise
 from pmoss_agents.spatial.observations import KEYS
 from pmoss_agents.spatial.state_encoder import StateEncoder
+from pmoss_agents.standardise import Standardise
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN where a target is multiplied
 #: by 0, as at the end of an episode.

@@ -20,9 +20,12 @@ from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
 TUNING_SEED = 1_000_000
-_PRICES = ({"price": 0.0005}, {"price": 0.002}, {"price": 0.006})
+# High prices are for few slices, of which each is a large part of the index. What is new goes to
+# the end: a game knows a choice by its position.
+_PRICES = tuple({"price": price} for price in (0.0005, 0.002, 0.006, 0.03, 0.1))
 _THOROUGH = tuple(
-    {"price": price, "ahead": ahead} for price, ahead in product((0.0002, 0.0005), (2, 4))
+    {"price": price, "ahead": ahead}
+    for price, ahead in (*product((0.0002, 0.0005), (2, 4)), (0.006, 2), (0.03, 2))
 )
 #: Those of the domain; how often best-fit is asked is tuned here.
 MAKERS: Mapping[str, Callable[..., RoundPolicy]] = {
@@ -44,7 +47,9 @@ GRIDS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "planner": _PRICES,
     "seasonal-planner": _PRICES,
     "thorough-planner": tuple(
-        {"price": price, "calm": calm} for price, calm in product((0.0002, 0.0005), (0.0, CALM))
+        {"price": price, "calm": calm}
+        for prices in ((0.0002, 0.0005), (0.006, 0.03, 0.1))
+        for price, calm in product(prices, (0.0, CALM))
     ),
     "delayed-oracle": _PRICES,
     "law-oracle": _PRICES,

@@ -17,7 +17,7 @@ from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.types import Float64Array
 
 FOLDER = "continual"
-SIMULATED = f"{FOLDER}/simulated"
+SIMULATED, ONLINE = f"{FOLDER}/simulated", f"{FOLDER}/online"
 #: Where the law oracle gains no more on the delayed one, what comes next cannot be foretold.
 _FORETOLD = 0.02
 #: What an agent closes of the gap to the law oracle that searches thoroughly.
@@ -37,31 +37,13 @@ def headroom(stored: Stored) -> str:
     lines: list[str] = []
     for task in report["tasks"]:
         best, agents = task["best"], task.get("agents", {})
-        every = {**task["policies"], **agents}
-        rows = [
-            [
-                name,
-                f"{row['mean']:,.0f}",
-                _with_interval(row["share_of_law"], 100.0),
-                _with_interval(row["beyond_best"], 1.0),
-                ", ".join(f"{k} {v:g}" for k, v in row.get("parameters", {}).items()),
-            ]
-            for name, row in sorted(every.items(), key=lambda pair: pair[1]["mean"])
-        ]
-        columns = [
-            "policy",
-            "million queries",
-            "% of the law oracle [95 %]",
-            f"beyond {best} [95 %]",
-            "tuned",
-        ]
         left = _with_interval(task["headroom"], 100.0)
         verdict = "10 % or more" if task["standard"] else "less than 10 %"
         episodes = counted(report["settings"]["episodes"], "paired episode")
         lines += [
             f"`{task['drift']}`{_elder(report)}, {episodes}.",
             "",
-            table(columns, rows),
+            _everybody(task),
             "",
             f"On this model the law oracle serves {left} % more than `{best}`: {verdict}.",
             *(_closed(name, row, best) for name, row in agents.items()),
@@ -69,6 +51,60 @@ def headroom(stored: Stored) -> str:
         ]
     lines.append(made(report, f"benchmarks/results/{FOLDER}/headroom.json"))
     return "\n".join(lines)
+
+
+def _everybody(task: Mapping[str, Any]) -> str:
+    """All policies and agents of a task, the best last."""
+    every = {**task["policies"], **task.get("agents", {})}
+    rows = [
+        [
+            name,
+            f"{row['mean']:,.0f}",
+            _with_interval(row["share_of_law"], 100.0),
+            _with_interval(row["beyond_best"], 1.0),
+            ", ".join(f"{k} {v:g}" for k, v in row.get("parameters", {}).items()),
+        ]
+        for name, row in sorted(every.items(), key=lambda pair: pair[1]["mean"])
+    ]
+    columns = [
+        "policy",
+        "million queries",
+        "% of the law oracle [95 %]",
+        f"beyond {task['best']} [95 %]",
+        "tuned",
+    ]
+    return table(columns, rows)
+
+
+def online(stored: Stored) -> str:
+    """Agents that learned by playing, beside every policy; a table for each task."""
+    compared = list(_compared(stored, ONLINE))
+    lines: list[str] = []
+    for name, report, task in compared:
+        settings = report["settings"]
+        slices = f", {settings['env']['slices']} slices" if "slices" in settings["env"] else ""
+        episodes = counted(settings["episodes"], "paired episode")
+        lines += [
+            f"{name}{slices}{_elder(report)}, {episodes}.",
+            _everybody(task),
+            "\n".join(_standing(agent, row, task) for agent, row in task["agents"].items()),
+        ]
+    stored_at = f"Stored in `benchmarks/results/{ONLINE}`."
+    return "\n\n".join([*lines, stored_at, _folded(report for _, report, _ in compared)])
+
+
+def _standing(name: str, row: Mapping[str, Any], task: Mapping[str, Any]) -> str:
+    """Where an agent stands beside the best opponent, and beside the law oracle."""
+    policies, best = task["policies"], task["best"]
+    share = np.array(row["outcomes"]) / policies[best]["outcomes"] - 1.0
+    gain = _gain(share)
+    ahead = (gain["low"] or 0.0) > 0.0
+    behind = (gain["high"] or 0.0) < 0.0
+    verdict = "ahead" if ahead else "behind" if behind else "neither ahead nor behind"
+    return (
+        f"- `{name}` serves {_with_interval(gain, 100.0)} % more than `{best}`, the best opponent: "
+        f"{verdict}. It serves {_with_interval(row['share_of_law'], 100.0)} % of the law oracle."
+    )
 
 
 def _closed(name: str, row: Mapping[str, Any], best: str) -> str:
@@ -366,6 +402,7 @@ def migration(stored: Stored) -> str:
 BLOCKS = {
     "continual-agents": agents,
     "continual-headroom": headroom,
+    "continual-online": online,
     "continual-simulated": simulated,
     "continual-tasks": tasks,
     "migration": migration,

@@ -5,30 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from pmoss_env.envs.spatial.env import INFO_KEYS, Observation
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
+from pmoss_env.envs.stable_baselines import BatchVecEnv
 from pmoss_env.envs.vector import SAME_STEP
-from pmoss_env.errors import MissingExtraError, UnsupportedError
-
-try:
-    from stable_baselines3.common.vec_env import VecEnv
-except ImportError as error:
-    raise MissingExtraError("stable-baselines3", "online") from error
-
-Indices = int | Iterable[int] | None
 
 
-class SpatialVecEnv(VecEnv):
-    """A ``SpatialVectorEnv`` that resets in the same step and gives a list of infos.
-
-    Observations, rewards and infos are those of a ``DummyVecEnv`` of single environments.
-    """
+class SpatialVecEnv(BatchVecEnv):
+    """A ``SpatialVectorEnv``, see BatchVecEnv."""
 
     def __init__(self, num_envs: int = 1, *, threads: int = 1, **arguments: Any) -> None:
         """Makes the sub-environments.
@@ -42,78 +27,6 @@ class SpatialVecEnv(VecEnv):
             UnsupportedError: another backend than "analytic".
             DescriptionError: an impossible value.
         """
-        self._envs = SpatialVectorEnv(
-            num_envs, threads=threads, autoreset_mode=SAME_STEP, **arguments
-        )
-        self._actions: npt.NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
         super().__init__(
-            num_envs, self._envs.single_observation_space, self._envs.single_action_space
+            SpatialVectorEnv(num_envs, threads=threads, autoreset_mode=SAME_STEP, **arguments)
         )
-
-    def reset(self) -> Observation:
-        """Starts every episode, with the seeds and options set before."""
-        options = self._options[0]
-        if any(other != options for other in self._options):
-            raise UnsupportedError("options differ between sub-environments: must be the same")
-        observations, infos = self._envs.reset(seed=self._seeds, options=options or None)
-        self.reset_infos = _rows(infos, self.num_envs)
-        self._reset_seeds()
-        self._reset_options()
-        return observations
-
-    def step_async(self, actions: npt.NDArray[np.int64]) -> None:
-        """Keeps the actions for step_wait()."""
-        self._actions = actions
-
-    def step_wait(
-        self,
-    ) -> tuple[Observation, npt.NDArray[Any], npt.NDArray[np.bool_], list[dict[str, Any]]]:
-        """One step of every sub-environment; an episode that ends is followed by the next one."""
-        observations, rewards, terminated, _, infos = self._envs.step(self._actions)
-        rows = _rows(infos, self.num_envs)
-        ended = terminated.nonzero()[0].tolist()
-        if ended:
-            finals = _rows(infos["final_info"], self.num_envs)
-            for i in ended:
-                self.reset_infos[i] = rows[i]
-                rows[i] = {**finals[i], "terminal_observation": infos["final_obs"][i]}
-        for row in rows:
-            row["TimeLimit.truncated"] = False
-        return observations, rewards.astype(np.float32), terminated, rows
-
-    def close(self) -> None:
-        """Closes the sub-environments. Safe to repeat."""
-        self._envs.close()
-
-    def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
-        """What each sub-environment renders."""
-        return self._envs.render()
-
-    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """An attribute of sub-environments, come to where the batch is."""
-        envs = self._envs.sub_environments()
-        return [getattr(envs[i], attr_name) for i in self._get_indices(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Refused: it would part a sub-environment from the batch."""
-        raise UnsupportedError(f"cannot set {attr_name!r}: give it when the environment is made")
-
-    def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
-    ) -> list[Any]:
-        """The results of a method of sub-environments: one that only looks."""
-        if method_name == "action_masks":
-            masks = self._envs.action_masks()
-            return [masks[i] for i in self._get_indices(indices)]
-        methods = self.get_attr(method_name, indices)
-        return [method(*method_args, **method_kwargs) for method in methods]
-
-    def env_is_wrapped(self, wrapper_class: type[Any], indices: Indices = None) -> list[bool]:
-        """No sub-environment is wrapped."""
-        return [False for _ in self._get_indices(indices)]
-
-
-def _rows(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
-    """The info of each sub-environment, with Python's numbers as the single environment has."""
-    columns = {key: infos[key] if infos[key].ndim > 1 else infos[key].tolist() for key in INFO_KEYS}
-    return [{key: column[i] for key, column in columns.items()} for i in range(num_envs)]

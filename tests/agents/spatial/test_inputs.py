@@ -13,12 +13,11 @@ from pmoss_agents.registry import agent_class  # noqa: E402
 from pmoss_agents.spatial.base import SpatialAgent  # noqa: E402
 from pmoss_agents.spatial.inputs import (  # noqa: E402
     GROUPS,
-    OUTLIER,
-    Standardise,
     TileInputs,
     check_groups,
     places_of,
 )
+from pmoss_agents.standardise import OUTLIER, Standardise  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
 from pmoss_env.machines import load_machine  # noqa: E402
 from pmoss_env.types import COUNTER_NAMES  # noqa: E402

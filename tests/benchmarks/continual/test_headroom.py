@@ -42,7 +42,7 @@ def test_policies_are_tuned_apart_from_the_episodes_that_are_compared(tmp_path, 
     (task,) = compare(["jobs"], OPTIONS, policies=FEW, out=tmp_path / "r.json")
     tuned = [game for game in played if game.seed >= TUNING_SEED]
     assert {(g.policy, g.choice) for g in tuned} == {
-        (name, choice) for name in ("planner", "law-oracle") for choice in range(3)
+        (name, choice) for name in ("planner", "law-oracle") for choice in range(len(GRIDS[name]))
     }
     compared = [game for game in played if game.seed < TUNING_SEED]
     assert sorted({g.seed for g in compared}) == [0, 1, 2] and len(compared) == 9
@@ -65,7 +65,8 @@ def test_the_same_call_goes_on_after_a_stop(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         compare(["jobs"], OPTIONS, policies=FEW, out=out, progress=stop)
     compare(["jobs"], OPTIONS, policies=FEW, out=out, progress=lambda *told: seen.append(told))
-    assert seen[0] == (5, 15) and seen[-1] == (15, 15)
+    games = len(GRIDS["planner"]) + len(GRIDS["law-oracle"]) + 9
+    assert seen[0] == (5, games) and seen[-1] == (games, games)
 
 
 def test_headroom_is_what_the_best_opponent_leaves_to_the_law():

@@ -100,6 +100,29 @@ def test_the_simulator_stands_beside_the_model(stored):
     assert "continual/simulated`." in text and "```console\n$ " in text
 
 
+def test_online_learners_stand_apart_from_the_standard_tasks(stored):
+    text = BLOCKS["continual-tasks"](stored)
+    folder = stored.folder / "continual" / "online"
+    folder.mkdir()
+    served = {"stay": [4.0, 4.0, 4.0], "law-oracle": [8.0, 8.0, 8.0]}
+    task = summary("jobs", {name: {} for name in served}, served)
+    for name, outcomes in (("good", [5.0, 5.0, 5.5]), ("poor", [3.0, 3.5, 3.0])):
+        entrant = Entrant(name, f"{name}.safetensors", "")
+        task["agents"][name] = summary_of_agent(task, entrant, outcomes, ["", "", ""])
+    task["agents"]["equal"] = task["agents"]["good"] | {"outcomes": [3.5, 4.0, 4.5]}
+    report = stored["continual/headroom.json"] | {"tasks": [task]}
+    (folder / "toy.json").write_text(json.dumps(report))
+    shown = BLOCKS["continual-online"](Stored(stored.root))
+    assert "`jobs`, on toy, 8 slices, 2 paired episodes." in shown
+    assert "| good | 5 |" in shown and "| law-oracle | 8 |" in shown
+    assert (
+        "- `good` serves 29.2 [25.0, 37.5] % more than `stay`, the best opponent: ahead." in shown
+    )
+    assert "- `poor` serves -20.8 [-25.0, -12.5] % more" in shown and ": behind." in shown
+    assert "`stay`, the best opponent: neither ahead nor behind." in shown
+    assert BLOCKS["continual-tasks"](Stored(stored.root)) == text
+
+
 def test_the_card_of_migration_tells_what_is_missed(stored):
     options = MigrationOptions(trials=1, pairs=1, record_bytes=1.0, queries=100_000, slices=8)
     run_cells(

@@ -12,19 +12,9 @@ from pmoss_env.errors import UnsupportedError
 vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
 
 from pmoss_env.envs.spatial.stable_baselines import SpatialVecEnv  # noqa: E402
+from tests.envs.alike import alike  # noqa: E402
 
 TOY = {"machine": "toy", "workload": "ycsb-a", "slices": 8}
-
-
-def alike(one, other):
-    if isinstance(one, dict):
-        assert set(one) == set(other)
-        for key in one:
-            alike(one[key], other[key])
-    else:
-        assert type(one) is type(other)
-        assert np.asarray(one).dtype == np.asarray(other).dtype
-        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 @pytest.mark.parametrize("on_illegal", ["remap", "terminate"])

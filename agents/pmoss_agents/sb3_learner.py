@@ -1,0 +1,225 @@
+"""What the agents that learn online through Stable-Baselines3 have in common, of any domain.
+
+Stable-Baselines3 computes losses and updates on a native vector environment; networks, order of
+chance, checkpoints and use are ours, because its own files are pickles and its generators global.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from pmoss_agents.agent import Array, OnlineAgent
+from pmoss_agents.pytorch import torch
+from pmoss_agents.trainer import Course
+from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_env.errors import MissingExtraError
+
+#: What names of arrays in a checkpoint begin with.
+POLICY, _OPTIMISER = "policy.", "optimiser/"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a look around in an environment has found.
+
+    Attributes:
+        task: as an agent's, compared with that of one which goes on.
+        scales: beside the task, taken at the beginning alone.
+        set_up: tells a new policy the statistics of its inputs.
+    """
+
+    task: Mapping[str, Any]
+    scales: Mapping[str, Any]
+    set_up: Callable[[Any], None] = field(repr=False)
+
+
+class SB3Learner(OnlineAgent[Mapping[str, Any]]):
+    """An agent whose networks Stable-Baselines3 trains.
+
+    Its config has steps, envs, learning_rate, batch_size, gamma, clip, seed and threads. Metrics
+    are the ``loss`` and the ``steps`` of the environment so far. Updates take seconds where the
+    networks are large, so that a checkpoint is written after each.
+    """
+
+    config: Any
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an agent that is not fitted yet; see Agent."""
+        super().__init__(**config)
+        self._model: Any = None
+        self._arrays: dict[str, Array] = {}
+        self._steps = 0
+
+    # ---- learning
+
+    def check_extras(self) -> None:
+        """Raises MissingExtraError if Stable-Baselines3 is not installed; to act it need not be."""
+        if sys.modules.get("sb3_contrib", self) is None or find_spec("sb3_contrib") is None:
+            raise MissingExtraError("sb3_contrib", "online")
+
+    @abstractmethod
+    def _look_around(self, env: Mapping[str, Any]) -> Found:
+        """The task of an environment, and what episodes in it show."""
+
+    @abstractmethod
+    def _new_envs(self, env: Mapping[str, Any]) -> Any:
+        """The environments to play in, a VecEnv."""
+
+    @abstractmethod
+    def _policy_arguments(self, envs: Any) -> dict[str, Any]:
+        """What the policy is made with."""
+
+    @abstractmethod
+    def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
+        """The learner for an environment.
+
+        Args:
+            env: of _new_envs().
+            common: arguments that all learners share.
+        """
+
+    @abstractmethod
+    def _steps_per_update(self) -> int:
+        """Of the environment, over all sub-environments."""
+
+    @abstractmethod
+    def _take(self, policy: Any) -> None:
+        """Takes the networks that act from the policy that is trained."""
+
+    def _update(self, model: Any, total: int) -> dict[str, float]:
+        """Plays and learns for one update of ``total``."""
+        model.learn(self._steps_per_update(), reset_num_timesteps=False)
+        return {"loss": float(model.logger.name_to_value["train/loss"])}
+
+    @contextmanager
+    def _course(self, env: Mapping[str, Any]) -> Iterator[Course]:
+        from stable_baselines3.common.logger import Logger
+
+        config = self.config
+        found = self._look_around(env)
+        self.check_task(found.task, "the environment")
+        with _own_chance(config.seed), torch_threads(config.threads):
+            begun = bool(self.task)
+            self.task = self.task or {**found.task, **found.scales}
+            envs = self._new_envs(env)
+            try:
+                model = self._new_model(envs, self._common(envs))
+                # Its own would leave an empty folder among the temporary files.
+                model.set_logger(Logger(folder=None, output_formats=[]))
+                if not begun:
+                    found.set_up(model.policy)
+                else:
+                    load_weights(model.policy, self._arrays, POLICY)
+                    load_moments(model.policy.optimizer, self._arrays, _OPTIMISER)
+                model.num_timesteps = self._steps
+                self._model = model
+                self._take(model.policy)
+                total = math.ceil(config.steps / self._steps_per_update())
+                yield Course(self._step(model, total), total, metrics=self._told())
+            finally:
+                envs.close()
+                self._arrays = self._gathered()
+                self._model = None
+
+    def _common(self, envs: Any) -> dict[str, Any]:
+        config = self.config
+        return {
+            "learning_rate": config.learning_rate,
+            "batch_size": config.batch_size,
+            "gamma": config.gamma,
+            "max_grad_norm": config.clip,
+            "policy_kwargs": self._policy_arguments(envs),
+            "device": "cpu",
+        }
+
+    def _step(self, model: Any, total: int) -> Callable[[int], Callable[[], dict[str, float]]]:
+        config = self.config
+
+        def step(update: int) -> Callable[[], dict[str, float]]:
+            seed = int(np.random.SeedSequence((config.seed, update)).generate_state(1)[0])
+            _seed(seed)
+            rate = config.learning_rate * (1.0 - 0.9 * update / total)
+            model.lr_schedule = lambda _: rate
+            model.env.seed(seed)
+            model._last_obs = None  # so that learn() begins new episodes
+            return change
+
+        def change() -> dict[str, float]:
+            metrics = self._update(model, total)
+            self._steps = model.num_timesteps
+            return {**metrics, **self._told()}
+
+        return step
+
+    def _told(self) -> dict[str, float]:
+        return {"steps": float(self._steps)}
+
+    # ---- keeping
+
+    def _gathered(self) -> dict[str, Array]:
+        if self._model is None or not self.task:
+            return self._arrays
+        policy = self._model.policy
+        return {**weights_of(policy, POLICY), **moments_of(policy.optimizer, _OPTIMISER)}
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return self._gathered(), {"updates": self.updates, "steps": self._steps}
+
+    def _restore_course(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        """Takes what _state() gave, but for the networks that act."""
+        self._arrays = dict(arrays)
+        self.updates, self._steps = int(values["updates"]), int(values["steps"])
+
+
+def check_ppo(check: Callable[[str, bool, str], None], config: Any) -> None:
+    """Checks the fields that settings of MaskablePPO have in every domain.
+
+    Args:
+        check: of checker().
+        config: with gamma, gae_lambda, entropy, clip_range, target_kl, learning_rate and clip.
+    """
+    check("gamma", 0 < config.gamma <= 1, "lie in (0, 1]")
+    check("gae_lambda", 0 <= config.gae_lambda <= 1, "lie in [0, 1]")
+    check("entropy", 0 <= config.entropy < math.inf, "be a number from 0")
+    for name in ("clip_range", "target_kl", "learning_rate", "clip"):
+        check(name, 0 < getattr(config, name) < math.inf, "be a number above 0")
+
+
+def ppo_arguments(config: Any) -> dict[str, Any]:
+    """Arguments of MaskablePPO that its settings have in every domain."""
+    return {
+        "n_epochs": config.epochs,
+        "gae_lambda": config.gae_lambda,
+        "clip_range": config.clip_range,
+        "ent_coef": config.entropy,
+        "target_kl": config.target_kl,
+    }
+
+
+@contextmanager
+def _own_chance(seed: int) -> Iterator[None]:
+    """Lends the global generators, which Stable-Baselines3 draws from; they are as before after."""
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=[]):
+        try:
+            _seed(seed)
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])  # noqa: NPY002
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)

@@ -102,7 +102,7 @@ def _standing(name: str, row: Mapping[str, Any], task: Mapping[str, Any]) -> str
     behind = (gain["high"] or 0.0) < 0.0
     verdict = "ahead" if ahead else "behind" if behind else "neither ahead nor behind"
     return (
-        f"- `{name}` serves {_with_interval(gain, 100.0)} % more than `{best}`, the best opponent: "
+        f"- `{name}` serves {_with_interval(gain, 100.0)} % beyond `{best}`, the best opponent: "
         f"{verdict}. It serves {_with_interval(row['share_of_law'], 100.0)} % of the law oracle."
     )
 

@@ -115,10 +115,8 @@ def test_online_learners_stand_apart_from_the_standard_tasks(stored):
     shown = BLOCKS["continual-online"](Stored(stored.root))
     assert "`jobs`, on toy, 8 slices, 2 paired episodes." in shown
     assert "| good | 5 |" in shown and "| law-oracle | 8 |" in shown
-    assert (
-        "- `good` serves 29.2 [25.0, 37.5] % more than `stay`, the best opponent: ahead." in shown
-    )
-    assert "- `poor` serves -20.8 [-25.0, -12.5] % more" in shown and ": behind." in shown
+    assert "- `good` serves 29.2 [25.0, 37.5] % beyond `stay`, the best opponent: ahead." in shown
+    assert "- `poor` serves -20.8 [-25.0, -12.5] % beyond" in shown and ": behind." in shown
     assert "`stay`, the best opponent: neither ahead nor behind." in shown
     assert BLOCKS["continual-tasks"](Stored(stored.root)) == text
 

@@ -77,7 +77,7 @@ def load(entry: EntryPoint) -> Any:
         return entry.load()
     except PmossError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"{entry.name!r} of {entry.group!r}: {_source(entry)} cannot be loaded: "
             f"{type(error).__name__}: {error}"

@@ -42,9 +42,13 @@ def test_a_package_that_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
     assert list(doors.entries(GROUP)) == ["later"]
 
 
-def test_a_broken_package_is_named(install):
-    install("doors_broken", {"x": "doors_broken:X"}, "1 / 0")
-    with pytest.raises(PluginError, match=r"package doors_broken .*ZeroDivisionError"):
+@pytest.mark.parametrize(
+    ("code", "error"), [("1 / 0", "ZeroDivisionError"), ("raise SystemExit(0)", "SystemExit: 0")]
+)
+def test_a_broken_package_is_named(install, code, error):
+    name = f"doors_{error[:4].lower()}"
+    install(name, {"x": f"{name}:X"}, code)
+    with pytest.raises(PluginError, match=rf"package {name} .*{error}"):
         doors.load(doors.entries(GROUP)["x"])
 
 

@@ -127,7 +127,7 @@ def _made(word: str, maker: Callable[..., Any], values: Mapping[str, Any]) -> An
         return maker(**values)
     except PmossError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         given = ", ".join(f"{name}={value!r}" for name, value in values.items())
         raise PluginError(
             f"{word}: {getattr(maker, '__name__', maker)}({given}) raises "

@@ -22,13 +22,11 @@ from pmoss_datasets.stepwise.playing import start
 from pmoss_env import __version__
 from pmoss_env.backends.frames import pack_snapshot
 from pmoss_env.envs.continual import ContinualSchedulingEnv
-from pmoss_env.errors import DatasetError, IllegalActionError, PmossError
+from pmoss_env.errors import DatasetError, IllegalActionError, PmossError, PolicyError
 from pmoss_env.types import CoTenant, HardwareSnapshot
 
 #: An agent that raises so often in a row is asked no more.
 _PATIENCE = 3
-#: Whatever an agent does, queries are served: it may not end the loop either.
-_RAISED = (Exception, SystemExit)
 #: What may have become of a proposal; "trying": its trial goes on in the next epoch.
 VERDICTS = ("kept", "reverted", "trying", "stayed")
 
@@ -219,7 +217,8 @@ def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
             check_env(env)
     except PmossError:
         raise
-    except _RAISED as error:
+    except BaseException as error:
+        _let_stop(error)
         return f"{_in_words(error)}; it is not asked"
     return ""
 
@@ -233,7 +232,8 @@ def _start(
     """
     try:
         start(policy, env, rng)
-    except _RAISED as error:
+    except BaseException as error:
+        _let_stop(error)
         if isinstance(error, PmossError) and first:
             raise
         return f"{_in_words(error)}; it is not asked"
@@ -252,8 +252,14 @@ def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any,
         try:
             if policy is not None and not trouble:
                 action = policy.act(observation, info["action_mask"])
-        except _RAISED as error:
+        except BaseException as error:
+            _let_stop(error)
             trouble = _raised(env, error)
+        if not session.running:
+            raise PolicyError(
+                f"{getattr(policy, 'name', type(policy).__name__)}: closed the environment that it "
+                "plays in: the loop is at its end; an agent must leave it open"
+            )
         try:
             observation, asked.reward, _, _, info = env.step(action)
             asked.actions.append((int(action[0]), int(action[1])))
@@ -268,6 +274,12 @@ def _raised(env: ContinualSchedulingEnv, error: BaseException) -> str:
     assert env.session.live is not None
     env.session.live.cores = env.session.cores_seen.copy()
     return f"{_in_words(error)}; nothing moves"
+
+
+def _let_stop(error: BaseException) -> None:
+    """Lets pass what ends the loop; all else is the agent's own."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
 
 
 def _in_words(error: BaseException) -> str:

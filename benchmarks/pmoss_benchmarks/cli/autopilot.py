@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -46,7 +47,10 @@ def autopilot(
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges.")] = 64,
     load: Annotated[
-        str, typer.Option(help="closed, closed:<queries in flight per worker>, or saturated.")
+        str,
+        typer.Option(
+            help="closed, closed:<queries in flight per worker>, saturated, or open:<Mq/s>."
+        ),
     ] = "closed",
     records: Annotated[int, typer.Option(help="Records in the index.")] = 1_000_000,
     env: Annotated[
@@ -101,9 +105,8 @@ def autopilot(
     from pmoss_env.errors import DescriptionError
     from pmoss_env.indexes import DEFAULT
 
-    for path in (out, html):
-        if path:
-            check_output(path)
+    given = pairs(env)
+    _check_given(out, html, given)
     if retrain and out is None:
         raise DescriptionError("--retrain: there must be a file to learn from: give --out")
     policy = _policy(agent, trust)
@@ -118,9 +121,29 @@ def autopilot(
         "epochs": epochs,
         "epoch_seconds": epoch_seconds,
         "backend_options": {"records": records},
-        **pairs(env),
+        **given,
     }
     _run(agent, policy, settings, seed, _Places(out, html, retrain))
+
+
+#: Arguments of the environment that are options of their own here.
+_OPTIONS = ("drift", "index", "workload", "slices", "load", "epochs", "epoch_seconds")
+
+
+def _check_given(out: Path | None, html: Path | None, env: Mapping[str, Any]) -> None:
+    """Refuses files that cannot be written, and arguments that two options would name."""
+    from pmoss_env.errors import DescriptionError
+
+    for path in (out, html):
+        if path:
+            check_output(path)
+    if html and html.suffix not in (".html", ".htm"):
+        raise DescriptionError(f"--html {html}: replaces what is there, so it must end in .html")
+    if out and html and out.resolve() == html.resolve():
+        raise DescriptionError(f"--out and --html: both are {out}; give each a file of its own")
+    for name in _OPTIONS:
+        if name in env:
+            raise DescriptionError(f"-e {name}={env[name]}: give --{name.replace('_', '-')}")
 
 
 def _policy(agent: str, trust: bool) -> Any:
@@ -176,7 +199,8 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
             except OSError as error:
                 # A disk without room for the report still leaves what came of the run.
                 console.print(_summary(list(told), file.lost))
-                epochs = f"; {out} has the epochs" if out else ""
+                kept = len(told) - file.lost if out else 0
+                epochs = f"; {out} has {kept} of its epochs" if kept else ""
                 raise OSError(
                     error.errno,
                     f"{error.strerror}: no report was written{epochs}. Make room, or name a file "

@@ -126,6 +126,10 @@ class HeadroomOptions:
     tuning_epochs: int = 40
 
     def __post_init__(self) -> None:
+        if "drift" in self.env:
+            raise DescriptionError(
+                f"-e drift={self.env['drift']}: families of drift are named by --drift here"
+            )
         for name in ("episodes", "tuning", "tuning_epochs"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -134,6 +134,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
 
     ## Version History
 
+    - v1: copies wait for latencies under load; before, for idle ones.
     - v0: first version.
     """
 

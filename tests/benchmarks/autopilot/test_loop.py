@@ -11,7 +11,7 @@ from pmoss_benchmarks.autopilot.page import report_page
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_env.backends.frames import unpack_snapshot
-from pmoss_env.errors import DatasetError, UnsupportedError
+from pmoss_env.errors import DatasetError, PolicyError, UnsupportedError
 from pmoss_env.machines import load_machine
 
 HERE = {
@@ -103,15 +103,29 @@ def test_an_agent_that_raises_moves_nothing_and_is_told():
     assert all(one.trial is None for one in told)
 
 
-def test_an_agent_cannot_end_the_loop():
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(3), BaseException(3)])
+def test_an_agent_cannot_end_the_loop(error):
     agent = Restless()
 
     def act(observation, action_mask):
-        raise SystemExit(3)
+        raise error
 
     agent.act = act
     told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
-    assert len(told) == 2 and told[0].trouble == "the agent raised SystemExit: 3; nothing moves"
+    name = type(error).__name__
+    assert len(told) == 2 and told[0].trouble == f"the agent raised {name}: 3; nothing moves"
+
+
+def test_an_agent_that_closes_the_environment_is_named():
+    env = running_env({**HERE, "epochs": 2}, 0)
+    agent = Restless()
+
+    def act(observation, action_mask):
+        env.close()
+
+    agent.act = act
+    with pytest.raises(PolicyError, match="closed the environment that it plays in"):
+        list(fly(env, agent))
 
 
 def test_an_error_that_cannot_be_shown_stops_nothing():

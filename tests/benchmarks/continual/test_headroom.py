@@ -97,6 +97,8 @@ def test_what_allows_no_comparison_is_named():
         HeadroomOptions({"backend": "hardware", "noise": 1.0})
     with pytest.raises(DescriptionError, match="episodes = 0"):
         HeadroomOptions(ENV, episodes=0)
+    with pytest.raises(DescriptionError, match="-e drift=ramps: families of drift are named by"):
+        HeadroomOptions({**ENV, "drift": "ramps"})
     assert Game("jobs", "stay", 0, 3).name == "jobs/stay/0/3"
 
 

@@ -199,8 +199,8 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
             except OSError as error:
                 # A disk without room for the report still leaves what came of the run.
                 console.print(_summary(list(told), file.lost))
-                kept = len(told) - file.lost if out else 0
-                epochs = f"; {out} has {kept} of its epochs" if kept else ""
+                whole = len(told) - file.lost if out else 0
+                epochs = f"; {out} has {whole} of its epochs" if whole else ""
                 raise OSError(
                     error.errno,
                     f"{error.strerror}: no report was written{epochs}. Make room, or name a file "

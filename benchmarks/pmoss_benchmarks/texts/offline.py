@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from pmoss_agents.registry import agent_names
 from pmoss_benchmarks.offline.report import shared_means
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
 from pmoss_datasets.domain import find_domain
@@ -172,9 +173,33 @@ def standard(stored: Stored) -> str:
             "Level: the interval of the paired difference holds 0.",
             "Score 100 is the best of several long searches on tasks with 40 episodes or more. "
             "On the others it is a search with 2,000 evaluations.",
+            *_learners(played(stored)),
             *(made(stored[name], f"benchmarks/results/{name}") for name in _PLAYED),
         ]
     )
+
+
+def _learners(found: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The mean scores of all learners on tasks that at least two of them played."""
+    sides: dict[str, list[str]] = {
+        agent: [
+            side(told["policies"][agent]["over_rule"])
+            for _, told in found
+            if agent in told["policies"]
+        ]
+        for agent in agent_names(SPATIAL.name)
+    }
+    names = sorted((name for name in sides if sides[name]), key=lambda name: -len(sides[name]))
+    rows = [
+        [task, *(_score(told["policies"].get(name, {}).get("score")) for name in names)]
+        for task, told in found
+        if sum(name in told["policies"] for name in names) > 1
+    ]
+    told = "; ".join(
+        f"`{name}` is above it on {sides[name].count('above')} of {len(sides[name])}"
+        for name in names
+    )
+    return ["", table(["task", *names], rows), "", f"Against the best rule of each task: {told}."]
 
 
 def played(stored: Stored) -> list[tuple[str, Mapping[str, Any]]]:

@@ -37,6 +37,19 @@ _LONG_KEY = re.compile(
 )
 
 
+#: When a file was last changed, in ns, and its bytes; None: there is none.
+FileStamp = tuple[int, int] | None
+
+
+def file_stamp(path: Path) -> FileStamp:
+    """What changes with the contents of a file, so that nobody keeps what it held before."""
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_mtime_ns, told.st_size
+
+
 class UnreadableError(OSError):
     """A file that the system would read, and that is not read here; it has no error number."""
 

@@ -21,6 +21,9 @@ from pmoss_env.errors import (
 SERVER = "pmoss_server"
 EXECUTORS = ("processes", "ray")
 
+#: Workers of one host, or of a cluster.
+MOST_PROCESSES = 1024
+
 T = TypeVar("T")
 R = TypeVar("R")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -87,6 +90,8 @@ def check_executor(executor: str, processes: int) -> None:
     least = 0 if executor == "ray" else 1
     if processes < least:
         raise DescriptionError(f"processes = {processes}: must be at least {least}")
+    if processes > MOST_PROCESSES:
+        raise DescriptionError(f"processes = {processes}: must be at most {MOST_PROCESSES:,}")
 
 
 def check_extras(executor: str) -> None:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pmoss_env.errors import UnknownNameError
+from pmoss_env.files import FileStamp, file_stamp
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.random_machine import (
     PARTLY_PREFIX,
@@ -39,18 +40,18 @@ def load_machine(name: str) -> Machine:
         DescriptionError: the file has a missing or impossible value, or two files have the name.
     """
     if name == HOST or name.startswith(PREFIXES):
-        return _load(name)
+        return _load(name, None)
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
         raise UnknownNameError(
             "machine", name, [*machine_names(), "random:<seed>", "path/to/machine.toml"]
         )
-    return _load(str(path))
+    return _load(str(path), file_stamp(path))
 
 
 @lru_cache(maxsize=32)
-def _load(name: str) -> Machine:
-    """This host, a made-up machine, or that of a path."""
+def _load(name: str, stamp: FileStamp) -> Machine:
+    """This host, a made-up machine, or what a path held at a stamp."""
     if name == HOST:
         from pmoss_env.machines.host import describe_host
 

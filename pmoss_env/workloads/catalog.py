@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pmoss_env.errors import UnknownNameError
+from pmoss_env.files import FileStamp, file_stamp
 from pmoss_env.search_paths import file_of, toml_files
 from pmoss_env.workloads.description import Workload
 
@@ -26,7 +27,8 @@ def workload_names() -> list[str]:
 
 def load_preset(name: str) -> Workload:
     """A preset, whatever else is installed; ``name`` is one of preset_names()."""
-    return _load(PRESETS / f"{name}.toml")
+    path = PRESETS / f"{name}.toml"
+    return _load(path, file_stamp(path))
 
 
 def load_workload(name: str) -> Workload:
@@ -39,9 +41,10 @@ def load_workload(name: str) -> Workload:
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
         raise UnknownNameError("workload", name, [*workload_names(), "path/to/workload.toml"])
-    return _load(path)
+    return _load(path, file_stamp(path))
 
 
 @lru_cache(maxsize=32)
-def _load(path: Path) -> Workload:
+def _load(path: Path, stamp: FileStamp) -> Workload:
+    """What a path held at a stamp: a file that was edited since is read anew."""
     return Workload.from_toml(path)

@@ -148,7 +148,7 @@ def test_impossible_executors_are_refused() -> None:
     run = partial(run_tasks, Doubling, [1])
     with pytest.raises(UnknownNameError, match="executor"):
         run(executor="slurm")
-    for processes, executor in ((0, "processes"), (-1, "ray")):
+    for processes, executor in ((0, "processes"), (10**6, "processes"), (-1, "ray")):
         with pytest.raises(DescriptionError, match=f"processes = {processes}"):
             run(executor=executor, processes=processes)
 

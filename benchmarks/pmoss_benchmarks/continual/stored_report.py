@@ -10,6 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmoss_benchmarks.cells import Result
 from pmoss_benchmarks.continual.games import GRIDS, Entrant, Game, HeadroomOptions
 from pmoss_datasets.continual.domain import CONTINUAL
@@ -57,6 +59,8 @@ class StoredReport:
                     f"asked for are {CONTINUAL.env_id} and {settings}: without `--keep`, all "
                     "games are played anew"
                 )
+            if report["format"] != FORMAT:
+                raise ValueError(f"format {report['format']!r}")
             tasks = {task["drift"]: task for task in report["tasks"]}
             policies = frozenset.intersection(*(frozenset(tasks[d]["policies"]) for d in drifts))
             choices = choices_of(path, drifts, sorted(policies))
@@ -70,6 +74,7 @@ class StoredReport:
             results: dict[Game, Result] = {}
             for drift, name in product(drifts, sorted(policies | agents)):
                 row, choice = rows[drift][name], choices.get((drift, name), 0)
+                _check_mean(name, row)
                 player = entrants[name].key if name in entrants else name
                 for seed in range(options.episodes):
                     found: Result = {"outcome": _served(row["outcomes"][seed])}
@@ -82,6 +87,13 @@ class StoredReport:
             about = f"about {', '.join(drifts)}"
             raise _no_report(path, error, f"is no report of `{_COMMAND}` {about}") from error
         return cls(policies, choices, tuple(entrants.values()), results, commands)
+
+
+def _check_mean(name: str, row: Mapping[str, Any]) -> None:
+    """ValueError where a row contradicts itself, as one does that was changed by hand."""
+    mean = float(np.mean([_served(value) for value in row["outcomes"]]))
+    if not math.isclose(mean, row["mean"], rel_tol=1e-9):
+        raise ValueError(f"{name}: mean {row['mean']!r} is not that of its outcomes, {mean!r}")
 
 
 def _served(value: Any) -> float:

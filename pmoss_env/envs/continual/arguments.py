@@ -30,6 +30,8 @@ INCUMBENTS = ("best-fit", *STATIC_BASELINES)
 #: Slices, epochs and moves are counted in 32 bits.
 _MOST = 2**31 - 1
 _MOST_SEED = 2**64 - 1
+#: The course of a drift is drawn whole, which takes about two kilobytes per epoch.
+_MOST_EPOCHS = 1_000_000
 #: Moves that a round may have of any index, those with fewer slices among them.
 _USUAL_MOVES = 32
 
@@ -113,8 +115,9 @@ class Arguments:
                 raise UnknownNameError(kind, value, known)
         for name in ("slices", "epochs", "moves_per_epoch"):
             check_whole(name, getattr(self, name), 1)
-            if getattr(self, name) > _MOST:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at most {_MOST:,}")
+            most = _MOST_EPOCHS if name == "epochs" else _MOST
+            if getattr(self, name) > most:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at most {most:,}")
         bound = max(self.slices, _USUAL_MOVES)
         if self.moves_per_epoch > bound:
             raise DescriptionError(
@@ -154,6 +157,8 @@ class Arguments:
         if options is not None and not isinstance(options, Mapping):
             raise DescriptionError(f"backend_options = {options!r}: must be an object or null")
         for name in options or {}:
+            if not isinstance(name, str):
+                raise DescriptionError(f"backend_options has the key {name!r}: must be a text")
             if name in (*(one.name for one in fields(self)), "own_process"):
                 raise UnsupportedError(f"backend_options[{name!r}]: is chosen by the environment")
 

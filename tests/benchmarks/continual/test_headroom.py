@@ -243,12 +243,16 @@ def test_a_report_that_was_forged_or_cut_is_refused(tmp_path):
         ([float("inf")] * 3, "outcome inf"),
         ([True] * 3, "outcome True"),
         ([1.0], "no report"),
+        ([1e9] * 3, "stay: mean .* is not that of its outcomes, 1000000000.0"),
     ):
         report = json.loads(text)
         report["tasks"][0]["policies"]["stay"]["outcomes"] = outcomes
         path.write_text(json.dumps(report))
         with pytest.raises(DatasetError, match=match):
             compare(["jobs"], OPTIONS, policies=FEW, keep=path)
+    path.write_text(json.dumps(json.loads(text) | {"format": 99}))
+    with pytest.raises(DatasetError, match="format 99"):
+        compare(["jobs"], OPTIONS, policies=FEW, keep=path)
     path.write_text(text[: len(text) // 2])
     with pytest.raises(DatasetError, match=r"r\.json: is no report .*line \d+ column \d+"):
         compare(["jobs"], OPTIONS, policies=FEW, keep=path)

@@ -170,7 +170,11 @@ def test_the_mix_goes_from_its_own_to_another_and_back():
     assert (between.lookup, between.insert) == pytest.approx((0.45, 0.25))
     mixes = [one.asked.mix for one in courses(family, epochs=36)]
     assert mixes[12:] == mixes[:24] and set(mixes) == {0, 1, 2}
-    with pytest.raises(DescriptionError, match=r"update = .* points do not move"):
+    exact = DailyMix(scan=0.34, insert=0.56, update=0.10)  # they add up to a little more than 1
+    exact.check(SERVER, 16)
+    assert exact.workloads(load_workload("ycsb-a"))[-1].lookup == 0.0
+    told = "drift_options of 'daily-mix': update = 0.2: must be 0, for points do not move"
+    with pytest.raises(DescriptionError, match=told):
         family.workloads(load_workload("rtree-ranges"))
 
 

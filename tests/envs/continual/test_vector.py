@@ -117,8 +117,9 @@ def test_bad_input_is_refused_and_moves_nothing():
     assert before["epoch"].tolist() == [0, 0] and after["epoch"].tolist() == [1, 1]
     with pytest.raises(UnsupportedError, match="needs the analytic model"):
         ContinualVectorEnv(2, backend="hardware", machine="host")
-    with pytest.raises(DescriptionError, match="threads = 0"):
-        ContinualVectorEnv(2, threads=0, **SMALL)
+    for threads in (0, 100_000):
+        with pytest.raises(DescriptionError, match=f"threads = {threads}: must be"):
+            ContinualVectorEnv(2, threads=threads, **SMALL)
     with pytest.raises(UnknownNameError, match="autoreset_mode"):
         ContinualVectorEnv(2, autoreset_mode="never", **SMALL)
     with pytest.raises(DescriptionError, match="1 were given for 2"):

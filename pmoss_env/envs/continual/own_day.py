@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class DailyMix(DriftFamily):
 
     def workloads(self, workload: Workload) -> tuple[Workload, ...]:
         """From the workload's own mix to the other one."""
-        other = {
+        other: dict[str, Any] = {
             "lookup": max(0.0, 1.0 - self._others()),
             "insert": self.insert,
             "scan": self.scan,

@@ -107,6 +107,15 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
         load_machine(str(path))
 
 
+def test_a_file_that_was_edited_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = (PRESETS / "toy.toml").read_text()
+    path.write_text(text)
+    before = load_machine(str(path))
+    path.write_text(text.replace(before.description, "another machine"))
+    assert load_machine(str(path)).description == "another machine" != before.description
+
+
 def test_schedules_are_checked_against_the_machine() -> None:
     machine = load_machine("toy")
     machine.check_schedule(machine.local_schedule([1, 2, 3, 5]), 4)

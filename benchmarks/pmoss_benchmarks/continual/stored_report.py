@@ -132,4 +132,7 @@ def _no_report(path: Path, error: Exception, lacks: str) -> DatasetError:
         lacks = f"cannot be read: {error.strerror or error}"
     elif isinstance(error, ValueError):
         lacks = f"{lacks}: {error}"
-    return DatasetError(f"{path}: {lacks}; name a report of `{_COMMAND}` of the same drifts")
+    return DatasetError(
+        f"{path}: {lacks}; name a report of `{_COMMAND}` of the same drifts, or none: then all "
+        "games are played anew"
+    )

@@ -166,7 +166,8 @@ def test_masked_moves_are_left_out_or_refused():
     [
         ({"drift": "job"}, UnknownNameError, "jobs"),
         ({"drift_options": {"counts": 2}}, UnknownNameError, "count"),
-        ({"epochs": 10**30}, DescriptionError, "epochs = 10+: must be at most"),
+        ({"epochs": 1_000_001}, DescriptionError, "epochs = 1000001: must be at most 1,000,000"),
+        ({"backend_options": {1: 2}}, DescriptionError, "backend_options has the key 1: must be"),
         ({"drift_options": [1]}, DescriptionError, "must hold parameters by name"),
         ({"drift_options": {"count": 1.5}}, DescriptionError, "count.* = 1.5"),
         ({"drift_options": {"compute": 0.5}}, DescriptionError, "least, most"),

@@ -195,11 +195,9 @@ def _learners(found: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
         for task, told in found
         if sum(name in told["policies"] for name in names) > 1
     ]
-    told = "; ".join(
-        f"`{name}` is above it on {sides[name].count('above')} of {len(sides[name])}"
-        for name in names
-    )
-    return ["", table(["task", *names], rows), "", f"Against the best rule of each task: {told}."]
+    above = [f"{sides[name].count('above')} of {len(sides[name])}" for name in names]
+    rows.append(["above the best rule, of all tasks", *above])
+    return ["", table(["task", *names], rows), ""]
 
 
 def played(stored: Stored) -> list[tuple[str, Mapping[str, Any]]]:

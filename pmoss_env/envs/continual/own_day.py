@@ -24,8 +24,22 @@ from pmoss_env.workloads import Workload
 MOST_LEVELS = 16
 
 
+class _Daily(DriftFamily):
+    """Its state is the hour of the day."""
+
+    day: int
+
+    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> int:
+        """Some hour."""
+        return int(rng.integers(self.day))
+
+    def advance(self, state: int, rng: np.random.Generator) -> int:
+        """An hour later."""
+        return (state + 1) % self.day
+
+
 @dataclass(frozen=True)
-class DailyLoad(DriftFamily):
+class DailyLoad(_Daily):
     """An open load that comes and goes over the day.
 
     Attributes:
@@ -50,14 +64,6 @@ class DailyLoad(DriftFamily):
         if self.least == 0.0:
             raise DescriptionError("least = 0: some load must come at every hour: choose 0.01")
 
-    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> int:
-        """Some hour."""
-        return int(rng.integers(self.day))
-
-    def advance(self, state: int, rng: np.random.Generator) -> int:
-        """An hour later."""
-        return (state + 1) % self.day
-
     def conditions(self, state: int) -> Conditions:
         """So much comes at this hour."""
         height = height_of_day(state, self.day)
@@ -65,7 +71,7 @@ class DailyLoad(DriftFamily):
 
 
 @dataclass(frozen=True)
-class DailyMix(DriftFamily):
+class DailyMix(_Daily):
     """Queries of other kinds take the place of the workload's own over the day.
 
     At the lowest hour the index gets its own mix, at the height of the day another one, and
@@ -122,14 +128,6 @@ class DailyMix(DriftFamily):
             }
             found.append(replace(workload, **shares))
         return tuple(found)
-
-    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> int:
-        """Some hour."""
-        return int(rng.integers(self.day))
-
-    def advance(self, state: int, rng: np.random.Generator) -> int:
-        """An hour later."""
-        return (state + 1) % self.day
 
     def conditions(self, state: int) -> Conditions:
         """The mix of this hour."""

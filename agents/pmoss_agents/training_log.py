@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_text, write_atomically
 
+#: What a row says of the moment, not of its update.
+MOMENT = ("update", "cpu_seconds", "steps")
 #: No log is longer.
 _MOST_BYTES = 2**28
 
@@ -72,3 +75,29 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
             raise DatasetError(f"{path}: line {number}: is no line of a training's log") from error
         rows.append(row)
     return rows
+
+
+def means_of_windows(
+    rows: Sequence[Mapping[str, float]], points: int, last: Sequence[str] = MOMENT
+) -> list[dict[str, float]]:
+    """A log in short: means of metrics over windows of updates.
+
+    Args:
+        rows: of read_log().
+        points: windows, at most.
+        last: what is the last value of a window, not a mean.
+
+    Returns:
+        One row per window. Updates that do not tell a metric have no part in its mean.
+    """
+    size = max(1, math.ceil(len(rows) / points))
+    curve = []
+    for begin in range(0, len(rows), size):
+        window = rows[begin : begin + size]
+        point: dict[str, float] = {}
+        for name in dict.fromkeys(name for row in window for name in row):
+            told = [row[name] for row in window if name in row]
+            mean = float(f"{math.fsum(told) / len(told):.6g}")
+            point[name] = told[-1] if name in last else mean
+        curve.append(point)
+    return curve

@@ -61,7 +61,8 @@ class OnlineConfig(TileConfig):
 class SB3Agent(SB3Learner, TileAgent):
     """An agent of tiles whose networks Stable-Baselines3 trains.
 
-    An update plays whole episodes in every sub-environment, and learns from them.
+    An update plays whole episodes in every sub-environment, and learns from them. Its metric
+    ``return`` is their mean return as the config has it, Mq/s; they are played with exploration.
     """
 
     #: Where in the policy the network lies that chooses.
@@ -93,6 +94,10 @@ class SB3Agent(SB3Learner, TileAgent):
         config = self.config
         kwargs = {**env, "reward": config.reward}
         return FlatVecEnv(self.task["scale"], config.envs, threads=config.threads, **kwargs)
+
+    def _update(self, model: Any, total: int) -> dict[str, float]:
+        metrics = super()._update(model, total)
+        return {**metrics, "return": float(np.mean(model.env.returns))}
 
     def _policy_arguments(self, envs: Any) -> dict[str, Any]:
         return {"config": self.config, "shapes": envs.shapes}

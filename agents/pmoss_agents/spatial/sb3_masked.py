@@ -33,6 +33,9 @@ class FlatVecEnv(SpatialVecEnv):
 
     The vector holds the arrays of the observation in the order of KEYS: memories of
     Stable-Baselines3 know n-step returns of vectors only.
+
+    Attributes:
+        returns: of the episodes that ended since reset(), in the unit of the reward.
     """
 
     def __init__(self, scale: float, num_envs: int, **arguments: Any) -> None:
@@ -49,9 +52,13 @@ class FlatVecEnv(SpatialVecEnv):
         self.shapes = full_shapes(space)
         size = sum(int(np.prod(shape)) for shape in self.shapes)
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.returns: list[float] = []
+        self._so_far = np.zeros(num_envs)
 
     def reset(self) -> npt.NDArray[np.float32]:  # type: ignore[override]
         """Starts every episode, with the seeds set before."""
+        self.returns.clear()
+        self._so_far[:] = 0.0
         return _flat(super().reset(), self.num_envs)
 
     def step_wait(  # type: ignore[override]
@@ -61,6 +68,9 @@ class FlatVecEnv(SpatialVecEnv):
     ]:
         """One step of every sub-environment."""
         observations, rewards, ended, infos = super().step_wait()
+        self._so_far += rewards
+        self.returns += self._so_far[ended].tolist()
+        self._so_far[ended] = 0.0
         for i in ended.nonzero()[0].tolist():
             infos[i]["terminal_observation"] = _flat(infos[i]["terminal_observation"], 1)[0]
         return _flat(observations, self.num_envs), rewards / self._scale, ended, infos

@@ -136,6 +136,8 @@ CORE = Plan(
     episodes=100,
     long_search=LONG_BUDGET,
     common=True,
+    # What learns by playing has the budget that its field gives it.
+    changes={"maskable-ppo": {"steps": 10_000_000}, "dqn": {"steps": 10_000_000}},
 )
 _MILAN, _SKYLAKE = "milan-nps4-btree-ycsb-a", "skylake-x-8n-btree-ycsb-a"
 #: What the paper's policies never met (section 7.5), and the tasks of those policies.

@@ -1,22 +1,30 @@
-"""Training one agent of the benchmark, and keeping what it became on the way."""
+"""Training one agent of the benchmark, and keeping what it became on the way.
+
+Agents that learn by playing may take hours. A training that was interrupted goes on with what it
+left in a folder beside the one it fills.
+"""
 
 from __future__ import annotations
 
 import json
-import math
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, OnlineAgent
+from pmoss_agents.registry import agent_class
+from pmoss_agents.training_log import TrainingLog, means_of_windows, read_log
 from pmoss_datasets import open_dataset
 from pmoss_datasets.folder import whole_folder
 from pmoss_env.files import read_json
 
 _FACTS = "training.json"
+#: Points of the stored curve of an agent that learns by playing, at most.
+_POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,8 @@ class Trained:
         seconds: CPU time of training, without what saving took.
         metrics: of the last update.
         source: the data: their id and checksum, or the environment and its steps or updates.
+        played: of an agent that learns by playing: means of the metrics over up to ``_POINTS``
+            windows of updates, with the CPU seconds so far.
     """
 
     folder: Path
@@ -38,6 +48,7 @@ class Trained:
     seconds: float
     metrics: Mapping[str, float]
     source: Mapping[str, Any]
+    played: Sequence[Mapping[str, float]] = ()
 
     def load(self, number: int) -> Agent:
         """The agent as it was at a checkpoint, by its place in ``updates``."""
@@ -70,46 +81,89 @@ def trained(
     """
     if not (folder / _FACTS).exists():
         with whole_folder(folder) as temporary:
-            _train(temporary, agent, config, dataset, env, checkpoints)
+            if agent_class(agent).learns == "online":
+                begun = folder.with_name(f"{folder.name}.begun")
+                facts = _play(temporary, begun, agent, config, env, checkpoints)
+            else:
+                assert dataset is not None
+                facts = _learn(temporary, agent, config, dataset, checkpoints)
+            (temporary / _FACTS).write_text(json.dumps(facts))
+        shutil.rmtree(folder.with_name(f"{folder.name}.begun"), ignore_errors=True)
     facts = read_json(folder / _FACTS)
     return Trained(folder, agent, tuple(facts.pop("updates")), **facts)
 
 
-def _train(
-    folder: Path,
-    name: str,
-    config: Mapping[str, Any],
-    dataset: Path | None,
-    env: Mapping[str, Any],
-    checkpoints: int,
-) -> None:
+def _due(done: int, total: int, checkpoints: int) -> bool:
+    """Whether an update that is not the last one is kept."""
+    return done < total and done * checkpoints // total > (done - 1) * checkpoints // total
+
+
+def _learn(
+    folder: Path, name: str, config: Mapping[str, Any], dataset: Path, checkpoints: int
+) -> dict[str, Any]:
+    """Learns from data; returns the facts."""
     agent = pmoss_agents.make(name, **config)
+    assert isinstance(agent, OfflineAgent)
     updates: list[int] = []
-    saving = 0.0
+    last, saving = 0, 0.0
 
     def keep(done: int, total: int, metrics: Mapping[str, float]) -> None:
-        nonlocal saving
-        if done < total and done >= math.ceil(total * (len(updates) + 1) / checkpoints):
+        nonlocal last, saving
+        if _due(done, total, checkpoints):
             began = time.process_time()
             agent.save(folder / f"{len(updates)}.safetensors")
             updates.append(done)
             saving += time.process_time() - began
-        last[0] = done
+        last = done
 
-    last = [0]
     began = time.process_time()
-    if isinstance(agent, OnlineAgent):
-        metrics = agent.fit(env, progress=keep)
-        # Some count what they played, all count what they learned.
-        counted = {"steps": int(metrics["steps"])} if "steps" in metrics else {}
-        source: dict[str, Any] = {"env": dict(env), **(counted or {"updates": agent.updates})}
-    else:
-        assert isinstance(agent, OfflineAgent) and dataset is not None
-        data = open_dataset(dataset)
-        metrics = agent.fit(data, progress=keep)
-        source = {"id": data.metadata.id, "checksum": data.checksum, "episodes": len(data)}
+    data = open_dataset(dataset)
+    metrics = agent.fit(data, progress=keep)
     seconds = time.process_time() - began - saving
     agent.save(folder / f"{len(updates)}.safetensors")
-    updates.append(last[0])
-    facts = {"updates": updates, "seconds": seconds, "metrics": metrics, "source": source}
-    (folder / _FACTS).write_text(json.dumps(facts))
+    source = {"id": data.metadata.id, "checksum": data.checksum, "episodes": len(data)}
+    return {
+        "updates": [*updates, last],
+        "seconds": seconds,
+        "metrics": metrics,
+        "source": source,
+    }
+
+
+def _play(
+    folder: Path,
+    begun: Path,
+    name: str,
+    config: Mapping[str, Any],
+    env: Mapping[str, Any],
+    checkpoints: int,
+) -> dict[str, Any]:
+    """Learns by playing, from where an earlier call was interrupted; returns the facts."""
+    checkpoint, log_path = begun / "last.safetensors", begun / "log.jsonl"
+    if checkpoint.exists():
+        agent = pmoss_agents.load(checkpoint, name)
+    else:
+        begun.mkdir(parents=True, exist_ok=True)
+        agent = pmoss_agents.make(name, **config)
+    assert isinstance(agent, OnlineAgent)
+    log = TrainingLog(log_path, agent.updates)
+
+    def keep(done: int, total: int, metrics: Mapping[str, float]) -> None:
+        log(done, total, metrics)
+        if _due(done, total, checkpoints):
+            agent.save(begun / f"{done}.safetensors")
+
+    metrics = agent.fit(env, progress=keep, checkpoint=checkpoint)
+    kept = sorted(int(path.stem) for path in begun.glob("*.safetensors") if path != checkpoint)
+    for number, update in enumerate(kept):
+        shutil.copy(begun / f"{update}.safetensors", folder / f"{number}.safetensors")
+    agent.save(folder / f"{len(kept)}.safetensors")
+    # Some count what they played, all count what they learned.
+    counted = {"steps": int(metrics["steps"])} if "steps" in metrics else {}
+    return {
+        "updates": [*kept, agent.updates],
+        "seconds": log.cpu_seconds,
+        "metrics": metrics,
+        "source": {"env": dict(env), **(counted or {"updates": agent.updates})},
+        "played": means_of_windows(read_log(log_path), _POINTS),
+    }

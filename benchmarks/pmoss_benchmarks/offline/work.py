@@ -166,6 +166,7 @@ class OfflineWork:
                 "metrics": dict(run.metrics),
                 "source": dict(run.source),
                 "config": config,
+                **({"played": list(run.played)} if run.played else {}),
             },
             "curve": [[run.updates[i], scores[i]] for i in numbers],
             "best": run.updates[best],

@@ -20,7 +20,7 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer, best_path
-from pmoss_agents.training_log import TrainingLog, read_log
+from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, read_log
 from pmoss_benchmarks.evaluation import Evaluation, evaluate
 from pmoss_datasets.collection import collect
 from pmoss_datasets.recipes import Recipe, tier
@@ -179,17 +179,7 @@ def report_of(
 
 def curve_of(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     """Means of windows of updates: of the loss and the accuracy; of held-out ones the last."""
-    size = max(1, math.ceil(len(rows) / _POINTS))
-    curve = []
-    for begin in range(0, len(rows), size):
-        window = rows[begin : begin + size]
-        point = {name: window[-1][name] for name in ("update", "cpu_seconds")}
-        point |= {name: _mean([row[name] for row in window]) for name in ("loss", "accuracy")}
-        for name in ("held_out_loss", "held_out_accuracy"):
-            if told := [row[name] for row in window if name in row]:
-                point[name] = told[-1]
-        curve.append(point)
-    return curve
+    return means_of_windows(rows, _POINTS, (*MOMENT, "held_out_loss", "held_out_accuracy"))
 
 
 def bound_of(data: Dataset) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Learning curves: the validation score of each checkpoint, task by task."""
+"""Learning curves: scores of checkpoints by task, and returns of those that learn by playing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,4 +77,48 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         row[0].set_ylabel("score on validation episodes")
     # Below the panels, where it covers no curve.
     figure.legend(named.values(), named.keys(), fontsize=8, ncols=4, loc="outside lower center")
+    write_png(figure, path)
+
+
+def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The cells of agents that learned by playing and told their returns, by task."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        if cell.get("training", {}).get("played"):
+            found.setdefault(cell["task"], []).append(cell)
+    return found
+
+
+def draw_played(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draws one panel per task: mean returns over the steps of the environment, a line per run.
+
+    Nothing is written if no cell tells returns.
+
+    Args:
+        cells: facts of the cells of one track.
+        path: PNG file.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    tasks = learned_by_playing(cells)
+    if not tasks:
+        return
+    agents = sorted({cell["agent"] for of_task in tasks.values() for cell in of_task})
+    figure = new_figure(6.4, 3.4 * len(tasks))
+    panels = figure.subplots(len(tasks), 1, squeeze=False).flat
+    for axis, (task, of_task) in zip(panels, sorted(tasks.items()), strict=True):
+        for cell in of_task:
+            rows = cell["training"]["played"]
+            axis.plot(
+                [row["steps"] for row in rows],
+                [row["return"] for row in rows],
+                color=f"C{agents.index(cell['agent'])}",
+                label=cell["agent"] if cell["seed"] == 0 else None,
+            )
+        axis.set_title(task, fontsize=9)
+        axis.set_xlabel("steps of the environment")
+        axis.set_ylabel("return while exploring, Mq/s")
+        axis.grid(visible=True, alpha=0.3)
+        axis.legend(fontsize=8, frameon=False, loc="lower right")
     write_png(figure, path)

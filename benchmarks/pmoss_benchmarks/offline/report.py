@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
-from pmoss_benchmarks.offline.curves import draw_curves, same_curves
+from pmoss_benchmarks.offline.curves import (
+    draw_curves,
+    draw_played,
+    learned_by_playing,
+    same_curves,
+)
 from pmoss_benchmarks.offline.opponents import OPPONENTS, has_learned, is_opponent
 from pmoss_benchmarks.offline.pairs import paired, paired_tables
 from pmoss_benchmarks.offline.plan import USUAL_TIER, Plan
@@ -68,6 +73,7 @@ def write_report(
     for track in summary["tracks"]:
         if curves_of(cells.values(), track) == track:
             draw_curves(_in_track(cells.values(), track), out / f"{track}.png")
+            draw_played(_in_track(cells.values(), track), out / f"{track}-played.png")
     write_atomically(out / README, as_markdown(summary))
     # Last: it says that the other files are whole.
     write_atomically(out / SUMMARY, json.dumps(summary, indent=1) + "\n")
@@ -227,6 +233,9 @@ def _track(summary: Mapping[str, Any], track: str, found: Mapping[str, Any]) -> 
             lines += ["", f"The agents were trained as in the track {shown}: its curves show them."]
         else:
             lines += ["", f"![Learning curves of the track {track}]({track}.png)"]
+            if learned_by_playing(cells):
+                picture = f"{track}-played.png"
+                lines += ["", f"![Returns of agents that learned by playing]({picture})"]
     return lines
 
 

@@ -1,0 +1,60 @@
+"""The text on agents that learn by playing shows their way and their end."""
+
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.offline.curves import draw_played, learned_by_playing
+from pmoss_benchmarks.texts.played import curves
+
+TASK = "toy-btree-ycsb-a-busy-core"
+ROWS = [
+    {"steps": 10.0 * n, "cpu_seconds": 60.0 * n, "return": float(n), "update": n}
+    for n in range(1, 101)
+]
+PLAYER = {
+    "track": "same-task",
+    "task": TASK,
+    "agent": "dqn",
+    "seed": 0,
+    "training": {"played": ROWS, "source": {"steps": 1000}, "seconds": 7200.0},
+}
+LEARNER = {**PLAYER, "agent": "bc", "training": {"source": {"id": "pmoss/x-v0"}, "seconds": 1.0}}
+
+
+def summary() -> dict[str, Any]:
+    estimate = {"value": 50.0, "low": 40.0, "high": 60.0}
+    return {
+        "command": "pmoss benchmark offline",
+        "machine": {"cpu_model": "A CPU", "cpus": 2},
+        "version": "0.2.0",
+        "cells": {"a": LEARNER, "b": PLAYER, "c": {**PLAYER, "track": "noise"}},
+        "tracks": {
+            "same-task": {
+                "paired": {
+                    TASK: {
+                        "episodes": 100,
+                        "policies": {"dqn": {"score": estimate, "over_rule": estimate}},
+                    }
+                }
+            }
+        },
+    }
+
+
+class Results(dict[str, Any]):
+    folder = Path("benchmarks/results")
+
+
+def test_the_way_and_the_end_are_told() -> None:
+    told = curves(Results({"offline/core/summary.json": summary()}))
+    assert "| dqn | 10 | 1.0 | 1.0 |" in told and "| dqn | 1,000 | 100.0 | 100.0 |" in told
+    assert "| dqn | 1,000 | 2.00 | 50.0 [40.0, 60.0] | 50.0 [40.0, 60.0] |" in told
+    assert "on 100 episodes" in told and "| bc |" not in told
+
+
+def test_only_what_was_played_is_drawn(tmp_path: Path) -> None:
+    assert list(learned_by_playing([LEARNER, PLAYER])) == [TASK]
+    draw_played([LEARNER], tmp_path / "none.png")
+    draw_played([LEARNER, PLAYER, {**PLAYER, "seed": 1}], tmp_path / "some.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["some.png"]
+    assert (tmp_path / "some.png").read_bytes()[:4] == b"\x89PNG"

@@ -88,3 +88,44 @@ def balance(times: Array, start: Array, *, most: int | None = None, changes: int
         count[full] -= 1
         count[core] += 1
     return chosen
+
+
+def refine(
+    times: Array, start: Array, tries: int, rng: np.random.Generator, *, most: int | None = None
+) -> Array:
+    """Goes on where balance() ends: exchanges a few slices by chance, balances, keeps what helps.
+
+    This is an iterated local search (Lourenço et al., Handbook of Metaheuristics, 2003).
+
+    Args:
+        times: (slices, cores) what each slice takes on each core.
+        start: (slices,) the core of each slice.
+        tries: how often.
+        rng: draws the slices.
+        most: slices that a core may get; None: any number.
+
+    Returns:
+        (slices,) the core of each; its longest time is at most that of ``start``.
+    """
+    slices, cores = times.shape
+    every = np.arange(slices)
+
+    def load(chosen: Array) -> Array:
+        return np.bincount(chosen, times[every, chosen], cores)
+
+    best = start
+    full = load(best)
+    for _ in range(tries):
+        of_fullest = np.flatnonzero(best == full.argmax())
+        if not of_fullest.size:
+            break  # no slice takes any time
+        others = rng.integers(slices, size=rng.integers(1, 4))
+        drawn = np.unique(np.append(others, rng.choice(of_fullest)))
+        changed = best.copy()
+        # Cores change hands among the drawn slices, so that each keeps its number of them.
+        changed[drawn] = rng.permutation(best[drawn])
+        found = balance(times, changed, most=most)
+        of_found = load(found)
+        if of_found.max() <= full.max():
+            best, full = found, of_found
+    return best

@@ -24,13 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
+from pmoss_agents.configs import LATER
 from pmoss_agents.devices import check_device, find_device, learning_on
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
@@ -70,6 +71,7 @@ class Config:
             times that were measured.
         pessimism: standard deviations of the members that the planner adds to each time.
         rounds: of asking the model and balancing.
+        tries: exchanges by chance after each balancing, see balancing.refine().
         save_every: updates between checkpoints.
         threads: of torch.
         device: where it learns, one of devices.DEVICES; it plans on the CPU.
@@ -91,6 +93,7 @@ class Config:
     threads: int = 1
     device: str = "cpu"
     seed: int = 0
+    tries: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -99,6 +102,8 @@ class Config:
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        if self.tries < 0:
+            raise DescriptionError(f"tries = {self.tries}: must be at least 0")
 
 
 class Pairs:
@@ -280,6 +285,7 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset | Several]):
             pessimism=config.pessimism,
             rounds=config.rounds,
             most=most,
+            tries=config.tries,
         )
         planner.saw(counters, columns)
         return planner

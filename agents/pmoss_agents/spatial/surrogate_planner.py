@@ -16,7 +16,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial.balancing import balance, longest_first
+from pmoss_agents.spatial.balancing import balance, longest_first, refine
 from pmoss_agents.spatial.corrections import Correction, corrected
 from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Known, Member, Topology
 
@@ -41,6 +41,7 @@ class Planner:
         pessimism: float,
         rounds: int,
         most: int | None = None,
+        tries: int = 0,
     ) -> None:
         """Makes a planner that saw nothing yet.
 
@@ -50,8 +51,10 @@ class Planner:
             pessimism: standard deviations that it adds to each time.
             rounds: of asking the model and balancing, for the first plan.
             most: slices that a core may get; None: any number.
+            tries: of refine(), after each balancing.
         """
         self._members, self._topology = members, topology
+        self._tries, self._rng = tries, np.random.default_rng(0)
         self._pessimism, self._rounds, self._most = pessimism, rounds, most
         self._known: list[Known] = []
         self._columns: list[Array] = []
@@ -94,11 +97,15 @@ class Planner:
         """
         times = self.times(self._columns[-1] if start is None else start)
         first = longest_first(times, self._most) if start is None else start
-        plans = [balance(times, first, most=self._most)]
+        plans = [self._balanced(times, first)]
         for _ in range((rounds or self._rounds) - 1):
             times = 0.5 * (times + self.times(plans[-1]))
-            plans.append(balance(times, plans[-1], most=self._most))
+            plans.append(self._balanced(times, plans[-1]))
         return max(plans, key=self.worth)
+
+    def _balanced(self, times: Array, start: Array) -> Array:
+        found = balance(times, start, most=self._most)
+        return refine(times, found, self._tries, self._rng, most=self._most)
 
     def measured(self, measure: Callable[[Array], Array], budget: int) -> Array:
         """Measures plan after plan.

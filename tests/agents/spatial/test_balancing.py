@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmoss_agents.spatial.balancing import balance, longest_first
+from pmoss_agents.spatial.balancing import balance, longest_first, refine
 
 
 def ends(times, chosen):
@@ -57,3 +57,27 @@ def test_no_core_gets_more_than_it_may():
     first = longest_first(times, most=3)
     assert np.bincount(first).tolist() == [3, 3, 3]
     assert np.bincount(balance(times, first, most=3)).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("most", [None, 11])
+def test_exchanges_by_chance_go_on_where_balancing_ends(seed, most):
+    rng = np.random.default_rng(seed)
+    times = rng.exponential(size=(64, 6)) + 0.2
+    start = rng.permutation(np.arange(64) % 6)
+    first = balance(times, start, most=most)
+    found = [
+        refine(times, first, tries, np.random.default_rng(1), most=most) for tries in (0, 20, 200)
+    ]
+    tops = [ends(times, chosen).max() for chosen in found]
+    assert found[0].tolist() == first.tolist()
+    assert tops[0] >= tops[1] >= tops[2] and tops[0] > tops[2]
+    again = refine(times, first, 200, np.random.default_rng(1), most=most)
+    assert again.tolist() == found[2].tolist()
+    if most is not None:
+        assert np.bincount(found[2], minlength=6).max() <= most
+
+
+def test_slices_that_take_no_time_stay():
+    start = np.array([2, 2, 1])
+    assert refine(np.zeros((3, 3)), start, 5, np.random.default_rng(0)).tolist() == [2, 2, 1]

@@ -20,6 +20,7 @@ from pmoss_agents.spatial.throughput_model import (  # noqa: E402
 from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
 from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
+from pmoss_env.envs.spatial.observation import observed_counters  # noqa: E402
 from pmoss_env.errors import (  # noqa: E402
     CheckpointError,
     DatasetError,
@@ -162,6 +163,26 @@ def test_it_beats_the_schedules_it_learned_from(agent, data):
     mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
     assert mean["surrogate"] > 60 > mean["random"]
     assert not any(row.illegal_actions for row in rows)
+
+
+def test_a_longer_search_balances_the_foretold_times_better(agent):
+    env = SpatialSchedulingEnv(**{**TOY, "slices": 64})
+    tops = []
+    for seed in range(5):
+        env.reset(seed=seed)
+        context = env.context(np.random.default_rng(0))
+        tiles = env.machine.tile_of_core[context.incumbent.cores]
+        for tries in (0, 100):
+            other = agent.renewed(tries=tries)
+            other.use(env.machine)
+            columns = other.topology.column[tiles]
+            planner = other.planner(observed_counters(context.snapshot), columns)
+            times, plan = planner.times(columns), planner.best(rounds=1)
+            tops.append(np.bincount(plan, times[np.arange(64), plan]).max())
+    shorter, longer = tops[::2], tops[1::2]
+    assert all(np.less_equal(longer, shorter)) and sum(longer) < sum(shorter)
+    with pytest.raises(DescriptionError, match="tries = -1: must be at least 0"):
+        agent.renewed(tries=-1)
 
 
 def test_the_observation_tells_what_the_context_does(agent):

@@ -2,7 +2,8 @@
 
 The planner knows no more than the model's times of each slice on each core. It places the longest
 slices first, relieves the fullest core by moves and exchanges, asks the model anew and repeats. It
-counts on times that are longer where the members of the ensemble differ.
+counts on times that are longer where the members of the ensemble differ. It may also search on by
+chance, and weigh a plan for cores that are all alike. The model says which plan is worth most.
 
 Where it may measure, it runs its plan, corrects the times and plans again. The plan that it ends
 with is the best by all that it measured, which is more than the noisy readings of throughput.
@@ -51,7 +52,7 @@ class Planner:
             pessimism: standard deviations that it adds to each time.
             rounds: of asking the model and balancing, for the first plan.
             most: slices that a core may get; None: any number.
-            tries: of refine(), after each balancing.
+            tries: of refine(), after each balancing; with any, a plan for like cores is weighed.
         """
         self._members, self._topology = members, topology
         self._tries, self._rng = tries, np.random.default_rng(0)
@@ -100,6 +101,12 @@ class Planner:
         plans = [self._balanced(times, first)]
         for _ in range((rounds or self._rounds) - 1):
             times = 0.5 * (times + self.times(plans[-1]))
+            plans.append(self._balanced(times, plans[-1]))
+        if start is None and self._tries:
+            # Where cores hardly differ, what is foretold of their differences is error, and to use
+            # it costs more than it gains. Where one slice fills a core, no exchange mends that.
+            alike = np.broadcast_to(times.mean(1, keepdims=True), times.shape)
+            plans.append(longest_first(alike, self._most))
             plans.append(self._balanced(times, plans[-1]))
         return max(plans, key=self.worth)
 

@@ -9,8 +9,10 @@ torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
 from pmoss_agents import checkpoints  # noqa: E402
+from pmoss_agents.spatial.balancing import longest_first  # noqa: E402
 from pmoss_agents.spatial.inputs import GROUPS as SUMS  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
+from pmoss_agents.spatial.surrogate_planner import Planner  # noqa: E402
 from pmoss_agents.spatial.throughput_model import (  # noqa: E402
     GROUPS,
     MORE_GROUPS,
@@ -183,6 +185,19 @@ def test_a_longer_search_balances_the_foretold_times_better(agent):
     assert all(np.less_equal(longer, shorter)) and sum(longer) < sum(shorter)
     with pytest.raises(DescriptionError, match="tries = -1: must be at least 0"):
         agent.renewed(tries=-1)
+
+
+def test_foretold_differences_of_cores_are_left_out_where_that_is_worth_more(agent, monkeypatch):
+    other = agent.renewed(tries=1)
+    other.use(load_machine("toy"))
+    workers, shares = len(other.topology.tiles), np.linspace(1.0, 2.0, 24)
+    wrong = np.random.default_rng(0).uniform(0.8, 1.2, (24, workers))
+    monkeypatch.setattr(Planner, "times", lambda _, columns: shares[:, None] * wrong)
+    # What is worth most is known here: that the cores are alike.
+    monkeypatch.setattr(Planner, "worth", lambda _, plan: -np.bincount(plan, shares, workers).max())
+    plan = other.planner(np.ones((24, len(COUNTER_NAMES))), np.arange(24) % workers).best()
+    alike = np.repeat((shares * wrong.mean(1))[:, None], workers, 1)
+    assert plan.tolist() == longest_first(alike).tolist()
 
 
 def test_the_observation_tells_what_the_context_does(agent):

@@ -18,7 +18,7 @@ from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
 from pmoss_benchmarks.offline import wanted
 from pmoss_benchmarks.report import check_replaceable
-from pmoss_benchmarks.spatial import budget, references
+from pmoss_benchmarks.spatial import budget, confirmation, references
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
@@ -215,6 +215,30 @@ def test_an_episode_of_every_budget_runs_again(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("wanted*.json")), ids=lambda path: path.stem)
 def test_an_episode_of_what_was_wanted_runs_again(path: Path) -> None:
     assert wanted.recheck(path) == []
+
+
+CONFIRMED = RESULTS / "confirmation.json"
+
+
+def test_what_was_confirmed_are_committed_rows() -> None:
+    report = json.loads(CONFIRMED.read_text())
+    for task, told in report["tasks"].items():
+        episodes = told["episodes"]
+        policies = list(told["summary"]["policies"])
+        folder = RESULTS / "offline" / "core"
+        found = confirmation.read_tasks(
+            folder, tasks=[task], policies=policies, episodes=len(episodes)
+        )
+        assert found[task].digest == report["settings"]["rows"][task]
+
+
+def test_a_confirmed_episode_is_measured_again() -> None:
+    assert confirmation.recheck(CONFIRMED) == []
+
+
+@pytest.mark.heavy
+def test_confirmed_episodes_of_every_task_are_measured_again() -> None:
+    assert confirmation.recheck(CONFIRMED, 6) == []
 
 
 @pytest.mark.heavy

@@ -108,7 +108,7 @@ def validate(
     results: Annotated[
         list[Path],
         typer.Argument(
-            help="Result files: .jsonl; .json of references, budgets, continual, wanted."
+            help="Result files: .jsonl; .json of references, budgets, continual, wanted, confirm."
         ),
     ],
     episodes: Annotated[
@@ -118,8 +118,8 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
-    Of references, budgets, wanted returns and continual tasks one episode is run again unless more
-    are asked for.
+    Of references, budgets, wanted returns, confirmations and continual tasks one episode is run
+    again unless more are asked for.
     Files of rollouts replay, too, where their backend repeats itself.
 
     Example: pmoss validate runs/demo/results.jsonl
@@ -148,12 +148,13 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
     from pmoss_benchmarks.continual import replay as continual
     from pmoss_benchmarks.continual import stored_report
     from pmoss_benchmarks.offline import wanted
-    from pmoss_benchmarks.spatial import budget, references
+    from pmoss_benchmarks.spatial import budget, confirmation, references
     from pmoss_env.files import read_json
 
     # Others say what they are; references are checked for their own form.
     known: dict[str, Callable[..., list[str]]] = {
         budget.FORMAT: budget.recheck,
+        confirmation.FORMAT: confirmation.recheck,
         stored_report.FORMAT: continual.recheck,
         wanted.FORMAT: wanted.recheck,
     }

@@ -10,6 +10,7 @@ from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.backlog import backlog
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
+from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
@@ -43,6 +44,7 @@ app.command()(backlog)
 app.command("core-node")(core_node)
 app.command("off-policy")(off_policy)
 app.command()(offline)
+app.command()(confirm)
 app.command()(paper)
 app.command()(imitation)
 app.command()(published)

@@ -91,7 +91,8 @@ def test_the_first_training_and_its_last_checkpoint_are_chosen(played):
     fewer = read_tasks(played, policies=["mixed", AGENT], episodes=2)[TOY]
     assert fewer.policies == ("mixed", AGENT)
     assert list(fewer.episodes) == [0, 1]
-    assert len({one.digest for one in (task, fewer, read_tasks(played, episodes=2)[TOY])}) == 3
+    assert len({*map(task.digest, range(3)), fewer.digest(0)}) == 4
+    assert read_tasks(played, episodes=2)[TOY].digest(1) == task.digest(1)
 
 
 def test_schedules_are_measured_beside_the_co_tenants_of_their_episodes(env, made):
@@ -130,6 +131,13 @@ def test_a_stopped_run_goes_on_and_processes_change_no_bit(played, made, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["found.partial"]
     with pytest.raises(DatasetError, match=r"found\.partial"):
         run_confirmation(tasks, replace(QUICK, queries=30_000), out=out)
+    # Episodes that are done are done, also where fewer or more are asked for.
+    seen: list[int] = []
+    few = read_tasks(played, episodes=2)
+    shutil.copy(out.with_suffix(".partial"), tmp_path / "few.partial")
+    run_confirmation(few, QUICK, out=tmp_path / "few.json", progress=lambda n, _: seen.append(n))
+    assert seen == [2]
+    (tmp_path / "few.json").unlink()
     seen = []
     found = run_confirmation(tasks, QUICK, out=out, progress=lambda done, _: seen.append(done))
     assert seen == [2, 3]
@@ -148,7 +156,7 @@ def test_a_report_is_measured_again(made, tmp_path):
         changed.write_text(json.dumps(content))
         summary, line = recheck(changed)
         assert summary == f"{TOY}: summary: is not that of the rows"
-        assert line.startswith(f"{TOY}/1: lpt: {key}: recorded")
+        assert line.startswith(f"{TOY}: episode 1: lpt: {key}: recorded")
     content["tasks"][TOY]["episodes"]["1"]["rows"]["lpt"]["actions"] = "AA=="
     changed.write_text(json.dumps(content))
     with pytest.raises(DatasetError, match="episode 1: lpt: 1 actions do not end the episode"):
@@ -279,6 +287,6 @@ def test_the_command_writes_a_report_that_validates(played, tmp_path):
     content["tasks"][TOY]["episodes"]["1"]["rows"]["lpt"]["simulated"] += 1
     out.write_text(json.dumps(content))
     told = pmoss("validate", str(out), status=1)
-    assert f"{TOY}/1: lpt: simulated: recorded" in told.replace("\n", " ")
+    assert f"{TOY}: episode 1: lpt: simulated: recorded" in told.replace("\n", " ")
     told = pmoss("benchmark", "confirm", "--results", str(tmp_path), status=2)
     assert "is no summary of `pmoss benchmark offline`" in told

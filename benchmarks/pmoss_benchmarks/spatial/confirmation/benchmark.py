@@ -14,9 +14,9 @@ from pmoss_benchmarks.report import write_report
 from pmoss_benchmarks.spatial.confirmation.rows import PlayedEpisode, PlayedRow, PlayedTask
 from pmoss_benchmarks.spatial.confirmation.summary import summarise
 from pmoss_benchmarks.spatial.confirmation.work import (
-    ConfirmationCell,
     ConfirmationOptions,
     ConfirmationWork,
+    cells_of,
 )
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 from pmoss_env.files import read_json
@@ -41,7 +41,7 @@ def run_confirmation(
         tasks: of read_tasks().
         options: of the measurements.
         out: JSON file to write. Finished episodes are kept beside it: the same call goes on after
-            an interruption.
+            an interruption, and so does one with more or fewer episodes or tasks.
         processes: worker processes.
         progress: called with (episodes done, episodes in all).
 
@@ -52,13 +52,12 @@ def run_confirmation(
 
     Raises:
         DatasetError: the model gives another throughput than a row holds, or what is kept beside
-            ``out`` is of other rows or options.
+            ``out`` is of other options.
         UnsupportedError: an environment that the simulated server cannot be like.
     """
-    settings = {**asdict(options), "rows": {name: task.digest for name, task in tasks.items()}}
-    cells = [ConfirmationCell(name, n) for name, task in tasks.items() for n in task.episodes]
+    settings, cells = asdict(options), cells_of(tasks)
     kept = None if out is None else out.with_suffix(".partial")
-    found = finish_cells(
+    results = finish_cells(
         partial(ConfirmationWork, tasks, options),
         cells,
         settings=settings,
@@ -69,7 +68,10 @@ def run_confirmation(
     content: dict[str, Any] = {
         "format": FORMAT,
         "settings": settings,
-        "tasks": {name: _of_task(task, found) for name, task in tasks.items()},
+        "tasks": {
+            name: _of_task(task, {c.episode: results[c.name] for c in cells if c.task == name})
+            for name, task in tasks.items()
+        },
     }
     if out is not None and kept is not None:
         write_report(out, _MODULES, **content)
@@ -77,11 +79,10 @@ def run_confirmation(
     return {**provenance(_MODULES), **content}
 
 
-def _of_task(task: PlayedTask, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _of_task(task: PlayedTask, found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     measured = {
         number: {
-            name: {"model": row.model, **found[ConfirmationCell(task.task, number).name][name]}
-            for name, row in episode.rows.items()
+            name: {"model": row.model, **found[number][name]} for name, row in episode.rows.items()
         }
         for number, episode in task.episodes.items()
     }
@@ -133,17 +134,18 @@ def recheck(path: Path, episodes: int = 1, progress: Progress | None = None) -> 
             for name, told in report["tasks"].items()
             if _summary(told) != told["summary"]
         ]
-        cells = [ConfirmationCell(name, n) for name, task in tasks.items() for n in task.episodes]
+        cells = cells_of(tasks)
         count = min(episodes, len(cells))
         # From the middle of each part: the first episodes are measured twice, which takes longer.
         chosen = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)]
         work = ConfirmationWork(tasks, ConfirmationOptions(**settings))
         try:
             for number, cell in enumerate(chosen, 1):
+                where = f"{cell.task}: episode {cell.episode}"
                 rows = report["tasks"][cell.task]["episodes"][str(cell.episode)]["rows"]
                 for policy, now in work.measured(cell).items():
                     wrong += [
-                        f"{cell.name}: {policy}: {key}: recorded {rows[policy][key]!r}, now {one!r}"
+                        f"{where}: {policy}: {key}: recorded {rows[policy][key]!r}, now {one!r}"
                         for key, one in now.items()
                         if rows[policy][key] != one
                     ]

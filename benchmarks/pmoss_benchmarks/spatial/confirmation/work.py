@@ -41,15 +41,26 @@ class ConfirmationCell:
     Attributes:
         task: its name.
         episode: its number.
+        digest: of its rows: other rows are another cell.
     """
 
     task: str
     episode: int
+    digest: str
 
     @property
     def name(self) -> str:
-        """E.g. "toy-btree-ycsb-a-busy-core/7"."""
-        return f"{self.task}/{self.episode}"
+        """E.g. "toy-btree-ycsb-a-busy-core/7/0a1b2c3d"."""
+        return f"{self.task}/{self.episode}/{self.digest}"
+
+
+def cells_of(tasks: Mapping[str, PlayedTask]) -> list[ConfirmationCell]:
+    """All cells, task by task."""
+    return [
+        ConfirmationCell(name, number, task.digest(number))
+        for name, task in tasks.items()
+        for number in task.episodes
+    ]
 
 
 class ConfirmationWork:

@@ -72,10 +72,10 @@ def _notes(found: Mapping[str, Any]) -> str:
         words.append(f"Spearman's correlation of the ranks of the means is {found['ranks']:.2f}.")
     if finer := found.get("finer"):
         words.append(
-            f"With twice the queries and twice the cache lines, "
-            f"{counted(finer['episodes'], 'episode')} gave throughputs that differ by "
-            f"{finer['throughput']:.1f} %, and throughputs over that of the rule by "
-            f"{finer['over_rule']:.1f} % (medians over the policies)."
+            f"Measured again was {counted(finer['episodes'], 'episode')}, with twice the queries "
+            "and twice the cache lines. In the median over the policies throughputs differ "
+            f"by {finer['throughput']:.1f} %, and those over the rule's by "
+            f"{finer['over_rule']:.1f} %."
         )
     return " ".join(words)
 

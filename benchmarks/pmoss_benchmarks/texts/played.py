@@ -12,8 +12,8 @@ _TRACK = "same-task"
 _FOLDER = "offline/core"
 #: Shares of a training whose returns are shown.
 _SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
-_COLUMNS = ("agent", "steps", "CPU minutes", "return while exploring, Mq/s")
-_ENDS = ("agent", "steps", "CPU hours", "score", "ahead of the best rule")
+_COLUMNS = ("agent", "million steps", "CPU minutes", "return while exploring, Mq/s")
+_ENDS = ("agent", "million steps", "CPU hours", "score", "ahead of the best rule")
 
 
 def curves(stored: Stored) -> str:
@@ -41,14 +41,14 @@ def _on_the_way(cell: Mapping[str, Any]) -> Iterator[list[str]]:
     for share in _SHARES:
         row = next(row for row in rows if row["steps"] >= share * last)
         minutes = row["cpu_seconds"] / 60
-        yield [cell["agent"], f"{row['steps']:,.0f}", f"{minutes:.1f}", f"{row['return']:.1f}"]
+        yield [cell["agent"], f"{row['steps'] / 1e6:.2f}", f"{minutes:.1f}", f"{row['return']:.1f}"]
 
 
 def _at_the_end(cell: Mapping[str, Any], paired: Mapping[str, Any]) -> list[str]:
     training, own = cell["training"], paired["policies"][cell["agent"]]
     return [
         cell["agent"],
-        f"{training['source']['steps']:,}",
+        f"{training['source']['steps'] / 1e6:.2f}",
         f"{training['seconds'] / 3600:.2f}",
         *(
             interval(*(own[name][key] for key in ("value", "low", "high")))

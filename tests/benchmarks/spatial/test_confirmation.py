@@ -273,7 +273,7 @@ def test_a_text_shows_every_policy_and_its_verdict(made):
     for name in ("random", "lpt", "best-fit", "local-search", AGENT):
         assert f"\n| {name} | " in text
     assert "Of 4 differences from the best rule" in text
-    assert "With twice the queries and twice the cache lines, 1 episode gave" in text
+    assert "Measured again was 1 episode, with twice the queries" in text
 
 
 def test_the_command_writes_a_report_that_validates(played, tmp_path):

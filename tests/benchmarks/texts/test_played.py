@@ -8,7 +8,7 @@ from pmoss_benchmarks.texts.played import curves
 
 TASK = "toy-btree-ycsb-a-busy-core"
 ROWS = [
-    {"steps": 10.0 * n, "cpu_seconds": 60.0 * n, "return": float(n), "update": n}
+    {"steps": 1e5 * n, "cpu_seconds": 60.0 * n, "return": float(n), "update": n}
     for n in range(1, 101)
 ]
 PLAYER = {
@@ -16,7 +16,7 @@ PLAYER = {
     "task": TASK,
     "agent": "dqn",
     "seed": 0,
-    "training": {"played": ROWS, "source": {"steps": 1000}, "seconds": 7200.0},
+    "training": {"played": ROWS, "source": {"steps": 10**7}, "seconds": 7200.0},
 }
 LEARNER = {**PLAYER, "agent": "bc", "training": {"source": {"id": "pmoss/x-v0"}, "seconds": 1.0}}
 
@@ -47,8 +47,8 @@ class Results(dict[str, Any]):
 
 def test_the_way_and_the_end_are_told() -> None:
     told = curves(Results({"offline/core/summary.json": summary()}))
-    assert "| dqn | 10 | 1.0 | 1.0 |" in told and "| dqn | 1,000 | 100.0 | 100.0 |" in told
-    assert "| dqn | 1,000 | 2.00 | 50.0 [40.0, 60.0] | 50.0 [40.0, 60.0] |" in told
+    assert "| dqn | 0.10 | 1.0 | 1.0 |" in told and "| dqn | 10.00 | 100.0 | 100.0 |" in told
+    assert "| dqn | 10.00 | 2.00 | 50.0 [40.0, 60.0] | 50.0 [40.0, 60.0] |" in told
     assert "on 100 episodes" in told and "| bc |" not in told
 
 

@@ -79,16 +79,17 @@ def trained(
     Raises:
         PmossError: the agent refuses the data or the environment.
     """
+    begun = folder.with_name(f"{folder.name}.begun")
     if not (folder / _FACTS).exists():
         with whole_folder(folder) as temporary:
             if agent_class(agent).learns == "online":
-                begun = folder.with_name(f"{folder.name}.begun")
                 facts = _play(temporary, begun, agent, config, env, checkpoints)
             else:
                 assert dataset is not None
                 facts = _learn(temporary, agent, config, dataset, checkpoints)
             (temporary / _FACTS).write_text(json.dumps(facts))
-        shutil.rmtree(folder.with_name(f"{folder.name}.begun"), ignore_errors=True)
+    # An earlier call may have been killed before it came to this.
+    shutil.rmtree(begun, ignore_errors=True)
     facts = read_json(folder / _FACTS)
     return Trained(folder, agent, tuple(facts.pop("updates")), **facts)
 

@@ -32,7 +32,9 @@ def test_playing_is_kept_with_its_curve(tmp_path: Path) -> None:
     assert all(-1e6 < row["return"] < 1e6 for row in run.played)
     assert run.seconds >= run.played[-1]["cpu_seconds"] > 0
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
+    (tmp_path / "agent.begun").mkdir()  # as a kill at the very end leaves it
     assert play(tmp_path / "agent").played == run.played  # read, not played again
+    assert [path.name for path in tmp_path.iterdir()] == ["agent"]
 
 
 def test_playing_that_was_interrupted_goes_on(

@@ -81,10 +81,12 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The cells of agents that learned by playing and told their returns, by task."""
+    """The cells of agents that learned by playing and told steps and returns, by task."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for cell in cells:
-        if cell.get("training", {}).get("played"):
+        rows = cell.get("training", {}).get("played", [])
+        # Agents of other domains tell updates alone.
+        if rows and all({"steps", "return"} <= set(row) for row in rows):
             found.setdefault(cell["task"], []).append(cell)
     return found
 

@@ -54,6 +54,8 @@ def test_the_way_and_the_end_are_told() -> None:
 
 def test_only_what_was_played_is_drawn(tmp_path: Path) -> None:
     assert list(learned_by_playing([LEARNER, PLAYER])) == [TASK]
+    bandit = {**PLAYER, "training": {"played": [{"update": 1, "cpu_seconds": 0.1}]}}
+    assert not learned_by_playing([bandit])
     draw_played([LEARNER], tmp_path / "none.png")
     draw_played([LEARNER, PLAYER, {**PLAYER, "seed": 1}], tmp_path / "some.png")
     assert [path.name for path in tmp_path.iterdir()] == ["some.png"]

@@ -231,3 +231,23 @@ def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:
     for seed, value in pairs:
         of_seed.setdefault(seed, []).append(value)
     return [np.array(values, dtype=np.float64) for values in of_seed.values()]
+
+
+def spearman(first: Float64Array, second: Float64Array) -> float:
+    """Spearman's rank correlation, equal values sharing a rank; NaN where one does not vary.
+
+    Args:
+        first: (n,). Values that agree to nine digits are equal.
+        second: (n,), likewise.
+    """
+    ranks = [_ranks(np.array([float(f"{value:.9g}") for value in of])) for of in (first, second)]
+    if any(np.ptp(of) == 0.0 for of in ranks):
+        return math.nan
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _ranks(values: Float64Array) -> Float64Array:
+    """(n,) from 1."""
+    below = (values[:, None] > values).sum(axis=1)
+    equal = (values[:, None] == values).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2, dtype=np.float64)

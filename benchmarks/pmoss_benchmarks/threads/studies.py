@@ -6,11 +6,10 @@ from dataclasses import replace
 from time import process_time
 
 import numpy as np
-import numpy.typing as npt
 
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
-from pmoss_benchmarks.extras import require
+from pmoss_benchmarks.evaluation.statistics import spearman
 from pmoss_env.envs.threads import INPUT_NAMES, ThreadProgram, ThreadSchedulingEnv, load_program
 from pmoss_env.envs.threads.server import Sample, SimulatedServer
 from pmoss_env.machines import Machine, load_machine
@@ -183,19 +182,3 @@ def timings(*, decisions: int = 2000) -> dict[str, float]:
         "epochs_per_s": alone,
         "env_epochs_per_s": 501 / (process_time() - began),
     }
-
-
-def spearman(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
-    """Spearman's rank correlation; NaN where one of both does not vary.
-
-    Raises:
-        MissingExtraError: SciPy is not installed.
-    """
-    require("scipy")
-    from scipy.stats import rankdata
-
-    # Simulated values that agree to nine digits are equal.
-    ranks = [rankdata([float(f"{value:.9g}") for value in values]) for values in (first, second)]
-    if np.ptp(ranks[0]) == 0.0 or np.ptp(ranks[1]) == 0.0:
-        return float("nan")
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -13,7 +13,7 @@ from pmoss_benchmarks.evaluation import (
     of_means,
     paired_difference,
 )
-from pmoss_benchmarks.evaluation.statistics import share_interval
+from pmoss_benchmarks.evaluation.statistics import share_interval, spearman
 
 
 def a_row(policy, seed, episode, score, throughput=1.0):
@@ -118,3 +118,15 @@ def test_a_statistic_of_means_draws_the_episodes_of_all_values_together():
     told = of_means(np.stack([hard, hard[::-1]]), lambda means: means[0] / means[1])
     assert told.value == 1 and told.low < 1 < told.high
     assert of_means(np.array([[4.0]]), lambda means: means[0]) == Difference(4.0, None, None)
+
+
+def test_spearman_is_the_correlation_of_ranks():
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    assert spearman(x, x**3) == pytest.approx(1.0)
+    assert spearman(x, -x) == pytest.approx(-1.0)
+    assert spearman(x, np.array([1.0, 3.0, 2.0, 4.0])) == pytest.approx(0.8)
+    assert spearman(x, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(0.894427, abs=1e-6)
+    assert np.isnan(spearman(x, np.ones(4)))
+    # What differs by rounding alone shares a rank.
+    close = np.array([1.0, 1.0 + 1e-15, 2.0, 3.0])
+    assert spearman(close, close**2) == pytest.approx(1.0)

@@ -6,7 +6,7 @@ import pytest
 
 from pmoss_benchmarks.threads import FITTED, METHODS, Row, compare, times_by_remote_share
 from pmoss_benchmarks.threads.reproduction import TABLE_1
-from pmoss_benchmarks.threads.studies import correlations, settled_after, spearman
+from pmoss_benchmarks.threads.studies import correlations, settled_after
 from pmoss_env.machines import load_machine
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -19,15 +19,6 @@ def test_table_1_comes_out():
     ours = times_by_remote_share(tuple(TABLE_1))
     for share, seconds in TABLE_1.items():
         assert ours[share] == pytest.approx(seconds / TABLE_1[0.0], abs=0.015)
-
-
-def test_spearman_is_the_correlation_of_ranks():
-    x = np.array([1.0, 2.0, 3.0, 4.0])
-    assert spearman(x, x**3) == pytest.approx(1.0)
-    assert spearman(x, -x) == pytest.approx(-1.0)
-    assert spearman(x, np.array([1.0, 3.0, 2.0, 4.0])) == pytest.approx(0.8)
-    assert spearman(x, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(0.894427, abs=1e-6)
-    assert np.isnan(spearman(x, np.ones(4)))
 
 
 def test_local_writes_go_with_bandwidth():

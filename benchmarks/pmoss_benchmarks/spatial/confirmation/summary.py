@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation.statistics import Difference, paired_difference, ratio_of_means
+from pmoss_benchmarks.evaluation.statistics import (
+    Difference,
+    paired_difference,
+    ratio_of_means,
+    spearman,
+)
 from pmoss_env.types import Float64Array
 
 CONFIRMED, OPEN, CONTRADICTED = "confirmed", "not told apart", "contradicted"
@@ -31,7 +37,7 @@ def summarise(
         ``policies``, by name ``model`` and ``simulated``, means in Mq/s. All but that rule have
         ``over_rule``, by fidelity how far the mean lies above the rule's in percent, and
         ``verdict``. Values have 95 % intervals.
-        ``ranks``, Spearman's correlation of the policies' means; see spearman().
+        ``ranks``, Spearman's correlation of the policies' means; None where all are equal.
         ``finer``, if there are finer measurements; see _finer().
     """
     numbers = list(episodes)
@@ -55,12 +61,13 @@ def summarise(
             told[name]["over_rule"] = dict(zip(FIDELITIES, map(asdict, over), strict=True))
             told[name]["verdict"] = verdict(*over)
     means = [np.array([of[name].mean() for name in policies]) for of in values.values()]
+    ranks = spearman(*means)
     second = [of for of in episodes.values() if all("finer" in row for row in of.values())]
     return {
         "episodes": len(numbers),
         "rule": rule,
         "policies": told,
-        "ranks": spearman(*means),
+        "ranks": None if math.isnan(ranks) else ranks,
         **({"finer": _finer(second, rule)} if second else {}),
     }
 
@@ -71,26 +78,6 @@ def verdict(model: Difference, simulated: Difference) -> str:
     if 0 in sides:
         return OPEN
     return CONFIRMED if sides[0] == sides[1] else CONTRADICTED
-
-
-def spearman(first: Float64Array, second: Float64Array) -> float | None:
-    """The correlation of the ranks, equal values sharing theirs; None where one has one value.
-
-    Args:
-        first: (n,).
-        second: (n,).
-    """
-    # Sums of the same values in another order differ in their last bits.
-    ranks = [_ranks(np.array([float(f"{value:.9g}") for value in of])) for of in (first, second)]
-    if any(np.ptp(of) == 0 for of in ranks):
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-
-
-def _ranks(values: Float64Array) -> Float64Array:
-    below = (values[:, None] > values).sum(axis=1)
-    equal = (values[:, None] == values).sum(axis=1)
-    return np.asarray(below + (equal - 1) / 2, dtype=np.float64)
 
 
 def _side(difference: Difference) -> int:

@@ -18,6 +18,8 @@ CONFIGS = Path(__file__).parent / "configs"
 RANGES = Path(__file__).parent / "ranges.toml"
 #: Metadata of a field that was added later, and whose default gives the bits from before it.
 LATER = {"later": True}
+#: Where a network may learn, see devices.find_device().
+DEVICES = ("cpu", "cuda", "auto")
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024
 #: Sizes of networks and batches beyond which no memory is enough.
@@ -170,4 +172,6 @@ def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
             check("seed", 0 <= value < 2**32, "lie in [0, 2^32)")
         elif field.name == "threads":
             check("threads", 1 <= value <= MOST_THREADS, f"lie between 1 and {MOST_THREADS}")
+        elif field.name == "device":
+            check("device", value in DEVICES, f"be one of {', '.join(DEVICES)}")
     return check

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pmoss_agents.pytorch import nn, torch
+from pmoss_agents.configs import DEVICES
+from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_env.errors import UnknownNameError, UnsupportedError
-
-DEVICES = ("cpu", "cuda", "auto")
 
 
 def check_device(name: str) -> None:
@@ -34,6 +33,23 @@ def find_device(name: str) -> torch.device:
     return torch.device("cuda" if there and name != "cpu" else "cpu")
 
 
+def device_label(device: torch.device) -> str | None:
+    """What a GPU is called; None for the CPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
+
+
+@contextmanager
+def own_chance(device: torch.device) -> Iterator[None]:
+    """Lends torch's global generators, of the CPU and of a device; they are as before after."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+def moved(batch: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """A batch with all tensors on a device."""
+    return {name: value.to(device) for name, value in batch.items()}
+
+
 @contextmanager
 def learning_on(
     device: torch.device, network: nn.Module, optimiser: torch.optim.Optimizer
@@ -43,10 +59,14 @@ def learning_on(
         yield
         return
     try:
-        network.to(device)
-        # Loading takes an optimiser's state to where its parameters are.
-        optimiser.load_state_dict(optimiser.state_dict())
+        take_to(device, network, optimiser)
         yield
     finally:
-        network.to("cpu")
-        optimiser.load_state_dict(optimiser.state_dict())
+        take_to(torch.device("cpu"), network, optimiser)
+
+
+def take_to(device: torch.device, network: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    """Moves a network and its optimiser to a device."""
+    network.to(device)
+    # Loading takes an optimiser's state to where its parameters are.
+    optimiser.load_state_dict(optimiser.state_dict())

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OnlineAgent
+from pmoss_agents.devices import find_device, own_chance
 from pmoss_agents.pytorch import torch
 from pmoss_agents.trainer import Course
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -46,9 +47,9 @@ class Found:
 class SB3Learner(OnlineAgent[Mapping[str, Any]]):
     """An agent whose networks Stable-Baselines3 trains.
 
-    Its config has steps, envs, learning_rate, batch_size, gamma, clip, seed and threads. Metrics
-    are the ``loss`` and the ``steps`` of the environment so far. Updates take seconds where the
-    networks are large, so that a checkpoint is written after each.
+    Its config has steps, envs, learning_rate, batch_size, gamma, clip, seed, threads and device.
+    Metrics are the ``loss`` and the ``steps`` of the environment so far. Updates take seconds where
+    the networks are large, so that a checkpoint is written after each.
     """
 
     config: Any
@@ -108,16 +109,19 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
         config = self.config
         found = self._look_around(env)
         self.check_task(found.task, "the environment")
-        with _own_chance(config.seed), torch_threads(config.threads):
+        device = find_device(config.device)
+        with _own_chance(config.seed, device), torch_threads(config.threads):
             begun = bool(self.task)
             self.task = self.task or {**found.task, **found.scales}
             envs = self._new_envs(env)
             try:
-                model = self._new_model(envs, self._common(envs))
+                model = self._new_model(envs, self._common(envs, device))
                 # Its own would leave an empty folder among the temporary files.
                 model.set_logger(Logger(folder=None, output_formats=[]))
                 if not begun:
+                    model.policy.to("cpu")  # where the samples are
                     found.set_up(model.policy)
+                    model.policy.to(device)
                 else:
                     load_weights(model.policy, self._arrays, POLICY)
                     load_moments(model.policy.optimizer, self._arrays, _OPTIMISER)
@@ -129,9 +133,11 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
             finally:
                 envs.close()
                 self._arrays = self._gathered()
+                if self._model is not None:
+                    self._model.policy.to("cpu")  # where its networks act
                 self._model = None
 
-    def _common(self, envs: Any) -> dict[str, Any]:
+    def _common(self, envs: Any, device: torch.device) -> dict[str, Any]:
         config = self.config
         return {
             "learning_rate": config.learning_rate,
@@ -139,7 +145,7 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
             "gamma": config.gamma,
             "max_grad_norm": config.clip,
             "policy_kwargs": self._policy_arguments(envs),
-            "device": "cpu",
+            "device": device,
         }
 
     def _step(self, model: Any, total: int) -> Callable[[int], Callable[[], dict[str, float]]]:
@@ -207,10 +213,10 @@ def ppo_arguments(config: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _own_chance(seed: int) -> Iterator[None]:
+def _own_chance(seed: int, device: torch.device) -> Iterator[None]:
     """Lends the global generators, which Stable-Baselines3 draws from; they are as before after."""
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=[]):
+    with own_chance(device):
         try:
             _seed(seed)
             yield

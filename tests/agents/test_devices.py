@@ -1,13 +1,45 @@
 """Where networks learn."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import pmoss_agents  # noqa: E402
 from pmoss_agents import devices  # noqa: E402
+from pmoss_agents.registry import agent_names  # noqa: E402
 from pmoss_agents.spatial.pair_policy import PairPolicy  # noqa: E402
 from pmoss_agents.spatial.surrogate import Surrogate  # noqa: E402
+from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_datasets.domain import find_domain  # noqa: E402
 from pmoss_env.errors import UnknownNameError, UnsupportedError  # noqa: E402
+
+_SPATIAL = {"machine": "toy", "slices": 8, "interference": "busy_core"}
+_CONTINUAL = {"machine": "toy", "slices": 8, "drift": "busy-cores", "epochs": 6}
+_TILES = {"channels": 4, "width": 8, "updates": 3}
+_TRANSFORMER = {**_TILES, "layers": 1, "heads": 2, "joint": 4, "batch_size": 4, "dropout": 0.0}
+_MODEL = {"width": 12, "features": 4, "demands": 2}
+_PAIRS = {"judge_updates": 2, "updates": 3, "samples": 4, "heads": 2, **_MODEL}
+_PLAYED = {"envs": 2, "batch_size": 8}
+#: Every agent that has a network, with a size that learns at once.
+LEARNERS: dict[str, dict[str, Any]] = {
+    "surrogate": {"members": 2, "updates": 3, **_MODEL},
+    "pair-policy": _PAIRS,
+    "reconstruct": {"settings": _PAIRS},
+    "decision-transformer": _TRANSFORMER,
+    "judged-transformer": {**_TRANSFORMER, "judge_updates": 2, "proposals": 2},
+    "bc": _TILES,
+    "percentile-bc": {**_TILES, "keep_best": 0.5},
+    "cql": {**_TILES, "n_steps": 2},
+    "bcq": {**_TILES, "n_steps": 2},
+    "iql": {**_TILES, "n_steps": 2},
+    "maskable-ppo": {"channels": 4, "width": 8, "steps": 32, **_PLAYED},
+    "dqn": {"channels": 4, "width": 8, "steps": 32, "gradient_steps": 2, **_PLAYED},
+    "forecaster": {"width": 8, "updates": 3, "batch_size": 2},
+    "continual-ppo": {"width": 8, "steps": 32, "rollout": 8, **_PLAYED},
+}
 
 
 def test_auto_is_a_gpu_only_where_there_is_one(monkeypatch):
@@ -37,3 +69,61 @@ def test_what_learned_elsewhere_comes_back():
     assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
     moments = list(optimiser.state.values())
     assert all(value.device.type == "cpu" for one in moments for value in one.values())
+
+
+@pytest.fixture(scope="module")
+def lessons(tmp_path_factory):
+    """What each learner learns from: data of its domain, or an environment to play in."""
+    folder = tmp_path_factory.mktemp("data")
+    spatial = collect(Recipe(env=_SPATIAL, episodes=8, reference_episodes=0), folder / "spatial")
+    stay = [{"policy": "stay"}]
+    recipe = Recipe(
+        domain="continual", env=_CONTINUAL, episodes=4, behaviours=stay, reference_episodes=0
+    )
+    continual = collect(recipe, folder / "continual")
+    given = {"forecaster": continual, "continual-ppo": _CONTINUAL}
+    given |= dict.fromkeys(("maskable-ppo", "dqn"), _SPATIAL)
+    return {name: given.get(name, spatial) for name in LEARNERS}
+
+
+def test_no_learner_with_a_network_is_left_out():
+    named = {name for name in agent_names() if _has_device(name)}
+    assert named == set(LEARNERS)
+
+
+def _has_device(name):
+    return hasattr(pmoss_agents.make(name).config, "device")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_gpu_that_is_not_there_is_told_before_anything_is_learned(name, lessons, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    agent = pmoss_agents.make(name, **LEARNERS[name], device="cuda")
+    with pytest.raises(UnsupportedError, match="finds no GPU"):
+        agent.fit(lessons[name])
+    assert agent.updates == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_learned_on_a_gpu_acts_on_the_cpu_and_goes_on(name, lessons, tmp_path):
+    torch.manual_seed(5)
+    torch.cuda.manual_seed(5)
+    agent = pmoss_agents.make(name, **LEARNERS[name], device="cuda")
+    there = agent.fit(lessons[name], checkpoint=tmp_path / "agent.safetensors")
+    drawn = float(torch.rand(1)), float(torch.rand(1, device="cuda"))
+    torch.manual_seed(5)
+    torch.cuda.manual_seed(5)
+    assert drawn == (float(torch.rand(1)), float(torch.rand(1, device="cuda")))
+    here = pmoss_agents.make(name, **LEARNERS[name]).fit(lessons[name])
+    assert there.keys() == here.keys()
+    if "steps" not in here:  # whoever plays draws other actions there
+        for metric, value in here.items():
+            assert there[metric] == pytest.approx(value, rel=0.05, abs=0.02), metric
+    domain = find_domain(agent.domain)
+    env = domain.make_env(_CONTINUAL if agent.domain == "continual" else _SPATIAL)
+    again = pmoss_agents.load(tmp_path / "agent.safetensors")
+    outcomes = [domain.play(env, one, 3).outcome for one in (agent, again)]
+    assert outcomes[0] == outcomes[1] > 0
+    # Its networks are back on the CPU, and go to the GPU once more where it goes on.
+    assert all(np.isfinite(value) for value in again.fit(lessons[name]).values())

@@ -35,6 +35,7 @@ import numpy as np
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.configs import LATER, checker
 from pmoss_agents.continual.past import CORE_FEATURES, NODE_FEATURES, Past, seen
+from pmoss_agents.devices import find_device, learning_on, own_chance
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -72,6 +73,7 @@ class Config:
             that of FittedPlanner.
         quiet: see Reading; 0 where ahead is.
         calm: see Fit; 0 where ahead is.
+        device: where it learns, one of configs.DEVICES; it plans on the CPU.
     """
 
     updates: int = 600
@@ -86,6 +88,7 @@ class Config:
     ahead: int = field(default=0, metadata=LATER)
     quiet: float = field(default=0.0, metadata=LATER)
     calm: float = field(default=0.0, metadata=LATER)
+    device: str = field(default="cpu", metadata=LATER)
 
     def __post_init__(self) -> None:
         check = checker("forecaster", self)
@@ -219,7 +222,7 @@ def losses(forecast: Forecast, streams: Tensor, busy: Tensor) -> Tensor:
         streams: (B, T, N) that were taken in them.
         busy: (B, T, C) time that was lost in them.
     """
-    edges = torch.tensor(EDGES[1:-1])
+    edges = torch.tensor(EDGES[1:-1], device=streams.device)
     which = torch.bucketize(streams.contiguous(), edges) + 1
     which = torch.where(streams > 0, which, 0)
     taken = forecast.stream_levels.gather(-1, (which - 1).clamp(min=0)[..., None])[..., 0]
@@ -360,12 +363,15 @@ class Forecaster(OfflineAgent[Dataset]):
         config, machine = self.config, dataset.machine
         shares = fitted_shares(dataset, config.quiet, config.calm)
         parts = [seen(machine, episode) for episode in shares]
-        nodes, cores = (torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True))
-        streams = torch.from_numpy(shares[..., machine.cores :]).float()
-        busy = torch.from_numpy(shares[..., machine.workers]).float()
-        node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long()
+        device = find_device(config.device)
+        nodes, cores = (
+            torch.from_numpy(np.stack(part)).to(device) for part in zip(*parts, strict=True)
+        )
+        streams = torch.from_numpy(shares[..., machine.cores :]).float().to(device)
+        busy = torch.from_numpy(shares[..., machine.workers]).float().to(device)
+        node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long().to(device)
         self.task = self.task_of(dataset)
-        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+        with torch_threads(config.threads), own_chance(device):
             if self.network is None:
                 torch.manual_seed(config.seed)
                 self.network = Network(config.width)
@@ -392,7 +398,8 @@ class Forecaster(OfflineAgent[Dataset]):
 
                 return change
 
-            yield Course(step, config.updates, config.save_every)
+            with learning_on(device, network, optimiser):
+                yield Course(step, config.updates, config.save_every)
 
     def _new_optimiser(self) -> torch.optim.Adam:
         assert self.network is not None

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.configs import checker
+from pmoss_agents.configs import LATER, checker
 from pmoss_agents.continual.ppo_network import Past, RoundActor, begins, nodes_of
 from pmoss_agents.pytorch import Tensor, torch
 from pmoss_agents.sb3_learner import POLICY, Found, SB3Learner, check_ppo, ppo_arguments
@@ -60,6 +60,7 @@ class Config:
         clip: largest norm of the gradient.
         seed: of weights, and of whatever else is drawn.
         threads: of torch and of the environment in fit(); act() uses one.
+        device: where it learns, one of configs.DEVICES; it acts on the CPU.
     """
 
     agent: ClassVar[str] = "continual-ppo"
@@ -79,12 +80,13 @@ class Config:
     clip: float = 0.5
     seed: int = 0
     threads: int = 1
+    device: str = field(default="cpu", metadata=LATER)
 
     def __post_init__(self) -> None:
         check = checker(self.agent, self)
-        for field in fields(self):
-            if field.type == "int" and field.name != "seed":
-                check(field.name, getattr(self, field.name) >= 1, "be at least 1")
+        for one in fields(self):
+            if one.type == "int" and one.name != "seed":
+                check(one.name, getattr(self, one.name) >= 1, "be at least 1")
         check("batch_size", self.batch_size >= 2, "be at least 2: advantages are standardised")
         check("rollout", self.rollout >= 2, "be at least 2: advantages are standardised")
         check_ppo(check, self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.configs import checker
+from pmoss_agents.devices import find_device, learning_on, own_chance, take_to
 from pmoss_agents.pytorch import nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_samples, spread
@@ -112,13 +113,14 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
             [rewards(dataset[int(i)], config.reward).sum() for i in episodes]
         )
         source = self._source(dataset, episodes, scale)
-        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+        device = find_device(config.device)
+        with torch_threads(config.threads), own_chance(device), ExitStack() as learning:
             if self._learner is None:
-                learner = self._new_learner(source, dataset)
+                learner = self._new_learner(source, dataset, device)
                 if not self._arrays:
                     view = FullSequenceView(dataset, config.reward)
                     samples = input_samples(dataset, view, episodes)
-                    set_up(_networks(learner), samples, dataset.machine)
+                    set_up(_parts(learner)[0], samples, dataset.machine)
                 shapes = [list(shape) for shape in source.shapes]
                 self.task = {**task_of(dataset), "reward_scale": scale, "shapes": shapes}
                 self._use(learner)
@@ -128,6 +130,9 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
                 self._set_learning_rate(update)
                 return lambda: self._update(batch)
 
+            networks, optimisers = _parts(self._learner)
+            for optimiser in optimisers:
+                learning.enter_context(learning_on(device, networks, optimiser))
             yield Course(step, config.updates, config.save_every)
 
     def _source(self, dataset: Dataset, episodes: Array, scale: float) -> Transitions:
@@ -143,8 +148,14 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
             scale=scale,
         )
 
-    def _new_learner(self, source: Transitions, dataset: Dataset) -> Any:
-        """d3rlpy's learner with the weights of the checkpoint, or new ones."""
+    def _new_learner(self, source: Transitions, dataset: Dataset, device: torch.device) -> Any:
+        """d3rlpy's learner with the weights of the checkpoint, or new ones, on the CPU.
+
+        Args:
+            source: what it learns from.
+            dataset: of ``source``.
+            device: to which it will take its batches.
+        """
         # Our module first: it imports d3rlpy without what that prints.
         from pmoss_agents.spatial.d3rlpy_networks import (
             MaskedQFunctionFactory,
@@ -165,8 +176,13 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
         if isinstance(config, ValueConfig):
             settings |= {"gamma": config.gamma, "q_func_factory": MaskedQFunctionFactory()}
         module, _, name = self.LEARNER.partition(":")
-        learner = getattr(import_module(module), name)(**settings).create(device="cpu")
+        # d3rlpy numbers GPUs.
+        where = "cuda:0" if device.type == "cuda" else "cpu"
+        learner = getattr(import_module(module), name)(**settings).create(device=where)
         learner.create_impl(source.shapes, dataset.machine.tiles)
+        networks, optimisers = _parts(learner)
+        for optimiser in optimisers:
+            take_to(torch.device("cpu"), networks, optimiser)
         if self._arrays:
             for name, part in vars(learner.impl.modules).items():
                 if isinstance(part, nn.Module):
@@ -184,10 +200,9 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
 
     def _set_learning_rate(self, update: int) -> None:
         share = cosine(math.pi * update / self.config.updates)
-        for part in vars(self._learner.impl.modules).values():
-            if not isinstance(part, nn.Module):
-                for group in part.optim.param_groups:
-                    group["lr"] = self.config.learning_rate * share
+        for optimiser in _parts(self._learner)[1]:
+            for group in optimiser.param_groups:
+                group["lr"] = self.config.learning_rate * share
 
     def _update(self, batch: Batch) -> dict[str, float]:
         from d3rlpy.dataset import TransitionMiniBatch
@@ -237,6 +252,8 @@ def _child(modules: Any, where: str) -> TileScores:
     return found
 
 
-def _networks(learner: Any) -> list[nn.Module]:
-    """All networks of a learner, targets included."""
-    return [part for part in vars(learner.impl.modules).values() if isinstance(part, nn.Module)]
+def _parts(learner: Any) -> tuple[nn.ModuleList, list[torch.optim.Optimizer]]:
+    """All networks of a learner, targets included, and its optimisers."""
+    parts = vars(learner.impl.modules).values()
+    networks = nn.ModuleList(part for part in parts if isinstance(part, nn.Module))
+    return networks, [part.optim for part in parts if not isinstance(part, nn.Module)]

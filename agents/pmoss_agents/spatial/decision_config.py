@@ -51,8 +51,10 @@ class Config:
         temperature: of sampling.
         seed: of weights, order of episodes, dropout and sampling.
         threads: of torch in fit(); act() uses one, because its steps are too small to share.
-        precision: of products and attention in fit(). "bfloat16" pays where the processor has
-            instructions for it; weights and the loss stay in float32, and act() always does.
+        device: where it learns, one of configs.DEVICES; it acts on the CPU.
+        precision: of products and attention in fit(). "bfloat16" pays where the processor or the
+            GPU has instructions for it; weights and the loss stay in float32, and act() always
+            does.
         save_every: updates between checkpoints, if fit() is given a place for them.
     """
 
@@ -82,6 +84,7 @@ class Config:
     temperature: float = 1.0
     seed: int = 0
     threads: int = 1
+    device: str = field(default="cpu", metadata=LATER)
     precision: Literal["float32", "bfloat16"] = field(default="float32", metadata=LATER)
     save_every: int = 100
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.devices import device_label, find_device, learning_on, moved, own_chance
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_config import Config
@@ -46,6 +47,9 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
     """The agent; see the module's docstring.
 
     Update u of a run depends on the seed and u alone.
+
+    Attributes:
+        learned_on: the GPU on which it learned last; None: the CPU.
     """
 
     name = "decision-transformer"
@@ -57,6 +61,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self.model: Model | None = None
         self._optimiser: torch.optim.AdamW | None = None
         self._best_loss = math.inf
+        self.learned_on: str | None = None
         self._decoder: Decoder | Player | None = None
         self._chance = np.random.default_rng(self.config.seed)
         self._wanted: float | None = None
@@ -87,7 +92,8 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
                 f"{dataset.path}: was collected with observation='paper', which does not tell the "
                 "incumbent's throughput that reward='improvement' starts from"
             )
-        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+        device = find_device(config.device)
+        with torch_threads(config.threads), own_chance(device):
             source = Episodes(dataset, config)
             if self.model is None:
                 foresight = source.foresight()
@@ -98,14 +104,16 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser
+            self.learned_on = device_label(device)
             model.train()
             try:
-                yield Course(
-                    lambda update: self._step(update, source, model, optimiser),
-                    config.updates,
-                    config.save_every,
-                    judge=lambda checkpoint: self._judge(source, checkpoint),
-                )
+                with learning_on(device, model, optimiser):
+                    yield Course(
+                        lambda update: self._step(update, source, model, optimiser),
+                        config.updates,
+                        config.save_every,
+                        judge=lambda checkpoint: self._judge(source, checkpoint),
+                    )
             finally:
                 model.eval()
         self._decoder = None
@@ -117,10 +125,11 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         """One gradient step: the imitation loss over all steps of some whole episodes."""
         config = self.config
         torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
-        batch = source.batch(update, self._foresight())
+        device = model.returns_mean.device
+        batch = moved(source.batch(update, self._foresight()), device)
         for group in optimiser.param_groups:
             group["lr"] = config.learning_rate * _rate(update, config)
-        with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             scores = model(batch).float()
         actions = batch["actions"]
         loss = imitation_loss(scores, actions, config.doubt)
@@ -175,9 +184,10 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         losses, right = np.empty(len(rows)), np.empty(len(rows))
         learning = self.model.training
         self.model.eval()
+        device = self.model.returns_mean.device
         with torch.no_grad():
             for number, row in enumerate(rows):
-                batch = source.whole([int(row)], self._foresight())
+                batch = moved(source.whole([int(row)], self._foresight()), device)
                 scores = self.model(batch)
                 losses[number] = imitation_loss(scores, batch["actions"], self.config.doubt)
                 right[number] = _accuracy(scores, batch["actions"])
@@ -319,6 +329,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             "updates": self.updates,
             "best_loss": None if math.isinf(self._best_loss) else self._best_loss,
             "sampling": self._chance.bit_generator.state,
+            **({"learned_on": self.learned_on} if self.learned_on else {}),
         }
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
@@ -330,6 +341,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self.updates = int(values["updates"])
         best = values.get("best_loss")
         self._best_loss = math.inf if best is None else float(best)
+        self.learned_on = str(values["learned_on"]) if "learned_on" in values else None
         self._chance.bit_generator.state = values["sampling"]
         self._optimiser = _optimiser(self.model, self.config)
         load_moments(self._optimiser, arrays, "optimiser/")

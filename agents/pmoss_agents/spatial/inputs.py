@@ -136,6 +136,7 @@ class TileInputs(nn.Module):
                 values = samples["slice_view"]
             else:
                 level, when = name.split("_")
+                # Told once, it is summed where the data are, wherever the network learns.
                 view = torch.from_numpy(np.ascontiguousarray(views[when]))
                 if level == "core":
                     # Tiles without a worker are always 0.
@@ -155,7 +156,7 @@ class TileInputs(nn.Module):
     def member(self, level: str) -> Tensor:
         """(tiles, groups) 1 = the tile is of the group; groups go by their number."""
         place = self.places[_LEVELS.index(level)]
-        return place[:, None] == torch.arange(int(place.max()) + 1)
+        return place[:, None] == torch.arange(int(place.max()) + 1, device=place.device)
 
     def forward(self, state: Mapping[str, Tensor]) -> Tensor:
         """(B, n, tiles, outputs) of B x n states; see StateEncoder.forward()."""

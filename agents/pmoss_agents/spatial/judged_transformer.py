@@ -89,7 +89,11 @@ class JudgedTransformer(DecisionTransformer):
         own = self.config
         # It judges, and does not plan: a doubt of its members is no reason to foretell less.
         self.judge = Surrogate(
-            updates=own.judge_updates, pessimism=0.0, threads=own.threads, seed=own.seed
+            updates=own.judge_updates,
+            pessimism=0.0,
+            threads=own.threads,
+            device=own.device,
+            seed=own.seed,
         )
 
     # ---- learning

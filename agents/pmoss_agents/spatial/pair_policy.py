@@ -61,7 +61,7 @@ class Config:
         demands: of a slice on the core, cache and node that it shares with others.
         save_every: updates between checkpoints.
         threads: of torch.
-        device: where the judge learns, one of devices.DEVICES; the policy, which draws slice after
+        device: where the judge learns, one of configs.DEVICES; the policy, which draws slice after
             slice, learns on the CPU.
         seed: of weights, batches and samples.
     """

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
+from pmoss_agents.configs import LATER
+from pmoss_agents.devices import check_device
 from pmoss_agents.spatial.pair_policy import PairPolicy
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate import Surrogate
@@ -42,12 +44,14 @@ class Config:
 
     Attributes:
         policy: "pair-policy" or "surrogate".
-        settings: of that agent's config; its own where empty, but the seed, which is this one's.
+        settings: of that agent's config; its own where empty, but the seed and the device, which
+            are this one's.
         freed: slices per candidate.
         candidates: per round.
         rounds: without measurements; with them, one round per measurement.
         threads: of torch.
         seed: of the policy and of what is freed.
+        device: where the policy learns, one of configs.DEVICES.
     """
 
     policy: str = "pair-policy"
@@ -57,8 +61,10 @@ class Config:
     rounds: int = 8
     threads: int = 1
     seed: int = 0
+    device: str = field(default="cpu", metadata=LATER)
 
     def __post_init__(self) -> None:
+        check_device(self.device)
         if self.policy not in _POLICIES:
             raise UnknownNameError("policy", self.policy, _POLICIES)
         if not isinstance(self.settings, Mapping):
@@ -127,8 +133,9 @@ class Reconstruct(PlanningAgent, OfflineAgent[Dataset]):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.config: Config
-        settings = {"seed": self.config.seed, **self.config.settings}
-        self.policy = _POLICIES[self.config.policy](**settings)
+        own = self.config
+        settings = {"seed": own.seed, "device": own.device, **own.settings}
+        self.policy = _POLICIES[own.policy](**settings)
 
     @property
     def judge(self) -> Surrogate:

@@ -75,7 +75,7 @@ class Config:
             for cores that are all alike is weighed, too.
         save_every: updates between checkpoints.
         threads: of torch.
-        device: where it learns, one of devices.DEVICES; it plans on the CPU.
+        device: where it learns, one of configs.DEVICES; it plans on the CPU.
         seed: of weights and batches.
     """
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.configs import checker
+from pmoss_agents.configs import LATER, checker
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent
 from pmoss_agents.spatial.inputs import GROUPS, check_groups
@@ -37,6 +37,7 @@ class TileConfig:
         clip: largest norm of the gradient.
         seed: of weights, and of whatever else is drawn.
         threads: of torch in fit(); act() uses one.
+        device: where it learns, one of configs.DEVICES; it acts on the CPU.
     """
 
     channels: int = 16
@@ -48,6 +49,7 @@ class TileConfig:
     clip: float = 1.0
     seed: int = 0
     threads: int = 1
+    device: str = field(default="cpu", metadata=LATER)
 
     agent: ClassVar[str] = ""
 
@@ -55,9 +57,9 @@ class TileConfig:
         check = checker(self.agent, self)
         object.__setattr__(self, "inputs", check_groups(self.inputs, f"{self.agent}: inputs"))
         check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
-        for field in fields(self):
-            if field.type == "int" and field.name != "seed":
-                check(field.name, getattr(self, field.name) >= 1, "be at least 1")
+        for one in fields(self):
+            if one.type == "int" and one.name != "seed":
+                check(one.name, getattr(self, one.name) >= 1, "be at least 1")
         for name in ("learning_rate", "clip"):
             check(name, getattr(self, name) > 0, "be above 0")
 

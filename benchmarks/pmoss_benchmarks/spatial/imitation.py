@@ -165,6 +165,7 @@ def report_of(
     return {
         "data": {"id": data.metadata.id, "checksum": data.checksum, "episodes": len(data)},
         "config": asdict(agent.config),
+        "learned_on": agent.learned_on,
         "bound": bound_of(data),
         "curve": curve_of(read_log(log)),
         "player_updates": agent.updates,

@@ -79,7 +79,7 @@ def _learned(report: Mapping[str, Any]) -> list[str]:
         "and the counters of the slices placed on each core. Data: "
         f"`{report['data']['id']}`, {counted(report['data']['episodes'], 'episode')}, "
         f"{config['batch_size']} of them in an update. Products and attention were computed in "
-        f"{config.get('precision', 'float32')}.",
+        f"{config.get('precision', 'float32')}. {_learned_on(report)}",
         table(
             ["updates", "CPU seconds", "accuracy", "loss (nats)", "held out: accuracy", "loss"],
             rows,
@@ -103,6 +103,13 @@ def _learned(report: Mapping[str, Any]) -> list[str]:
         "hold it, so those rules cannot be foretold. Above the bound a network has learned "
         "episodes by heart.",
     ]
+
+
+def _learned_on(report: Mapping[str, Any]) -> str:
+    """Where it learned; results of earlier versions lack it, and are of a CPU."""
+    if gpu := report.get("learned_on"):
+        return f"It learned on a GPU, {gpu}; CPU seconds are those of the process beside it."
+    return "It learned on one CPU core."
 
 
 def _held_out(point: Mapping[str, float]) -> list[str]:

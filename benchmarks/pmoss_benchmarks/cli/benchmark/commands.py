@@ -31,6 +31,7 @@ from pmoss_benchmarks.cli.benchmark.selection import selection
 from pmoss_benchmarks.cli.benchmark.served import served
 from pmoss_benchmarks.cli.benchmark.studies import studies
 from pmoss_benchmarks.cli.benchmark.threads import threads
+from pmoss_benchmarks.cli.benchmark.training_times import training_times
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
 from pmoss_benchmarks.cli.benchmark.wanted import wanted
@@ -57,6 +58,7 @@ app.command()(measured_data)
 app.command()(migration)
 app.command()(autopilot)
 app.command()(transfer)
+app.command("training-times")(training_times)
 app.command()(generalist)
 app.command()(selection)
 app.command()(served)

@@ -45,6 +45,16 @@ def own_chance(device: torch.device) -> Iterator[None]:
         yield
 
 
+def seed_chance(seed: int, device: torch.device | None = None) -> None:
+    """Seeds torch's global generators of the CPU and of a device, inside own_chance().
+
+    torch.manual_seed() would seed those of all GPUs, also where nothing is learned on one.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device is not None and device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+
+
 def moved(batch: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
     """A batch with all tensors on a device."""
     return {name: value.to(device) for name, value in batch.items()}

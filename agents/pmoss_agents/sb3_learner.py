@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OnlineAgent
-from pmoss_agents.devices import find_device, own_chance
+from pmoss_agents.devices import find_device, own_chance, seed_chance
 from pmoss_agents.pytorch import torch
 from pmoss_agents.trainer import Course
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -153,7 +153,7 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
 
         def step(update: int) -> Callable[[], dict[str, float]]:
             seed = int(np.random.SeedSequence((config.seed, update)).generate_state(1)[0])
-            _seed(seed)
+            _seed(seed, model.device)
             rate = config.learning_rate * (1.0 - 0.9 * update / total)
             model.lr_schedule = lambda _: rate
             model.env.seed(seed)
@@ -218,14 +218,14 @@ def _own_chance(seed: int, device: torch.device) -> Iterator[None]:
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     with own_chance(device):
         try:
-            _seed(seed)
+            _seed(seed, device)
             yield
         finally:
             random.setstate(before[0])
             np.random.set_state(before[1])  # noqa: NPY002
 
 
-def _seed(seed: int) -> None:
+def _seed(seed: int, device: torch.device) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    torch.manual_seed(seed)
+    seed_chance(seed, device)

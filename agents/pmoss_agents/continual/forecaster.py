@@ -35,7 +35,7 @@ import numpy as np
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.configs import LATER, checker
 from pmoss_agents.continual.past import CORE_FEATURES, NODE_FEATURES, Past, seen
-from pmoss_agents.devices import find_device, learning_on, own_chance
+from pmoss_agents.devices import find_device, learning_on, own_chance, seed_chance
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -373,7 +373,7 @@ class Forecaster(OfflineAgent[Dataset]):
         self.task = self.task_of(dataset)
         with torch_threads(config.threads), own_chance(device):
             if self.network is None:
-                torch.manual_seed(config.seed)
+                seed_chance(config.seed, device)
                 self.network = Network(config.width)
             if self._optimiser is None:
                 self._optimiser = self._new_optimiser()

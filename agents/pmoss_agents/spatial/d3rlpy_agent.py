@@ -18,7 +18,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.configs import checker
-from pmoss_agents.devices import find_device, learning_on, own_chance, take_to
+from pmoss_agents.devices import find_device, learning_on, own_chance, seed_chance, take_to
 from pmoss_agents.pytorch import nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_samples, spread
@@ -165,7 +165,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
         from d3rlpy.optimizers import AdamFactory  # isort: skip
 
         config = self.config
-        torch.manual_seed(config.seed)
+        seed_chance(config.seed, device)
         settings: dict[str, Any] = {
             "batch_size": config.batch_size,
             "learning_rate": config.learning_rate,

@@ -23,7 +23,14 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
-from pmoss_agents.devices import device_label, find_device, learning_on, moved, own_chance
+from pmoss_agents.devices import (
+    device_label,
+    find_device,
+    learning_on,
+    moved,
+    own_chance,
+    seed_chance,
+)
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_config import Config
@@ -98,7 +105,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             if self.model is None:
                 foresight = source.foresight()
                 self.task = {**task, "meta": source.meta_size, "foresight": foresight.tolist()}
-                torch.manual_seed(config.seed)
+                seed_chance(config.seed, device)
                 self.model = self._new_model()
                 source.set_up(self.model, foresight)
             if self._optimiser is None:
@@ -124,8 +131,8 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
     ) -> Callable[[], dict[str, float]]:
         """One gradient step: the imitation loss over all steps of some whole episodes."""
         config = self.config
-        torch.manual_seed(config.seed * 1_000_003 + update)  # dropout of this update
         device = model.returns_mean.device
+        seed_chance(config.seed * 1_000_003 + update, device)  # dropout of this update
         batch = moved(source.batch(update, self._foresight()), device)
         for group in optimiser.param_groups:
             group["lr"] = config.learning_rate * _rate(update, config)

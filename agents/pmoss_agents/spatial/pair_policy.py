@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.devices import check_device
+from pmoss_agents.devices import check_device, seed_chance
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.inputs import GROUPS as SUMS
@@ -161,7 +161,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             if self.network is None:
                 self.task = self.task_of(dataset)
                 with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(config.seed)
+                    seed_chance(config.seed)
                     self.network = self._new_network()
                 self.network.set_up(pairs.counters[0][pairs.rows].flatten(0, 1))
                 self._optimiser = self._new_optimiser()

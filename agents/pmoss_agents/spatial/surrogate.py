@@ -32,7 +32,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.configs import LATER
-from pmoss_agents.devices import check_device, find_device, learning_on
+from pmoss_agents.devices import check_device, find_device, learning_on, own_chance, seed_chance
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
 from pmoss_agents.spatial.inputs import GROUPS as SUMS
@@ -193,11 +193,11 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset | Several]):
         config = self.config
         task = self.task_of(dataset)
         parts, device = _parts(dataset), find_device(config.device)
-        with torch_threads(config.threads), torch.random.fork_rng(devices=[]):
+        with torch_threads(config.threads), own_chance(device):
             topologies = [Topology(part.machine) for part in parts]
             pairs = [Pairs(part, one) for part, one in zip(parts, topologies, strict=True)]
             if self.members is None:
-                torch.manual_seed(config.seed)
+                seed_chance(config.seed, device)
                 self.task = task
                 self.members = self._new_members()
                 seen = torch.cat([one.counters[0][one.rows].flatten(0, 1) for one in pairs])

@@ -28,7 +28,7 @@ from pmoss_env.errors import UnknownNameError
 #: progress(rows done, rows in all) after each.
 Progress = Callable[[int, int], None]
 #: Updates that are timed at least.
-_LEAST = 3
+_LEAST = 2
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from pmoss_benchmarks.texts import (
     spatial,
     summary,
     threads,
+    training_times,
 )
 from pmoss_benchmarks.texts import budget as budget_text
 from pmoss_benchmarks.texts.stored import Stored
@@ -57,6 +58,7 @@ BLOCKS: Mapping[str, Block] = {
     **autopilot.BLOCKS,
     **measured_data.BLOCKS,
     **learning.BLOCKS,
+    **training_times.BLOCKS,
     **libraries.BLOCKS,
     **growth.BLOCKS,
     **leaderboard.BLOCKS,

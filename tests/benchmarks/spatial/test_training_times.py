@@ -1,0 +1,67 @@
+"""Times of updates: who is timed, what is kept, and what is refused."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pmoss_benchmarks.spatial.training_times import LEARNERS, run_training_times  # noqa: E402
+from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError  # noqa: E402
+
+TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    recipe = Recipe(env=TOY, episodes=8, reference_episodes=0)
+    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+
+
+def test_rows_are_of_updates_after_the_first_and_are_kept(data, tmp_path):
+    out = tmp_path / "times.jsonl"
+    told = []
+    rows = run_training_times(
+        data,
+        learners=["surrogate", "bc"],
+        seconds=0.0,
+        out=out,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(1, 2), (2, 2)]
+    assert [(row["learner"], row["device"], row["gpu"]) for row in rows] == [
+        ("surrogate", "cpu", None),
+        ("bc", "cpu", None),
+    ]
+    for row in rows:
+        # No second was asked for: the fewest that there may be, and the first is not timed.
+        assert row["updates"] == 2
+        assert 0 < row["low"] <= row["median"] <= row["high"]
+        assert row["of"] > row["updates"]
+    header, *kept = (json.loads(line) for line in out.read_text().splitlines())
+    assert header["kind"] == "training-times"
+    assert [{**one, "row_crc32": 0} for one in kept] == [{**row, "row_crc32": 0} for row in rows]
+    # The same call makes nothing anew; one with more learners adds to it.
+    more = run_training_times(data, learners=["surrogate", "bc", "cql"], seconds=0.0, out=out)
+    assert more[:2] == rows and more[2]["learner"] == "cql"
+    with pytest.raises(DatasetError):
+        run_training_times(data, learners=["bc"], seconds=0.5, out=out)
+
+
+def test_what_is_unknown_or_absent_is_refused(data, monkeypatch):
+    with pytest.raises(UnknownNameError, match="lpt"):
+        run_training_times(data, learners=["lpt"])
+    with pytest.raises(UnknownNameError, match="tpu"):
+        run_training_times(data, learners=["bc"], devices=["tpu"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UnsupportedError, match="finds no GPU"):
+        run_training_times(data, learners=["bc"], devices=["cpu", "cuda"])
+
+
+def test_every_learner_has_settings_that_its_agent_takes():
+    for name, learner in LEARNERS.items():
+        settings = learner.settings("skylake-x-8n-btree-ycsb-a-busy-core")
+        assert "agent" not in settings, name
+    paper, faster = (LEARNERS[f"decision-transformer-paper{end}"] for end in ("", ", bfloat16"))
+    assert faster.settings("toy") == {**paper.settings("toy"), "precision": "bfloat16"}

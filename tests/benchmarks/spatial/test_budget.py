@@ -121,6 +121,37 @@ def test_an_agent_may_get_less(made, tmp_path):
     )
 
 
+def test_rows_of_another_agent_of_the_same_name_are_made_anew(tmp_path):
+    calls = []
+
+    def counted(name, task, seed):
+        calls.append(name)
+        return agents(name, task, seed)
+
+    few = {"episodes": 1, "noises": [0.0], "agents": ["habit"], "make_agents": counted}
+    name = f"{TOY}/habit/0/0.0/0"
+    for decided in ("one", "two"):
+        row = run_budget(tmp_path, [TOY], **few, identity=lambda *_, decided=decided: decided)
+        assert row[TOY][name]["agent"] == decided
+    assert calls == ["habit", "habit"]
+    # Asked again, nothing is made; rules and searches have no such row.
+    again = run_budget(tmp_path, [TOY], **few, identity=lambda *_: "two")
+    assert calls == ["habit", "habit"]
+    assert [key for key, one in again[TOY].items() if "agent" in one] == [name]
+    # A call that was stopped left rows of the first one.
+    rows_path(tmp_path, TOY).unlink()
+    left = {**few, "episodes": 2}
+
+    def stop(done, total):
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_budget(tmp_path, [TOY], **left, identity=lambda *_: "one", progress=stop)
+    with pytest.raises(DatasetError, match=r"cells\.partial: holds rows of another agent"):
+        run_budget(tmp_path, [TOY], **left, identity=lambda *_: "two")
+
+
 def test_what_does_not_fit_is_refused(made, tmp_path):
     out, run, _ = made
     with pytest.raises(DatasetError, match="was made with"):

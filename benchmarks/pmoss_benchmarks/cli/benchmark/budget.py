@@ -65,6 +65,7 @@ def budget(
     plan = load_suite(suite).part(tasks=task)
     names, files = parse_agents(agent or [])
     folder = agents_folder or out / "agents"
+    give = Agents(plan, data or default_root(), folder, files)
     with progress_bar("budgets") as progress:
         rows = run_budget(
             out,
@@ -72,7 +73,8 @@ def budget(
             episodes=episodes,
             noises=noise or (0.0, 1.0),
             agents=names,
-            make_agents=Agents(plan, data or default_root(), folder, files),
+            make_agents=give,
+            identity=give.identity,
             seeds=seeds,
             most=most,
             processes=processes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -50,6 +51,13 @@ class Agents:
             checkpoints=self.plan.checkpoints,
         )
         return run.load(len(run.updates) - 1)
+
+    def identity(self, name: str, task: str, seed: int) -> str:
+        """What decides the agent: its config and data, or the bytes of its checkpoint."""
+        if name in self.files:
+            content = Path(self.files[name].format(task=task, seed=seed)).read_bytes()
+            return f"{zlib.crc32(content):08x}"
+        return digest(self.plan, "same-task", name, task)
 
 
 def parse_agents(words: list[str]) -> tuple[list[str], dict[str, str]]:

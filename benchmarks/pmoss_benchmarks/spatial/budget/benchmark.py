@@ -24,6 +24,8 @@ from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import read_json, write_atomically
 
 Progress = Callable[[int, int], None]
+#: What decides the agent of a name, task and training seed.
+Identity = Callable[[str, str, int], str]
 #: Rows by the name of their cell.
 Rows = dict[str, dict[str, Any]]
 FORMAT = "pmoss-budget"
@@ -59,6 +61,7 @@ def run_budget(
     noises: Sequence[float] = (0.0, 1.0),
     agents: Sequence[str] = (),
     make_agents: Agents | None = None,
+    identity: Identity | None = None,
     seeds: int = 1,
     evaluation_seed: int = 101,
     most: int = BUDGETS[-1],
@@ -75,6 +78,8 @@ def run_budget(
         noises: strengths.
         agents: names that ``make_agents`` knows.
         make_agents: gives the agent of a name, task and training seed.
+        identity: kept beside the rows of agents: those of another agent of the same name are made
+            anew. None: nobody asks.
         seeds: of training, of each agent.
         evaluation_seed: of the episodes.
         most: the largest budget that agents get.
@@ -91,12 +96,13 @@ def run_budget(
     cells = cells_of(tasks, agents, seeds, episodes, noises)
     settings = {"budgets": list(BUDGETS), "evaluation_seed": evaluation_seed}
     known: Rows = {}
+    own = _identities(identity, tasks, agents, seeds)
     for task in tasks:
         if (path := rows_path(out, task)).exists():
             rows = read_rows(path, settings)
-            known |= {name: row for name, row in rows.items() if _has(row, most)}
+            known |= {n: row for n, row in rows.items() if _has(row, most) and _same(n, row, own)}
     results = finish_cells(
-        partial(BudgetWork, evaluation_seed, make_agents, most),
+        partial(BudgetWork, evaluation_seed, make_agents, most, own),
         cells,
         settings=settings,
         kept=out / "cells.partial",
@@ -104,6 +110,11 @@ def run_budget(
         processes=processes,
         progress=progress,
     )
+    # A call that was stopped keeps its rows until another one comes to its end.
+    if other := [name for name, row in results.items() if not _same(name, row, own)]:
+        raise DatasetError(
+            f"{out / 'cells.partial'}: holds rows of another agent: {other[0]}: remove it"
+        )
     found: dict[str, Rows] = {}
     # An earlier call that was stopped may have left rows of other tasks.
     for task in dict.fromkeys((*tasks, *(name.split("/")[0] for name in results))):
@@ -121,6 +132,26 @@ def _has(row: Mapping[str, Any], most: int) -> bool:
     """Whether an agent's row goes as far as is asked."""
     asked = sum(budget <= most for budget in BUDGETS)
     return "schedules" not in row or len(row["throughput"]) in (1, *range(asked, len(BUDGETS) + 1))
+
+
+def _identities(
+    identity: Identity | None, tasks: Sequence[str], agents: Sequence[str], seeds: int
+) -> dict[str, str]:
+    """What decides each agent, by its task, name and seed as rows are named."""
+    if identity is None:
+        return {}
+    return {
+        f"{task}/{name}/{seed}": identity(name, task, seed)
+        for task in tasks
+        for name in agents
+        for seed in range(seeds)
+    }
+
+
+def _same(name: str, row: Mapping[str, Any], own: Mapping[str, str]) -> bool:
+    """Whether a row is of the agent that has its name today; older rows do not tell."""
+    now = own.get(cell_of(name).agent)
+    return now is None or row.get("agent") == now
 
 
 def rows_path(out: Path, task: str) -> Path:

@@ -6,6 +6,7 @@ import base64
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,12 @@ class BudgetCell:
     @property
     def name(self) -> str:
         """E.g. "toy-btree-ycsb-a-busy-core/best-fit/0/1.0/7"."""
-        return f"{self.task}/{self.policy}/{self.seed}/{self.noise}/{self.episode}"
+        return f"{self.agent}/{self.noise}/{self.episode}"
+
+    @property
+    def agent(self) -> str:
+        """E.g. "toy-btree-ycsb-a-busy-core/surrogate/0"."""
+        return f"{self.task}/{self.policy}/{self.seed}"
 
 
 #: Gives the agent of a task and training seed by its name.
@@ -79,7 +85,11 @@ class BudgetWork:
     """Does cells in one process."""
 
     def __init__(
-        self, evaluation_seed: int, agents: Agents | None = None, most: int = BUDGETS[-1]
+        self,
+        evaluation_seed: int,
+        agents: Agents | None = None,
+        most: int = BUDGETS[-1],
+        own: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Takes what every cell needs.
 
@@ -87,8 +97,9 @@ class BudgetWork:
             evaluation_seed: of the episodes.
             agents: asked for a policy that is no rule and no search.
             most: the largest budget that agents get; some take long for each measurement.
+            own: what decides an agent, by BudgetCell.agent; its rows tell it.
         """
-        self._seed, self._agents = evaluation_seed, agents
+        self._seed, self._agents, self._own = evaluation_seed, agents, own
         self._budgets = [budget for budget in BUDGETS if budget <= most]
         self._known: dict[tuple[str, str, int], Policy] = {}
         self._at: tuple[str, float] | None = None
@@ -102,7 +113,7 @@ class BudgetWork:
         ``throughput`` has one value for each of BUDGETS, Mq/s without noise; of an agent for those
         that it got. A policy that measures nothing has one value. ``seconds`` is alike, and leaves
         out what the backend took; of a search it is that of the largest budget. ``schedules`` is
-        there for agents alone.
+        there for agents alone, and ``agent`` where ``own`` tells it.
         """
         env_seed = self.begin(cell)
         if cell.policy in RULES:
@@ -120,6 +131,8 @@ class BudgetWork:
         }
         if cell.policy not in RULES and cell.policy not in SEARCHES:
             told["schedules"] = [packed(schedule, self._env.machine) for schedule in found]
+            if cell.agent in self._own:
+                told["agent"] = self._own[cell.agent]
         return told
 
     def begin(self, cell: BudgetCell) -> int:

@@ -18,7 +18,7 @@ _OUTS = {
     if option.name == "out"
 }
 #: They keep every row where it belongs: other code refuses what is foreign there.
-_ROWS = {"ablation"}
+_ROWS = {"ablation", "training-times"}
 #: They write several files. Those of offline, budgets and references look at each.
 _FOLDERS = {"access-path", "budget", "offline", "paper", "pretrained", "references", "studies"}
 _FOLDERS |= {"threads"}
@@ -47,10 +47,11 @@ def test_a_foreign_file_in_a_folder_is_refused_before_any_work(name: str, tmp_pa
     assert path.read_text() == "[1, 2]"
 
 
-def test_a_foreign_file_of_rows_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["ablation", "--agent", "bc"], ["training-times"]])
+def test_a_foreign_file_of_rows_is_refused(words: list[str], tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"my": "notes"}\n')
-    told = pmoss("benchmark", "ablation", "--agent", "bc", "--out", str(path), status=2)
+    told = pmoss("benchmark", *words, "--out", str(path), status=2)
     assert f"{path}: holds results of another command" in told
     assert path.read_text() == '{"my": "notes"}\n'
 

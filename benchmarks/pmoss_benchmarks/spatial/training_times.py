@@ -21,8 +21,10 @@ from pmoss_agents.configs import has_config, read_config
 from pmoss_agents.devices import device_label, find_device
 from pmoss_agents.pytorch import torch
 from pmoss_benchmarks.provenance import provenance
+from pmoss_datasets import Recipe
 from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.storage import Dataset
+from pmoss_datasets.suite import obtain
 from pmoss_env.errors import UnknownNameError
 
 #: progress(rows done, rows in all) after each.
@@ -74,7 +76,8 @@ class _Enough(KeyboardInterrupt):
 
 
 def run_training_times(
-    dataset: Dataset,
+    recipe: Recipe,
+    folder: Path,
     *,
     learners: Sequence[str] = tuple(LEARNERS),
     devices: Sequence[str] = ("cpu",),
@@ -86,7 +89,8 @@ def run_training_times(
     """Times updates of each learner on each device.
 
     Args:
-        dataset: what they learn from; those that play do so in its environment.
+        recipe: of what they learn from; those that play do so in its environment.
+        folder: that the dataset is kept in; it is made if it is missing.
         learners: of LEARNERS.
         devices: some of configs.DEVICES.
         seconds: of each learner on each device, after its first update.
@@ -108,9 +112,8 @@ def run_training_times(
         if name not in LEARNERS:
             raise UnknownNameError("learner", name, tuple(LEARNERS))
     gpus = {device: device_label(find_device(device)) for device in devices}
-    task = dataset.metadata.id.removeprefix("pmoss/").split("/")[0]
     settings = {
-        **{"task": task, "data": dataset.metadata.id, "episodes": len(dataset)},
+        **{"task": recipe.task, "data": recipe.id, "episodes": recipe.episodes},
         **{"seconds": seconds, "changes": dict(changes or {}), "torch": torch.__version__},
     }
     code = ["pmoss_benchmarks.spatial.training_times"]
@@ -118,11 +121,13 @@ def run_training_times(
     rows: list[dict[str, Any]] = []
     wanted = [(name, device) for name in learners for device in devices]
     with ResultFile(out, header, key=("learner", "device")) as file:
+        dataset = None
         for done, (name, device) in enumerate(wanted, 1):
             row = file.get(name, device)
             if row is None:
+                dataset = dataset or obtain(recipe, folder / recipe.id)
                 learner = LEARNERS[name]
-                values = {**learner.settings(task), **(changes or {}), "device": device}
+                values = {**learner.settings(recipe.task), **(changes or {}), "device": device}
                 found = _timed(learner.agent, values, dataset, seconds)
                 row = {"learner": name, "device": device, "gpu": gpus[device], **found}
                 file.append(row)

@@ -7,22 +7,26 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pmoss_benchmarks.spatial.training_times import LEARNERS, run_training_times  # noqa: E402
-from pmoss_datasets import Recipe, collect  # noqa: E402
+from pmoss_datasets import Recipe  # noqa: E402
 from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
 
 
+RECIPE = Recipe(env=TOY, episodes=8, reference_episodes=0)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    recipe = Recipe(env=TOY, episodes=8, reference_episodes=0)
-    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+    """The folder of datasets; the recipe's is made when it is asked for."""
+    return tmp_path_factory.mktemp("data")
 
 
 def test_rows_are_of_updates_after_the_first_and_are_kept(data, tmp_path):
     out = tmp_path / "times.jsonl"
     told = []
     rows = run_training_times(
+        RECIPE,
         data,
         learners=["surrogate", "bc"],
         seconds=0.0,
@@ -43,20 +47,22 @@ def test_rows_are_of_updates_after_the_first_and_are_kept(data, tmp_path):
     assert header["kind"] == "training-times"
     assert [{**one, "row_crc32": 0} for one in kept] == [{**row, "row_crc32": 0} for row in rows]
     # The same call makes nothing anew; one with more learners adds to it.
-    more = run_training_times(data, learners=["surrogate", "bc", "cql"], seconds=0.0, out=out)
+    more = run_training_times(
+        RECIPE, data, learners=["surrogate", "bc", "cql"], seconds=0.0, out=out
+    )
     assert more[:2] == rows and more[2]["learner"] == "cql"
     with pytest.raises(DatasetError):
-        run_training_times(data, learners=["bc"], seconds=0.5, out=out)
+        run_training_times(RECIPE, data, learners=["bc"], seconds=0.5, out=out)
 
 
 def test_what_is_unknown_or_absent_is_refused(data, monkeypatch):
     with pytest.raises(UnknownNameError, match="lpt"):
-        run_training_times(data, learners=["lpt"])
+        run_training_times(RECIPE, data, learners=["lpt"])
     with pytest.raises(UnknownNameError, match="tpu"):
-        run_training_times(data, learners=["bc"], devices=["tpu"])
+        run_training_times(RECIPE, data, learners=["bc"], devices=["tpu"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UnsupportedError, match="finds no GPU"):
-        run_training_times(data, learners=["bc"], devices=["cpu", "cuda"])
+        run_training_times(RECIPE, data, learners=["bc"], devices=["cpu", "cuda"])
 
 
 def test_every_learner_has_settings_that_its_agent_takes():

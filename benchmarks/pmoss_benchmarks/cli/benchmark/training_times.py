@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.console import console, progress_bar, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import pairs
 
@@ -45,25 +45,21 @@ def training_times(
     from pmoss_datasets import Recipe
     from pmoss_datasets.catalog import default_root
     from pmoss_datasets.recipes import tier as tier_of
-    from pmoss_datasets.suite import load_task, obtain
+    from pmoss_datasets.suite import load_task
 
     if out is not None:
         check_output(out)
     recipe = Recipe.from_dict({**tier_of(tier), "tier": tier, "env": dict(load_task(task).env)})
-    with Stages() as progress:
-        dataset = obtain(
-            recipe,
-            (data or default_root()) / recipe.id,
-            lambda done, total: progress("data", done, total),
-        )
+    with progress_bar("learners") as progress:
         rows = run_training_times(
-            dataset,
+            recipe,
+            data or default_root(),
             learners=learner or tuple(LEARNERS),
             devices=device or ["cpu"],
             seconds=seconds,
             changes=pairs(changes),
             out=out,
-            progress=lambda done, total: progress("learners", done, total),
+            progress=progress,
         )
     cells = [
         [

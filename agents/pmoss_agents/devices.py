@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from pmoss_agents.configs import DEVICES
 from pmoss_agents.pytorch import Tensor, nn, torch
-from pmoss_env.errors import UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 
 
 def check_device(name: str) -> None:
-    """Raises UnknownNameError unless ``name`` is one of DEVICES."""
+    """Raises DescriptionError unless ``name`` is one of DEVICES."""
     if name not in DEVICES:
-        raise UnknownNameError("device", name, DEVICES)
+        raise DescriptionError(f"device = {name!r}: must be one of {', '.join(DEVICES)}")
+
+
+def go_on_at(agent: Any, changes: Mapping[str, Any]) -> None:
+    """Lets an agent go on learning on another device, with those that it holds.
+
+    Args:
+        agent: of a checkpoint.
+        changes: its ``device``, or nothing.
+
+    Raises:
+        DescriptionError: another field, or an agent without a network.
+    """
+    if not changes:
+        return
+    if set(changes) != {"device"} or not hasattr(agent.config, "device"):
+        raise DescriptionError(
+            f"{', '.join(changes)}: a checkpoint goes on with its own config: nothing but the "
+            "device of an agent with a network may differ"
+        )
+    for one in (agent, getattr(agent, "policy", None), getattr(agent, "judge", None)):
+        if one is not None:
+            one.config = replace(one.config, **changes)
 
 
 def find_device(name: str) -> torch.device:
     """The device of a name; "auto" is a GPU where there is one.
 
     Raises:
-        UnknownNameError: no such name.
+        DescriptionError: no such name.
         UnsupportedError: a GPU is asked for, and torch finds none.
     """
     check_device(name)

@@ -172,7 +172,7 @@ class ResultFile:
                 if not line.endswith(b"\n") and json.dumps(self._header).encode().startswith(line):
                     break  # a kill within the header: nothing followed it
                 self._check_header(row)
-            elif row is None or not all(name in row for name in self._key):
+            elif row is None or not all(_is_key(row.get(name)) for name in self._key):
                 damaged += 1
                 continue
             else:
@@ -221,6 +221,11 @@ def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if header is None:
         raise DatasetError(f"{path}: is not a file of results: choose another file")
     return header, [row for row in rows if row is not None]
+
+
+def _is_key(value: Any) -> bool:
+    """Whether a field is there and can name a row."""
+    return isinstance(value, str | int | float)
 
 
 def packed(record: bytes) -> dict[str, Any]:

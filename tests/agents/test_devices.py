@@ -1,5 +1,6 @@
 """Where networks learn."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,16 @@ torch = pytest.importorskip("torch")
 import pmoss_agents  # noqa: E402
 from pmoss_agents import devices  # noqa: E402
 from pmoss_agents.registry import agent_names  # noqa: E402
+from pmoss_agents.spatial import decision_transformer  # noqa: E402
 from pmoss_agents.spatial.pair_policy import PairPolicy  # noqa: E402
 from pmoss_agents.spatial.surrogate import Surrogate  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.domain import find_domain  # noqa: E402
-from pmoss_env.errors import UnknownNameError, UnsupportedError  # noqa: E402
+from pmoss_env.errors import (  # noqa: E402
+    CheckpointError,
+    DescriptionError,
+    UnsupportedError,
+)
 
 _SPATIAL = {"machine": "toy", "slices": 8, "interference": "busy_core"}
 _CONTINUAL = {"machine": "toy", "slices": 8, "drift": "busy-cores", "epochs": 6}
@@ -54,7 +60,7 @@ def test_auto_is_a_gpu_only_where_there_is_one(monkeypatch):
 
 @pytest.mark.parametrize("agent", [Surrogate, PairPolicy])
 def test_an_unknown_device_is_refused_at_once(agent):
-    with pytest.raises(UnknownNameError, match="tpu"):
+    with pytest.raises(DescriptionError, match="device = 'tpu': must be one of cpu, cuda, auto"):
         agent(device="tpu")
 
 
@@ -87,12 +93,52 @@ def lessons(tmp_path_factory):
 
 
 def test_no_learner_with_a_network_is_left_out():
-    named = {name for name in agent_names() if _has_device(name)}
-    assert named == set(LEARNERS)
+    # Whoever follows a gradient has a learning rate; one holds another learner, with its settings.
+    configs = {name: pmoss_agents.make(name).config for name in agent_names()}
+    learn = {name for name, one in configs.items() if hasattr(one, "learning_rate")}
+    assert learn | {"reconstruct"} == set(LEARNERS)
+    assert {name for name, one in configs.items() if hasattr(one, "device")} == set(LEARNERS)
 
 
-def _has_device(name):
-    return hasattr(pmoss_agents.make(name).config, "device")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_training_may_go_on_where_there_is_no_gpu(name, lessons, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    path = tmp_path / "agent.safetensors"
+    agent = pmoss_agents.make(name, **LEARNERS[name])
+    agent.fit(lessons[name])
+    agent.config = dataclasses.replace(agent.config, device="cuda")
+    agent.save(path)
+    again = pmoss_agents.load(path)
+    assert again.config.device == "cuda"
+    devices.go_on_at(again, {"device": "cpu"})
+    assert again.config.device == "cpu"
+    for held in (getattr(again, "policy", None), getattr(again, "judge", None)):
+        assert held is None or held.config.device == "cpu"
+    for changes in ({"updates": 3}, {"device": "cpu", "seed": 1}):
+        with pytest.raises(DescriptionError, match="nothing but the device"):
+            devices.go_on_at(again, changes)
+
+
+def test_a_checkpoint_says_on_which_gpu_it_learned(lessons, tmp_path, monkeypatch):
+    path = tmp_path / "agent.safetensors"
+    agent = pmoss_agents.make("decision-transformer", **_TRANSFORMER)
+    monkeypatch.setattr(decision_transformer, "device_label", lambda device: "A GPU")
+    agent.fit(lessons["decision-transformer"])
+    agent.save(path)
+    monkeypatch.undo()
+    again = pmoss_agents.load(path)
+    assert again.learned_on == "A GPU"
+    # Nothing is left to learn, so nothing is learned elsewhere.
+    again.fit(lessons["decision-transformer"])
+    assert again.learned_on == "A GPU"
+    for forged in (None, 3, ["A GPU"], "x" * 101, "A\nGPU", "\ud800"):
+        again.learned_on = "kept"
+        arrays, values = again._state()
+        with pytest.raises(CheckpointError, match="learned_on: must be the name of a GPU"):
+            again._restore(arrays, {**values, "learned_on": forged})
+    again.config = dataclasses.replace(again.config, updates=4)
+    again.fit(lessons["decision-transformer"])
+    assert again.learned_on is None
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -101,6 +101,11 @@ def test_a_damaged_row_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptu
     assert {row["a"]: unpacked(row) for row in rows(path)}[1] == b"two\n\xff"
     path.write_bytes(whole.replace(b'{"a": 1', b'{"b": 1').replace(b'{"a": 2', b'["a": 2'))
     assert [row["a"] for row in rows(path)] == [0]
+    # What cannot name a row names none.
+    header, *_ = filled(path).splitlines(keepends=True)
+    path.write_bytes(header + b'{"a": [1]}\n{"a": null}\n')
+    with opened(path) as file:
+        assert file.rows == {}
 
 
 @pytest.mark.parametrize("left", [0, 5])

@@ -47,7 +47,7 @@ def train(
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", help="field=value of the config; repeatable, value as JSON."),
+        typer.Option("--set", help="field=value of the config, JSON; with --resume device alone."),
     ] = None,
     resume: Annotated[
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
@@ -98,7 +98,7 @@ def train(
             raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
     source = out = paths[-1]
     if resume:
-        _refuse({"--config": config, "--set": changes, "--agent": agent and ":" not in agent})
+        _refuse({"--config": config, "--agent": agent and ":" not in agent})
         # What an earlier version wrote goes on beside it, in a file of today's form.
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     check_checkpoint(out)
@@ -107,6 +107,10 @@ def train(
     learner = pmoss_agents.load(source, agent) if resume else _renewed(start, pairs(changes))
     of = (learner.domain or None) if learner else domain
     lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
+    if resume and changes:
+        from pmoss_agents.devices import go_on_at
+
+        go_on_at(learner, pairs(changes))
     if learner is None:
         learner = new_agent(lesson, agent, config, pairs(changes))
     if log is not None and not resume and log.exists():

@@ -70,7 +70,7 @@ def balance(times: Array, start: Array, *, most: int | None = None, changes: int
         move, swap = int(moved.argmin()), int(swapped.argmin()) if others.size else 0
         by_move = moved.flat[move]
         by_swap = swapped.flat[swap] if others.size else np.inf
-        if min(by_move, by_swap) >= top * (1 - _LEAST_GAIN):
+        if not min(by_move, by_swap) < top * (1 - _LEAST_GAIN):  # nor where times are NaN
             break
         if by_move <= by_swap:
             slice_, core = mine[move // cores], move % cores

@@ -111,7 +111,6 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             if self._optimiser is None:
                 self._optimiser = _optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser
-            self.learned_on = device_label(device)
             model.train()
             try:
                 with learning_on(device, model, optimiser):
@@ -147,6 +146,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
 
         def change() -> dict[str, float]:
             optimiser.step()
+            self.learned_on = device_label(device)
             return {
                 "loss": float(loss.detach()),
                 "accuracy": _accuracy(scores, actions),
@@ -348,7 +348,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self.updates = int(values["updates"])
         best = values.get("best_loss")
         self._best_loss = math.inf if best is None else float(best)
-        self.learned_on = str(values["learned_on"]) if "learned_on" in values else None
+        self.learned_on = _gpu_of(values)
         self._chance.bit_generator.state = values["sampling"]
         self._optimiser = _optimiser(self.model, self.config)
         load_moments(self._optimiser, arrays, "optimiser/")
@@ -375,6 +375,15 @@ def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
 def _accuracy(scores: Tensor, actions: Tensor) -> float:
     """The share of actions that have the highest score."""
     return float((scores.argmax(-1) == actions).double().mean())
+
+
+def _gpu_of(values: Mapping[str, Any]) -> str | None:
+    """The GPU that a checkpoint names; CheckpointError if it is no name."""
+    if (told := values.get("learned_on", "")) == "":
+        return None
+    if not isinstance(told, str) or len(told) > 100 or not (told.isascii() and told.isprintable()):
+        raise CheckpointError("learned_on: must be the name of a GPU, at most 100 characters")
+    return told
 
 
 def best_path(checkpoint: str | Path) -> Path:

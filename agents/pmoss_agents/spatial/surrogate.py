@@ -53,6 +53,9 @@ from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 
+#: Minutes for a plan.
+MOST_TRIES = 10**6
+
 
 @dataclass(frozen=True)
 class Config:
@@ -103,8 +106,8 @@ class Config:
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
             if getattr(self, name) < 1:
                 raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
-        if self.tries < 0:
-            raise DescriptionError(f"tries = {self.tries}: must be at least 0")
+        if not 0 <= self.tries <= MOST_TRIES:
+            raise DescriptionError(f"tries = {self.tries}: must lie in [0, {MOST_TRIES}]")
 
 
 class Pairs:
@@ -114,7 +117,8 @@ class Pairs:
         machine = dataset.machine
         self.counters, self.columns, throughput = [], [], []
         for when in ("incumbent", "final"):
-            counters = np.nan_to_num(dataset.column(f"{when}_counters").astype(np.float32))
+            read = dataset.column(f"{when}_counters").astype(np.float32)
+            counters = np.nan_to_num(read, posinf=0.0, neginf=0.0)
             if not (counters[..., ELAPSED] > 0).any(axis=1).all():
                 raise DatasetError(
                     f"{dataset.path}: {when}_counters: elapsed_us is 0 in a whole episode: a "

@@ -21,6 +21,8 @@ from pmoss_agents.spatial.balancing import balance, longest_first, refine
 from pmoss_agents.spatial.corrections import Correction, corrected
 from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Known, Member, Topology
 
+#: Million per second: no counter of a slice comes near it.
+_ABSURD = 1e15
 #: Rounds of asking the model and balancing, after each measurement.
 _ROUNDS = 2
 
@@ -66,10 +68,12 @@ class Planner:
         """Takes what a schedule measured: the latest one is what the members read.
 
         Args:
-            counters: (S, H) of each slice; what is not finite counts as 0.
+            counters: (S, H) of each slice; what no counter can show counts as 0.
             columns: (S,) the worker of each slice.
         """
-        known = np.ascontiguousarray(np.nan_to_num(counters, posinf=0.0), dtype=np.float32)
+        finite = np.nan_to_num(counters, posinf=0.0, neginf=0.0)
+        possible = np.where((finite >= 0) & (finite < _ABSURD), finite, 0.0)
+        known = np.ascontiguousarray(possible, dtype=np.float32)
         with torch.inference_mode():
             seen = torch.from_numpy(known).unsqueeze(0)
             self._known = [one.read(self._topology, seen, _batch(columns)) for one in self._members]

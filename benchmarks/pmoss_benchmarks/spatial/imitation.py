@@ -19,6 +19,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.configs import read_config
+from pmoss_agents.devices import go_on_at
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer, best_path
 from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, read_log
 from pmoss_benchmarks.evaluation import Evaluation, evaluate
@@ -76,7 +77,7 @@ def imitate(
         checkpoint: where the network is kept; one that is there goes on with its own config.
         log: where metrics and CPU seconds of every update are kept.
         seconds: CPU time of this call after which it stops; 0: it only loads what is there.
-        changes: fields of the config of a new network.
+        changes: fields of the config of a new network; one that goes on takes the device alone.
         progress: called with (updates made, updates at the end).
 
     Returns:
@@ -84,6 +85,7 @@ def imitate(
     """
     if checkpoint.exists():
         agent = pmoss_agents.load(checkpoint, "decision-transformer")
+        go_on_at(agent, changes or {})
     else:
         values = {**read_config(CONFIG), **(changes or {})}
         values.pop("agent")

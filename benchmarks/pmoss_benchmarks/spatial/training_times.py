@@ -1,11 +1,13 @@
 """How long an update of each learner takes, on the CPU and on a GPU, on the same data.
 
 A learner is trained as its committed config has it, for a few seconds on each device. The first
-update is left out: it sets up what the others use.
+update is left out: it sets up what the others use. Learners of other environments are not timed
+here, nor those that learn in phases: pair-policy, reconstruct and judged-transformer.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +27,7 @@ from pmoss_datasets import Recipe
 from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import obtain
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 
 #: progress(rows done, rows in all) after each.
 Progress = Callable[[int, int], None]
@@ -58,7 +60,6 @@ class Learner:
 _PAPER = "decision-transformer-paper"
 LEARNERS = {
     "surrogate": Learner("surrogate"),
-    "pair-policy": Learner("pair-policy"),
     "decision-transformer": Learner("decision-transformer"),
     _PAPER: Learner("decision-transformer", _PAPER),
     f"{_PAPER}, bfloat16": Learner("decision-transformer", _PAPER, {"precision": "bfloat16"}),
@@ -106,11 +107,20 @@ def run_training_times(
     Raises:
         UnknownNameError: an unknown learner or device.
         UnsupportedError: a GPU is asked for, and there is none.
+        DescriptionError: a config that a learner refuses, that sets the device, or that has too
+            few updates to time one.
         DatasetError: ``out`` holds rows of other settings.
     """
     for name in learners:
         if name not in LEARNERS:
             raise UnknownNameError("learner", name, tuple(LEARNERS))
+    if "device" in (changes or {}):
+        raise DescriptionError("changes: device: give it by `devices`, or --device")
+    if not 0 <= seconds < math.inf:
+        raise DescriptionError(f"seconds = {seconds}: must be a number from 0")
+    for name in learners:
+        one = LEARNERS[name]
+        pmoss_agents.make(one.agent, **{**one.settings(recipe.task), **(changes or {})})
     gpus = {device: device_label(find_device(device)) for device in devices}
     settings = {
         **{"task": recipe.task, "data": recipe.id, "episodes": recipe.episodes},
@@ -156,5 +166,7 @@ def _timed(
     with suppress(_Enough):
         agent.fit(lesson, progress=tell)
     took = np.diff(ends)
+    if not took.size:
+        raise DescriptionError(f"{name}: {whole} update: at least 2 are needed to time one")
     low, median, high = (float(f"{value:.4g}") for value in np.quantile(took, (0.25, 0.5, 0.75)))
     return {"updates": took.size, "of": whole, "low": low, "median": median, "high": high}

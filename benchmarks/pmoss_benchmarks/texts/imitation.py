@@ -109,7 +109,7 @@ def _learned_on(report: Mapping[str, Any]) -> str:
     """Where it learned; results of earlier versions lack it, and are of a CPU."""
     if gpu := report.get("learned_on"):
         return f"It learned on a GPU, {gpu}; CPU seconds are those of the process beside it."
-    return "It learned on one CPU core."
+    return f"It learned on the CPU, with {counted(report['config']['threads'], 'thread')}."
 
 
 def _held_out(point: Mapping[str, float]) -> list[str]:

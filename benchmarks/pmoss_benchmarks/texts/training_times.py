@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import math
 from typing import Any
 
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
+from pmoss_datasets.result_files import read_rows
 from pmoss_env.errors import DatasetError
 
 _FILE = "training-times.jsonl"
@@ -14,12 +15,11 @@ _FILE = "training-times.jsonl"
 def training_times(stored: Stored) -> str:
     """Milliseconds per update on each device, side by side."""
     path = stored.folder / _FILE
-    try:
-        header, *rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}") from error
+    header, rows = read_rows(path)
     by_learner: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
+        if not _is_whole(row):
+            raise DatasetError(f"{path}: the row {row} is no row of training times")
         by_learner.setdefault(row["learner"], {})[row["gpu"] or "CPU"] = row
     devices = list(dict.fromkeys(name for of in by_learner.values() for name in of))
     shown = []
@@ -31,15 +31,28 @@ def training_times(stored: Stored) -> str:
         shown.append([f"`{learner}`", *cells, *times, *minutes])
     columns = ["learner", *(f"ms, {name}" for name in devices), "times as fast"]
     columns += [f"minutes in all, {name}" for name in devices]
+    changes = header["changes"]
+    config = f"the committed config with {changes}" if changes else "the committed config"
     told = (
         f"`{header['task']}`, {counted(header['episodes'], 'episode')} of data, "
         f"{header['seconds']:g} seconds of each learner on each device, torch {header['torch']}. "
-        "Brackets hold quartiles. One thread on the CPU. The last columns are the median times "
-        "the updates of the committed config. An update of `maskable-ppo` and `dqn` plays whole "
-        "episodes first, on the CPU. Learners that are not in the table were not timed on this "
-        "host."
+        "Brackets hold quartiles. The last columns are the median times the updates of "
+        f"{config}. An update of `maskable-ppo` and `dqn` plays whole episodes first, on the CPU."
     )
+    if note := header.get("note"):
+        told += f" {note}"
     return "\n\n".join([told, table(columns, shown), made(header, f"benchmarks/results/{_FILE}")])
+
+
+def _is_whole(row: dict[str, Any]) -> bool:
+    """Whether a row holds what run_training_times() puts into one."""
+    times = [row.get(name) for name in ("low", "median", "high")]
+    return (
+        isinstance(row.get("learner"), str)
+        and isinstance(row.get("gpu"), str | None)
+        and isinstance(row.get("of"), int)
+        and all(isinstance(one, float) and 0 < one < math.inf for one in times)
+    )
 
 
 def _milliseconds(row: dict[str, Any]) -> str:

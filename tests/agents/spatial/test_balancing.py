@@ -81,3 +81,10 @@ def test_exchanges_by_chance_go_on_where_balancing_ends(seed, most):
 def test_slices_that_take_no_time_stay():
     start = np.array([2, 2, 1])
     assert refine(np.zeros((3, 3)), start, 5, np.random.default_rng(0)).tolist() == [2, 2, 1]
+
+
+def test_times_that_are_no_times_end_the_balancing():
+    times = np.full((4, 2), np.nan)
+    start = np.zeros(4, dtype=np.int64)
+    assert np.array_equal(balance(times, start), start)
+    assert refine(times, start, 5, np.random.default_rng(0)).shape == (4,)

@@ -183,8 +183,6 @@ def test_a_longer_search_balances_the_foretold_times_better(agent):
             tops.append(np.bincount(plan, times[np.arange(64), plan]).max())
     shorter, longer = tops[::2], tops[1::2]
     assert all(np.less_equal(longer, shorter)) and sum(longer) < sum(shorter)
-    with pytest.raises(DescriptionError, match="tries = -1: must be at least 0"):
-        agent.renewed(tries=-1)
 
 
 def test_foretold_differences_of_cores_are_left_out_where_that_is_worth_more(agent, monkeypatch):
@@ -325,6 +323,33 @@ def test_a_snapshot_of_another_machine_is_refused(agent):
     complete["incumbent_tiles"] = np.full(16, 90)
     with pytest.raises(DescriptionError, match="another machine"):
         agent.act(complete)
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.inf, -1.0, 1e38])
+def test_what_no_counter_can_show_counts_as_none(agent, value):
+    env = SpatialSchedulingEnv(**TOY, observation="complete")
+    observation, _ = env.reset(seed=1)
+    agent.check_env(env)
+    for rows in (slice(2), slice(None)):
+        seen, none = (
+            {**observation, "slice_counters": observation["slice_counters"].copy()}
+            for _ in range(2)
+        )
+        seen["slice_counters"][rows] = value
+        none["slice_counters"][rows] = 0.0
+        plans = []
+        for one in (seen, none):
+            agent.reset()
+            agent.act(one)
+            plans.append(agent._tiles)
+        assert np.array_equal(*plans)
+    env.close()
+
+
+def test_tries_have_bounds():
+    for tries in (-1, 10**30):
+        with pytest.raises(DescriptionError, match="tries = "):
+            Surrogate(tries=tries)
 
 
 def test_a_missing_gpu_is_told(data, monkeypatch):

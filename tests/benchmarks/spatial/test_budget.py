@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import pytest
 
 pytest.importorskip("msgspec")
 pytest.importorskip("scipy")
 
+from pmoss_benchmarks.offline import load_suite
 from pmoss_benchmarks.spatial.budget import BUDGETS, read_rows, recheck, run_budget
-from pmoss_benchmarks.spatial.budget.agents import parse_agents
+from pmoss_benchmarks.spatial.budget.agents import Agents, parse_agents
 from pmoss_benchmarks.spatial.budget.benchmark import rows_path
 from pmoss_benchmarks.spatial.budget.report import as_markdown, summarise
 from pmoss_benchmarks.spatial.references import make_references
@@ -138,18 +140,48 @@ def test_rows_of_another_agent_of_the_same_name_are_made_anew(tmp_path):
     again = run_budget(tmp_path, [TOY], **few, identity=lambda *_: "two")
     assert calls == ["habit", "habit"]
     assert [key for key, one in again[TOY].items() if "agent" in one] == [name]
-    # A call that was stopped left rows of the first one.
-    rows_path(tmp_path, TOY).unlink()
-    left = {**few, "episodes": 2}
+    # Rows of other seeds are of the same agent or are left out.
+    more = {**few, "seeds": 2}
+    both = run_budget(tmp_path, [TOY], **more, identity=lambda *_: "two")[TOY]
+    assert {both[f"{TOY}/habit/{seed}/0.0/0"]["agent"] for seed in (0, 1)} == {"two"}
+    assert len(run_budget(tmp_path, [TOY], **few, identity=lambda *_: "two")[TOY]) == len(both)
+    after = run_budget(tmp_path, [TOY], **few, identity=lambda *_: "three")[TOY]
+    assert f"{TOY}/habit/1/0.0/0" not in after and after[name]["agent"] == "three"
+
+
+def test_what_a_stopped_call_left_of_another_agent_is_refused_before_any_work(tmp_path):
+    few = {"episodes": 2, "noises": [0.0], "agents": ["habit"], "make_agents": agents}
 
     def stop(done, total):
         if done == total - 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_budget(tmp_path, [TOY], **left, identity=lambda *_: "one", progress=stop)
+        run_budget(tmp_path, [TOY], **few, identity=lambda *_: "one", progress=stop)
     with pytest.raises(DatasetError, match=r"cells\.partial: holds rows of another agent"):
-        run_budget(tmp_path, [TOY], **left, identity=lambda *_: "two")
+        run_budget(
+            tmp_path,
+            [TOY],
+            **few,
+            identity=lambda *_: "two",
+            progress=lambda *_: pytest.fail("work was done"),
+        )
+    # The same agent goes on.
+    assert run_budget(tmp_path, [TOY], **few, identity=lambda *_: "one")[TOY]
+
+
+def test_an_agent_is_told_by_its_settings_its_file_or_its_name(tmp_path):
+    path = tmp_path / f"{TOY}-1.safetensors"
+    path.write_bytes(b"weights")
+    word = str(tmp_path / "{task}-{seed}.safetensors")
+    plan = load_suite("quick")
+    files = {"mine": word, "shipped": "pmoss/surrogate-busy-core-v0", "odd": "{foo}{"}
+    made = Agents(plan, tmp_path, tmp_path, files)
+    assert made.identity("mine", TOY, 1) == f"{zlib.crc32(b'weights'):08x}"
+    assert made.identity("shipped", TOY, 1) == "pmoss/surrogate-busy-core-v0"
+    assert made.identity("odd", TOY, 1) == "{foo}{"
+    assert made.identity("bc", TOY, 0) != made.identity("cql", TOY, 0)
+    assert made("shipped", TOY, 0).name == "surrogate"
 
 
 def test_what_does_not_fit_is_refused(made, tmp_path):

@@ -22,6 +22,7 @@ from pmoss_datasets.storage import open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_datasets.suite import recipe_of as shipped_recipe
 from pmoss_env.cli.app import make_app
+from pmoss_env.errors import DescriptionError
 
 SHIPPED = f"pmoss/{TOY}/mixed-v0"
 SMALL = ("updates=4", "layers=1", "width=16", "heads=2", "batch_size=1", "save_every=1")
@@ -59,6 +60,16 @@ def test_a_curve_holds_means_of_windows() -> None:
     assert len(curve) == 60
     assert curve[0] == {"update": 2, "cpu_seconds": 2, "loss": 1.5, "accuracy": 0.5}
     assert curve[1]["held_out_loss"] == 7
+
+
+def test_without_a_checkpoint_and_without_seconds_nothing_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "paper.safetensors"
+    call = ["benchmark", "imitation", "--seconds", "0", "--checkpoint", str(path)]
+    told = CliRunner().invoke(make_app(), call)
+    assert isinstance(told.exception, DescriptionError) and "is no checkpoint yet" in str(
+        told.exception
+    )
+    assert not path.parent.exists()
 
 
 def test_the_command_goes_on_and_stores_what_it_found(

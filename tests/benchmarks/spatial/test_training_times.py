@@ -8,7 +8,12 @@ torch = pytest.importorskip("torch")
 
 from pmoss_benchmarks.spatial.training_times import LEARNERS, run_training_times  # noqa: E402
 from pmoss_datasets import Recipe  # noqa: E402
-from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError  # noqa: E402
+from pmoss_env.errors import (  # noqa: E402
+    DatasetError,
+    DescriptionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
 
@@ -58,11 +63,25 @@ def test_rows_are_of_updates_after_the_first_and_are_kept(data, tmp_path):
 def test_what_is_unknown_or_absent_is_refused(data, monkeypatch):
     with pytest.raises(UnknownNameError, match="lpt"):
         run_training_times(RECIPE, data, learners=["lpt"])
-    with pytest.raises(UnknownNameError, match="tpu"):
+    with pytest.raises(DescriptionError, match="tpu"):
         run_training_times(RECIPE, data, learners=["bc"], devices=["tpu"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UnsupportedError, match="finds no GPU"):
         run_training_times(RECIPE, data, learners=["bc"], devices=["cpu", "cuda"])
+
+
+def test_what_cannot_be_timed_is_refused_before_anything_is_timed(data, tmp_path):
+    out = tmp_path / "times.jsonl"
+    with pytest.raises(DescriptionError, match="at least 2 are needed"):
+        run_training_times(RECIPE, data, learners=["bc"], seconds=0.0, changes={"updates": 1})
+    with pytest.raises(DescriptionError, match="device: give it by"):
+        run_training_times(RECIPE, data, learners=["bc"], changes={"device": "cuda"}, out=out)
+    with pytest.raises(DescriptionError, match="updates"):
+        run_training_times(RECIPE, data, changes={"updates": 3}, out=out)  # some play instead
+    for seconds in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(DescriptionError, match="seconds = "):
+            run_training_times(RECIPE, data, learners=["bc"], seconds=seconds, out=out)
+    assert not out.exists()
 
 
 def test_every_learner_has_settings_that_its_agent_takes():

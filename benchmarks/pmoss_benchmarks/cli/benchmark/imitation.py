@@ -21,7 +21,9 @@ def imitation(
     episodes_of_data: Annotated[
         int | None, typer.Option(help="Episodes of the data instead of the tier's.", min=2)
     ] = None,
-    seconds: Annotated[float, typer.Option(help="CPU seconds of training in this call.")] = 3600.0,
+    seconds: Annotated[
+        float, typer.Option(help="CPU seconds of training in this call.", min=0.0)
+    ] = 3600.0,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="field=value of a new network's config; repeatable."),
@@ -52,8 +54,11 @@ def imitation(
     from pmoss_benchmarks.spatial.imitation import best_of, imitate, play, recipe_of, report_of
     from pmoss_datasets.catalog import default_root
     from pmoss_datasets.suite import obtain
+    from pmoss_env.errors import DescriptionError
     from pmoss_env.files import write_atomically
 
+    if not (seconds > 0 or checkpoint.exists()):
+        raise DescriptionError(f"{checkpoint}: is no checkpoint yet, and --seconds is 0")
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     log = checkpoint.with_suffix(".jsonl")
     recipe = recipe_of(task, tier, episodes_of_data)

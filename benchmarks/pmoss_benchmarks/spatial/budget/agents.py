@@ -36,7 +36,7 @@ class Agents:
     def __call__(self, name: str, task: str, seed: int) -> Policy:
         """The agent, trained now if it was not before."""
         if name in self.files:
-            return find_policy(self.files[name].format(task=task, seed=seed))
+            return find_policy(self._file(name, task, seed))
         track = "same-task"
         config = config_of(self.plan, name, task)
         seeded = any(field.name == "seed" for field in fields(agent_class(name).Config))
@@ -53,11 +53,15 @@ class Agents:
         return run.load(len(run.updates) - 1)
 
     def identity(self, name: str, task: str, seed: int) -> str:
-        """What decides the agent: its config and data, or the bytes of its checkpoint."""
+        """What decides the agent: its config and data, the bytes of its checkpoint, or its name."""
         if name in self.files:
-            content = Path(self.files[name].format(task=task, seed=seed)).read_bytes()
-            return f"{zlib.crc32(content):08x}"
+            word = self._file(name, task, seed)
+            path = Path(word.rpartition("@")[2])
+            return f"{zlib.crc32(path.read_bytes()):08x}" if path.is_file() else word
         return digest(self.plan, "same-task", name, task)
+
+    def _file(self, name: str, task: str, seed: int) -> str:
+        return self.files[name].replace("{task}", task).replace("{seed}", str(seed))
 
 
 def parse_agents(words: list[str]) -> tuple[list[str], dict[str, str]]:

@@ -19,6 +19,7 @@ from pmoss_benchmarks.spatial.budget.work import (
     BudgetWork,
     unpacked,
 )
+from pmoss_datasets.result_files import read_rows as read_kept
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import read_json, write_atomically
@@ -78,8 +79,8 @@ def run_budget(
         noises: strengths.
         agents: names that ``make_agents`` knows.
         make_agents: gives the agent of a name, task and training seed.
-        identity: kept beside the rows of agents: those of another agent of the same name are made
-            anew. None: nobody asks.
+        identity: kept beside the rows of agents. Those of another agent of the same name are made
+            anew or, where they are not asked for, left out. None: nobody asks.
         seeds: of training, of each agent.
         evaluation_seed: of the episodes.
         most: the largest budget that agents get.
@@ -96,11 +97,16 @@ def run_budget(
     cells = cells_of(tasks, agents, seeds, episodes, noises)
     settings = {"budgets": list(BUDGETS), "evaluation_seed": evaluation_seed}
     known: Rows = {}
-    own = _identities(identity, tasks, agents, seeds)
-    for task in tasks:
-        if (path := rows_path(out, task)).exists():
-            rows = read_rows(path, settings)
-            known |= {n: row for n, row in rows.items() if _has(row, most) and _same(n, row, own)}
+    there = {t: read_rows(path, settings) for t in tasks if (path := rows_path(out, t)).exists()}
+    told = [*cells, *(cell_of(name) for rows in there.values() for name in rows)]
+    own = {
+        cell.agent: identity(cell.policy, cell.task, cell.seed)
+        for cell in {cell.agent: cell for cell in told}.values()
+        if identity is not None and cell.policy in agents
+    }
+    for rows in there.values():
+        known |= {n: row for n, row in rows.items() if _has(row, most) and _same(n, row, own)}
+    _refuse_others(out / "cells.partial", own)
     results = finish_cells(
         partial(BudgetWork, evaluation_seed, make_agents, most, own),
         cells,
@@ -110,11 +116,6 @@ def run_budget(
         processes=processes,
         progress=progress,
     )
-    # A call that was stopped keeps its rows until another one comes to its end.
-    if other := [name for name, row in results.items() if not _same(name, row, own)]:
-        raise DatasetError(
-            f"{out / 'cells.partial'}: holds rows of another agent: {other[0]}: remove it"
-        )
     found: dict[str, Rows] = {}
     # An earlier call that was stopped may have left rows of other tasks.
     for task in dict.fromkeys((*tasks, *(name.split("/")[0] for name in results))):
@@ -134,18 +135,12 @@ def _has(row: Mapping[str, Any], most: int) -> bool:
     return "schedules" not in row or len(row["throughput"]) in (1, *range(asked, len(BUDGETS) + 1))
 
 
-def _identities(
-    identity: Identity | None, tasks: Sequence[str], agents: Sequence[str], seeds: int
-) -> dict[str, str]:
-    """What decides each agent, by its task, name and seed as rows are named."""
-    if identity is None:
-        return {}
-    return {
-        f"{task}/{name}/{seed}": identity(name, task, seed)
-        for task in tasks
-        for name in agents
-        for seed in range(seeds)
-    }
+def _refuse_others(kept: Path, own: Mapping[str, str]) -> None:
+    """DatasetError if a call that was stopped has left rows of another agent."""
+    for row in read_kept(kept)[1] if kept.exists() else ():
+        name, result = row.get("cell"), row.get("result")
+        if isinstance(name, str) and isinstance(result, dict) and not _same(name, result, own):
+            raise DatasetError(f"{kept}: holds rows of another agent: {name}: remove it")
 
 
 def _same(name: str, row: Mapping[str, Any], own: Mapping[str, str]) -> bool:

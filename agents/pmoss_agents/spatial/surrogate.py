@@ -74,8 +74,8 @@ class Config:
             times that were measured.
         pessimism: standard deviations of the members that the planner adds to each time.
         rounds: of asking the model and balancing.
-        tries: exchanges by chance after each balancing, see balancing.refine(). With any, a plan
-            for cores that are all alike is weighed, too.
+        tries: exchanges by chance after each balancing of the first plan, see balancing.refine().
+            With any, a plan for cores that are all alike is weighed, too.
         save_every: updates between checkpoints.
         threads: of torch.
         device: where it learns, one of configs.DEVICES; it plans on the CPU.

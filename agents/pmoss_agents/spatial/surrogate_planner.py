@@ -54,7 +54,8 @@ class Planner:
             pessimism: standard deviations that it adds to each time.
             rounds: of asking the model and balancing, for the first plan.
             most: slices that a core may get; None: any number.
-            tries: of refine(), after each balancing; with any, a plan for like cores is weighed.
+            tries: of refine(), after each balancing of the first plan; with any, a plan for like
+                cores is weighed.
         """
         self._members, self._topology = members, topology
         self._tries, self._rng = tries, np.random.default_rng(0)
@@ -102,21 +103,23 @@ class Planner:
         """
         times = self.times(self._columns[-1] if start is None else start)
         first = longest_first(times, self._most) if start is None else start
-        plans = [self._balanced(times, first)]
+        # A longer search in times that noisy measurements corrected finds their errors.
+        tries = self._tries if start is None else 0
+        plans = [self._balanced(times, first, tries)]
         for _ in range((rounds or self._rounds) - 1):
             times = 0.5 * (times + self.times(plans[-1]))
-            plans.append(self._balanced(times, plans[-1]))
-        if start is None and self._tries:
+            plans.append(self._balanced(times, plans[-1], tries))
+        if tries:
             # Where cores hardly differ, what is foretold of their differences is error, and to use
             # it costs more than it gains. Where one slice fills a core, no exchange mends that.
             alike = np.broadcast_to(times.mean(1, keepdims=True), times.shape)
             plans.append(longest_first(alike, self._most))
-            plans.append(self._balanced(times, plans[-1]))
+            plans.append(self._balanced(times, plans[-1], tries))
         return max(plans, key=self.worth)
 
-    def _balanced(self, times: Array, start: Array) -> Array:
+    def _balanced(self, times: Array, start: Array, tries: int) -> Array:
         found = balance(times, start, most=self._most)
-        return refine(times, found, self._tries, self._rng, most=self._most)
+        return refine(times, found, tries, self._rng, most=self._most)
 
     def measured(self, measure: Callable[[Array], Array], budget: int) -> Array:
         """Measures plan after plan.

@@ -284,7 +284,8 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
         for word in ("--set", pair)
     ]
     assert "saved to" in pmoss("train", data, agent, *small)
-    assert "decision-transformer: " in pmoss("train", data, agent, "--resume")
+    resumed = pmoss("train", data, agent, "--resume", "--set", "device=auto")
+    assert "decision-transformer: " in resumed
     out = pmoss(
         *("evaluate", agent, *task, "--seeds", "2", "--episodes", "1", "--budget", "50"),
         *("-b", "random", "-b", "lpt", "--out", results),

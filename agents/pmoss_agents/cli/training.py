@@ -81,7 +81,6 @@ def train(
     Example: pmoss train runs/bandit.safetensors --agent threads-linucb -e program=mixed50
     Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
     """
-    import pmoss_agents
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_agents.learning import find_lesson, learn, new_agent
@@ -98,21 +97,19 @@ def train(
             raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
     source = out = paths[-1]
     if resume:
-        _refuse({"--config": config, "--agent": agent and ":" not in agent})
+        fixed = set(pairs(changes)) - {"device"}
+        _refuse({"--config": config, "--set": fixed, "--agent": agent and ":" not in agent})
         # What an earlier version wrote goes on beside it, in a file of today's form.
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     check_checkpoint(out)
     check_output(out)
     dataset = paths[:-1] or None
-    learner = pmoss_agents.load(source, agent) if resume else _renewed(start, pairs(changes))
+    given = pairs(changes)
+    learner = _resumed(source, agent, given) if resume else _renewed(start, given)
     of = (learner.domain or None) if learner else domain
     lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
-    if resume and changes:
-        from pmoss_agents.devices import go_on_at
-
-        go_on_at(learner, pairs(changes))
     if learner is None:
-        learner = new_agent(lesson, agent, config, pairs(changes))
+        learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume and log.exists():
         raise DescriptionError(f"{log}: is there already: name another file, or give --resume")
     with progress_bar("training") as bar:
@@ -121,6 +118,19 @@ def train(
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
+
+
+def _resumed(path: Path, agent: str | None, changes: Mapping[str, Any]) -> Agent:
+    """The agent of a checkpoint that goes on, perhaps on another device."""
+    import pmoss_agents
+
+    learner = pmoss_agents.load(path, agent)
+    if changes:
+        # Only here: it brings torch, which some agents do without.
+        from pmoss_agents.devices import go_on_at
+
+        go_on_at(learner, changes)
+    return learner
 
 
 def _refuse(given: Mapping[str, Any]) -> None:

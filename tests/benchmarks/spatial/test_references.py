@@ -131,6 +131,13 @@ def test_no_slice_is_ever_faster_than_its_least_time(machine, workload, family):
         assert seen.throughput <= bound.throughput
 
 
+@pytest.mark.parametrize("name", ["grace-hopper", "grace-hopper-mesh"])
+def test_a_bound_of_one_shared_cache_is_not_known(name):
+    backend = make_backend("analytic", machine=name, workload="ycsb-a", slices=8)
+    with pytest.raises(UnsupportedError, match="share one last-level cache"):
+        LeastTimes(backend.machine, backend.workload, 8, backend.load)
+
+
 def test_a_bound_of_another_load_is_not_known():
     backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=8, load="saturated")
     with pytest.raises(UnsupportedError, match="closed load"):

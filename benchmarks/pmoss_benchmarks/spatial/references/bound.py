@@ -53,17 +53,24 @@ class LeastTimes:
         """Makes a model whose queries are so rare that none waits for another.
 
         Raises:
-                UnsupportedError: a load that is not closed.
+            UnsupportedError: a load that is not closed, or a machine whose workers share one
+                last-level cache.
         """
         if load.kind != "closed":
             raise UnsupportedError(
                 f"an upper bound for the load {load.kind!r} is not known: take a closed load"
             )
+        workers = machine.workers
+        if np.unique(machine.llc_of_core[workers]).size < 2:
+            # A slice is measured alone in its caches, so that the others must lie behind others.
+            raise UnsupportedError(
+                f"an upper bound for {machine.name} is not known: all its workers share one "
+                "last-level cache"
+            )
         self.machine, self.slices, self.load = machine, slices, load
         self._native = native_machine(machine)
         self._model = _native.AnalyticModel(self._native, load="open", offered_mq_per_s=_RARE)
         self._profiler = make_profiler(workload, slices, None)
-        workers = machine.workers
         alike = [machine.node_of_core[workers], machine.llc_of_core[workers]]
         if machine.mesh is not None:
             # Rounded, so that cores on stops of the same distance are alike to the last bit.
@@ -83,9 +90,11 @@ class LeastTimes:
         self._model.set_instance(self._profiler.profiles(instance.workload_seed), taken)
         groups = int(self._group.max()) + 1
         times = np.full((self.slices, groups), np.inf)
-        for dump in range(min(2, groups)):
-            probed = range(1, groups) if dump == 0 else range(1)
-            self._probe(times, list(probed) or [0], dump)
+        # The others lie behind another last-level cache than the slice that is measured.
+        behind = self.machine.llc_of_core[[self._first(group) for group in range(groups)]]
+        near = behind == behind[0]
+        self._probe(times, np.flatnonzero(~near).tolist(), 0)
+        self._probe(times, np.flatnonzero(near).tolist(), int(np.argmin(near)))
         return times[:, self._group] * self._slowness()
 
     def _probe(self, times: Float64Array, probed: list[int], dump: int) -> None:

@@ -136,7 +136,7 @@ class TileInputs(nn.Module):
                 values = samples["slice_view"]
             else:
                 level, when = name.split("_")
-                # Told once, it is summed where the data are, wherever the network learns.
+                # It is set up before it learns: network and samples lie on the CPU.
                 view = torch.from_numpy(np.ascontiguousarray(views[when]))
                 if level == "core":
                     # Tiles without a worker are always 0.

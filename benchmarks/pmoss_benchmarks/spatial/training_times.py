@@ -134,7 +134,7 @@ def run_training_times(
         dataset = None
         for done, (name, device) in enumerate(wanted, 1):
             row = file.get(name, device)
-            if row is None:
+            if row is None or not is_whole(row):
                 dataset = dataset or obtain(recipe, folder / recipe.id)
                 learner = LEARNERS[name]
                 values = {**learner.settings(recipe.task), **(changes or {}), "device": device}
@@ -145,6 +145,18 @@ def run_training_times(
             if progress is not None:
                 progress(done, len(wanted))
     return rows
+
+
+def is_whole(row: Mapping[str, Any]) -> bool:
+    """Whether a row holds what run_training_times() puts into one; a file may hold others."""
+    times = [row.get(name) for name in ("low", "median", "high")]
+    return (
+        isinstance(row.get("learner"), str)
+        and isinstance(row.get("updates"), int)
+        and isinstance(row.get("gpu"), str | None)
+        and isinstance(row.get("of"), int)
+        and all(isinstance(one, float) and 0 < one < math.inf for one in times)
+    )
 
 
 def _timed(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from pmoss_benchmarks.spatial.training_times import is_whole
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
 from pmoss_datasets.result_files import read_rows
 from pmoss_env.errors import DatasetError
@@ -18,7 +18,7 @@ def training_times(stored: Stored) -> str:
     header, rows = read_rows(path)
     by_learner: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
-        if not _is_whole(row):
+        if not is_whole(row):
             raise DatasetError(f"{path}: the row {row} is no row of training times")
         by_learner.setdefault(row["learner"], {})[row["gpu"] or "CPU"] = row
     devices = list(dict.fromkeys(name for of in by_learner.values() for name in of))
@@ -42,17 +42,6 @@ def training_times(stored: Stored) -> str:
     if note := header.get("note"):
         told += f" {note}"
     return "\n\n".join([told, table(columns, shown), made(header, f"benchmarks/results/{_FILE}")])
-
-
-def _is_whole(row: dict[str, Any]) -> bool:
-    """Whether a row holds what run_training_times() puts into one."""
-    times = [row.get(name) for name in ("low", "median", "high")]
-    return (
-        isinstance(row.get("learner"), str)
-        and isinstance(row.get("gpu"), str | None)
-        and isinstance(row.get("of"), int)
-        and all(isinstance(one, float) and 0 < one < math.inf for one in times)
-    )
 
 
 def _milliseconds(row: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pmoss_benchmarks.spatial.training_times import LEARNERS, run_training_times  # noqa: E402
+from pmoss_benchmarks.spatial.training_times import LEARNERS, is_whole, run_training_times  # noqa: E402
 from pmoss_datasets import Recipe  # noqa: E402
 from pmoss_env.errors import (  # noqa: E402
     DatasetError,
@@ -56,6 +56,10 @@ def test_rows_are_of_updates_after_the_first_and_are_kept(data, tmp_path):
         RECIPE, data, learners=["surrogate", "bc", "cql"], seconds=0.0, out=out
     )
     assert more[:2] == rows and more[2]["learner"] == "cql"
+    # A row that lacks its times is made anew; rows without a seal are of older files.
+    lines = out.read_text().splitlines(keepends=True)
+    out.write_text(lines[0] + '{"learner": "bc", "device": "cpu"}\n')
+    assert is_whole(run_training_times(RECIPE, data, learners=["bc"], seconds=0.0, out=out)[0])
     with pytest.raises(DatasetError):
         run_training_times(RECIPE, data, learners=["bc"], seconds=0.5, out=out)
 

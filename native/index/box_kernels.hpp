@@ -1,6 +1,7 @@
 // Which boxes of a node a rectangle touches, in several instruction sets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "index/search.hpp"
@@ -29,7 +30,24 @@ struct Boxes {
 using BoxKernel = std::uint64_t (*)(const Boxes& boxes, unsigned n,
                                     const Rectangle& range) noexcept;
 
-/// The one for the instruction set that set_search_isa() has chosen.
-BoxKernel box_kernel() noexcept;
+/// The same for points: box i is the point (x[i], y[i]). The range's borders are not crossed.
+using PointKernel = std::uint64_t (*)(const std::uint32_t* x, const std::uint32_t* y, unsigned n,
+                                      const Rectangle& range) noexcept;
+
+/// Copies the words whose bits are set, in order, and returns the end of the copies. It may write
+/// up to `copied_beyond` words behind them. The words begin at a cache line and fill whole ones.
+using CopyKernel = std::uint64_t* (*)(const std::uint64_t* words, std::uint64_t hits,
+                                      std::uint64_t* to) noexcept;
+inline constexpr std::size_t copied_beyond = 8;
+
+struct RangeKernels {
+  BoxKernel boxes;
+  PointKernel points;
+  CopyKernel copy;
+};
+
+/// Those for the instruction set that set_search_isa() has chosen.
+const RangeKernels& range_kernels() noexcept;
+inline BoxKernel box_kernel() noexcept { return range_kernels().boxes; }
 
 }  // namespace pmoss::index_detail

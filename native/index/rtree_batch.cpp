@@ -8,10 +8,12 @@
 
 namespace pmoss {
 
-using index_detail::box_kernel;
-using index_detail::BoxKernel;
+using index_detail::copied_beyond;
 using index_detail::fetch_node;
+using index_detail::line_bytes;
 using index_detail::line_coordinates;
+using index_detail::range_kernels;
+using index_detail::RangeKernels;
 using index_detail::relaxed_load;
 
 /// Up to `together` ranges on their way down. All nodes of a level are looked at before those of
@@ -46,7 +48,7 @@ struct RTree::Descent {
   const RTree& tree;
   std::span<const Rectangle> ranges;
   Work& work;
-  BoxKernel kernel = box_kernel();
+  const RangeKernels& kernels = range_kernels();
   unsigned stride = Node::stride_of(tree.fanout_);
   std::size_t cell_count = 0;
   std::array<Cell, most_cells> cells;
@@ -55,6 +57,20 @@ struct RTree::Descent {
   // Leaves the arrays as they are.
   Descent(const RTree& its_tree, std::span<const Rectangle> its_ranges, Work& its_work) noexcept
       : tree(its_tree), ranges(its_ranges), work(its_work) {}
+
+  /// Fetches what a root of few entries needs, as most roots are: the first line of each side, and
+  /// of the children, for which the way down would wait once more. A whole node is more lines than
+  /// some processors fetch at a time.
+  void fetch_root(const Node* root) const noexcept {
+    const auto* const first = reinterpret_cast<const char*>(root);
+    const std::size_t side_bytes = stride * sizeof(std::uint32_t);
+    const char* const sides = first + sizeof(Node);
+    const char* const words = first + Node::search_bytes(1, stride);
+    __builtin_prefetch(first);
+    for (unsigned s = 0; s < 4; ++s) __builtin_prefetch(sides + s * side_bytes);
+    __builtin_prefetch(words);
+    __builtin_prefetch(words + line_bytes);
+  }
 
   /// Finds the roots; false if there are too many.
   bool enter() noexcept {
@@ -71,7 +87,7 @@ struct RTree::Descent {
           const Node* const root = slot.load(std::memory_order_acquire);
           if (root == nullptr) continue;
           if (cell_count == most_cells) return false;
-          fetch_node(root, Node::search_bytes(1, stride));
+          fetch_root(root);
           cells[cell_count++] = {&slot, root, 0, r};
         }
       }
@@ -107,7 +123,7 @@ struct RTree::Descent {
         const std::size_t bytes =
             level > 1 ? Node::bytes(level - 1, stride) : Node::search_bytes(0, stride);
         const std::uint64_t* const words = visit.node->words();
-        std::uint64_t hits = visit.node->matches(ranges[visit.range], kernel);
+        std::uint64_t hits = visit.node->matches(ranges[visit.range], kernels.boxes);
         for (; hits != 0; hits &= hits - 1) {
           const Node* const child = Node::as_node(relaxed_load(words[std::countr_zero(hits)]));
           fetch_node(child, bytes);
@@ -124,9 +140,9 @@ struct RTree::Descent {
     constexpr unsigned line_words = line_coordinates / 2;
     for (std::size_t v = 0; v < leaves.size; ++v) {
       Visit& visit = leaves.visits[v];
-      visit.hits = visit.node->matches(ranges[visit.range], kernel);
+      visit.hits = visit.node->leaf_matches(ranges[visit.range], stride, kernels.points);
       if (visit.hits == 0) continue;
-      const std::uint64_t* const words = visit.node->words();
+      const std::uint64_t* const words = visit.node->leaf_words(stride);
       const unsigned last = 63 - static_cast<unsigned>(std::countl_zero(visit.hits));
       unsigned word = static_cast<unsigned>(std::countr_zero(visit.hits)) / line_words * line_words;
       for (; word <= last; word += line_words) __builtin_prefetch(words + word);
@@ -138,12 +154,17 @@ struct RTree::Descent {
     std::size_t c = 0;
     for (std::size_t r = 0; r < ranges.size(); ++r) {
       const std::size_t start = values.size();
-      for (; v < leaves.size && leaves.visits[v].range == r; ++v) {
-        const std::uint64_t* const words = leaves.visits[v].node->words();
-        for (std::uint64_t hits = leaves.visits[v].hits; hits != 0; hits &= hits - 1) {
-          values.push_back(relaxed_load(words[std::countr_zero(hits)]));
-        }
+      std::size_t found = 0;
+      for (std::size_t w = v; w < leaves.size && leaves.visits[w].range == r; ++w) {
+        found += static_cast<std::size_t>(std::popcount(leaves.visits[w].hits));
       }
+      values.resize(start + found + copied_beyond);
+      std::uint64_t* to = values.data() + start;
+      for (; v < leaves.size && leaves.visits[v].range == r; ++v) {
+        const Visit& visit = leaves.visits[v];
+        to = kernels.copy(visit.node->leaf_words(stride), visit.hits, to);
+      }
+      values.resize(start + found);
       bool valid = true;
       for (; c < cell_count && cells[c].range == r; ++c) valid = valid && cells[c].is_valid();
       if (!valid) {

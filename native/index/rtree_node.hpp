@@ -83,8 +83,20 @@ struct alignas(64) RTreeNode {
   /// The entries that the rectangle touches, as bits. What was appended later may be missing.
   std::uint64_t matches(const Rectangle& range, BoxKernel kernel) const noexcept {
     const unsigned n = count.load(std::memory_order_acquire);
-    const std::uint64_t hits = kernel(boxes(), n, range);
-    return n < 64 ? hits & ((std::uint64_t{1} << n) - 1) : hits;
+    return first_bits(kernel(boxes(), n, range), n);
+  }
+
+  /// The same for a leaf of a tree whose nodes all have this stride: its coordinates can be read
+  /// before its header has come.
+  std::uint64_t leaf_matches(const Rectangle& range, unsigned its_stride,
+                             PointKernel kernel) const noexcept {
+    const auto* const x = reinterpret_cast<const std::uint32_t*>(this + 1);
+    const unsigned n = count.load(std::memory_order_acquire);
+    return first_bits(kernel(x, x + its_stride, n, range), n);
+  }
+  const std::uint64_t* leaf_words(unsigned its_stride) const noexcept {
+    return reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const std::uint32_t*>(this + 1) +
+                                                  std::size_t{2} * its_stride);
   }
 
   // --- writing: only by the slice's writer, or before the node is published ---
@@ -129,6 +141,11 @@ struct alignas(64) RTreeNode {
     const unsigned n = count.load(std::memory_order_relaxed);
     set_entry(n, box, word);
     count.store(n + 1, std::memory_order_release);
+  }
+
+ private:
+  static std::uint64_t first_bits(std::uint64_t bits, unsigned n) noexcept {
+    return n < 64 ? bits & ((std::uint64_t{1} << n) - 1) : bits;
   }
 };
 

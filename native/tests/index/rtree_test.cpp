@@ -240,6 +240,18 @@ TEST(RTree, FindsTheSameWithEveryInstructionSet) {
     for (int i = 0; i < 500; ++i) {
       visited.back() += tree.find(random_range(data, random), results.back()).nodes;
     }
+    // At the borders, where differences of coordinates are the largest and the least.
+    constexpr std::uint32_t inner = top - top / 40;
+    for (const Rectangle& range :
+         {Rectangle{0, 0, top / 40, top}, Rectangle{0, inner, top, top},
+          Rectangle{inner, inner, top, top}, Rectangle{top, 0, top, top}}) {
+      std::vector<std::uint64_t> values = {42};
+      const RTree::Work work = tree.find(range, values);
+      EXPECT_EQ(work.points, tree.count(range));
+      EXPECT_EQ(values.size(), work.points + 1);
+      EXPECT_EQ(values.front(), 42u);
+      results.back().insert(results.back().end(), values.begin(), values.end());
+    }
   }
   set_search_isa(before);
   for (const auto& result : results) EXPECT_EQ(result, results.front());

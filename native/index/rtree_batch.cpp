@@ -23,6 +23,7 @@ struct RTree::Descent {
   static constexpr std::size_t most_cells = 256;
   static constexpr std::size_t most_nodes = 1024;
   static constexpr std::size_t most_children = 64;
+  static constexpr std::size_t ahead = 6;  // leaves whose points are on their way
 
   struct Cell {
     const Root* slot;
@@ -119,6 +120,7 @@ struct RTree::Descent {
           continue;
         }
         inner |= level > 1;
+        const bool at_once = level > 1 || !fetches_late();
         // Of an inner node its words, too: some of them are read at once.
         const std::size_t bytes =
             level > 1 ? Node::bytes(level - 1, stride) : Node::search_bytes(0, stride);
@@ -126,7 +128,7 @@ struct RTree::Descent {
         std::uint64_t hits = visit.node->matches(ranges[visit.range], kernels.boxes);
         for (; hits != 0; hits &= hits - 1) {
           const Node* const child = Node::as_node(relaxed_load(words[std::countr_zero(hits)]));
-          fetch_node(child, bytes);
+          if (at_once) fetch_node(child, bytes);
           to->visits[to->size++] = {child, visit.range, 0};
           ++work.nodes;
         }
@@ -135,10 +137,20 @@ struct RTree::Descent {
     return from;
   }
 
+  /// Whether match() fetches the leaves. All those of a batch are more lines than a processor
+  /// fetches at a time, and it would only wait for them. A single range has few, and none to spare.
+  bool fetches_late() const noexcept { return ranges.size() > 1; }
+
   /// Finds the points, and fetches their values.
   void match(Level& leaves) noexcept {
     constexpr unsigned line_words = line_coordinates / 2;
+    const std::size_t leaf_bytes = Node::search_bytes(0, stride);
+    const std::size_t late = fetches_late() ? leaves.size : 0;
+    for (std::size_t v = 0; v < std::min(ahead, late); ++v) {
+      fetch_node(leaves.visits[v].node, leaf_bytes);
+    }
     for (std::size_t v = 0; v < leaves.size; ++v) {
+      if (v + ahead < late) fetch_node(leaves.visits[v + ahead].node, leaf_bytes);
       Visit& visit = leaves.visits[v];
       visit.hits = visit.node->leaf_matches(ranges[visit.range], stride, kernels.points);
       if (visit.hits == 0) continue;

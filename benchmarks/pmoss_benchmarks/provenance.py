@@ -63,6 +63,18 @@ def describe_machine() -> dict[str, Any]:
     return {**facts, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}
 
 
+def processors_of(report: Mapping[str, Any]) -> str:
+    """The processors that made a result, with "and" between them.
+
+    Args:
+        report: with the machine of its last call; cells by another processor hold ``cpu_model``.
+    """
+    made = {report["machine"]["cpu_model"]}
+    if isinstance(cells := report.get("cells"), dict):
+        made |= {cell["cpu_model"] for cell in cells.values() if "cpu_model" in cell}
+    return " and ".join(sorted(made))
+
+
 def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[str, Any]:
     """Digests of the code behind a result.
 

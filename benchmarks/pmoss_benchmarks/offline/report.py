@@ -30,7 +30,7 @@ from pmoss_benchmarks.offline.scores import (
 from pmoss_benchmarks.offline.store import HEADING, README, SUMMARY, facts_of, write_rows
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track, track_place
 from pmoss_benchmarks.offline.work import best_name, to_rows
-from pmoss_benchmarks.provenance import provenance
+from pmoss_benchmarks.provenance import processors_of, provenance
 from pmoss_benchmarks.report import markdown_row
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_env.files import write_atomically
@@ -134,7 +134,7 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
     lines = [
         f"{HEADING}, suite {summary['suite']}{_of_tier(summary, ', data of the tier ')}",
         "",
-        f"Made with pmoss-env {summary['version']} on {summary['machine']['cpu_model']}; the last "
+        f"Made with pmoss-env {summary['version']} on {processors_of(summary)}; the last "
         f"call was `{summary['command']}`.",
         "",
         f"Scores: {_scales(summary)}; one run is the mean over {settings['episodes']} episodes "

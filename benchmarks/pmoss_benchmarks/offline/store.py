@@ -16,6 +16,7 @@ from pmoss_benchmarks.evaluation import (
 from pmoss_benchmarks.offline.opponents import OPPONENTS, split_cell
 from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, digest
 from pmoss_benchmarks.offline.tracks import has_references, load_track
+from pmoss_benchmarks.provenance import describe_machine
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError
@@ -48,6 +49,7 @@ def finished(out: Path, plan: Plan) -> dict[str, dict[str, Any]]:
     try:
         summary = read_json(path)
         version, settings = summary["version"], summary["settings"]
+        cpu_model = summary["machine"]["cpu_model"]
         summary["cells"].items()
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DatasetError(
@@ -57,8 +59,10 @@ def finished(out: Path, plan: Plan) -> dict[str, dict[str, Any]]:
         raise DatasetError(
             f"{path}: holds results of another plan or version: choose another folder, or remove it"
         )
-    # A summary is by its last call; a cell of an older version says so.
+    # A summary is by its last call; a cell of an older version or another host says so.
     made = {} if version == __version__ else {"version": version}
+    if cpu_model != describe_machine()["cpu_model"]:
+        made["cpu_model"] = cpu_model
     rows = {
         (track, task): read_results(rows_path(out, track, task))[1]
         for track, task in dict.fromkeys((c["track"], c["task"]) for c in summary["cells"].values())

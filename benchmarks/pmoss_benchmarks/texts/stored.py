@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.provenance import has_digests
+from pmoss_benchmarks.provenance import has_digests, processors_of
 from pmoss_benchmarks.report import RENAMED, markdown_row
 from pmoss_env.errors import DatasetError
 
@@ -91,7 +91,7 @@ def made(report: Mapping[str, Any], link: str) -> str:
     machine = report["machine"]
     name = f"[`{Path(link).name}`]({link})" if link.startswith("benchmarks/") else f"`{link}`"
     return (
-        f"Made on {machine['cpu_model']}, {machine['cpus']} CPUs, and stored in {name}. "
+        f"Made on {processors_of(report)}, {machine['cpus']} CPUs, and stored in {name}. "
         f"{version_of(report)}\n\n```console\n{prompts(report)}\n```"
     )
 

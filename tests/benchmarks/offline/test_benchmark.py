@@ -19,6 +19,7 @@ from pmoss_benchmarks.offline.plan import cells_of, is_current, recipe_of, usabl
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
+from pmoss_benchmarks.provenance import processors_of
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts.stored import version_of
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
@@ -285,8 +286,9 @@ def test_opponents_play_as_in_the_committed_results(tmp_path: Path) -> None:
     for name, result in now.items():
         for row in (*result["rows"], *then[name]["rows"]):
             del row["seconds_per_decision"]
-        # What an older version played says so, also beside cells of this one.
+        # What an older version or another host played says so, also beside cells of this one.
         assert then[name].pop("version", __version__) in CONTINUED
+        then[name].pop("cpu_model", None)
         assert result == then[name]
 
 
@@ -309,6 +311,24 @@ def test_cells_of_an_older_version_keep_it(tmp_path: Path) -> None:
     (out / "summary.json").write_text(json.dumps({**summary, "version": "0.0.1"}))
     with pytest.raises(DatasetError, match="another plan or version"):
         run_offline(plan, out, tmp_path, agents=["lpt"])
+
+
+def test_cells_of_another_host_say_so(tmp_path: Path) -> None:
+    plan = PLAN.part(tracks=["same-task"])
+    out = tmp_path / "out"
+    run_offline(plan, out, tmp_path, agents=["random"])
+    summary = json.loads((out / "summary.json").read_text())
+    elsewhere = {**summary["machine"], "cpu_model": "A processor that is not here"}
+    (out / "summary.json").write_text(json.dumps({**summary, "machine": elsewhere}))
+    run_offline(plan, out, tmp_path, agents=["lpt"])
+    summary = json.loads((out / "summary.json").read_text())
+    assert {(cell["agent"], cell.get("cpu_model")) for cell in summary["cells"].values()} == {
+        ("random", "A processor that is not here"),
+        ("lpt", None),
+    }
+    told = processors_of(summary)
+    assert "A processor that is not here" in told and summary["machine"]["cpu_model"] in told
+    assert f" on {told}; the last call was" in (out / "README.md").read_text()
 
 
 def test_names_that_are_not_there_are_refused(data: Path, tmp_path: Path) -> None:

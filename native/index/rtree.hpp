@@ -60,8 +60,8 @@ class RTree {
   /// Appends the values of the points in the range, in no particular order. Throws std::bad_alloc.
   Work find(const Rectangle& range, std::vector<std::uint64_t>& values) const;
 
-  /// The same for many ranges, with the cache misses of `together` at a time overlapped, which is
-  /// about 1.5 times as fast as one by one. The values of range i end before values[ends[i]].
+  /// The same for many ranges. The cache misses of `together` at a time overlap, which is about 1.5
+  /// times as fast as one by one. The values of range i end before values[ends[i]].
   void find_batch(std::span<const Rectangle> ranges, std::vector<std::uint64_t>& values,
                   std::size_t* ends) const;
   static constexpr std::size_t together = 8;

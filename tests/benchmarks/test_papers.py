@@ -1,6 +1,8 @@
 """Every published statement is on a page of its paper, and every page has a figure of ours."""
 
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 from pmoss_benchmarks.texts.papers import PAPERS, pages, read_rows
 from pmoss_benchmarks.texts.stored import Stored
@@ -30,9 +32,34 @@ def test_every_row_of_threads_and_scans_is_told() -> None:
 def test_a_reader_finds_his_number_in_two_clicks() -> None:
     made = pages(STORED)
     rows = read_rows()
-    assert {f"{row.id}.md" for row in rows} | {"index.md"} == set(made)
+    assert {f"{row.id}.md" for row in rows} | {"index.md"} == {
+        name for name in made if name.endswith(".md")
+    }
     for row in rows:
         assert row.paper in PAPERS and f"]({row.id}.md)" in made["index.md"]
         page = made[f"{row.id}.md"]
         assert row.value in page and row.section in page and "$ pmoss" in page
         assert "\n## " in page or row.blocks, row.id
+
+
+def test_every_picture_is_shown_on_its_page() -> None:
+    made = pages(STORED)
+    pictures = {name for name in made if name.endswith(".svg")}
+    shown = [
+        link
+        for name, text in made.items()
+        if name.endswith(".md")
+        for link in re.findall(r"!\[[^]]+\]\((\S+)\)", text)
+    ]
+    assert sorted(shown) == sorted(pictures)
+    # What the paper draws: throughput by schedule and server, and counters by core.
+    assert {f"d{number}.svg" for number in (3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16)} <= pictures
+    for name in pictures:
+        ElementTree.fromstring(made[name])
+
+
+def test_rows_of_the_paper_have_a_learned_figure_or_say_why_not() -> None:
+    for row in read_rows():
+        if row.id.startswith("d"):
+            learned = row.learned or "counter-changes" in row.blocks
+            assert learned or row.note.startswith("No policy learns in this row"), row.id

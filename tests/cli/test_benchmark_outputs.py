@@ -24,7 +24,12 @@ _FOLDERS = {"access-path", "budget", "offline", "paper", "pretrained", "referenc
 _FOLDERS |= {"threads"}
 #: The report in a folder, of commands that keep nothing else there.
 _REPORTS = {"access-path": "results.json", "studies": "summary.json", "threads": "threads.json"}
-_ARGUMENTS = {"measured-data": ["no-data"], "published": ["original"], "served": ["no-rows.jsonl"]}
+_ARGUMENTS = {
+    "measured-data": ["no-data"],
+    "published": ["original"],
+    "served": ["no-rows.jsonl"],
+    "counter-changes": ["no-rows.jsonl"],
+}
 
 
 @pytest.mark.parametrize("name", sorted({*_OUTS} - _ROWS - _FOLDERS))

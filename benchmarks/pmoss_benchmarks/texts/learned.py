@@ -17,6 +17,7 @@ from pmoss_benchmarks.offline.plan import PAPER_MACHINES, load_suite, worlds_of
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.spatial.served import means_of
 from pmoss_benchmarks.texts.backlog import both
+from pmoss_benchmarks.texts.drawing import Bar, draw_bars
 from pmoss_benchmarks.texts.offline import LEARNED
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, counted, made, table
 from pmoss_datasets.suite import load_task
@@ -39,6 +40,13 @@ _BESIDE = {
 #: What search serves is told beside what learned.
 _SEARCH = "local-search"
 _NAMES = {**SHARED, **PLACED, "lpt": "LPT"}
+#: Bars of a picture, by kind: whose, and how they are called.
+_DRAWN = {
+    "shared slices": SHARED,
+    "a core for each slice": {**PLACED, "lpt": "LPT"},
+    "learned": {"decision-transformer": "Decision Transformer", "surrogate": "surrogate"},
+    "search in the model": {_SEARCH: "local search"},
+}
 #: Columns over several schedules: of which, and what of them.
 _OVER: Mapping[str, tuple[Sequence[str], Callable[..., Any]]] = {
     "mean over the four shared": (tuple(SHARED), partial(np.mean, axis=0)),
@@ -100,14 +108,22 @@ def _ratio(choose: Callable[..., Any], means: Float64Array) -> Float64Array:
     return np.asarray(choose(means[0] / means[1:]))
 
 
-def servers(columns: Sequence[str], names: Sequence[str], stored: Stored) -> str:
-    """YCSB-A on some servers, by the agents of the suite ``machines``."""
+def servers(columns: Sequence[str], names: Sequence[str], shown: str, stored: Stored) -> str:
+    """YCSB-A on some servers, by the agents of the suite ``machines``.
+
+    Args:
+        columns: of ratios().
+        names: of the servers.
+        shown: the picture, in Markdown.
+        stored: the results.
+    """
     plays = [f"same-task/{name}-btree-ycsb-a" for name in names]
     return "\n\n".join(
         [
             "## The learned policy",
             "Throughput of what learned, as a ratio. The Decision Transformer is the paper's "
             "method, `surrogate` an agent of this project.",
+            shown,
             _table(MACHINES, columns, plays, stored)[0],
             _told(MACHINES, stored),
             *_served(names, stored),
@@ -115,25 +131,52 @@ def servers(columns: Sequence[str], names: Sequence[str], stored: Stored) -> str
     )
 
 
-def pairs(columns: Sequence[str], plays: Sequence[str], stored: Stored) -> str:
+def pairs(columns: Sequence[str], plays: Sequence[str], shown: str, stored: Stored) -> str:
     """Pairs of server and workload, by the small agents of the suite ``paper``.
 
     Args:
         columns: of ratios().
         plays: "track/task", the closed load's track.
+        shown: the picture, in Markdown.
         stored: the results.
     """
-    shown, missing = _table(PAPER, columns, plays, stored)
+    ratios_of_all, missing = _table(PAPER, columns, plays, stored)
     parts = [
         "## The learned policy, small agents",
         "Throughput of what learned, as a ratio. The Decision Transformer is the paper's method at "
         "a small size, with raw counters; `surrogate` is an agent of this project. Both learned "
         "from few episodes. The search looks at the model and learned nothing.",
         shown,
+        ratios_of_all,
     ]
     if missing:
         parts.append(f"Not played yet: {', '.join(missing)}.")
     return "\n\n".join([*parts, _told(PAPER, stored)])
+
+
+def picture(suite: str, plays: Sequence[str], stored: Stored) -> str:
+    """Mean throughputs of schedules, of what learned and of a search, as SVG text; or "".
+
+    Args:
+        suite: MACHINES or PAPER.
+        plays: "track/task", the closed load's track.
+        stored: the results.
+    """
+    panels = {}
+    for play in plays:
+        track, task = play.split("/")
+        for load in _LOADS:
+            of = throughputs(stored, suite, _under(track, load), task)
+            bars = [
+                Bar(told, kind, found.value, found.low, found.high)
+                for kind, names in _DRAWN.items()
+                for policy, told in names.items()
+                if policy in of
+                for found in (of_means(of[policy][None], partial(np.take, indices=0, axis=0)),)
+            ]
+            if bars:
+                panels[f"{_where(track, task)}, {load}"] = bars
+    return draw_bars(panels, "Mq/s") if panels else ""
 
 
 def standing(stored: Stored) -> str:

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from pmoss_benchmarks.texts import imitation, learned, learning, spatial, statements, studies
+from pmoss_benchmarks.texts import (
+    counter_changes,
+    imitation,
+    learned,
+    learning,
+    spatial,
+    statements,
+    studies,
+)
 from pmoss_benchmarks.texts.stored import Stored, made, of_today, table
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
@@ -37,7 +45,13 @@ PAPERS = {
 #: Whose statements are counted: those of the rows D.
 _COUNTED = "p-moss"
 _ROWS = Path(__file__).with_name("papers.toml")
-_BLOCKS = {**imitation.BLOCKS, **learning.BLOCKS, **spatial.BLOCKS, **studies.BLOCKS}
+_BLOCKS = {
+    "counter-changes": counter_changes.told,
+    **imitation.BLOCKS,
+    **learning.BLOCKS,
+    **spatial.BLOCKS,
+    **studies.BLOCKS,
+}
 _RESULTS = "benchmarks/results/"
 
 
@@ -83,11 +97,13 @@ def read_rows() -> tuple[Row, ...]:
 
 
 def pages(stored: Stored) -> dict[str, str]:
-    """Every page by its name below ``docs/papers``."""
+    """Every page and picture by its name below ``docs/papers``."""
     rows = read_rows()
     return {
         "index.md": _contents(rows, stored),
         **{f"{row.id}.md": _page(row, stored) for row in rows},
+        **{_picture(row): drawn for row in rows if (drawn := _draw(row, stored))},
+        **counter_changes.pictures(stored),
     }
 
 
@@ -181,11 +197,24 @@ def _statements(row: Row, stored: Stored) -> str:
     return statements.told(_of_statements(row, stored), stored)
 
 
+def _picture(row: Row) -> str:
+    return f"{row.id}.svg"
+
+
+def _draw(row: Row, stored: Stored) -> str:
+    """The picture of what a row's learned policies serve; empty where none has played."""
+    if row.servers:
+        plays = [f"same-task/{server}-btree-ycsb-a" for server in row.servers]
+        return learned.picture(learned.MACHINES, plays, stored)
+    return learned.picture(learned.PAPER, row.plays, stored)
+
+
 def _learned(row: Row, stored: Stored) -> str:
     """What learned: the paper's own method, and this project's agent."""
-    parts = [learned.servers(row.learned, row.servers, stored)] if row.servers else []
-    parts += [learned.pairs(row.learned, row.plays, stored)] if row.plays else []
-    return "\n\n".join(parts)
+    shown = f"![Throughput of each schedule, in Mq/s]({_picture(row)})" * bool(_draw(row, stored))
+    if row.servers:
+        return learned.servers(row.learned, row.servers, shown, stored)
+    return learned.pairs(row.learned, row.plays, shown, stored) if row.plays else ""
 
 
 def _threads(row: Row, stored: Stored) -> str:

@@ -44,19 +44,19 @@ def test_what_was_not_played_is_named() -> None:
         played = {(cell["track"], cell["task"]) for cell in cells if cell["agent"] == agent}
         assert f"played {len(played)} of 40" in part
         assert len(played) + part.count("-btree-") + part.count("-rtree-rtree") == 40
-    pairs = learned.pairs(["over LPT"], ["noise/" + TASK], STORED)
+    pairs = learned.pairs(["over LPT"], ["noise/" + TASK], "", STORED)
     assert f"Not played yet: `noise/{TASK}`" in pairs
 
 
 def test_the_mean_of_the_papers_servers_is_told_where_all_were_played() -> None:
     names = ("skylake-x-8n", "milan-nps4", "milan-nps1", "sandy-bridge", "grace-hopper")
-    told = learned.servers(["over SE:N"], names, STORED)
+    told = learned.servers(["over SE:N"], names, "", STORED)
     each = []
     for name in names:
         of = learned.throughputs(STORED, learned.MACHINES, "same-task", f"{name}-btree-ycsb-a")
         each.append(learned.ratios(of, "surrogate")["over SE:N"].value)
     assert f"| mean of the 5 servers | closed load | surrogate | {np.mean(each):.2f} |" in told
-    assert "mean of the" not in learned.servers(["over SE:N"], names[:4], STORED)
+    assert "mean of the" not in learned.servers(["over SE:N"], names[:4], "", STORED)
 
 
 def test_nothing_is_told_of_what_no_run_played() -> None:

@@ -13,6 +13,7 @@ from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.core_node import core_node
+from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.generalist import generalist
@@ -62,6 +63,7 @@ app.command("training-times")(training_times)
 app.command()(generalist)
 app.command()(selection)
 app.command()(served)
+app.command("counter-changes")(counter_changes)
 app.command()(studies)
 app.command()(wanted)
 app.command()(pretrained)

@@ -1,0 +1,142 @@
+"""Which counters differ under what learned: a table for each policy, and heat maps of cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.evaluation import of_means
+from pmoss_benchmarks.texts.drawing import draw_maps
+from pmoss_benchmarks.texts.stored import SHARED, Stored, counted, made, table
+from pmoss_env.types import Float64Array
+
+_FILE = "counter-changes.json"
+#: What the paper says is less, and the counters that show it.
+_CLAIMS = {
+    "accesses to far memories": ("memory_misses", "memory_write_misses", "remote_dram"),
+    "accesses to memory": ("memory_accesses", "llc_misses", "llc_write_misses"),
+    "stalls": ("cycles_l3_miss", "cycles_mem_any"),
+    "misses of address translation": ("dtlb_misses",),
+    "instructions": ("instructions",),
+}
+#: Whose cores are drawn.
+_DRAWN = "surrogate"
+#: Changes that are smaller, in percent, are none.
+_LEVEL = 0.5
+
+
+def told(stored: Stored) -> str:
+    """The tables, and links to the heat maps of pictures()."""
+    report = stored[_FILE]
+    by_policy: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in report["cells"]:
+        by_policy.setdefault(cell["after"], []).append(cell)
+    parts = [
+        "## What changes under the learned schedule",
+        "Counts per query under what learned, and under Random, against those under OS:D. Brackets "
+        "hold 95 % by a bootstrap over episodes. Random shows what is there without learning: each "
+        "slice has a core of its own, and its data lie beside that core.",
+    ]
+    for policy, cells in by_policy.items():
+        episodes = counted(len(cells[0]["measured"]), "episode")
+        parts += [
+            f"`{policy}`, YCSB-A, closed load, {episodes} of each server:",
+            _changes(cells),
+            _less(cells),
+        ]
+    for cell in by_policy[_DRAWN]:
+        name = f"{SHARED[cell['before']]} and {_DRAWN} on {cell['machine']}"
+        parts.append(f"![Counters of cores under {name}]({_picture(cell)})")
+    parts += [
+        "Each picture is of the first episode. A column is a worker's core. Its first row is what "
+        "the core serves, the other rows are its counters per query.",
+        made(report, f"benchmarks/results/{_FILE}"),
+    ]
+    return "\n\n".join(parts)
+
+
+def pictures(stored: Stored) -> dict[str, str]:
+    """The heat maps, by the name of their file beside the page."""
+    return {
+        _picture(cell): _draw(cell) for cell in stored[_FILE]["cells"] if cell["after"] == _DRAWN
+    }
+
+
+def _picture(cell: Mapping[str, Any]) -> str:
+    return f"d17-{cell['machine']}.svg"
+
+
+def _draw(cell: Mapping[str, Any]) -> str:
+    order = np.argsort(cell["nodes"], kind="stable")
+    names = [name for of in _CLAIMS.values() for name in of if name in cell["counters"]]
+    maps = {}
+    for at, title in enumerate((SHARED[cell["before"]], cell["after"])):
+        throughput = cell["measured"][0]["throughput"][at]
+        served = np.array(cell["cores"]["queries"][at])
+        counts = np.array([cell["cores"][name][at] for name in names])
+        # A core without queries counts nothing.
+        each = np.divide(counts, served, out=np.zeros_like(counts), where=served > 0)
+        maps[f"{cell['machine']}, {title}: {throughput:.1f} Mq/s"] = np.stack([served, *each])[
+            :, order
+        ]
+    rows = ["queries per second", *names]
+    return draw_maps(maps, rows, np.array(cell["nodes"])[order].tolist(), "node")
+
+
+def _changes(cells: list[Mapping[str, Any]]) -> str:
+    rows = [["throughput", "", *(_gain(cell) for cell in cells)]]
+    for claim, names in _CLAIMS.items():
+        rows += [[f"`{name}`", claim, *(_change(cell, name) for cell in cells)] for name in names]
+    return table(["counter", "the paper says less", *(cell["machine"] for cell in cells)], rows)
+
+
+def _gain(cell: Mapping[str, Any]) -> str:
+    values = np.array([one["throughput"] for one in cell["measured"]]).T
+    return _interval(values, lambda means: means[1] / means[0], "{:.2f}") + " times"
+
+
+def _change(cell: Mapping[str, Any], name: str) -> str:
+    values = _counts(cell, name)
+    if values is None:
+        return "not counted"
+    if not values[0].any():
+        return "0 before"
+    return _interval(values, lambda means: 100 * (means[1] / means[0] - 1), "{:+.0f}") + " %"
+
+
+def _counts(cell: Mapping[str, Any], name: str) -> Float64Array | None:
+    """(2, episodes) counts per query before and after."""
+    if name not in cell["counters"]:
+        return None
+    at = cell["counters"].index(name)
+    return np.array([[of[at] for of in one["per_query"]] for one in cell["measured"]]).T
+
+
+def _interval(
+    values: Float64Array, statistic: Callable[[Float64Array], Float64Array], shown: str
+) -> str:
+    found = of_means(values, statistic)
+    # Level is level, whichever sign rounding leaves.
+    value, low, high = (
+        "0" if abs(one) < _LEVEL else shown.format(one)
+        for one in (found.value, found.low or found.value, found.high or found.value)
+    )
+    return value if low == high else f"{value} [{low}, {high}]"
+
+
+def _less(cells: list[Mapping[str, Any]]) -> str:
+    """On how many servers each of the paper's changes is there."""
+    lines = []
+    for claim, names in _CLAIMS.items():
+        there = 0
+        for cell in cells:
+            counts = [of for name in names if (of := _counts(cell, name)) is not None]
+            means = [of.mean(axis=1) for of in counts if of[0].any()]
+            there += bool(means) and all(
+                100 * (after / before - 1) < -_LEVEL for before, after in means
+            )
+        servers = counted(len(cells), "server")
+        lines.append(f"- {claim.capitalize()}: lower by every counter on {there} of {servers}.")
+    return "\n".join(lines)

@@ -43,7 +43,7 @@ std::uint32_t Backlog::next(const recording::Trace& trace, std::size_t core) noe
   const std::uint32_t query = queries_[stream.at];
   stream.at = stream.at + 1 == stream.end ? stream.begin : stream.at + 1;
   // The host's processor cannot prefetch as many streams as there are cores.
-  __builtin_prefetch(queries_.data() + stream.at + 32);
+  if (stream.at + 32 < stream.end) __builtin_prefetch(&queries_[stream.at + 32]);
   if (stream.at + 3 < stream.end) {
     const recording::TracedQuery* const later = &trace.queries[queries_[stream.at + 3]];
     __builtin_prefetch(later);

@@ -33,11 +33,19 @@ _BESIDE = {
 }
 
 
+def accuracies(stored: Stored) -> list[float]:
+    """The last accuracy of each network on its training data, as a share."""
+    return [stored[name]["curve"][-1]["accuracy"] for name in _names(stored)]
+
+
+def _names(stored: Stored) -> list[str]:
+    return [f"{_FOLDER}/{path.name}" for path in sorted((stored.folder / _FOLDER).glob("*.json"))]
+
+
 def imitation(stored: Stored) -> str:
     """Accuracy over updates and CPU time, the bound of the demonstrators, and what is served."""
     parts = []
-    for path in sorted((stored.folder / _FOLDER).glob("*.json")):
-        name = f"{_FOLDER}/{path.name}"
+    for name in _names(stored):
         report = stored[name]
         parts += [
             f"## `{report['settings']['task']}`, "

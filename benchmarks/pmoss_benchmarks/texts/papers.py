@@ -5,6 +5,7 @@ The rows stand in ``papers.toml``. All figures come from stored results.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -71,6 +72,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: tuple[str, ...] = ()
     scans: tuple[str, ...] = ()
     speed: tuple[str, ...] = ()
+    most: float = math.inf
+    accuracy: float = 0.0
     blocks: tuple[str, ...] = ()
     note: str = ""
 
@@ -164,6 +167,11 @@ def _verdict(row: Row, stored: Stored) -> str:
     found = [] if own else [one["verdict"] for one in _of_statements(row, stored)]
     found += [one["verdict"] for one in _of_threads(row, stored) if not one["fitted"]]
     found += [one["verdict"] for one in _of_scans(row, stored) if one["verdict"] != "fitted"]
+    within = [one["median"] <= row.most for one, _ in _of_speed(row, stored)]
+    within = within if math.isfinite(row.most) else []
+    if row.accuracy:
+        within += [one >= row.accuracy for one in imitation.accuracies(stored)]
+    found += ["inside" if one else "outside" for one in within]
     judged = [verdict for verdict in found if verdict in ("inside", "outside")]
     if not judged:
         return "not judged"
@@ -252,25 +260,34 @@ def _figures(stored: Stored, name: str, cells: list[list[str]]) -> str:
     return "\n\n".join([*told, made(stored[name], f"{_RESULTS}{name}")])
 
 
+def _of_speed(row: Row, stored: Stored) -> list[tuple[dict[str, Any], tuple[str, str]]]:
+    """Figures of a row, each with its host and its command."""
+    if not row.speed:
+        return []
+    return [
+        (one, (path.stem, part["command"]))
+        for path in sorted((stored.folder / "performance").glob("*.json"))
+        for part in stored[f"performance/{path.name}"]["parts"].values()
+        for one in part["figures"]
+        if one["name"].startswith(row.speed)
+    ]
+
+
 def _speed(row: Row, stored: Stored) -> str:
     """Figures of this software on hosts, with their range over rounds."""
     if not row.speed:
         return ""
-    cells, commands = [], []
-    for path in sorted((stored.folder / "performance").glob("*.json")):
-        report = stored[f"performance/{path.name}"]
-        for part in report["parts"].values():
-            mine = [one for one in part["figures"] if one["name"].startswith(row.speed)]
-            cells += [
-                [
-                    one["name"],
-                    path.stem,
-                    f"{one['median']:.4g} [{one['low']:.4g}, {one['high']:.4g}] {one['unit']}",
-                    str(one["rounds"]),
-                ]
-                for one in mine
-            ]
-            commands += [part["command"]] if mine else []
+    found = _of_speed(row, stored)
+    cells = [
+        [
+            one["name"],
+            host,
+            f"{one['median']:.4g} [{one['low']:.4g}, {one['high']:.4g}] {one['unit']}",
+            str(one["rounds"]),
+        ]
+        for one, (host, _) in found
+    ]
+    commands = [command for _, (_, command) in found]
     shown = "\n".join(f"$ {command}" for command in dict.fromkeys(map(of_today, commands)))
     return "\n\n".join(
         [

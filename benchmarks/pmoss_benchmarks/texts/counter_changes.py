@@ -30,9 +30,7 @@ _LEVEL = 0.5
 def told(stored: Stored) -> str:
     """The tables, and links to the heat maps of pictures()."""
     report = stored[_FILE]
-    by_policy: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in report["cells"]:
-        by_policy.setdefault(cell["after"], []).append(cell)
+    by_policy = _by_policy(stored)
     parts = [
         "## What changes under the learned schedule",
         "Counts per query under what learned, and under Random, against those under OS:D. Brackets "
@@ -126,17 +124,34 @@ def _interval(
     return value if low == high else f"{value} [{low}, {high}]"
 
 
+def verdict(stored: Stored) -> str:
+    """How many of the changes are there, over all claims and servers, and how many by Random."""
+    told = {}
+    for policy, cells in _by_policy(stored).items():
+        there = [_lower(cell, claim) for claim in _CLAIMS for cell in cells]
+        told[policy] = f"{sum(there)} of {len(there)}"
+    return f"{told[_DRAWN]}; Random {told['random']}"
+
+
+def _lower(cell: Mapping[str, Any], claim: str) -> bool:
+    """Whether every counter of a claim that counted anything before is lower after."""
+    counts = [of for name in _CLAIMS[claim] if (of := _counts(cell, name)) is not None]
+    means = [of.mean(axis=1) for of in counts if of[0].any()]
+    return bool(means) and all(100 * (after / before - 1) < -_LEVEL for before, after in means)
+
+
 def _less(cells: list[Mapping[str, Any]]) -> str:
     """On how many servers each of the paper's changes is there."""
-    lines = []
-    for claim, names in _CLAIMS.items():
-        there = 0
-        for cell in cells:
-            counts = [of for name in names if (of := _counts(cell, name)) is not None]
-            means = [of.mean(axis=1) for of in counts if of[0].any()]
-            there += bool(means) and all(
-                100 * (after / before - 1) < -_LEVEL for before, after in means
-            )
-        servers = counted(len(cells), "server")
-        lines.append(f"- {claim.capitalize()}: lower by every counter on {there} of {servers}.")
-    return "\n".join(lines)
+    servers = counted(len(cells), "server")
+    return "\n".join(
+        f"- {claim.capitalize()}: lower by every counter on "
+        f"{sum(_lower(cell, claim) for cell in cells)} of {servers}."
+        for claim in _CLAIMS
+    )
+
+
+def _by_policy(stored: Stored) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in stored[_FILE]["cells"]:
+        found.setdefault(cell["after"], []).append(cell)
+    return found

@@ -161,6 +161,8 @@ def _linked(parts: list[str]) -> str:
 
 def _verdict(row: Row, stored: Stored) -> str:
     """How many of the judged figures of a row lie inside, in words."""
+    if "counter-changes" in row.blocks:
+        return counter_changes.verdict(stored)
     # Sister environments have figures of their own for what their statements say, without those
     # that were fitted.
     own = row.threads or row.scans

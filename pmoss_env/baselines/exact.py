@@ -48,11 +48,12 @@ def branch_and_bound(context: Context) -> SearchResult:
         )
     machine = context.machine
     workers = machine.workers
-    schedules = float(workers.size) ** context.slices
+    schedules = int(workers.size) ** context.slices
     if schedules > MOST_SCHEDULES:
         raise UnsupportedError(
-            f"{context.slices} slices on {workers.size} workers have {schedules:.3g} schedules, "
-            f"and the exact search takes at most {MOST_SCHEDULES}: take a smaller instance, such "
+            f"{context.slices} slices on {workers.size} workers have {workers.size}^"
+            f"{context.slices} schedules, and the exact search takes at most {MOST_SCHEDULES}: "
+            "take a smaller instance, such "
             "as pmoss/toy-v0, or 'local-search'"
         )
     start = local_search(context, _START_BUDGET)

@@ -38,9 +38,17 @@ class Row:
     cores: tuple[int, ...] = ()
 
     def schedule(self, env: SpatialSchedulingEnv) -> Schedule:
-        """The final schedule of the episode that ``env`` has just been reset to."""
+        """The final schedule of the episode that ``env`` has just been reset to.
+
+        Raises:
+            DatasetError: it has more actions than the episode has steps.
+        """
         if self.cores:
             return env.machine.local_schedule(self.cores)
+        if len(self.actions) > env.slices:
+            raise DatasetError(
+                f"{self.name}: {len(self.actions)} actions for an episode of {env.slices} slices"
+            )
         for action in self.actions:
             env.step(action)
         return env.schedule

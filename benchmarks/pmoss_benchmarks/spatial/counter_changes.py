@@ -6,6 +6,7 @@ The environment's backend measures them beside a baseline in the same episode.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class ChangesCell:
 def changes_cells(
     files: Sequence[str], before: str, after: Sequence[str], episodes: int
 ) -> list[ChangesCell]:
-    """A cell for each file and policy.
+    """A cell for each file and policy, each once.
 
     Raises:
         UnknownNameError: there is no such baseline.
@@ -56,7 +57,14 @@ def changes_cells(
     find_baseline(before, shared=True)
     if before in after:
         raise DescriptionError(f"{before} beside itself: name another one before or after")
-    return [ChangesCell(file, before, policy, episodes) for file in files for policy in after]
+    # The same file may be named in two ways.
+    once = {os.path.realpath(file): file for file in reversed(files)}
+    files = [file for file in dict.fromkeys(files) if once[os.path.realpath(file)] == file]
+    return [
+        ChangesCell(file, before, policy, episodes)
+        for file in files
+        for policy in dict.fromkeys(after)
+    ]
 
 
 def changes_by(cell: ChangesCell) -> dict[str, Any]:
@@ -80,7 +88,8 @@ def changes_by(cell: ChangesCell) -> dict[str, Any]:
     if not own:
         raise UnknownNameError(f"policy of {cell.file}", cell.after, {row.policy for row in rows})
     # Of several trainings the first.
-    own = [row for row in own if row.seed == own[0].seed][: cell.episodes]
+    of_episode = {row.episode: row for row in own if row.seed == min(one.seed for one in own)}
+    own = [of_episode[episode] for episode in sorted(of_episode)][: cell.episodes]
     if len(own) < cell.episodes:
         raise DatasetError(
             f"{cell.file}: {cell.after} has {len(own)} episodes, {cell.episodes} were asked for"

@@ -6,6 +6,7 @@ measured by the analytic model under each count of backlog.py.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -50,6 +51,21 @@ def served_cells(paths: Sequence[Path]) -> list[ServedCell]:
             raise DatasetError(f"{path}: holds no result files (*.jsonl)")
         found += [ServedCell(file.as_posix()) for file in files]
     return found
+
+
+def digests_of(cells: Sequence[ServedCell]) -> dict[str, Any]:
+    """What a run over result files depends on: a digest of each, so that none goes on with another.
+
+    Raises:
+        DatasetError: one cannot be read.
+    """
+    found = {}
+    for cell in cells:
+        try:
+            found[cell.file] = hashlib.sha256(Path(cell.file).read_bytes()).hexdigest()[:16]
+        except OSError as error:
+            raise DatasetError(f"{cell.file}: cannot be read: {error}") from error
+    return {"files": found}
 
 
 def served_by(cell: ServedCell) -> dict[str, Any]:

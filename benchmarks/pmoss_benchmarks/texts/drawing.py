@@ -14,6 +14,7 @@ from pmoss_env.types import Float64Array
 KINDS = {
     "shared slices": "#9aa5b1",
     "a core for each slice": "#5b8db8",
+    "a rule that reads loads": "#7a5195",
     "learned": "#d9730d",
     "search in the model": "#1d2733",
 }
@@ -50,26 +51,30 @@ def draw_bars(panels: Mapping[str, Sequence[Bar]], unit: str) -> str:
     """Panels of bars, two in a row, each on a scale of its own that begins at 0.
 
     Args:
-        panels: bars by the panel's title.
+        panels: bars by the panel's title, of at most two lines.
         unit: of all values.
     """
     width, rows = _LABEL + _BAR + _VALUE, max(map(len, panels.values()))
-    height = 24 + rows * _ROW + _GAP
+    lines = 1 + max(title.count("\n") for title in panels)
+    height = 10 + 14 * lines + rows * _ROW + _GAP
     across = min(_ACROSS, len(panels))
     parts = []
     for number, (title, bars) in enumerate(panels.items()):
         x, y = number % across * (width + _GAP), 40 + number // across * height
-        parts.append(_text(x, y + 12, f"{title}, {unit}", 12, weight="bold"))
+        first, _, second = title.partition("\n")
+        parts.append(_text(x, y + 12, first, 11, weight="bold"))
+        parts += [_text(x, y + 26, second, 11)] if second else []
         top = max(bar.high or bar.value for bar in bars) or 1.0
         for at, bar in enumerate(bars):
-            parts += _bar(bar, x, y + 24 + at * _ROW, top)
+            parts += _bar(bar, x, y + 10 + 14 * lines + at * _ROW, top)
     used = {bar.kind for bars in panels.values() for bar in bars}
     x = 0.0
     for kind, colour in KINDS.items():
         if kind not in used:
             continue
         parts += [_rect(x, 8, 12, 12, colour), _text(x + 17, 18, kind, 11)]
-        x += 30 + 6.4 * len(kind)
+        x += 26 + 5.8 * len(kind)
+    parts.append(_text(x, 18, unit, 11, weight="bold"))
     down = -(-len(panels) // across)
     return _svg(across * (width + _GAP) - _GAP, 40 + down * height - _GAP + 8, parts)
 

@@ -34,8 +34,13 @@ _BESIDE = {
 
 
 def accuracies(stored: Stored) -> list[float]:
-    """The last accuracy of each network on its training data, as a share."""
-    return [stored[name]["curve"][-1]["accuracy"] for name in _names(stored)]
+    """The last accuracy on its training data of each network whose training ended, as a share."""
+    reports = [stored[name] for name in _names(stored)]
+    return [
+        report["curve"][-1]["accuracy"]
+        for report in reports
+        if report["curve"][-1]["update"] == report["config"]["updates"]
+    ]
 
 
 def _names(stored: Stored) -> list[str]:

@@ -43,7 +43,8 @@ _NAMES = {**SHARED, **PLACED, "lpt": "LPT"}
 #: Bars of a picture, by kind: whose, and how they are called.
 _DRAWN = {
     "shared slices": SHARED,
-    "a core for each slice": {**PLACED, "lpt": "LPT"},
+    "a core for each slice": PLACED,
+    "a rule that reads loads": {"lpt": "LPT"},
     "learned": {"decision-transformer": "Decision Transformer", "surrogate": "surrogate"},
     "search in the model": {_SEARCH: "local search"},
 }
@@ -175,7 +176,8 @@ def picture(suite: str, plays: Sequence[str], stored: Stored) -> str:
                 for found in (of_means(of[policy][None], partial(np.take, indices=0, axis=0)),)
             ]
             if bars:
-                panels[f"{_where(track, task)}, {load}"] = bars
+                here, _, learned_on = _where(track, task).partition("; ")
+                panels[f"{here}, {load}\n{learned_on}".strip()] = bars
     return draw_bars(panels, "Mq/s") if panels else ""
 
 

@@ -208,7 +208,9 @@ def _statements(row: Row, stored: Stored) -> str:
 
 
 def _picture(row: Row) -> str:
-    return f"{row.id}.svg"
+    """The file's name. Rows of the same servers share the picture of the first."""
+    first = next(one for one in read_rows() if (one.servers, one.plays) == (row.servers, row.plays))
+    return f"{first.id}.svg"
 
 
 def _draw(row: Row, stored: Stored) -> str:
@@ -289,7 +291,11 @@ def _speed(row: Row, stored: Stored) -> str:
         ]
         for one, (host, _) in found
     ]
-    commands = [command for _, (_, command) in found]
+    # Some were stored when each checkout had one report.
+    commands = [
+        command.replace(f"{_RESULTS}performance.json", f"{_RESULTS}performance/{host}.json")
+        for _, (host, command) in found
+    ]
     shown = "\n".join(f"$ {command}" for command in dict.fromkeys(map(of_today, commands)))
     return "\n\n".join(
         [

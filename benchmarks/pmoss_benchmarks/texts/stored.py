@@ -70,7 +70,6 @@ _RENAMED = {
     **RENAMED,
     "benchmarks/results/neighbours.json": "benchmarks/results/co-tenants.json",
     "pmoss_agents.continual.thorough:": "pmoss_datasets.continual.thorough:",
-    "benchmarks/results/performance.json": "benchmarks/results/performance/xeon.json",
 }
 
 

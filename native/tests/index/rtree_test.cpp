@@ -269,15 +269,22 @@ TEST(RTree, FindsTheSameInBatches) {
     for (std::size_t i = 0; i < n; ++i) ranges.push_back(random_range(data, random));
     if (n > 7) ranges[2] = {1'001, 0, 999, top};  // crossed
     if (n > 8) ranges[30] = everything;
-    std::vector<std::uint64_t> values = {42};
-    std::vector<std::size_t> ends(n);
-    tree.find_batch(ranges, values, ends.data());
-    std::vector<std::uint64_t> expected_values = {42};
-    for (std::size_t i = 0; i < n; ++i) {
-      tree.find(ranges[i], expected_values);
-      ASSERT_EQ(ends[i], expected_values.size());
+    const Isa before = search_isa();
+    for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+      if (!isa_supported(isa)) continue;
+      set_search_isa(isa);
+      std::vector<std::uint64_t> values = {42};
+      std::vector<std::size_t> ends(n);
+      tree.find_batch(ranges, values, ends.data());
+      set_search_isa(Isa::scalar);
+      std::vector<std::uint64_t> expected_values = {42};
+      for (std::size_t i = 0; i < n; ++i) {
+        tree.find(ranges[i], expected_values);
+        ASSERT_EQ(ends[i], expected_values.size());
+      }
+      EXPECT_EQ(values, expected_values);
     }
-    EXPECT_EQ(values, expected_values);
+    set_search_isa(before);
   }
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from pmoss_benchmarks.evaluation import DEFAULT_ENV, evaluate, make_environment, write_results
 from pmoss_benchmarks.explaining.measuring import explain
-from pmoss_benchmarks.explaining.rows import names_row, read_row
+from pmoss_benchmarks.explaining.rows import Row, names_row, read_row
 from pmoss_benchmarks.rollouts import roll_out
 from pmoss_benchmarks.schedule_files import read_schedule, write_schedule
 from pmoss_datasets.policies import SchedulePolicy
@@ -45,6 +45,12 @@ def test_a_row_is_measured_as_it_was(env, tmp_path):
         read_row(f"{path}:17")
     with pytest.raises(DatasetError, match="cannot be read"):
         read_row(f"{tmp_path}/absent.jsonl:2")
+
+
+def test_a_row_with_more_actions_than_steps_is_refused(env):
+    row = Row("long", DEFAULT_ENV, TOY, 1, actions=(0,) * 9)
+    with pytest.raises(DatasetError, match="long: 9 actions for an episode of 8 slices"):
+        explain(env, 1, {"lpt": make_baseline("lpt"), "long": row})
 
 
 def test_a_row_of_a_rollout(env, tmp_path):

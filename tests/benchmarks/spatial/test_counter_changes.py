@@ -7,6 +7,7 @@ import pytest
 
 from pmoss_benchmarks.evaluation import evaluate, read_results, write_results
 from pmoss_benchmarks.spatial.counter_changes import changes_by, changes_cells
+from pmoss_benchmarks.spatial.served import ServedCell, digests_of, served_cells
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine
@@ -48,6 +49,30 @@ def test_what_is_recorded_of_a_baseline_equals_the_baseline(results: Path) -> No
     (one,), (other,) = changes_by(cell)["measured"], changes_by(beside)["measured"]
     assert one["throughput"][1] == other["throughput"][0]
     assert one["per_query"][1] == other["per_query"][0]
+
+
+def test_a_file_and_a_policy_count_once_and_episodes_are_in_order(
+    results: Path, tmp_path: Path
+) -> None:
+    again = str(results.parent / ".." / results.parent.name / results.name)
+    cells = changes_cells([str(results), again], "os-default", ["spread", "spread"], 1)
+    assert [cell.after for cell in cells] == ["spread"]
+    turned = tmp_path / "turned.jsonl"
+    head, *rows = results.read_text().splitlines()
+    turned.write_text("\n".join([head, *rows[::-1]]) + "\n")
+    (other,) = changes_cells([str(turned)], "os-default", ["spread"], 1)
+    assert changes_by(other) == changes_by(cells[0])
+
+
+def test_a_run_depends_on_what_its_files_hold(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(results.read_bytes())
+    before = digests_of(served_cells([path]))
+    path.write_bytes(results.read_bytes() + b"\n")
+    assert digests_of(served_cells([path])) != before
+    path.unlink()
+    with pytest.raises(DatasetError, match=r"one\.jsonl: cannot be read"):
+        digests_of([ServedCell(str(path))])
 
 
 def test_what_is_not_there_is_refused(results: Path, tmp_path: Path) -> None:

@@ -32,12 +32,12 @@ def counter_changes(
 
     from pmoss_benchmarks.explaining.differences import number, percent_change
     from pmoss_benchmarks.spatial.counter_changes import changes_by, changes_cells
-    from pmoss_benchmarks.spatial.served import served_cells
+    from pmoss_benchmarks.spatial.served import digests_of, served_cells
     from pmoss_env.cli.console import console, table
 
-    files = [cell.file for cell in served_cells(results)]
-    cells = changes_cells(files, before, after or ["surrogate"], episodes)
-    found = finish(changes_by, cells, {}, out, processes, "counter changes")
+    files = served_cells(results)
+    cells = changes_cells([one.file for one in files], before, after or ["surrogate"], episodes)
+    found = finish(changes_by, cells, digests_of(files), out, processes, "counter changes")
     for cell, result in zip(cells, found, strict=True):
         means = np.mean([one["per_query"] for one in result["measured"]], axis=0)
         console.print(

@@ -22,10 +22,10 @@ def served(
 
     Example: pmoss benchmark served benchmarks/results/offline/machines/saturated
     """
-    from pmoss_benchmarks.spatial.served import means_of, served_by, served_cells
+    from pmoss_benchmarks.spatial.served import digests_of, means_of, served_by, served_cells
 
     cells = served_cells(results)
-    found = finish(served_by, cells, {}, out, processes, "served")
+    found = finish(served_by, cells, digests_of(cells), out, processes, "served")
     for result in found:
         title = f"{result['machine']}, {result['workload']}: Mq/s"
         show_backlog(title, "policy", means_of(result))

@@ -23,7 +23,8 @@ def growth(stored: Stored) -> str:
         told += [
             table(_COLUMNS, _rows(report)),
             f"![Cost over size on {path.stem}, one panel per size]({picture})",
-            *(made({**report, **report["parts"][part]}, link) for part in PARTS),
+            # One command may have made all parts.
+            *dict.fromkeys(made({**report, **report["parts"][part]}, link) for part in PARTS),
         ]
     return "\n\n".join(told)
 

@@ -50,7 +50,7 @@ def told(stored: Stored) -> str:
         episodes = counted(len(cells[0]["measured"]), "episode")
         parts += [
             f"`{policy}`, `{cells[0]['workload']}`, load `{cells[0]['load']}`, {episodes} of each "
-            "server:",
+            "server.",
             _changes(cells),
             _less(cells),
         ]
@@ -170,7 +170,7 @@ def _less(cells: list[Mapping[str, Any]]) -> str:
         there = _lower_on(cells, claim)
         lines.append(f"- {claim.capitalize()}: lower on {sum(there)} of {len(there)}.")
     return "\n".join(
-        ["Of the servers that the paper says it of, by every counter of the row:", "", *lines]
+        ["Of the servers that the paper says it of, by every counter of the row.", "", *lines]
     )
 
 

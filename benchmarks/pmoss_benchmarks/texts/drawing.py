@@ -18,7 +18,7 @@ KINDS = {
     "learned": "#d9730d",
     "search in the model": "#1d2733",
 }
-_INK, _QUIET, _LINE, _PAGE = "#1d2733", "#55616e", "#c9d1d9", "#ffffff"
+_INK, _QUIET, _PAGE = "#1d2733", "#55616e", "#ffffff"
 #: Ends of the scale of amounts.
 _LITTLE, _MUCH = (0xEA, 0xF1, 0xF8), (0x08, 0x39, 0x6B)
 _ROW, _GAP = 17.0, 26.0

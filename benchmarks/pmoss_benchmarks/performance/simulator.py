@@ -25,8 +25,8 @@ from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.indexes import DEFAULT, index_kind
 from pmoss_env.machines import load_machine
 
-ACCESS_GOAL = 60e6
-QUERY_GOAL = 2e6
+ACCESS_GOAL = 170e6
+QUERY_GOAL = 6e6
 SLICES = 256
 ACCESSES = 4_000_000
 LOADS = ("closed", "saturated")

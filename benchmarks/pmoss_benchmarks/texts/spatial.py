@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pmoss_benchmarks.provenance import has_digests
-from pmoss_benchmarks.report import markdown_row
 from pmoss_benchmarks.spatial.off_policy import summarise
 from pmoss_benchmarks.texts.stored import (
     Stored,
@@ -15,7 +13,6 @@ from pmoss_benchmarks.texts.stored import (
     made,
     percent,
     table,
-    version_of,
 )
 from pmoss_benchmarks.texts.transcripts import COMMANDS
 
@@ -311,38 +308,6 @@ def off_policy(stored: Stored) -> str:
     )
 
 
-def performance(stored: Stored) -> str:
-    """The figures with a goal, on every machine."""
-    names = sorted(path.stem for path in (stored.folder / "performance").glob("*.json"))
-    reports = {name: stored[f"performance/{name}.json"] for name in names}
-    whole = (stored.folder / "performance" / "README.md").read_text(encoding="utf-8")
-    lines = [line for line in whole.splitlines() if line.startswith("| ")]
-    kept = [line for line in lines if line.split(" | ")[1].strip() not in ("", "goal", "---")]
-    head = [markdown_row(["figure", "goal", *names]), markdown_row(["---"] * (2 + len(names)))]
-    told = [
-        f"{name}: {report['machine']['cpu_model']}, {report['machine']['cpus']} CPUs, Linux "
-        f"{report['machine']['kernel']}. "
-        f"{version_of({**report, **_oldest(report['parts'])})}"
-        for name, report in reports.items()
-    ]
-    missed = sum(", missed" in line for line in kept)
-    return "\n".join(
-        [
-            *head,
-            *kept,
-            "",
-            *told,
-            f"Medians [least, most]; {missed} of {len(kept)} goals are missed on a machine.",
-            "By report: each report had its own goal, which stands beside its figure.",
-        ]
-    )
-
-
-def _oldest(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """A part without digests of its code, if there is one."""
-    return min(parts.values(), key=has_digests)
-
-
 def transcript(name: str) -> Callable[[Stored], str]:
     """The block with what a command of ``transcripts.py`` printed."""
 
@@ -363,5 +328,4 @@ BLOCKS = {
     "core-node": core_node,
     "co-tenants": co_tenants,
     "off-policy": off_policy,
-    "performance": performance,
 }

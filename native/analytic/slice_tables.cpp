@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "numa/huge_memory.hpp"
 #include "workload/portable_math.hpp"
 
 namespace pmoss::analytic {
@@ -36,9 +37,15 @@ void over_time(double rate, Visit visit) {
 
 void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits) {
   const auto n = static_cast<std::size_t>(p.slices);
-  lines_.assign(n * points * line_width, 0.0F);
-  left_.assign(n * points * left_width, 0.0F);
-  pages_.assign(n * points * page_width, 0.0F);
+  if (slices_ != n) {
+    // All in one, so that a model touches few pages. The longest rows begin at halves of a line.
+    constexpr std::size_t floats = left_width + page_width + line_width;
+    memory_ = numa::huge_memory(n * points * floats * sizeof(float));
+    left_ = reinterpret_cast<float*>(memory_.get());
+    pages_ = left_ + n * points * left_width;
+    lines_ = pages_ + n * points * page_width;
+    slices_ = n;
+  }
   for (auto* sums : {&all_lines_, &all_pages_, &line_touches_, &page_touches_})
     sums->assign(n, 0.0);
   std::array<std::array<double, 8>, points> line_sums;

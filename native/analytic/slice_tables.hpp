@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "analytic/decay.hpp"
@@ -37,6 +38,11 @@ inline double within(double x, double low, double high) {
 /// them.
 class SliceTables {
  public:
+  SliceTables() = default;
+  // Copies would share their memory.
+  SliceTables(const SliceTables&) = delete;
+  SliceTables& operator=(const SliceTables&) = delete;
+
   static constexpr int points_per_octave = 2;
   static constexpr int first_octave = -6, octaves = 44;
   static constexpr std::size_t points = octaves * points_per_octave + 1;
@@ -99,6 +105,12 @@ class SliceTables {
   const float* left(std::size_t slice, const TablePosition& at) const {
     return &left_[(slice * points + at.point) * left_width];
   }
+  /// Brings left() near before it is asked for.
+  void fetch_left(std::size_t slice, const TablePosition& at) const {
+    const float* const row = left(slice, at);
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + 2 * left_width - 1);
+  }
   /// Touches of pages that have left.
   double page_misses(std::size_t slice, const TablePosition& at) const {
     const float* v = &pages_[(slice * points + at.point) * page_width + 2];
@@ -122,9 +134,11 @@ class SliceTables {
 
   // [slice][point], because a slice is looked at between points, and at a few near each other.
   static constexpr std::size_t line_width = 2, left_width = 2 * mixed_sums, page_width = 4;
-  std::vector<float> lines_;  // present, and its slope
-  std::vector<float> left_;   // waits, touches, write-backs of what has left, 0; their slopes, 0
-  std::vector<float> pages_;  // present, its slope; touches of what has left, their slope
+  std::shared_ptr<std::byte> memory_;  // of the three, of so many slices
+  std::size_t slices_ = 0;
+  float* lines_ = nullptr;  // present, and its slope
+  float* left_ = nullptr;   // waits, touches, write-backs of what has left, 0; their slopes, 0
+  float* pages_ = nullptr;  // present, its slope; touches of what has left, their slope
   std::vector<double> all_lines_, all_pages_, line_touches_, page_touches_;  // [slice]
 };
 

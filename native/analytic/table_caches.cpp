@@ -207,6 +207,10 @@ TableCaches::DomainSums TableCaches::sum_domain(const std::vector<Index>& list,
       mark.in_domain = static_cast<Index>(domain_cores_.size());
       domain_cores_.push_back(stream.core);
     }
+    // wait_for_domain() will look near the place where it did for the last solution.
+    for (const TablePosition& last : times_[stream.core].left_llc) {
+      tables_.fetch_left(stream.touched, last);
+    }
     fresh_[fresh] = at;
     fresh += mark.state > solved ? 1 : 0;
     domain_streams_[at++] = {stream.touched, mark.in_domain, stream.part};

@@ -10,7 +10,7 @@ set(PMOSS_NOT_PORTABLE
   index/chunk_memory.cpp index/kernel_barrier.cpp
   kinds/check_plugin.cpp kinds/driven_plugin.cpp kinds/plugin.cpp kinds/plugin_index.cpp kinds/plugin_library.cpp
   kinds/sampled_answers.cpp kinds/serve.cpp kinds/served_keys.cpp kinds/served_plugin.cpp kinds/served_rtree.cpp
-  numa/affinity.cpp numa/facts.cpp numa/memory_calls.cpp
+  numa/affinity.cpp numa/facts.cpp numa/huge_memory.cpp numa/memory_calls.cpp
   recording/access_list.cpp recording/access_trace.cpp threads/key_value_load.cpp)
 set(PMOSS_STAND_INS ${CMAKE_CURRENT_LIST_DIR})
 

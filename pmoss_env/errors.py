@@ -30,6 +30,20 @@ class UnknownNameError(PmossError, KeyError):
         return self.message
 
 
+def unknown_key(where: str, key: str, known: Iterable[str]) -> str:
+    """What to say of a key that nothing takes.
+
+    Args:
+        where: what it is a key of, with the key: "environment argument 'machin'".
+        key: the key alone.
+        known: what there is.
+    """
+    names = sorted(known)
+    close = get_close_matches(key, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{where}: unknown; {hint}known are {', '.join(names)}"
+
+
 class DescriptionError(PmossError, ValueError):
     """A description or argument with a missing or impossible value: machine, workload, env, ..."""
 

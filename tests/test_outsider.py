@@ -260,7 +260,7 @@ def test_an_episode_without_an_end_is_refused(roads: None, here: Path) -> None:
         ("length=long", "length = 'long': must be a finite number"),
         ("wide=1", "wide = 1: must be true or false"),
         ("length=10", "RuntimeError: too long a road"),
-        ("width=1", "unknown; known are length, wide"),
+        ("width=1", "unknown; did you mean 'wide'? known are length, wide"),
     ],
 )
 def test_bad_arguments_of_an_environment(argument: str, told: str, roads: None, here: Path) -> None:

@@ -20,7 +20,13 @@ import numpy.typing as npt
 from pmoss_agents import checkpoints
 from pmoss_agents.configs import check_types
 from pmoss_agents.trainer import Course, Progress, train
-from pmoss_env.errors import CheckpointError, DescriptionError, PmossError, UnsupportedError
+from pmoss_env.errors import (
+    CheckpointError,
+    DescriptionError,
+    PmossError,
+    UnsupportedError,
+    unknown_key,
+)
 from pmoss_env.types import COUNTER_NAMES
 
 if TYPE_CHECKING:
@@ -73,9 +79,7 @@ class Agent(ABC):
         known = {field.name for field in fields(self.Config)}
         for key in config:
             if key not in known:
-                raise DescriptionError(
-                    f"{self.name}: config {key!r}: unknown; known are {', '.join(sorted(known))}"
-                )
+                raise DescriptionError(unknown_key(f"{self.name}: config {key!r}", key, known))
         check_types(self.name, self.Config, config)
         try:
             self.config = self.Config(**config)

@@ -37,6 +37,7 @@ from pmoss_env.errors import (
     PmossError,
     UnknownNameError,
     UnsupportedError,
+    unknown_key,
 )
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
@@ -128,9 +129,7 @@ class Domain(Contest):
         known = self._parameters()
         for name, value in kwargs.items():
             if name not in known:
-                raise DescriptionError(
-                    f"environment argument {name!r}: unknown; known are {', '.join(sorted(known))}"
-                )
+                raise DescriptionError(unknown_key(f"environment argument {name!r}", name, known))
             kind = known[name].annotation
             # A number without a named type may be of either kind.
             unnamed = "float" if type(known[name].default) is int else type(known[name].default)

@@ -24,7 +24,7 @@ from pmoss_datasets.schema import (
     without_first_domain,
 )
 from pmoss_env.baselines import DEFAULT_BUDGET
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError, unknown_key
 from pmoss_env.files import read_toml
 
 #: More than any search takes: a file that asks for more would keep its reader busy for ever.
@@ -145,10 +145,10 @@ class Recipe:
     def __post_init__(self) -> None:
         check(Recipe, vars(self))
         domain = find_domain(self.domain)
-        known = sorted(domain.parameters())
+        known = domain.parameters()
         for key in self.env:
             if key not in known:
-                raise DescriptionError(f"env: {key}: unknown; known are {', '.join(known)}")
+                raise DescriptionError(unknown_key(f"env: {key}", key, known))
         domain.check_task(self.kwargs)
         if self.version is None:
             object.__setattr__(self, "version", domain.data_version)

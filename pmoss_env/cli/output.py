@@ -7,6 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from pmoss_env.errors import DescriptionError
+
 
 def printable(text: str, *, lines: bool = True) -> str:
     """A text as a terminal may see it: what would command it is shown as an escape.
@@ -36,6 +38,18 @@ def one_line(text: str, most: int = 140) -> str:
     # What an error led to stands at its end.
     end = most // 3
     return f"{line[: most - end - 5]} ... {line[-end:]}"
+
+
+def check_absent(path: Path, overwrite: bool, otherwise: str = "") -> None:
+    """Raises DescriptionError if ``path`` is there and may not be replaced.
+
+    Args:
+        path: to be written later.
+        overwrite: whether it may be.
+        otherwise: what else the user can do.
+    """
+    if path.exists() and not overwrite:
+        raise DescriptionError(f"{path}: exists already; --overwrite replaces it{otherwise}")
 
 
 def check_output(path: Path, *, folder: bool = False) -> None:

@@ -43,8 +43,9 @@ def load_machine(name: str) -> Machine:
         return _load(name, None)
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
+        made_up = [f"{prefix}<seed>" for prefix in PREFIXES]
         raise UnknownNameError(
-            "machine", name, [*machine_names(), "random:<seed>", "path/to/machine.toml"]
+            "machine", name, [*machine_names(), *made_up, "path/to/machine.toml"]
         )
     return _load(str(path), file_stamp(path))
 

@@ -65,13 +65,13 @@ def test_doctor_judges_every_event() -> None:
         (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
         (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are actions, backend,"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
-        (["train", "{tmp}/none", "{tmp}/a.st"], "none"),
-        (["train", "{tmp}/a.st"], "give DATASET OUT; OUT alone"),
+        (["train", "{tmp}/none", "{tmp}/a.safetensors"], "none"),
+        (["train", "{tmp}/a.safetensors"], "give DATASET OUT; OUT alone"),
         (
-            ["train", "{tmp}/d", "{tmp}/a.st", "-e", "machine=toy"],
+            ["train", "{tmp}/d", "{tmp}/a.safetensors", "-e", "machine=toy"],
             "DATASET OUT, or OUT alone",
         ),
-        (["train", "{tmp}/a.st", "-e", "machine=toy"], "learns from data"),
+        (["train", "{tmp}/a.safetensors", "-e", "machine=toy"], "learns from data"),
         (["evaluate", "{tmp}/none.safetensors"], "none.safetensors"),
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
@@ -95,13 +95,17 @@ def test_doctor_judges_every_event() -> None:
             "--resume with --config, --agent: ",
         ),
         (["train", "d", "{tmp}/a", "--start", "b", "--resume"], "--start with --resume: "),
-        (["train", "d", "{tmp}/a", "--start", "pmoss/none"], "unknown pretrained agent"),
+        (
+            ["train", "d", "{tmp}/a.safetensors", "--start", "pmoss/none"],
+            "unknown pretrained agent",
+        ),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
         (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: is the name of an export, which cannot"),
         (
-            ["train", "{tmp}/a.st", "-e", "machine=toy", "--agent", "linucb"],
+            ["train", "{tmp}/a.safetensors", "-e", "machine=toy", "--agent", "linucb"],
             "linucb learns from data",
         ),
+        (["train", "{tmp}/d", "{tmp}/a.py"], "a.py: a checkpoint's name must end in .safetensors"),
         (["export", "{tmp}/a.pt", "{tmp}/b.pt"], "a.pt: is an export already"),
         (["rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"], "episodes = 0: "),
     ],
@@ -122,8 +126,8 @@ def test_bad_input_ends_with_one_line_and_status_2(
         (["evaluate", "--out", "/dev/null/r.jsonl"], "/dev/null/r.jsonl", "Not a directory"),
         (["evaluate", "--out", "/proc/r.jsonl"], "/proc/r.jsonl", "No such file or directory"),
         (
-            ["train", "{tmp}/none", "/dev/null/a.st"],
-            "/dev/null/a.st",
+            ["train", "{tmp}/none", "/dev/null/a.safetensors"],
+            "/dev/null/a.safetensors",
             "Not a directory",
         ),
         (["collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
@@ -292,6 +296,14 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
     )
     assert "agent" in out
     assert "all bits equal" in pmoss("validate", results)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "agent.safetensors",
+        "data",
+        "r.jsonl",
+    ]
+    told = pmoss("train", data, agent, *small, status=2)
+    assert "--overwrite replaces it, --resume goes on with it" in told
+    assert "--overwrite replaces it" in pmoss("evaluate", agent, *task, "--out", results, status=2)
     lines = (tmp_path / "r.jsonl").read_text().splitlines()
     row = json.loads(lines[1])
     row["throughput"] *= 1.001

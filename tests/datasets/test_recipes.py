@@ -36,7 +36,10 @@ def test_every_prefix_holds_the_mixture_in_proportion():
         ({"behaviours": [{"policy": "lpt", "arguments": ["x"]}]}, "arguments"),
         ({"behaviours": [{"weight": 1}]}, r"behaviours\[0\]\.policy: is missing"),
         ({"surprise": 1}, "surprise"),
-        ({"env": {**TOY, "machin": "toy"}}, "env: machin: unknown; known are .*machine, "),
+        (
+            {"env": {**TOY, "machin": "toy"}},
+            "env: machin: unknown; did you mean 'machine'. known are .*machine, ",
+        ),
         ({"env": {"self": 1}}, "env: self: unknown"),
         ({"env": {"max_episode_steps": 3}}, "max_episode_steps"),  # gymnasium.make's own
         ({"env": {"machine": 5}}, "env: machine = 5: must be a text"),

@@ -59,6 +59,13 @@ def _rows(path: Path) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
+def _scores(path: Path) -> str:
+    """The rows of a result file but for the time that they took."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    told = [{key: row[key] for key in row if key != "seconds_per_decision"} for row in rows]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
 def _cells(path: Path) -> str:
     """The cells of a benchmark."""
     cells = json.loads(path.read_text())
@@ -86,7 +93,8 @@ WORKS = {
     ),
     "train": Work(
         "train pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 {out}/a.safetensors --set layers=1 "
-        "--set heads=1 --set width=8 --set channels=4 --set updates=8 --set save_every=2",
+        "--set heads=1 --set width=8 --set channels=4 --set updates=8 --set save_every=2 "
+        "--overwrite",
         lambda folder: _weights(folder / "a.safetensors"),
     ),
     "benchmark": Work(
@@ -99,6 +107,12 @@ WORKS = {
         "rollout --machine toy --backend analytic -e slices=4 --episodes 20 --out {out}/r.jsonl",
         lambda folder: _rows(folder / "r.jsonl"),
         "r.jsonl",
+    ),
+    "evaluate": Work(
+        "evaluate -b lpt -b random -b local-search -e machine=toy -e slices=8 --budget 200 "
+        "--seeds 2 --episodes 20 --out {out}/e.jsonl --overwrite",
+        lambda folder: _scores(folder / "e.jsonl"),
+        "e.jsonl.partial",
     ),
     "threads": Work("threads --seconds 2 -- sleep 2", None),
 }

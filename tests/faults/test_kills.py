@@ -8,9 +8,10 @@ import pytest
 from tests.faults import kills
 
 
-def test_a_few_kills(tmp_path):
+@pytest.mark.parametrize("name", ["collect", "evaluate"])
+def test_a_few_kills(tmp_path, name):
     whole: dict[str, str] = {}
-    work = list(kills.WORKS).index("collect")
+    work = list(kills.WORKS).index(name)
     for number in range(work, work + 3 * len(kills.WORKS), len(kills.WORKS)):
         row = kills.run_one(number, tmp_path, whole)
         assert row["faults"] == [], row

@@ -10,7 +10,7 @@ import typer
 
 from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import console, progress_bar
-from pmoss_env.cli.output import check_output
+from pmoss_env.cli.output import check_absent, check_output
 from pmoss_env.cli.pairs import pairs
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def train(
             "Its config stays but for --set. Only surrogate can."
         ),
     ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a checkpoint that is there.")] = False,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -82,7 +83,6 @@ def train(
     Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
     """
     from pmoss_agents.checkpoints import SUFFIX
-    from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_agents.learning import find_lesson, learn, new_agent
     from pmoss_env.errors import DescriptionError
 
@@ -101,8 +101,7 @@ def train(
         _refuse({"--config": config, "--set": fixed, "--agent": agent and ":" not in agent})
         # What an earlier version wrote goes on beside it, in a file of today's form.
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
-    check_checkpoint(out)
-    check_output(out)
+    _check_checkpoint(out, resume, overwrite)
     dataset = paths[:-1] or None
     given = pairs(changes)
     learner = _resumed(source, agent, given) if resume else _renewed(start, given)
@@ -118,6 +117,21 @@ def train(
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
+
+
+def _check_checkpoint(out: Path, resume: bool, overwrite: bool) -> None:
+    """Refuses early what could not be written after hours of training, or would replace work."""
+    from pmoss_agents.checkpoints import SUFFIX
+    from pmoss_agents.checkpoints import check_output as check_checkpoint
+    from pmoss_env.errors import DescriptionError
+
+    check_checkpoint(out)
+    check_output(out)
+    if resume:
+        return
+    if out.suffix != SUFFIX:
+        raise DescriptionError(f"{out}: a checkpoint's name must end in {SUFFIX}")
+    check_absent(out, overwrite, ", --resume goes on with it")
 
 
 def _resumed(path: Path, agent: str | None, changes: Mapping[str, Any]) -> Agent:
@@ -176,6 +190,7 @@ def export(
     out: Annotated[
         Path, typer.Argument(help="Weights (.safetensors), or a TorchScript program (.pt).")
     ],
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a trained policy: its weights to share, or a program in TorchScript.
 
@@ -199,6 +214,7 @@ def export(
     if checkpoint.suffix == EXPORTED:
         raise DescriptionError(f"{checkpoint}: is an export already")
     check_output(out)
+    check_absent(out, overwrite)
     agent = pmoss_agents.load(checkpoint)
     if agent.name != "decision-transformer":
         raise UnsupportedError(f"{checkpoint}: {agent.name}: only decision-transformer is exported")

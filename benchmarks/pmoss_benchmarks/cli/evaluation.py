@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,8 +19,12 @@ from pmoss_benchmarks.cli.policies import (
 from pmoss_benchmarks.cli.summaries import print_summaries
 from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
-from pmoss_env.cli.output import check_output, printable
+from pmoss_env.cli.output import check_absent, check_output, printable
 from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from pmoss_benchmarks.policies import Named
+    from pmoss_datasets.result_files import ResultFile
 
 
 def evaluate(
@@ -40,15 +44,21 @@ def evaluate(
     seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 101 on.")] = 5,
     episodes: Annotated[int, typer.Option(min=1, help="Incumbents per seed.")] = 4,
     budget: Annotated[
-        int, typer.Option(help="Evaluations of local search, also of score 100.")
+        int, typer.Option(min=1, help="Evaluations of local search, also of score 100.")
     ] = 2000,
-    schedules: Annotated[int, typer.Option(help="Random schedules of score 0, per episode.")] = 100,
+    schedules: Annotated[
+        int, typer.Option(min=1, help="Random schedules of score 0, per episode.")
+    ] = 100,
     pad: PadOption = False,
     trust: TrustOption = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
+
+    Interrupted or killed, the same command with --out goes on where it stopped: finished episodes
+    wait in OUT.partial.
 
     Example: pmoss evaluate --agent pmoss/surrogate-busy-core-v0 -e interference=busy_core
 
@@ -65,17 +75,20 @@ def evaluate(
     kwargs = pairs(env)
     if out:
         check_output(out)
+        check_absent(out, overwrite)
     # Local search as an opponent gets what the search of score 100 gets.
+    words = [*(agents or ()), *(agent or ())]
     named = named_policies(
         baseline,
-        [*(agents or ()), *(agent or ())],
+        words,
         budget,
         pad=pad,
         domain=domain,
         trust=trust,
         usual=lambda of: of.compared or of.policies(),
     )
-    with progress_bar("evaluating") as progress:
+    settings = {"env": kwargs, "budget": budget, "schedules": schedules, "pad": pad}
+    with _kept(out, named, words, settings) as kept, progress_bar("evaluating") as progress:
         evaluation = run(
             kwargs,
             named.policies,
@@ -85,11 +98,13 @@ def evaluate(
             random_schedules=schedules,
             progress=progress,
             env_id=named.domain.env_id,
+            kept=kept,
         )
+        if out:
+            write_results(out, evaluation)
+        kept.remove()
     title = f"{seeds} seeds x {episodes} incumbents"
     summaries = aggregate(evaluation.rows)
-    if out:
-        write_results(out, evaluation)
     for name, count in evaluation.misplaced.items():
         typer.echo(
             f"in {count} of {seeds * episodes} episodes of {printable(name)} the kernel had not "
@@ -102,6 +117,33 @@ def evaluate(
     print_summaries(summaries, title, named.domain)
     if out:
         console.print(f"written to {out}; replay it with: pmoss validate {out}")
+
+
+def _kept(
+    out: Path | None, named: Named, words: Sequence[str | Path], settings: Mapping[str, Any]
+) -> ResultFile:
+    """The rows that an interrupted call left beside ``out``; in memory alone without it."""
+    from pmoss_benchmarks.evaluation import KEY
+    from pmoss_datasets.result_files import ResultFile
+    from pmoss_env import __version__
+    from pmoss_env.cli.signals import go_on_by
+    from pmoss_env.files import file_stamp
+
+    if out is None:
+        go_on_by("without --out nothing is kept: start again")
+        return ResultFile(None, {}, KEY)
+    # An agent that was trained anew under its old name is another one.
+    files = [Path(part) for word in words for part in str(word).split("@")]
+    stamps = {str(path): stamp for path in files if (stamp := file_stamp(path))}
+    header = {
+        "kind": "evaluation",
+        "version": __version__,
+        "domain": named.domain.name,
+        "agents": [str(word) for word in words],
+        "files": stamps,
+        **settings,
+    }
+    return ResultFile(out.with_name(f"{out.name}.partial"), header, KEY)
 
 
 def validate(

@@ -2,6 +2,7 @@
 
 from pmoss_benchmarks.evaluation.episodes import (
     DEFAULT_ENV,
+    KEY,
     episode_seed,
     evaluate,
     make_environment,
@@ -29,6 +30,7 @@ from pmoss_benchmarks.evaluation.statistics import (
 __all__ = [
     "DEFAULT_ENV",
     "INTERVAL",
+    "KEY",
     "Difference",
     "EpisodeResult",
     "Evaluation",

@@ -14,11 +14,14 @@ import numpy as np
 
 from pmoss_benchmarks.evaluation.results import EpisodeResult, Evaluation
 from pmoss_datasets.domain import domain_of_env
-from pmoss_datasets.interfaces import score_of
+from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.policies import Policy
+from pmoss_datasets.result_files import ResultFile
 from pmoss_env.errors import DescriptionError
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
+#: The fields by which rows of an interrupted evaluation are known.
+KEY = ("policy", "seed", "episode")
 
 #: progress(episodes done, episodes in all) after every episode.
 Progress = Callable[[int, int], None]
@@ -39,6 +42,7 @@ def evaluate(
     progress: Progress | None = None,
     env_id: str = DEFAULT_ENV,
     references: MutableMapping[int, tuple[float, float]] | None = None,
+    kept: ResultFile | None = None,
 ) -> Evaluation:
     """Runs every policy through the same episodes.
 
@@ -56,6 +60,7 @@ def evaluate(
         env_id: a registered id.
         references: throughputs of score 0 and 100 by the environment's seed, of earlier calls with
             the same environment, budget and number of schedules; new ones are added.
+        kept: rows of a call that was interrupted, by KEY; each new one is added at once.
 
     Raises:
         UnsupportedError: a machine that cannot be searched because it has no model.
@@ -76,6 +81,7 @@ def evaluate(
     env = domain.make_env(env_kwargs, env_id)
     judge = domain.judge(env)
     known = {} if references is None else references
+    file = ResultFile(None, {}, KEY) if kept is None else kept
     rows: list[EpisodeResult] = []
     misplaced: Counter[str] = Counter()
     total = len(policies) * len(seeds) * episodes_per_seed
@@ -89,31 +95,24 @@ def evaluate(
                 check_env(env)
         for seed, of_seed in zip(seeds, of_seeds, strict=True):
             for episode in range(episodes_per_seed):
+                found = {name: file.get(name, seed, episode) for name in of_seed}
                 env_seed = episode_seed(seed, episode)
-                env.reset(seed=env_seed)
-                judge.begin()
-                if env_seed not in known:
-                    known[env_seed] = judge.reference(env_seed, search_budget, random_schedules)
-                low, high = known[env_seed]
+                for before in filter(None, found.values()):
+                    known[env_seed] = before["random_throughput"], before["search_throughput"]
+                if not all(found.values()):
+                    env.reset(seed=env_seed)
+                    judge.begin()
+                    if env_seed not in known:
+                        known[env_seed] = judge.reference(env_seed, search_budget, random_schedules)
                 for name, policy in of_seed.items():
-                    played = domain.play(env, policy, env_seed, judge)
-                    rows.append(
-                        EpisodeResult(
-                            policy=name,
-                            seed=seed,
-                            episode=episode,
-                            env_seed=env_seed,
-                            incumbent_throughput=played.start,
-                            throughput=played.outcome,
-                            score=score_of(judge.outcome(played), low, high),
-                            random_throughput=low,
-                            search_throughput=high,
-                            illegal_actions=played.illegal_actions,
-                            actions=played.actions,
-                            seconds_per_decision=played.seconds / len(played.actions),
-                        )
-                    )
-                    misplaced[name] += played.misplaced > 0
+                    row = found[name]
+                    if row is None:
+                        played = domain.play(env, policy, env_seed, judge)
+                        score = score_of(judge.outcome(played), *known[env_seed])
+                        made = _row(name, seed, episode, env_seed, known[env_seed], played, score)
+                        row = file.append({**made, "misplaced": bool(played.misplaced)})
+                    misplaced[name] += row["misplaced"]
+                    rows.append(_result(row))
                     if progress is not None:
                         progress(len(rows), total)
     finally:
@@ -121,6 +120,39 @@ def evaluate(
         judge.close()
     settings = (env_id, dict(env_kwargs), search_budget, random_schedules)
     return Evaluation(*settings, rows, {name: n for name, n in misplaced.items() if n})
+
+
+def _row(
+    policy: str,
+    seed: int,
+    episode: int,
+    env_seed: int,
+    reference: tuple[float, float],
+    played: Rollout,
+    score: float | None,
+) -> dict[str, Any]:
+    """The fields of an EpisodeResult."""
+    low, high = reference
+    return {
+        "policy": policy,
+        "seed": seed,
+        "episode": episode,
+        "env_seed": env_seed,
+        "incumbent_throughput": played.start,
+        "throughput": played.outcome,
+        "score": score,
+        "random_throughput": low,
+        "search_throughput": high,
+        "illegal_actions": played.illegal_actions,
+        "actions": list(played.actions),
+        "seconds_per_decision": played.seconds / len(played.actions),
+    }
+
+
+def _result(row: Mapping[str, Any]) -> EpisodeResult:
+    """The result that a row keeps."""
+    values = {name: value for name, value in row.items() if name != "misplaced"}
+    return EpisodeResult(**{**values, "actions": tuple(values["actions"])})
 
 
 def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Policy:

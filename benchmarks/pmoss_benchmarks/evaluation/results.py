@@ -213,8 +213,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; DatasetError if it cannot be read or a line is none."""
     try:
         lines = read_text(path).splitlines()
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DatasetError(f"{path}: is no text, so no file of results: {error}") from error
     return [_parse(path, number, line) for number, line in enumerate(lines, 1)]
 
 

@@ -46,6 +46,7 @@ def demo(stored: Stored) -> str:
     equal = [policies[f"{name} + {tries}"] for name in ("best-fit", "greedy-capacity")]
     best, rule, rival = (max(of, key=_throughput) for of in (plain, rules, equal))
     ratio = tuned["throughput"] / best["throughput"]
+    over_rule = tuned["throughput"] / rule["throughput"]
     agent, tuning = summary["agent"], summary["tuning"]
     lines = [
         table([*_DEMO, "Mq/s [95 %]", "score [95 %]", "ms per decision"], rows),
@@ -57,13 +58,14 @@ def demo(stored: Stored) -> str:
         f"{summary['seconds']['fine-tuning']:.0f} seconds.",
         "Measurements are schedules that run on the server before one decides. Evaluations are "
         "schedules that a search asks the model about.",
-        "Score 0 is the mean of random schedules, 100 what a search of the model finds. "
-        f"All of the demo took {sum(summary['seconds'].values()):.0f} seconds.",
+        "Score 0 is the mean of random schedules, 100 the best that a long search of the model "
+        f"found. All of the demo took {sum(summary['seconds'].values()):.0f} seconds.",
         "",
         f"At once the agent serves {shipped['throughput']:.1f} Mq/s. `{best['policy']}`, the best "
         f"of the schedules that read no counter, serves {best['throughput']:.1f}.",
-        f"Tuned, the agent serves {tuned['throughput']:.1f}, which is {ratio:.2f} times as much. "
-        f"The best rule, `{rule['policy']}`, serves {rule['throughput']:.1f}.",
+        f"Tuned, the agent serves {tuned['throughput']:.1f}: {ratio:.2f} times as much as "
+        f"`{best['policy']}`, and {over_rule:.2f} times as much as `{rule['policy']}`. That is the "
+        f"best rule, which serves {rule['throughput']:.1f}.",
         f"After {tries} measurements the agent serves {measured['throughput']:.1f} Mq/s. The best "
         f"search after as many, `{rival['policy']}`, serves {rival['throughput']:.1f}, and "
         f"{summary['search_budget']:,} evaluations of the model reach "

@@ -29,6 +29,7 @@ from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, MissingExtraError, PmossError, UnknownNameError
 from pmoss_env.files import read_json
+from pmoss_env.version import CONTINUED
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -246,6 +247,8 @@ def _play_again(
 
 def _minari_metadata(dataset: Dataset, reward: str, version: str) -> dict[str, Any]:
     metadata = dataset.metadata
+    # What this version goes on with it plays to the bit. Earlier ones were never released.
+    plays = __version__ if metadata.code_version in CONTINUED else metadata.code_version
     about: dict[str, Any] = {
         "dataset_id": metadata.id,
         "minari_version": version,
@@ -253,7 +256,7 @@ def _minari_metadata(dataset: Dataset, reward: str, version: str) -> dict[str, A
         "author": {AUTHOR},
         "author_email": {CONTACT},
         "code_permalink": LINK,
-        "requirements": [f"pmoss-env=={metadata.code_version}"],
+        "requirements": [f"pmoss-env=={plays}"],
         "description": card(dataset),
         "pmoss_reward": reward,
         "pmoss_checksum": dataset.checksum,

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pmoss_benchmarks.evaluation import (
-    evaluate,
-    replay,
-    write_results,
-)
+from pmoss_benchmarks.evaluation import KEY, evaluate, replay, write_results
 from pmoss_datasets import find_domain
 from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.spatial import scoring
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import (
@@ -103,6 +100,31 @@ def test_functions_of_the_seed_and_progress():
     )
     assert asked == [0, 1]
     assert seen == [(n, 8) for n in range(1, 9)]
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 5])
+def test_an_interrupted_evaluation_goes_on_with_the_rows_that_were_kept(tmp_path, stop_after):
+    def run(path, stop=None):
+        def progress(done, total):
+            played.append(done)
+            if done == stop:
+                raise KeyboardInterrupt
+
+        played = []
+        both = {"lpt": SchedulePolicy("lpt"), "first": (policy := FirstTile())}
+        with ResultFile(path, {"kind": "evaluation"}, KEY) as kept:
+            result = evaluate(KWARGS, both, [0, 1], 2, 10, 2, progress, kept=kept)
+        return result, policy
+
+    whole, _ = run(None)
+    path = tmp_path / "rows.partial"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_after)
+    result, policy = run(path)
+    assert policy.resets == 4 - stop_after // 2  # the others were kept
+    for one, other in zip(result.rows, whole.rows, strict=True):
+        assert replace(one, seconds_per_decision=0.0) == replace(other, seconds_per_decision=0.0)
+    assert result.misplaced == whole.misplaced == {}
 
 
 class SchedulePolicyOfLpt(SchedulePolicy):

@@ -53,7 +53,7 @@ def test_an_incumbent_can_be_given(env):
 def test_environments_are_made_by_id_and_checked():
     assert domain_of_env("pmoss/toy-v0") is SPATIAL
     assert SPATIAL.make_env({}, "pmoss/toy-v0").slices == 8
-    with pytest.raises(DescriptionError, match="environment argument 'slice': unknown; known are"):
+    with pytest.raises(DescriptionError, match="unknown; did you mean 'slices'"):
         SPATIAL.make_env({"slice": 4})
     for name in ("pmoss/nothing-v0", "pmoss/AccessPath-v0"):
         with pytest.raises(UnknownNameError):

@@ -14,6 +14,7 @@ from gymnasium.error import ResetNeeded
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
+from pmoss_env.envs.copies import Past, RepeatableEnv
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
@@ -39,7 +40,7 @@ _HIGHEST = np.array([4e6, 1e5, 1e6, 1e4, 1e4], dtype=np.float32)
 _SEEDS = 2**53
 
 
-class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
+class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
     """Choose the access path of each table scan on a server with copy engines.
 
     ## Description
@@ -153,6 +154,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         distribution: dict[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name != "self"}
         for kind, name, known in (
             ("reward", reward, REWARDS),
             ("on_illegal", on_illegal, ON_ILLEGAL),
@@ -195,6 +197,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
                 }
             ),
         )
+        self._past = Past(given)
         self._running = False
         self._scans: Scans | None = None
         self._features = np.zeros((scans + 1, 5), dtype=np.float32)
@@ -225,7 +228,9 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         super().reset(seed=seed)
         for name in options or {}:
             raise UnknownNameError("option", name, ())
+        self._running = False
         rng = self.np_random
+        generator = rng.bit_generator.state
         drawn = self._distribution.draw(rng, self._n, self._simulated.nodes)
         background = Background(
             self._walk(rng) * self._distribution.link_gb_per_s,
@@ -250,6 +255,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         self._paths[:] = -1
         self._times[:] = 0.0
         self._running = True
+        self._past.begin(generator, options)
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -262,7 +268,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        path = whole_action(action, self._actions, "must be from")
+        chosen = path = whole_action(action, self._actions, "must be from")
         if not self.action_masks()[path]:
             if self._on_illegal == "raise":
                 raise IllegalActionError(
@@ -279,6 +285,7 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
             reward = 1.0 - run_time / self._time_of(CPU)
         else:
             reward = -run_time * 1e-3
+        self._past.actions.append(chosen)
         self._paths[self._step] = path
         self._times[self._step] = run_time
         self._path, self._run_time_us = path, run_time
@@ -341,6 +348,9 @@ class AccessPathEnv(gymnasium.Env[Observation, np.int64]):
         return draw(
             scans[done], self._features[done].copy(), self._paths[done], self._times[done], title
         )
+
+    def _goes_on(self) -> bool:
+        return self._running
 
     def _walk(self, rng: np.random.Generator) -> Float64Array:
         """(scans,) strengths from 0 to 1 of the background, each near the one before."""

@@ -18,12 +18,13 @@ from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation, observation_space
 from pmoss_env.envs.continual.session import Session
+from pmoss_env.envs.copies import OF_A_VECTOR, Past, RepeatableEnv, measures
 from pmoss_env.errors import IllegalActionError, UnknownNameError
 from pmoss_env.machines import Machine
 from pmoss_env.types import BoolArray
 
 
-class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
+class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
     """Keep an index fast that runs on a NUMA server, while everything around it changes.
 
     ## Description
@@ -171,7 +172,8 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         render_mode: str | None = None,
     ) -> None:
         given = locals()
-        self.arguments = Arguments(**{one.name: given[one.name] for one in fields(Arguments)})
+        taken = {one.name: given[one.name] for one in fields(Arguments)}
+        self.arguments = Arguments(**taken)
         self.session = Session(self.arguments)
         self.observation_space = cast(
             spaces.Space[Observation], observation_space(self.session.machine, slices)
@@ -183,6 +185,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         self.render_mode = render_mode
         self._raises, self._tiles = on_illegal == "raise", tiles
         self.join(Episodes(self.arguments, self.session.machine, self.observation_space), 0)
+        self._joined, self._past = False, Past(taken)
 
     def join(self, episodes: Episodes, row: int) -> None:
         """Makes this the face of one row of a batch that others step.
@@ -191,7 +194,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
             episodes: under the same arguments.
             row: which.
         """
-        self._episodes, self._row = episodes, row
+        self._episodes, self._row, self._joined = episodes, row, True
         self.session.join(episodes, row)
 
     @property
@@ -220,7 +223,9 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         super().reset(seed=seed)
         for name in options or {}:
             raise UnknownNameError("option", name, ())
+        generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random)
+        self._past.begin(generator, options)
 
     def step(self, action: npt.ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Moves a slice, or lets the next epoch begin.
@@ -234,6 +239,7 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
         slice_, tile = self._checked(action)
         episodes, row = self._episodes, self._row
         episodes.batch.step_one(row, slice_, tile)
+        self._past.actions.append((slice_, tile))
         truncated = bool(episodes.results["truncated"][row])
         self.session.running = not truncated
         reward = float(episodes.results["rewards"][row])
@@ -272,6 +278,15 @@ class ContinualSchedulingEnv(gymnasium.Env[Observation, npt.NDArray[np.int64]]):
     def close(self) -> None:
         """Ends the episode, and on hardware all threads. Safe to repeat."""
         self.session.close()
+
+    def _goes_on(self) -> bool:
+        return self.session.running
+
+    def _no_copy(self) -> str:
+        if self._joined:
+            return OF_A_VECTOR
+        backend = self.session.backend
+        return "" if backend.repeatable else measures(backend.name)
 
     def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
         """The two parts of an action."""

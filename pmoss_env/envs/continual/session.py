@@ -97,7 +97,7 @@ class Session:
         Args:
             rng: the only source of chance.
         """
-        arguments = self.arguments
+        arguments, self.running = self.arguments, False
         self.workload_seed = int(rng.integers(_SEEDS))
         drift_seed, self._noise_seed = (int(seed) for seed in rng.integers(_SEEDS, size=2))
         if arguments.workload_seed is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, cast
 
 import gymnasium
@@ -14,20 +14,20 @@ from gymnasium.error import ResetNeeded
 from pmoss_env.backends import Backend
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
+from pmoss_env.envs.copies import OF_A_VECTOR, Past, RepeatableEnv, measures
 from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
-from pmoss_env.envs.spatial.copies import Began, copied_state, repeat
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.spatial.observation import observation_space
 from pmoss_env.envs.spatial.rules import REWARDS, Reward
 from pmoss_env.envs.spatial.session import Session
-from pmoss_env.errors import IllegalActionError, ScheduleError, UnsupportedError
+from pmoss_env.errors import IllegalActionError, ScheduleError
 from pmoss_env.machines import Machine
 from pmoss_env.types import BoolArray, HardwareSnapshot, Instance, Int32Array, Schedule
 
 __all__ = ["INFO_KEYS", "REWARDS", "Observation", "Reward", "SpatialSchedulingEnv"]
 
 
-class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
+class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     """Re-schedule a running main-memory index over the cores of a NUMA server.
 
     ## Description
@@ -200,7 +200,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         given = locals()
-        self.arguments = Arguments(**{one.name: given[one.name] for one in fields(Arguments)})
+        taken = {one.name: given[one.name] for one in fields(Arguments)}
+        self.arguments = Arguments(**taken)
         self.session = Session(self.arguments)
         self.observation_space = cast(
             spaces.Space[Observation],
@@ -214,10 +215,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         what = "actions" if self.session.chooses_node else "tiles"
         self._action_rule = f"{where.name} has {what}"
         self._row = 0
-        self._episodes = Episodes([self.session], self.observation_space)
-        # What this episode came from, for a copy to repeat it.
-        self._began: Began | None = None
-        self._actions: list[int] = []
+        self._episodes, self._joined = Episodes([self.session], self.observation_space), False
+        self._past = Past(taken)
 
     def join(self, episodes: Episodes, row: int) -> None:
         """Makes this the face of one row of a batch that others step.
@@ -226,7 +225,7 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             episodes: with this environment's session at ``row``.
             row: which.
         """
-        self._episodes, self._row = episodes, row
+        self._episodes, self._row, self._joined = episodes, row, True
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -250,8 +249,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         super().reset(seed=seed)
         generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random, options)
-        self._began, self._actions = (dict(generator), options), []
         self._episodes.start(self._row)
+        self._past.begin(generator, options)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Places the next slice where ``action`` says.
@@ -269,8 +268,8 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
                 f"action {choice}: the mask forbids it for slice "
                 f"{episodes.results['slice'][row]}; see info['action_mask']"
             )
-        self._actions.append(choice)
         terminated, known = episodes.step(row, choice)
+        self._past.actions.append(choice)
         observation, reward, info = episodes.shown(row, known)
         return observation, reward, terminated, False, info
 
@@ -392,14 +391,10 @@ class SpatialSchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def _steps(self) -> int:
         return int(self._episodes.batch.placed(self._row).size)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy needs, in this process or another, to repeat the episode so far."""
-        if self._episodes.sessions != [self.session]:
-            raise UnsupportedError("a sub-environment of a vector environment cannot be copied")
-        began = self._began if self.session.running else None
-        return copied_state(self, asdict(self.arguments), began, self._actions)
+    def _goes_on(self) -> bool:
+        return self.session.running
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Makes the environment anew and repeats the episode; one that is over has to be reset."""
-        self.__init__(**state["arguments"])  # type: ignore[misc]
-        repeat(self, state)
+    def _no_copy(self) -> str:
+        if self._joined:
+            return OF_A_VECTOR
+        return "" if self.backend.repeatable else measures(self.backend.name)

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.envs.actions import whole_action
+from pmoss_env.envs.copies import Past, RepeatableEnv
 from pmoss_env.envs.threads.decisions import (
     THRESHOLD,
     least_used_core,
@@ -52,7 +53,7 @@ INFO_KEYS = (
 _SEEDS = 2**53
 
 
-class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
+class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     """Migrate the threads of a running program towards the slow memory that holds their data.
 
     ## Description
@@ -179,6 +180,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         on_illegal: str = "remap",
         render_mode: str | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name != "self"}
         if not isinstance(machine, str):
             raise DescriptionError(f"machine = {machine!r}: must be a text")
         described = load_machine(machine)
@@ -195,7 +197,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
             self._program = replace(self._program, requests=requests)
         self._data_nodes = None if data_nodes is None else list(data_nodes)
         self._server: ThreadServer | None = None
-        self._given = False
+        self._given, self._past = False, Past(given)
         self._set_up(
             described,
             self._program.threads,
@@ -214,7 +216,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """
         env = cls.__new__(cls)
         env._server = server
-        env._given = True
+        env._given, env._past = True, Past({})
         env._data_nodes = None
         env._set_up(server.machine, most_threads, Options(**options))
         return env
@@ -283,6 +285,8 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         super().reset(seed=seed)
         for name in options or {}:
             raise UnknownNameError("option", name, ())
+        self._running = False
+        generator = self.np_random.bit_generator.state
         if not self._given:
             self._server = SimulatedServer(
                 self._machine,
@@ -297,6 +301,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._core = -1
         self._run_epoch()
         self._running = True
+        self._past.begin(generator, options)
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -308,7 +313,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        count = whole_action(action, self._actions, "must be from")
+        chosen = count = whole_action(action, self._actions, "must be from")
         if not self._mask[count]:
             legal = np.flatnonzero(self._mask)
             if self._on_illegal == "raise":
@@ -321,6 +326,7 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
                 self._running = False
                 return self._observe(), 0.0, True, False, self._info()
             count = int(legal[np.argmin(abs(legal - count))])
+        self._past.actions.append(chosen)
         before = self.sample
         self._moved = self._migrate(count)
         self._run_epoch()
@@ -362,6 +368,17 @@ class ThreadSchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._running = False
         if self._server is not None:
             self._server.close()
+
+    def _goes_on(self) -> bool:
+        return self._running
+
+    def _no_copy(self) -> str:
+        if not self._given:
+            return ""
+        return (
+            "an environment on a server of yours cannot be copied: there is one server, and it "
+            "goes on; copy one that starts its own, ThreadSchedulingEnv(...)"
+        )
 
     def _migrate(self, count: int) -> int:
         if self._core < 0 or count == 0:

@@ -1,0 +1,254 @@
+"""Copies and pickles of the environments go on where they are, with the same bits."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.envs.continual import ContinualSchedulingEnv
+from pmoss_env.envs.continual.vector import ContinualVectorEnv
+from pmoss_env.envs.spatial import SpatialSchedulingEnv, SpatialVectorEnv
+from pmoss_env.envs.threads import ThreadSchedulingEnv
+from pmoss_env.errors import IllegalActionError, UnknownNameError, UnsupportedError
+from pmoss_env.machines import load_machine
+from tests.envs.alike import alike
+
+SPATIAL, CONTINUAL = "pmoss/SpatialScheduling-v0", "pmoss/ContinualScheduling-v1"
+PATHS, THREADS = "pmoss/AccessPath-v0", "pmoss/ThreadScheduling-v0"
+TOY = {"machine": "toy", "slices": 8}
+RUNNING = {**TOY, "epochs": 6, "moves_per_epoch": 2}
+SCANS = {"scans": 8, "distribution": {"doublings": 4}}
+SHORT = {"requests": 1_000_000}
+SAMPLED = {"backend": "simulated", "backend_options": {"queries": 2_000, "records": 5_000}}
+#: Small ones of every environment.
+SMALL = {SPATIAL: TOY, CONTINUAL: RUNNING, PATHS: SCANS, THREADS: SHORT}
+CASES = [
+    (SPATIAL, {}),
+    (SPATIAL, {"noise": 1.0, "order": "load"}),
+    (SPATIAL, {"interference": "busy_core"}),
+    (CONTINUAL, {"noise": 1.0, "deviation": 0.2}),
+    (CONTINUAL, {"drift": "busy-cores", "drift_options": {"lifetime": 2.0}}),
+    (CONTINUAL, {"drift": "none", **SAMPLED}),
+    (PATHS, {"noise": 1.0, "reward": "saving"}),
+    (PATHS, {"relaxed": True}),
+    (THREADS, {}),
+    (THREADS, {"program": "mixed50", "data_nodes": [2, 3], "stay": False}),
+]
+CLONES = [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))]
+
+
+def make(name, **options):
+    return gymnasium.make(name, **{**SMALL[name], **options})
+
+
+def played(env, seed, steps):
+    """What some steps return; their actions are any, so that some are illegal."""
+    rng = np.random.default_rng(seed)
+    result = []
+    for _ in range(steps):
+        most = getattr(env.action_space, "nvec", getattr(env.action_space, "n", None))
+        action = rng.integers(most)
+        *step, info = env.step(action if action.ndim else int(action))
+        result.append({"step": np.array(step[1:]), **step[0], "info": info})
+    return result
+
+
+@pytest.mark.parametrize("clone", CLONES, ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_a_copy_goes_on_alone(clone, name, options):
+    env = make(name, **options)
+    env.reset(seed=3)
+    env.action_space.seed(7)
+    env.step(env.action_space.sample())
+    played(env, 1, 3)
+    other = clone(env)
+    one, two = env.unwrapped, other.unwrapped
+    assert two is not one and other.spec == env.spec
+    assert (one.action_masks() == two.action_masks()).all()
+    assert one.np_random_seed == two.np_random_seed == 3
+    assert one.np_random is not two.np_random
+    rest = played(other, 2, 2)
+    for a, b in zip(rest, played(env, 2, 2), strict=True):
+        alike(a, b)
+    alike(other.action_space.sample(), env.action_space.sample())
+    # The generators go on alike.
+    for a, b in zip(other.reset(), env.reset(), strict=True):
+        alike(a, b)
+    one.np_random.random()
+    assert one.np_random.random() != two.np_random.random()
+
+
+def test_a_copy_of_a_copy_goes_on():
+    env = make(CONTINUAL)
+    env.reset(seed=3)
+    played(env, 1, 2)
+    for part in range(3):
+        other = copy.deepcopy(env)
+        for a, b in zip(played(env, part, 1), played(other, part, 1), strict=True):
+            alike(a, b)
+        env = other
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_copy_before_reset_and_after_the_end_is_to_be_reset(name):
+    env = make(name)
+    for _ in range(2):
+        other = copy.deepcopy(env)
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            other.unwrapped.step(env.action_space.sample())
+        for a, b in zip(copy.deepcopy(env).reset(), env.reset(), strict=True):
+            alike(a, b)
+        rng, ended = np.random.default_rng(0), False
+        while not ended:
+            _, _, terminated, truncated, _ = env.step(legal(env, rng))
+            ended = terminated or truncated
+
+
+def legal(env, rng):
+    """A legal action of chance."""
+    parts = np.split(env.unwrapped.action_masks(), getattr(env.action_space, "nvec", [0])[:1])
+    action = [rng.choice(np.flatnonzero(part)) for part in parts if part.size]
+    return action if len(action) > 1 else action[0]
+
+
+def test_what_reset_was_told_is_repeated():
+    cores = [1, 2, 3, 5, 6, 7, 1, 2]
+    env = make(SPATIAL)
+    env.reset(seed=3, options={"incumbent": cores})
+    cores[0] = 7  # after reset, this is no more the environment's
+    played(env, 1, 3)
+    other = copy.deepcopy(env)
+    assert other.unwrapped.incumbent.cores[0] == 1
+    assert other.unwrapped.schedule == env.unwrapped.schedule
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_reset_that_is_refused_changes_no_episode(name):
+    env = make(name)
+    env.reset(seed=3)
+    with pytest.raises(UnknownNameError):
+        env.unwrapped.reset(seed=4, options={"other": 1})
+    other = copy.deepcopy(env)
+    for a, b in zip(played(env, 2, 2), played(other, 2, 2), strict=True):
+        alike(a, b)
+    assert env.unwrapped.np_random_seed == other.unwrapped.np_random_seed == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(SPATIAL, {}), (CONTINUAL, {}), (PATHS, {"relaxed": True}), (THREADS, {"stay": False})],
+    ids=str,
+)
+def test_an_action_that_is_refused_is_not_repeated(name, options):
+    env = make(name, on_illegal="raise", **options).unwrapped
+    env.reset(seed=3)
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(6):
+        for action in (-1, *([(0, tile) for tile in range(8)] if name == CONTINUAL else [0, 2])):
+            masks, tile_at = env.action_masks(), env.action_space
+            if name == CONTINUAL and action != -1 and masks[0] and masks[9 + action[1]]:
+                continue
+            if name != CONTINUAL and action >= 0 and (action >= tile_at.n or masks[action]):
+                continue
+            with pytest.raises(IllegalActionError):
+                env.step(action)
+            refused += 1
+        env.step(legal(env, rng))
+    assert refused > 6
+    other = copy.deepcopy(env)
+    action = legal(env, rng)
+    for a, b in zip(env.step(action), other.step(action), strict=True):
+        alike(a, b)
+
+
+def test_a_generator_of_another_kind_is_copied():
+    env = make(SPATIAL).unwrapped
+    env.np_random = np.random.Generator(np.random.MT19937(5))
+    env.reset()
+    played(env, 1, 3)
+    other = copy.copy(env)  # shares nothing, either
+    assert other.np_random_seed == env.np_random_seed == -1
+    for a, b in zip(played(env, 2, 2), played(other, 2, 2), strict=True):
+        alike(a, b)
+    for a, b in zip(other.reset(), env.reset(), strict=True):
+        alike(a, b)
+
+
+def test_arguments_are_those_that_the_environment_was_made_of():
+    options = {"strength": [0.2, 0.4]}
+    env = ContinualSchedulingEnv(**RUNNING, drift="busy-cores", drift_options=options)
+    env.reset(seed=0)
+    options["strength"][0] = 0.3
+    other = copy.deepcopy(env)
+    assert other.arguments.drift_options == {"strength": [0.2, 0.4]}
+
+
+CHILD = """
+import pickle, sys
+env = pickle.load(sys.stdin.buffer)
+action = [0, 2] if env.spec.id == "pmoss/ContinualScheduling-v1" else 1
+observation, reward, *_ = env.step(action)
+sys.stdout.buffer.write(pickle.dumps((observation, reward, env.unwrapped.np_random.random())))
+"""
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_pickle_goes_on_in_another_process(name, tmp_path):
+    env = make(name)
+    env.reset(seed=3)
+    played(env, 1, 2)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=pickle.dumps(env),
+        capture_output=True,
+        cwd=tmp_path,
+        env=os.environ,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = pickle.loads(done.stdout)
+    observation, reward, *_ = env.step([0, 2] if name == CONTINUAL else 1)
+    alike(told[0], observation)
+    assert told[1:] == (reward, env.unwrapped.np_random.random())
+
+
+@pytest.mark.parametrize("make_vector", [SpatialVectorEnv, ContinualVectorEnv])
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_others_step_cannot_be_copied(make_vector, count):
+    envs = make_vector(count, **TOY)
+    envs.reset(seed=0)
+    for one in (envs, envs._envs[0]):
+        with pytest.raises(UnsupportedError, match=r"sub-environment .* gymnasium\.make"):
+            copy.deepcopy(one)
+
+
+@pytest.mark.parametrize("made", [SpatialSchedulingEnv, ContinualSchedulingEnv])
+def test_what_measures_cannot_be_copied(made, monkeypatch):
+    env = made(**TOY)
+    monkeypatch.setattr(AnalyticBackend, "repeatable", False)
+    with pytest.raises(UnsupportedError, match="never twice the same; make another"):
+        pickle.dumps(env)
+
+
+@pytest.mark.skipif(load_machine("host").workers.size < 2, reason="needs two worker cores")
+@pytest.mark.parametrize("made", [SpatialSchedulingEnv, ContinualSchedulingEnv])
+def test_this_host_cannot_be_copied(made):
+    env = made(machine="host", backend="hardware", slices=8, backend_options={"records": 5_000})
+    with pytest.raises(UnsupportedError, match="backend 'hardware' cannot be copied: it measures"):
+        copy.deepcopy(env)
+    env.close()
+
+
+def test_a_server_of_the_users_cannot_be_copied():
+    own = ThreadSchedulingEnv(**SHORT)
+    own.reset(seed=0)
+    env = ThreadSchedulingEnv.on(own.server, most_threads=48)
+    with pytest.raises(UnsupportedError, match="a server of yours cannot be copied"):
+        copy.deepcopy(env)

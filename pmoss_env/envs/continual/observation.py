@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from pmoss_env.envs.spatial.observation import HIGHEST, meta_names
+from pmoss_env.envs.spatial.observation import HIGHEST, meta_names, places
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTERS
 
@@ -33,8 +33,8 @@ def observation_space(machine: Machine, slices: int) -> spaces.Dict:
             "core_counters": box(*grid, len(COUNTERS)),
             "meta": box(len(meta_names(machine))),
             "last": box(len(LAST)),
-            "slice_tiles": spaces.Box(0, machine.tiles - 1, (slices,), np.int32),
-            "slice_nodes": spaces.Box(0, machine.nodes - 1, (slices,), np.int32),
+            "slice_tiles": places(machine.tiles, slices),
+            "slice_nodes": places(machine.nodes, slices),
             "pending": box(slices, most=1.0),
             "moved": spaces.Box(0, 1, (slices,), np.int8),
             "slice_mask": spaces.Box(0, 1, (slices + 1,), np.int8),

@@ -42,6 +42,14 @@ def processor_facts(machine: Machine) -> list[float]:
     return [float(machine.cores), float(machine.nodes), float(machine.sockets)]
 
 
+def places(count: int, slices: int) -> spaces.Box:
+    """(slices,) int32: where each slice is, on one of ``count`` tiles or nodes.
+
+    Of a single place the upper bound is 1, too: Gymnasium warns of a box that holds one value.
+    """
+    return spaces.Box(0, max(count - 1, 1), (slices,), np.int32)
+
+
 def placement_order(kind: str, snapshot: HardwareSnapshot) -> Int32Array:
     """(slices,) int32: the slice placed at each step.
 
@@ -94,7 +102,7 @@ def observation_space(
         keys["slice_view"] = counters(len(COUNTERS))
         keys["incumbent_view"] = counters(*grid, len(COUNTERS))
     if mode == "complete":
-        tiles = spaces.Box(0, machine.tiles - 1, (slices,), np.int32)
+        tiles = places(machine.tiles, slices)
         keys["slice_counters"] = counters(slices, len(COUNTERS))
         keys["incumbent_tiles"] = tiles
         keys["slice_tiles"] = tiles
@@ -103,7 +111,7 @@ def observation_space(
         keys["node_room"] = spaces.Box(0.0, 1.0, (machine.nodes,), np.float32)
         keys["node_view"] = counters(machine.nodes, len(COUNTERS))
         if mode == "complete":
-            nodes = spaces.Box(0, machine.nodes - 1, (slices,), np.int32)
+            nodes = places(machine.nodes, slices)
             keys["incumbent_nodes"] = nodes
             keys["slice_nodes"] = nodes
     return spaces.Dict(keys)

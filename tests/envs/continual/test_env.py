@@ -55,6 +55,16 @@ def test_the_checkers_are_content():
     check_env_for_sb3(make(), warn=False)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_machine_with_one_node_makes_no_checker_warn():
+    env = make(machine="grace-hopper", drift="busy-cores")
+    check_env(env, skip_render_check=True)
+    assert not env.reset(seed=0)[0]["slice_nodes"].any()
+    toy = make().observation_space
+    assert toy["slice_nodes"].high.tolist() == [1] * 8  # two nodes, as ever
+    assert toy["slice_tiles"].high.tolist() == [7] * 8
+
+
 @pytest.mark.parametrize("drift", FAMILIES)
 def test_same_seed_same_bits_in_every_drift(drift):
     load = "open:20" if FAMILIES[drift].needs_open_load else "closed"

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -64,6 +65,15 @@ def test_an_episode_is_like_one_of_the_model_and_leaves_no_thread():
     env.close()
     env.close()
     assert threads_of_process() == threads
+
+
+@pytest.mark.filterwarnings("error")
+def test_gymnasium_does_not_warn_of_it():
+    env = gymnasium.make("pmoss/ContinualScheduling-v1", **HERE)
+    env.reset(seed=0)
+    env.step([3, 1])
+    env.step([8, 0])
+    env.close()
 
 
 def test_moves_take_place_and_are_told():

@@ -26,6 +26,16 @@ def test_both_checkers_are_content(observation, constraints):
     check_env_for_sb3(env.unwrapped, warn=False)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_machine_with_one_node_makes_no_checker_warn():
+    env = SpatialSchedulingEnv(
+        machine="grace-hopper", slices=8, actions="core_node", observation="complete"
+    )
+    check_env(env, skip_render_check=True)
+    observation, _ = env.reset(seed=0)
+    assert not observation["slice_nodes"].any() and not observation["incumbent_nodes"].any()
+
+
 def test_an_action_puts_core_and_data_apart():
     env = SpatialSchedulingEnv(**TOY, actions="core_node", observation="complete")
     observation, info = env.reset(seed=3)

@@ -70,9 +70,11 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
 
     Both parts have masks of their own. The same legal values are in the observation's
     ``slice_mask`` and ``tile_mask``, and one behind the other in ``info["action_mask"]`` and
-    ``action_masks()``. Where the slice is "leave it for now", the tile does not matter. On a masked
-    action ``on_illegal`` decides: "leave" moves nothing, but counts as a move; "raise" raises
-    IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
+    ``action_masks()``. Gymnasium samples by a mask for each part:
+    ``action_space.sample((observation["slice_mask"], observation["tile_mask"]))``. Where the slice
+    is "leave it for now", the tile does not matter. On a masked action ``on_illegal`` decides:
+    "leave" moves nothing, but counts as a move; "raise" raises IllegalActionError. Illegal actions
+    are counted in ``info["illegal_actions"]``.
 
     ## Rewards
 

@@ -146,6 +146,21 @@ def test_a_load_that_cannot_change_is_refused():
         )
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_gymnasium_samples_legal_moves(own):
+    env = make(on_illegal="raise")
+    observation, info = env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(12):
+        parts = observation["slice_mask"], observation["tile_mask"]
+        split = tuple(np.split(info["action_mask"], env.action_space.nvec[:1]))
+        action = env.action_space.sample(parts if own else split)
+        observation, _, _, truncated, info = env.step(action)
+        assert info["illegal_actions"] == 0
+        if truncated:
+            observation, info = env.reset()
+
+
 def test_masked_moves_are_left_out_or_refused():
     env = make()
     env.reset(seed=0)

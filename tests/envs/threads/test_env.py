@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
-from pmoss_env.envs.threads import INPUT_NAMES, PROGRAMS, Sample, ThreadSchedulingEnv
+from pmoss_env.envs.threads import INPUT_NAMES, INPUTS, PROGRAMS, Sample, ThreadSchedulingEnv
 from pmoss_env.envs.threads.decisions import (
     least_used_core,
     threads_to_move,
@@ -21,6 +21,7 @@ from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
 from pmoss_env.envs.threads.reward import terms, weighted
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.machines import load_machine
+from tests.sources import REPOSITORY
 
 ID = "pmoss/ThreadScheduling-v0"
 SHORT = {"requests": 1_000_000}
@@ -54,6 +55,19 @@ def bits(steps):
 def test_the_checkers_are_content():
     check_env(gymnasium.make(ID).unwrapped, skip_render_check=True)
     check_env_for_sb3(make(), warn=False)
+
+
+def test_the_page_and_the_glossary_name_what_is_seen_and_paid():
+    page = (REPOSITORY / "docs" / "environments" / "threads.md").read_text()
+    for one in INPUTS:
+        assert f"| `{one.name}` | {one.unit} | {one.scale:,.0f} | {one.meaning} |" in page
+    glossary = (REPOSITORY / "GLOSSARY.md").read_text()
+    for key in (*make().observation_space, "lna", "bwvn", "util"):
+        assert f"`{key}`" in page, key
+    for key in ("inputs", "core_inputs", "lna", "bwvn", "util"):
+        assert f"`{key}`" in glossary, key
+    for key in INFO_KEYS:
+        assert f"``{key}``" in ThreadSchedulingEnv.__doc__, key
 
 
 def test_same_seed_same_bits():

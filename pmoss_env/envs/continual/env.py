@@ -61,6 +61,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
     | `moves_left` | (1,) float32 | moves left before the next epoch / ``moves_per_epoch`` |
 
     ``pmoss_env.envs.spatial.meta_names(machine)`` names the entries of ``meta``.
+    ``context(rng).snapshot.counters_available`` says which counters are available.
 
     ## Action Space
 

@@ -56,8 +56,9 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     | `slice_view` | (H,) float32 | counters of the next slice; 0 at the end |
     | `incumbent_view` | (r, c, H) float32 | counters per tile under the incumbent schedule |
 
-    All counters are those of the incumbent's snapshot. ``observation="paper"`` leaves out the last
-    two keys. ``observation="complete"`` adds the whole state:
+    All counters are those of the incumbent's snapshot; ``incumbent_snapshot.counters_available``
+    says which are available. ``observation="paper"`` leaves out the last two keys.
+    ``observation="complete"`` adds the whole state:
 
     | key | shape, type | meaning |
     |---|---|---|

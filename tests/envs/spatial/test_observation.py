@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.backends import make_backend
+from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.spatial import (
     SpatialSchedulingEnv,
     make_rules,
@@ -187,6 +188,20 @@ def test_unavailable_values_are_zero(snapshot):
     assert not observed_counters(partial)[:, 0].any()
     assert observed_counters(partial)[:, 1].all()
     assert not observed_meta(TOY, partial)[:-3].any()
+
+
+@pytest.mark.parametrize("counters", ["all", "software"])
+def test_snapshots_say_which_zeros_are_not_available(counters):
+    spatial = SpatialSchedulingEnv(machine="toy", slices=8, counters=counters)
+    shown = spatial.reset(seed=0)[0]["incumbent_view"].reshape(-1, len(COUNTERS))
+    continual = ContinualSchedulingEnv(machine="toy", slices=8, counters=counters)
+    last = continual.reset(seed=0)[0]["slice_counters"]
+    snapshot = continual.context(np.random.default_rng(0)).snapshot
+    for values, seen in ((shown, spatial.incumbent_snapshot), (last, snapshot)):
+        assert not values[:, ~seen.counters_available].any()
+        of_pmu = [one.source == "hardware" for one in COUNTERS]
+        assert seen.counters_available[of_pmu].any() == (counters == "all")
+        assert seen.offcore_available.any() == (counters == "all")
 
 
 def test_order_by_load_puts_the_hottest_first(snapshot):

@@ -15,12 +15,12 @@ namespace pmoss {
 
 using index_detail::box_kernel;
 using index_detail::BoxKernel;
-using index_detail::cover;
 using index_detail::fetch_node;
 using index_detail::joined;
 using index_detail::relaxed_load;
 using index_detail::relaxed_store;
 using index_detail::RTreeEntry;
+using index_detail::Shares;
 using index_detail::split_entries;
 using index_detail::Traced;
 using index_detail::Untraced;
@@ -335,29 +335,26 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
     const std::uint64_t* const words = node->words();
     for (unsigned i = 0; i < n; ++i) entries[i] = {boxes[i], relaxed_load(words[i])};
     entries[n] = entry;
-    const std::size_t first = split_entries({entries.data(), n + std::size_t{1}});
-    for (std::size_t i = first; i <= n; ++i) sibling->append(entries[i].box, entries[i].word);
-    for (std::size_t i = 0; i < first; ++i) {
-      node->set_entry(static_cast<unsigned>(i), entries[i].box, entries[i].word);
-    }
-    node->count.store(static_cast<std::uint32_t>(first), std::memory_order_release);
+    const Shares shares = split_entries({entries.data(), n + std::size_t{1}});
+    sibling->set_entries({entries.data() + shares.first, n + 1 - shares.first});
+    node->set_entries({entries.data(), shares.first});
     // Before any word that leads there.
     std::atomic_thread_fence(std::memory_order_release);
     if (node == &root) {
       Node* const above = fresh[used];
       tracer.writes(above, Node::bytes(above->level, above->stride));
       tracer.writes(&roots_[slice], sizeof(Root));
-      above->append(cover(*node), Node::as_word(node));
-      above->append(cover(*sibling), Node::as_word(sibling));
+      above->append(shares.left, Node::as_word(node));
+      above->append(shares.right, Node::as_word(sibling));
       roots_[slice].store(above, std::memory_order_release);
       break;
     }
     const Step step = path[--depth];
-    step.node->set_box(step.child, cover(*node));
+    step.node->set_box(step.child, shares.left);
     for (unsigned s = 0; s < 4; ++s) {
       tracer.writes(step.node->side(s) + step.child, sizeof(std::uint32_t));
     }
-    entry = {cover(*sibling), Node::as_word(sibling)};
+    entry = {shares.right, Node::as_word(sibling)};
     node = step.node;
   }
   root.end_split();

@@ -6,10 +6,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "index/backoff.hpp"
 #include "index/box_kernels.hpp"
 #include "index/node.hpp"
+#include "index/rtree_split.hpp"
 
 namespace pmoss::index_detail {
 
@@ -135,6 +137,25 @@ struct alignas(64) RTreeNode {
   void set_entry(unsigned i, const Rectangle& box, std::uint64_t word) noexcept {
     set_box(i, box);
     relaxed_store(words()[i], word);
+  }
+
+  /// Makes these its entries.
+  void set_entries(std::span<const RTreeEntry> entries) noexcept {
+    const bool inner = level > 0;
+    std::uint32_t* const x_low = side(0);
+    std::uint32_t* const y_low = side(1);
+    std::uint32_t* const x_high = side(inner ? 2 : 0);
+    std::uint32_t* const y_high = side(inner ? 3 : 1);
+    std::uint64_t* const word = words();
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      relaxed_store(x_low[i], entries[i].box.x_low);
+      relaxed_store(y_low[i], entries[i].box.y_low);
+      relaxed_store(word[i], entries[i].word);
+      if (!inner) continue;
+      relaxed_store(x_high[i], entries[i].box.x_high);
+      relaxed_store(y_high[i], entries[i].box.y_high);
+    }
+    count.store(static_cast<std::uint32_t>(entries.size()), std::memory_order_release);
   }
 
   void append(const Rectangle& box, std::uint64_t word) noexcept {

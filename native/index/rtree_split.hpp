@@ -14,11 +14,18 @@ struct RTreeEntry {
   std::uint64_t word;
 };
 
+/// Two nodes' shares: entries 0 .. first - 1 and those from `first` on, with the boxes around them.
+struct Shares {
+  std::size_t first;
+  Rectangle left;
+  Rectangle right;
+};
+
 /// The R*-tree's rule (Beckmann et al., SIGMOD 1990): the axis is that on which the boxes of all
 /// allowed splits have the smallest margins. On it the split is taken whose boxes overlap least,
 /// then the one whose boxes cover least. Each part gets at least 2/5 of the entries, rounded down.
-/// Sorts the entries, at most 65, and returns how many are the first part. Entries are ordered by
-/// the middles of their boxes, by one order instead of the original's two.
-std::size_t split_entries(std::span<RTreeEntry> entries) noexcept;
+/// Sorts the entries, 2 to 65. They are ordered by the middles of their boxes, by one order instead
+/// of the original's two. All instruction sets give the same.
+Shares split_entries(std::span<RTreeEntry> entries) noexcept;
 
 }  // namespace pmoss::index_detail

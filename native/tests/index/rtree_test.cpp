@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <vector>
@@ -321,10 +322,28 @@ TEST(RTree, SplitsAsSortingTheMiddlesWould) {
     const auto by_x = sorted(sorted(entries, true), false);
     const auto by_y = sorted(by_x, true);
     const std::size_t n = entries.size();
-    const std::size_t first = index_detail::split_entries(entries);
-    EXPECT_GE(first, n * 2 / 5);
-    EXPECT_LE(first, n - n * 2 / 5);
+    const auto unsplit = entries;
+    const index_detail::Shares shares = index_detail::split_entries(entries);
+    EXPECT_GE(shares.first, n * 2 / 5);
+    EXPECT_LE(shares.first, n - n * 2 / 5);
     ASSERT_TRUE(words(entries) == words(by_x) || words(entries) == words(by_y)) << round;
+    const auto box_of = [](std::span<const RTreeEntry> some) {
+      Rectangle box = some.front().box;
+      for (const RTreeEntry& entry : some) box = index_detail::joined(box, entry.box);
+      return box;
+    };
+    const std::span<const RTreeEntry> all = entries;
+    ASSERT_EQ(shares.left, box_of(all.first(shares.first)));
+    ASSERT_EQ(shares.right, box_of(all.subspan(shares.first)));
+    const Isa before = search_isa();
+    for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+      if (!isa_supported(isa)) continue;
+      set_search_isa(isa);
+      auto again = unsplit;
+      EXPECT_EQ(index_detail::split_entries(again).first, shares.first);
+      ASSERT_EQ(words(again), words(entries));
+    }
+    set_search_isa(before);
   }
 }
 

@@ -52,9 +52,9 @@ def _lines(table: CounterTable) -> Iterator[str]:
     yield (
         "An observation holds 0 for what is not available. The snapshot behind it says which "
         "counters are available: `env.unwrapped.incumbent_snapshot.counters_available` in the "
-        "spatial environment, `env.unwrapped.context(rng).snapshot.counters_available` in the continual "
-        'one. With `counters="software"` no counter of the PMU is available, and no off-core '
-        "value."
+        "spatial environment, `env.unwrapped.context(rng).snapshot.counters_available` in the "
+        'continual one. With `counters="software"` no counter of the PMU is available, and no '
+        "off-core value."
     )
     yield ""
     yield "| | counter | unit | counted on hardware by | analytic | simulated | noise |"

@@ -1,50 +1,25 @@
 #include "index/btree_migration.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <new>
-#include <optional>
+#include <array>
 #include <utility>
 
+#include "index/node_copy.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss {
 
 using index_detail::kernels;
-using index_detail::line_bytes;
 using index_detail::Node;
 using index_detail::NodeLock;
+using index_detail::Untraced;
 using index_detail::versioned_load;
 using index_detail::versioned_store;
 
 namespace {
 
-/// Makes `to`, which is not published yet, a copy of `from`, whose lock is held.
-void copy_node(const Node& from, Node* to) noexcept {
-  ::new (to) Node;  // starts the atomic's life; the rest is filled below
-  // As if the node had been written to. So no version of it and its copies comes twice.
-  to->version.store(from.version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  const unsigned count = from.count;
-  const unsigned words = from.level > 0 ? count + 1 : count;
-  to->base = from.base;
-  to->next = from.next;
-  to->count = from.count;
-  to->shift = from.shift;
-  to->level = from.level;
-  std::copy(std::begin(from.samples), std::end(from.samples), to->samples);
-  std::copy_n(from.keys, count, to->keys);
-  std::fill(to->keys + count, std::end(to->keys), index_detail::no_key);
-  // Words that are not in use are never looked at.
-  std::copy_n(from.words, words, to->words);
-}
-
-template <int to_write>
-void prefetch(const Node* node) noexcept {
-  const auto* const lines = reinterpret_cast<const char*>(node);
-  for (std::size_t at = 0; at < sizeof(Node); at += line_bytes) {
-    __builtin_prefetch(lines + at, to_write);
-  }
-}
+/// Leaves that are on their way into a cache while one is copied.
+constexpr unsigned fetched_leaves = 2;
 
 }  // namespace
 
@@ -54,117 +29,212 @@ BTreeMigration::BTreeMigration(BTree& tree, std::uint32_t slice, const numa::Pla
       cursor_(slice > 0 ? first_key_of_slice(slice, tree.slices_) : 0) {}
 
 BTreeMigration::~BTreeMigration() {
-  if (spare_ != nullptr) target_->take_back(spare_, sizeof *spare_);
+  while (spare_count_ > 0) target_->take_back(spares_[--spare_count_], sizeof(Node));
 }
 
 bool BTreeMigration::move(std::size_t nodes) {
-  for (; nodes > 0 && !all_done_; --nodes) {
+  while (nodes > 0 && !all_done_) {
     if (level_done_) {
       ++level_;
       level_done_ = false;
       cursor_ = slice_ > 0 ? first_key_of_slice(slice_, tree_.slices_) : 0;
     }
-    // Splits may have put roots above the old one meanwhile: the last level is the one that is not.
-    if (!move_node(level_)) all_done_ = true;
+    unsigned moved = 0;
+    if (level_ == 0) moved = move_leaves(static_cast<unsigned>(std::min(nodes, most_leaves)));
+    if (moved == 0) {
+      // Splits may have put roots above the old one meanwhile: the last level is not there.
+      if (!move_node(level_)) all_done_ = true;
+      moved = 1;
+    }
+    nodes -= moved;
   }
   return !all_done_;
 }
 
 bool BTreeMigration::move_node(unsigned level) {
   const EpochGuard guard;
-  if (spare_ == nullptr) spare_ = static_cast<Node*>(target_->allocate(sizeof(Node)));
-  bool exists = true;
-  for (Backoff backoff; !try_move(level, exists); backoff.pause()) {
+  keep_spares(1);
+  for (Backoff backoff;; backoff.pause()) {
+    const Outcome outcome = try_move(level);
+    if (outcome != Outcome::again) return outcome == Outcome::done;
   }
-  return exists;
 }
 
-/// One attempt; false if a writer came in between.
-bool BTreeMigration::try_move(unsigned level, bool& exists) {
-  auto& root = tree_.roots_[slice_];
-  const auto& search = kernels();
-  Node* node = root.load(std::memory_order_acquire);
-  std::uint64_t version = node->read_begin();
-  if (root.load(std::memory_order_acquire) != node) return false;
-  if (versioned_load(node->level) < level) {
-    exists = false;
-    return true;
+void BTreeMigration::keep_spares(unsigned nodes) {
+  for (; spare_count_ < nodes; ++spare_count_) {
+    spares_[spare_count_] = static_cast<Node*>(target_->allocate(sizeof(Node)));
   }
-  Node* parent = nullptr;
-  std::uint64_t parent_version = 0;
-  unsigned position = 0;
-  std::optional<std::uint64_t> low;   // the largest key that belongs to the left
-  std::optional<std::uint64_t> high;  // the largest key that belongs here
-  while (versioned_load(node->level) != level) {
-    if (versioned_load(node->level) == 0) return false;  // torn
-    position = search.lower_bound(*node, cursor_, index_detail::Untraced{});
-    const unsigned count = node->safe_count();
-    if (position > count) return false;
-    if (position > 0) low = versioned_load(node->keys[position - 1]);
-    if (position < count) high = versioned_load(node->keys[position]);
-    Node* const child = Node::as_node(versioned_load(node->words[position]));
-    if (!node->read_valid(version)) return false;
-    const std::uint64_t child_version = child->read_begin();
-    if (!node->read_valid(version)) return false;
-    parent = node;
-    parent_version = version;
-    node = child;
-    version = child_version;
-  }
-  const auto advance = [&] {
-    if (high && *high < index_detail::no_key) {
-      cursor_ = *high + 1;
-    } else {
-      level_done_ = true;
-    }
-    return true;
-  };
-  if (target_->owns(node)) return advance();
+}
 
-  // The leaf on the left, whose link must follow.
+void BTreeMigration::drop_spares(unsigned nodes) noexcept {
+  std::copy(spares_.begin() + nodes, spares_.begin() + spare_count_, spares_.begin());
+  spare_count_ -= nodes;
+}
+
+void BTreeMigration::advance(const std::optional<std::uint64_t>& high) noexcept {
+  if (high && *high < index_detail::no_key) {
+    cursor_ = *high + 1;
+  } else {
+    level_done_ = true;
+  }
+}
+
+BTreeMigration::Outcome BTreeMigration::find(unsigned level, Way& way) const {
+  const auto& root = tree_.roots_[slice_];
+  way.node = root.load(std::memory_order_acquire);
+  way.version = way.node->read_begin();
+  if (root.load(std::memory_order_acquire) != way.node) return Outcome::again;
+  if (versioned_load(way.node->level) < level) return Outcome::absent;
+  while (versioned_load(way.node->level) != level) {
+    if (versioned_load(way.node->level) == 0) return Outcome::again;  // torn
+    Node& node = *way.node;
+    const unsigned position = kernels().lower_bound(node, cursor_, Untraced{});
+    const unsigned count = node.safe_count();
+    if (position > count) return Outcome::again;
+    if (position > 0) way.low = versioned_load(node.keys[position - 1]);
+    if (position < count) way.high = versioned_load(node.keys[position]);
+    Node* const child = Node::as_node(versioned_load(node.words[position]));
+    if (!node.read_valid(way.version)) return Outcome::again;
+    const std::uint64_t child_version = child->read_begin();
+    if (!node.read_valid(way.version)) return Outcome::again;
+    way.parent = &node;
+    way.parent_version = way.version;
+    way.position = position;
+    way.node = child;
+    way.version = child_version;
+  }
+  return Outcome::done;
+}
+
+bool BTreeMigration::find_left(const Node& leaf, const std::optional<std::uint64_t>& low,
+                               Node*& left, std::uint64_t& left_version) const {
+  left = nullptr;
+  if (!low && slice_ == 0) return true;
+  const std::uint64_t key = low ? *low : first_key_of_slice(slice_, tree_.slices_) - 1;
+  left =
+      kernels().find_leaf(tree_.roots_[low ? slice_ : slice_ - 1], key, left_version, Untraced{});
+  return versioned_load(left->next) == Node::as_word(&leaf);
+}
+
+/// One attempt; it fails if a writer comes in between.
+BTreeMigration::Outcome BTreeMigration::try_move(unsigned level) {
+  Way way;
+  const Outcome outcome = find(level, way);
+  if (outcome != Outcome::done) return outcome;
+  Node* const node = way.node;
+  if (target_->owns(node)) {
+    advance(way.high);
+    return Outcome::done;
+  }
   Node* left = nullptr;
   std::uint64_t left_version = 0;
-  if (level == 0) {
-    const std::uint64_t next = versioned_load(node->next);
-    if (!node->read_valid(version)) return false;
-    if (next != 0) prefetch<0>(Node::as_node(next));
-    if (low || slice_ > 0) {
-      const std::uint64_t key = low ? *low : first_key_of_slice(slice_, tree_.slices_) - 1;
-      left = search.find_leaf(tree_.roots_[low ? slice_ : slice_ - 1], key, left_version,
-                              index_detail::Untraced{});
-      if (versioned_load(left->next) != Node::as_word(node)) return false;
-    }
-  }
+  if (level == 0 && !find_left(*node, way.low, left, left_version)) return Outcome::again;
 
   // A thread that finds one of the locks taken releases all of its own, so no deadlock is possible.
   std::optional<NodeLock> parent_lock;
   std::optional<NodeLock> left_lock;
-  if (parent != nullptr) {
-    if (!parent->lock(parent_version)) return false;
-    parent_lock.emplace(*parent);
+  if (way.parent != nullptr) {
+    if (!way.parent->lock(way.parent_version)) return Outcome::again;
+    parent_lock.emplace(*way.parent);
   }
-  if (!node->lock(version)) return false;
+  if (!node->lock(way.version)) return Outcome::again;
   // Until the new node is published everywhere. A reader that still comes from the parent, the root
   // or the left finds that those have changed.
   const NodeLock lock(*node);
   if (left != nullptr) {
-    if (!left->lock(left_version)) return false;
+    if (!left->lock(left_version)) return Outcome::again;
     left_lock.emplace(*left);
   }
-  if (parent == nullptr && root.load(std::memory_order_acquire) != node) return false;
+  auto& root = tree_.roots_[slice_];
+  if (way.parent == nullptr && root.load(std::memory_order_acquire) != node) return Outcome::again;
 
-  Node* const moved = std::exchange(spare_, nullptr);
-  // An arena gives out one node behind the other. Without this, stores wait for their lines.
-  prefetch<1>(moved + 1);
-  copy_node(*node, moved);
-  if (parent != nullptr) {
-    versioned_store(parent->words[position], Node::as_word(moved));
+  Node* const moved = spares_[0];
+  index_detail::copy_locked(*node, moved);
+  if (way.parent != nullptr) {
+    versioned_store(way.parent->words[way.position], Node::as_word(moved));
   } else {
     root.store(moved, std::memory_order_release);
   }
   if (left != nullptr) versioned_store(left->next, Node::as_word(moved));
+  drop_spares(1);
   count_move(sizeof(Node), level == 0);
-  return advance();
+  advance(way.high);
+  return Outcome::done;
+}
+
+/// One attempt, too.
+unsigned BTreeMigration::move_leaves(unsigned most) {
+  const EpochGuard guard;
+  Way way;
+  if (find(1, way) != Outcome::done) return 0;
+  Node& parent = *way.node;
+  const unsigned first = kernels().lower_bound(parent, cursor_, Untraced{});
+  const unsigned count = parent.safe_count();
+  if (first > count) return 0;
+  if (first > 0) way.low = versioned_load(parent.keys[first - 1]);
+  // Also those that move next: their first lines are fetched in time.
+  std::array<Node*, 2 * most_leaves> leaves;
+  const unsigned seen = std::min(2 * most, count + 1 - first);
+  for (unsigned i = 0; i < seen; ++i) {
+    leaves[i] = Node::as_node(versioned_load(parent.words[first + i]));
+  }
+  if (!parent.read_valid(way.version)) return 0;
+  std::for_each_n(leaves.begin(), seen, index_detail::fetch_head);
+  const auto is_there = [this](const Node* leaf) { return target_->owns(leaf); };
+  const auto end = std::find_if(leaves.begin(), leaves.begin() + std::min(most, seen), is_there);
+  const auto linked = static_cast<unsigned>(end - leaves.begin());
+  if (linked == 0) return 0;
+  keep_spares(linked);
+  Node* left = nullptr;
+  std::uint64_t left_version = 0;
+  if (!find_left(*leaves[0], way.low, left, left_version)) return 0;
+
+  std::array<std::uint64_t, most_leaves> versions;
+  std::array<unsigned, most_leaves> counts;
+  const auto fetch = [&](unsigned i) {
+    if (i >= linked) return;
+    versions[i] = leaves[i]->read_begin();
+    counts[i] = leaves[i]->safe_count();
+    index_detail::fetch_to_copy(leaves[i], counts[i]);
+  };
+  for (unsigned i = 0; i < fetched_leaves; ++i) fetch(i);
+  unsigned copied = 0;
+  for (; copied < linked; ++copied) {
+    fetch(copied + fetched_leaves);
+    const Node& leaf = *leaves[copied];
+    const std::uint64_t next =
+        copied + 1 < linked ? Node::as_word(spares_[copied + 1]) : versioned_load(leaf.next);
+    index_detail::copy_unlocked(leaf, versions[copied], counts[copied], next, spares_[copied]);
+    if (!leaf.read_valid(versions[copied])) break;
+  }
+  index_detail::finish_copies();
+  if (copied == 0) return 0;
+
+  // While the parent is as it was read, so are its children, and each is linked to the next one.
+  if (!parent.lock(way.version)) return 0;
+  const NodeLock parent_lock(parent);
+  std::optional<NodeLock> left_lock;
+  if (left != nullptr) {
+    if (!left->lock(left_version)) return 0;
+    left_lock.emplace(*left);
+  }
+  std::array<std::optional<NodeLock>, most_leaves> locks;
+  unsigned moved = 0;
+  for (; moved < copied && leaves[moved]->lock(versions[moved]); ++moved) {
+    locks[moved].emplace(*leaves[moved]);
+  }
+  if (moved == 0) return 0;
+  if (moved < linked) spares_[moved - 1]->next = Node::as_word(leaves[moved]);
+  for (unsigned i = 0; i < moved; ++i) {
+    versioned_store(parent.words[first + i], Node::as_word(spares_[i]));
+    count_move(sizeof(Node), true);
+  }
+  if (left != nullptr) versioned_store(left->next, Node::as_word(spares_[0]));
+  const unsigned last = first + moved - 1;
+  if (last < count) way.high = parent.keys[last];
+  advance(way.high);
+  drop_spares(moved);
+  return moved;
 }
 
 }  // namespace pmoss

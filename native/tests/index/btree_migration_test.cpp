@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -70,6 +72,87 @@ TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
   expect_filled(tree, records);
   fill(tree, 2 * records);
   expect_filled(tree, 2 * records);
+}
+
+// Groups of neighbouring leaves end at a step, at a parent and at the end of the slice.
+TEST(BTreeMigration, StepsOfAnySizeMoveTheSameNodes) {
+  const std::uint64_t records = scaled(200'000);
+  BTree tree({.slices = 2, .huge_pages = false});
+  fill(tree, records);
+  ASSERT_GE(tree.height(0), 2U);
+  for (const std::size_t step : {1U, 2U, 31U, 32U, 33U, 100'000U}) {
+    for (std::uint32_t slice = 0; slice < 2; ++slice) {
+      const std::size_t nodes = tree.arena(slice).nodes();
+      {
+        BTreeMigration migration(tree, slice, node0);
+        while (migration.step(step)) {
+        }
+        EXPECT_EQ(migration.nodes_moved(), nodes);
+      }
+      // Memory for copies that was not needed has gone back.
+      EXPECT_EQ(tree.arena(slice).nodes(), nodes);
+    }
+    EXPECT_EQ(tree.retired().reclaim(), 0U);
+    tree.chunk_pool().trim();
+    expect_filled(tree, records);
+  }
+}
+
+// What a group has copied without locks must not be published if it has changed since then.
+TEST(BTreeMigrationConcurrent, NoUpdateIsLostWhileItsLeafIsCopied) {
+  const std::uint64_t records = scaled(40'000);
+  const std::uint64_t updates = scaled(500'000);
+  BTree tree({.slices = 1, .huge_pages = false});
+  fill(tree, records);
+  std::atomic<bool> lost{false};
+  std::atomic<bool> running{true};
+  std::jthread writer([&] {
+    Random random(3);
+    // Few leaves, so that a group meets their writer again and again.
+    std::array<std::uint64_t, 4> written;
+    std::iota(written.begin(), written.end(), 0);
+    for (std::uint64_t value = 1; value <= updates && !lost.load(); ++value) {
+      const std::uint64_t record = random.below(written.size());
+      const std::uint64_t key = key_of_record(record, 1);
+      std::uint64_t found = 0;
+      if (!tree.lookup(key, found) || found != written[record]) lost.store(true);
+      if (!tree.update(key, value)) lost.store(true);
+      written[record] = value;
+    }
+    running.store(false);
+  });
+  while (running.load()) {
+    BTreeMigration migration(tree, 0, node0);
+    while (migration.step(1000)) {
+    }
+    tree.retired().reclaim();
+  }
+  writer.join();
+  EXPECT_FALSE(lost.load());
+  EXPECT_EQ(tree.scan(0, records + 1, nullptr, nullptr), records);
+}
+
+// Splits change the parent of a group, and add leaves between those that were copied.
+TEST(BTreeMigrationConcurrent, LeavesThatSplitWhileTheyMoveKeepTheirKeys) {
+  const std::uint64_t records = scaled(300'000);
+  BTree tree({.slices = 2, .huge_pages = false});
+  fill(tree, 1000);
+  std::atomic<bool> running{true};
+  std::jthread writer([&] {
+    for (std::uint64_t r = 1000; r < records; ++r) tree.insert(key_of_record(r, 1), r);
+    running.store(false);
+  });
+  for (std::uint32_t slice = 0; running.load(); slice = 1 - slice) {
+    BTreeMigration migration(tree, slice, node0);
+    while (migration.step(1000)) {
+    }
+    tree.retired().reclaim();
+    tree.chunk_pool().trim();
+  }
+  writer.join();
+  EXPECT_EQ(tree.retired().reclaim(), 0U);
+  tree.chunk_pool().trim();
+  expect_filled(tree, records);
 }
 
 TEST(BTreeMigration, MovesAnEmptySliceAndALeaf) {

@@ -25,7 +25,7 @@ NATIVE_FLOORS = {
     "recording": {"index", "numa", "workload"},
     "scan": {"index", "numa", "workload"},
     "simulator": {"machine", "recording", "workload"},
-    "analytic": {"index", "machine", "recording", "workload"},
+    "analytic": {"index", "machine", "numa", "recording", "workload"},
     "environment": {"analytic", "counters", "index", "machine", "workload"},
     "runtime": {"index", "machine", "numa", "pmu", "workload"},
     "kinds": {"analytic", "index", "numa", "recording", "runtime", "workload"},

@@ -134,7 +134,7 @@ class HardwareBackend(SubjectBackend):
             )
         require_host("the backend 'hardware'")
         if not seconds > 0 or not warmup_seconds >= 0:
-            raise BackendError(f"{seconds = }, {warmup_seconds = }: must be above 0, and at least 0")
+            raise BackendError(f"{seconds = }, {warmup_seconds = }: must be above 0 and at least 0")
         if subject.load.kind == "saturated:mix":
             raise UnsupportedError(
                 "load = 'saturated:mix': the routers of a real server do not count what they drop; "

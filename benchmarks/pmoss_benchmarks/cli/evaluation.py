@@ -57,8 +57,8 @@ def evaluate(
 ) -> None:
     """Compare agents and baselines on incumbents that no dataset holds.
 
-    Interrupted or killed, the same command with --out goes on where it stopped: finished episodes
-    wait in OUT.partial.
+    Interrupted or killed, the same command with --out goes on: what rules and searches have done
+    waits in OUT.partial. Agents play again, for they may remember earlier episodes.
 
     Example: pmoss evaluate --agent pmoss/surrogate-busy-core-v0 -e interference=busy_core
 

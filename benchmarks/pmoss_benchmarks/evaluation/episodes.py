@@ -15,7 +15,7 @@ import numpy as np
 from pmoss_benchmarks.evaluation.results import EpisodeResult, Evaluation
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.interfaces import Rollout, score_of
-from pmoss_datasets.policies import Policy
+from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.result_files import ResultFile
 from pmoss_env.errors import DescriptionError
 
@@ -60,7 +60,8 @@ def evaluate(
         env_id: a registered id.
         references: throughputs of score 0 and 100 by the environment's seed, of earlier calls with
             the same environment, budget and number of schedules; new ones are added.
-        kept: rows of a call that was interrupted, by KEY; each new one is added at once.
+        kept: rows of a call that was interrupted, by KEY; each new one is added at once. Rules and
+            searches go on behind theirs; all others play again, on known references.
 
     Raises:
         UnsupportedError: a machine that cannot be searched because it has no model.
@@ -99,6 +100,10 @@ def evaluate(
                 env_seed = episode_seed(seed, episode)
                 for before in filter(None, found.values()):
                     known[env_seed] = before["random_throughput"], before["search_throughput"]
+                # What an agent does may depend on the episodes before: it plays them again.
+                for name, policy in of_seed.items():
+                    if not isinstance(policy, SchedulePolicy):
+                        found[name] = None
                 if not all(found.values()):
                     env.reset(seed=env_seed)
                     judge.begin()

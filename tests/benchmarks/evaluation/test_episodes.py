@@ -102,26 +102,40 @@ def test_functions_of_the_seed_and_progress():
     assert seen == [(n, 8) for n in range(1, 9)]
 
 
+class Remembering(FirstTile):
+    """Does in an episode what depends on how many there were before."""
+
+    def act(self, observation, action_mask):
+        return 1 + (super().act(observation, action_mask) + self.resets) % 3
+
+
+class Counted(SchedulePolicy):
+    resets = 0
+
+    def reset(self):
+        super().reset()
+        self.resets += 1
+
+
 @pytest.mark.parametrize("stop_after", [1, 3, 5])
-def test_an_interrupted_evaluation_goes_on_with_the_rows_that_were_kept(tmp_path, stop_after):
+def test_an_interrupted_evaluation_goes_on_with_the_same_bits(tmp_path, stop_after):
     def run(path, stop=None):
         def progress(done, total):
-            played.append(done)
             if done == stop:
                 raise KeyboardInterrupt
 
-        played = []
-        both = {"lpt": SchedulePolicy("lpt"), "first": (policy := FirstTile())}
+        both = {"lpt": (rule := Counted("lpt")), "agent": (agent := Remembering())}
         with ResultFile(path, {"kind": "evaluation"}, KEY) as kept:
             result = evaluate(KWARGS, both, [0, 1], 2, 10, 2, progress, kept=kept)
-        return result, policy
+        return result, rule.resets, agent.resets
 
-    whole, _ = run(None)
+    whole, *_ = run(None)
     path = tmp_path / "rows.partial"
     with pytest.raises(KeyboardInterrupt):
         run(path, stop_after)
-    result, policy = run(path)
-    assert policy.resets == 4 - stop_after // 2  # the others were kept
+    result, *resets = run(path)
+    # The rule's rows were kept; the agent played again, to remember.
+    assert resets == [4 - (stop_after + 1) // 2, 4]
     for one, other in zip(result.rows, whole.rows, strict=True):
         assert replace(one, seconds_per_decision=0.0) == replace(other, seconds_per_decision=0.0)
     assert result.misplaced == whole.misplaced == {}

@@ -30,7 +30,7 @@ html_theme = "furo"
 html_title = f"pmoss_env {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["readable.css"]
-exclude_patterns = ["_extensions"]
+exclude_patterns = ["_extensions", "_templates"]
 # A fence of an unknown language, such as ``sosd``, is text.
 highlight_language = "text"
 copybutton_prompt_text = "$ "

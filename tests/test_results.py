@@ -20,6 +20,9 @@ from pmoss_benchmarks.offline import wanted
 from pmoss_benchmarks.report import check_replaceable
 from pmoss_benchmarks.spatial import budget, confirmation, references
 from pmoss_benchmarks.spatial.references import read_references
+from pmoss_benchmarks.study import Results, replay_study
+from pmoss_benchmarks.study.function import load_function
+from pmoss_benchmarks.study.store import FORMAT
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
 from pmoss_datasets.continual.domain import CONTINUAL
@@ -187,8 +190,35 @@ def test_no_hard_statement_lies_outside_its_tolerance() -> None:
     assert all(v["judged_by"] == "search" and v["random_inside"] in (True, False) for v in judged)
 
 
+STUDIES = Results(REPOSITORY)
+REPLAYED = [
+    name
+    for name in STUDIES
+    if not getattr(load_function(STUDIES.study(name).function), "MEASURES_HOST", False)
+]
+
+
+def test_every_study_has_rows_and_all_rows_a_study() -> None:
+    stored = {path.relative_to(RESULTS).with_suffix("").as_posix() for path in _stores()}
+    assert stored == set(STUDIES) == set(STUDIES.studies)
+
+
+def _stores() -> Iterator[Path]:
+    for path in RESULTS.rglob("*.jsonl"):
+        with path.open() as file:
+            if json.loads(file.readline()).get("format") == FORMAT:
+                yield path
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_row_of_every_study_is_made_again_to_the_last_bit(name: str, tmp_path: Path) -> None:
+    folders = {"data": tmp_path / "data", "keep": tmp_path / "keep", "results": RESULTS}
+    assert replay_study(STUDIES.study(name), STUDIES[name], **folders, share=0) == []
+
+
 def test_some_tasks_have_headroom() -> None:
-    tasks = json.loads((RESULTS / "headroom.json").read_text())["cells"]
+    tasks = Results(REPOSITORY)["headroom"].rows
     assert sum(task["has_headroom"] for task in tasks) >= 8
 
 

@@ -9,8 +9,10 @@ from pmoss_env.errors import MissingExtraError
 #: Importable modules by what pip calls them, and the extra that brings them.
 _EXTRAS = {
     "h5py": ("h5py", "datasets"),
+    "jinja2": ("Jinja2", "report"),
     "matplotlib": ("matplotlib", "report"),
     "msgspec": ("msgspec", "cli"),
+    "pandas": ("pandas", "report"),
     "scipy": ("scipy", "agents"),
     "sklearn": ("scikit-learn", "agents"),
     "torch": ("torch", "agents"),

@@ -15,12 +15,12 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json, read_bytes
+from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json, read_bytes, write_atomically
 from pmoss_env.version import CONTINUED
 
 try:
@@ -221,6 +221,18 @@ def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if header is None:
         raise DatasetError(f"{path}: is not a file of results: choose another file")
     return header, [row for row in rows if row is not None]
+
+
+def write_rows(path: Path, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes a file of results whole or not at all.
+
+    Args:
+        path: of the file.
+        header: of the file.
+        rows: plain JSON, without checksums.
+    """
+    lines = [json.dumps(header), *(_sealed(json.dumps(row)) for row in rows)]
+    write_atomically(path, "\n".join(lines) + "\n")
 
 
 def _is_key(value: Any) -> bool:

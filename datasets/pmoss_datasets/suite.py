@@ -47,7 +47,7 @@ class Task:
     Attributes:
         name: as its domain names it, e.g. ``<machine>-<index>-<workload>``.
         env: keyword arguments of the domain's environment.
-        headroom: what ``pmoss benchmark headroom`` found; empty if it was not asked.
+        headroom: what the study headroom found; empty if it was not asked.
         domain: name of its domain.
     """
 

@@ -26,6 +26,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import pmoss_datasets
+from pmoss_benchmarks.texts.render import pages_of
 from pmoss_datasets.card import card
 from pmoss_env.cli.app import make_app
 
@@ -183,8 +184,10 @@ def _page_of(name: str) -> str | None:
 
 
 def read_page(app: Sphinx, name: str, content: list[str]) -> None:
-    """Lets a page's own links to such files lead on."""
-    content[0] = _links(content[0], Path(app.srcdir, name).parent)
+    """Fills the tags of a page from stored rows, and lets its links to such files lead on."""
+    path = Path(app.srcdir, name)
+    page = path.relative_to(REPOSITORY).with_suffix(".md")
+    content[0] = _links(pages_of(REPOSITORY).render(content[0], page), path.parent)
 
 
 def tables_of_docstrings(

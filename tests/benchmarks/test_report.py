@@ -106,25 +106,25 @@ def _command_of(benchmark: str) -> str:
 
 def test_a_benchmark_replaces_its_own_reports_alone(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    check_replaceable(path, "headroom")
-    for text in ("", _command_of("headroom")):
+    check_replaceable(path, "fidelity")
+    for text in ("", _command_of("fidelity")):
         path.write_text(text)
-        check_replaceable(path, "headroom")
+        check_replaceable(path, "fidelity")
     path.write_text(_command_of("neighbours"))
     check_replaceable(path, "co-tenants")
-    foreign = ["{}", "[]", "1", "null", '"pmoss benchmark headroom"', "{", "notes", "\0"]
+    foreign = ["{}", "[]", "1", "null", '"pmoss benchmark fidelity"', "{", "notes", "\0"]
     foreign += ['{"command": 1}', '{"command": "pmoss benchmark"}', '{"command": "a \'b"}']
-    foreign += ['{"command": "pmoss demo headroom"}', '{"parts": [1]}', '{"parts": {"a": 1}}']
-    foreign += [_command_of("continual"), _command_of("headroom-2"), "[" * 100_000]
+    foreign += ['{"command": "pmoss demo fidelity"}', '{"parts": [1]}', '{"parts": {"a": 1}}']
+    foreign += [_command_of("continual"), _command_of("fidelity-2"), "[" * 100_000]
     for text in foreign:
         path.write_text(text)
-        with pytest.raises(DatasetError, match=r"report\.json: is no report of `pmoss benchmark h"):
-            check_replaceable(path, "headroom")
+        with pytest.raises(DatasetError, match=r"report\.json: is no report of `pmoss benchmark f"):
+            check_replaceable(path, "fidelity")
         assert path.read_text() == text
     with pytest.raises(DatasetError, match="is no report"):
-        check_replaceable(Path("/dev/null"), "headroom")
+        check_replaceable(Path("/dev/null"), "fidelity")
     with pytest.raises(DatasetError, match=r"\.partial is the ending of unfinished results"):
-        check_replaceable(tmp_path / "report.partial", "headroom")
+        check_replaceable(tmp_path / "report.partial", "fidelity")
 
 
 def test_a_report_of_figures_is_its_parts(tmp_path: Path) -> None:
@@ -132,6 +132,6 @@ def test_a_report_of_figures_is_its_parts(tmp_path: Path) -> None:
     report, module = Report(path), "pmoss_benchmarks.performance.index"
     report.add("index", "pmoss benchmark performance --only index", [FAST], module)
     check_replaceable(path, "performance")
-    report.add("scan", "pmoss benchmark headroom", [FAST], module)
+    report.add("scan", "pmoss benchmark fidelity", [FAST], module)
     with pytest.raises(DatasetError, match="is no report of `pmoss benchmark performance`"):
         check_replaceable(path, "performance")

@@ -66,7 +66,7 @@ def test_what_a_page_asks_for_in_vain_is_told() -> None:
     with pytest.raises(UnknownNameError, match="headrom"):
         fill("<!-- results: headrom -->\n<!-- end of results -->\n", stored, "page.md")
     with pytest.raises(DescriptionError, match=r"page.md: .* has no end"):
-        fill("<!-- results: headroom -->\nwords\n", stored, "page.md")
+        fill("<!-- results: demo -->\nwords\n", stored, "page.md")
 
 
 def test_every_block_is_shown_somewhere() -> None:

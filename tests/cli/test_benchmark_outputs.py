@@ -68,7 +68,7 @@ def test_an_earlier_report_is_replaced_and_that_of_another_benchmark_is_not(tmp_
     for _ in range(2):
         assert f"written to {path}" in pmoss("benchmark", *words, "--out", str(path))
     made = path.read_text()
-    told = pmoss("benchmark", "headroom", "--machine", "toy", "--out", str(path), status=2)
-    assert "is no report of `pmoss benchmark headroom`" in told
+    told = pmoss("benchmark", "fidelity", "--machine", "toy", "--out", str(path), status=2)
+    assert "is no report of `pmoss benchmark fidelity`" in told
     assert path.read_text() == made
     assert json.loads(made)["command"].startswith("pmoss benchmark backlog ")

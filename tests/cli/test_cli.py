@@ -82,7 +82,7 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--records", "0"], "records"),
         (["measure", "--index", "trie"], "unknown index 'trie'. Did you mean 'rtree'?"),
         (["measure", "--index", "btree", "--workload", "rtree-ranges"], "is for index='rtree'"),
-        (["benchmark", "headroom", "--index", "trie"], "unknown index 'trie'"),
+        (["study", "run", "headroom", "--set", 'indexes=["trie"]'], "unknown index 'trie'"),
         (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
         (["evaluate", "{tmp}/lpt.safetensors"], "lpt.safetensors: does not exist"),
         (

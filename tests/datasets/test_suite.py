@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.spatial.headroom.tasks import measured, read_reports
+from pmoss_benchmarks.spatial.headroom_tasks import measured, read_headroom
 from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
 from pmoss_datasets.card import card
 from pmoss_datasets.merging import merge
@@ -31,8 +31,8 @@ def test_the_suite_is_broad_enough():
 def test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom(name):
     task = suite.load_task(name)
     assert Recipe(env=task.env).task == name
-    assert task.headroom == measured(task.env, read_reports()), (
-        "python -m pmoss_benchmarks.spatial.headroom.tasks copies the committed report"
+    assert task.headroom == measured(task.env, read_headroom()), (
+        "python -m pmoss_benchmarks.spatial.headroom_tasks copies the committed report"
     )
 
 

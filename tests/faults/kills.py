@@ -67,9 +67,14 @@ def _scores(path: Path) -> str:
 
 
 def _cells(path: Path) -> str:
-    """The cells of a benchmark."""
-    cells = json.loads(path.read_text())
-    return hashlib.sha256(json.dumps(cells.get("cells", cells.get("tasks"))).encode()).hexdigest()
+    """The rows of a study but for the runs that made them."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    plain = [
+        {key: row[key] for key in row if key not in ("run", "row_crc32")}
+        for row in rows
+        if not row["cell"].startswith("@")
+    ]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def _weights(path: Path) -> str:
@@ -97,11 +102,12 @@ WORKS = {
         "--overwrite",
         lambda folder: _weights(folder / "a.safetensors"),
     ),
-    "benchmark": Work(
-        "benchmark headroom --machine toy --workload lookups --load closed --interference none "
-        "--interference busy_core --budget 50 --instances 2 --queries 2000 --out {out}/h.json",
-        lambda folder: _cells(folder / "h.json"),
-        "h.json.partial",
+    "study": Work(
+        'study run headroom --small --set workloads=["lookups"] '
+        '--set interference=["none","busy_core"] --set budget=50 --set instances=2 '
+        "--out {out}/h.jsonl",
+        lambda folder: _cells(folder / "h.jsonl"),
+        "h.jsonl",
     ),
     "rollout": Work(
         "rollout --machine toy --backend analytic -e slices=4 --episodes 20 --out {out}/r.jsonl",

@@ -16,6 +16,7 @@ from pmoss_benchmarks.cli import (
     measure,
     report,
     rollout,
+    study,
 )
 from pmoss_env.cli.lazy import LazyTyper
 
@@ -30,6 +31,7 @@ commands.command(rich_help_panel="Start")(demo.demo)
 commands.command(rich_help_panel="Agents")(evaluation.evaluate)
 commands.command(rich_help_panel="Agents")(rollout.rollout)
 commands.command(rich_help_panel="Agents")(explain.explain)
+commands.add_typer(study.app, name="study", rich_help_panel="Benchmarks")
 commands.add_typer(benchmark, name="benchmark", rich_help_panel="Benchmarks")
 commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
 commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")

@@ -1,6 +1,7 @@
 """Tables and sentences of the pages, made from the committed results: ``pmoss report``."""
 
-from pmoss_benchmarks.texts.pages import Page, find_root, make_pages
+from pmoss_benchmarks.checkout import find_root
+from pmoss_benchmarks.texts.pages import Page, make_pages
 from pmoss_benchmarks.texts.stale import Stale, find_stale
 
 __all__ = ["Page", "Stale", "find_root", "find_stale", "make_pages"]

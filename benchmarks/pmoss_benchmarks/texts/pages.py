@@ -41,8 +41,9 @@ from pmoss_benchmarks.texts import (
     training_times,
 )
 from pmoss_benchmarks.texts import budget as budget_text
+from pmoss_benchmarks.texts.render import Pages
 from pmoss_benchmarks.texts.stored import Stored
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 
 Block = Callable[[Stored], str]
 BLOCKS: Mapping[str, Block] = {
@@ -96,25 +97,6 @@ class Page:
         return self.before != self.after
 
 
-def find_root(start: Path, option: str = "--root") -> Path:
-    """The checkout that holds a folder.
-
-    Args:
-        start: a folder.
-        option: of the command, which names another place.
-
-    Raises:
-        UnsupportedError: there are no committed results at or above it.
-    """
-    for folder in (start, *start.parents):
-        if (folder / "benchmarks" / "results").is_dir() and (folder / "README.md").is_file():
-            return folder
-    raise UnsupportedError(
-        f"{start}: is in no checkout: the results lie in benchmarks/results of the repository; "
-        f"name it with {option}"
-    )
-
-
 def make_pages(root: Path) -> list[Page]:
     """Every page with figures of a checkout, made anew in memory.
 
@@ -126,10 +108,13 @@ def make_pages(root: Path) -> list[Page]:
         DescriptionError: a block has no end.
         DatasetError: a result is missing or damaged.
     """
-    stored = Stored(root)
+    stored, tags = Stored(root), Pages(root)
     pages = []
     for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         before = path.read_text(encoding="utf-8")
+        if path.name != "README.md":
+            # Its tags are filled when the site is built: here they are only tried.
+            tags.render(before, path.relative_to(root))
         up = "../" * (len(path.relative_to(root).parts) - 1)
         after, blocks = fill(before, stored, path.name, up)
         if blocks:

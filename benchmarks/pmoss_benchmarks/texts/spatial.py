@@ -204,49 +204,6 @@ def _value(values: Mapping[str, float | None], fidelity: str) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def headroom(stored: Stored) -> str:
-    """Tasks where search finds more than simple schedules have."""
-    report = stored["headroom.json"]
-    settings = report["settings"]
-    rows = [
-        (
-            *(cell["machine"], cell["workload"], cell["interference"]),
-            f"{cell['random']:.1f}",
-            f"{cell['simple']:.1f} ({cell['best_simple']})",
-            f"{cell['search']:.1f}",
-            *(f"{cell[key]:+.0%}" for key in ("headroom", "simulated_headroom")),
-            f"{cell['headroom_over_rules']:+.0%}",
-        )
-        for cell in sorted(report["cells"], key=lambda cell: -float(cell["headroom"]))
-        if cell["has_headroom"]
-    ]
-    columns = ["machine", "workload", "co-tenants", "Random", "best simple or shared", "search"]
-    machines = [
-        f"{cell['machine']} {cell['headroom']:+.0%} (simulated {cell['simulated_headroom']:+.0%})"
-        for cell in stored["headroom-machines.json"]["cells"]
-    ]
-    rtree = [
-        f"{cell['machine']} {cell['simple'] / cell['search']:.1f}"
-        for cell in stored["headroom-rtree.json"]["cells"]
-    ]
-    return "\n".join(
-        [
-            table([*columns, "headroom", "simulated", "over our rules"], rows),
-            "",
-            f"Throughputs in Mq/s, means over {counted(settings['instances'], 'instance')}; "
-            f"search has {settings['budget']:,} evaluations.",
-            "Best simple or shared is of LPT and all schedules of the paper, those with shared "
-            "slices included; Random is a mean.",
-            f"{len(rows)} of {len(report['cells'])} tasks have at least 10 % in both fidelities.",
-            f"Other servers of the paper without co-tenants: {'; '.join(machines)}.",
-            "On the R-tree over clustered points nothing is to be gained by placing slices.",
-            "Workers that share all slices serve a multiple of what search finds there: "
-            f"{'; '.join(rtree)}.",
-            made(report, "benchmarks/results/headroom.json"),
-        ]
-    )
-
-
 def core_node(stored: Stored) -> str:
     """What choosing the node of the data is worth."""
     report = stored["core-node.json"]
@@ -326,7 +283,6 @@ BLOCKS = {
     "fidelity": fidelity,
     "validation-counts": validation_counts,
     "validation": validation,
-    "headroom": headroom,
     "core-node": core_node,
     "co-tenants": co_tenants,
     "off-policy": off_policy,

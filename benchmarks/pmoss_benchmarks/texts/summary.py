@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pmoss_benchmarks.study import Results
 from pmoss_benchmarks.texts.offline import played, ratios_of, side
 from pmoss_benchmarks.texts.stored import Stored
 
@@ -19,7 +20,7 @@ def in_short(stored: Stored) -> str:
         for cell in stored["generalist.json"]["cells"]
         if cell["track"] != "same-task"
     )
-    headroom = stored["headroom.json"]["cells"]
+    headroom = Results(stored.root)["headroom"].rows
     gained = sum(bool(cell["has_headroom"]) for cell in headroom)
     servers = ratios_of(stored["offline/machines/summary.json"], "same-task", _OURS)
     over = [of["over the best"] for of in servers.values()]

@@ -17,7 +17,6 @@ from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.generalist import generalist
-from pmoss_benchmarks.cli.benchmark.headroom import headroom
 from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
 from pmoss_benchmarks.cli.benchmark.migration import migration
@@ -38,7 +37,7 @@ from pmoss_benchmarks.cli.benchmark.validation import validation
 from pmoss_benchmarks.cli.benchmark.wanted import wanted
 
 app = typer.Typer()
-for command in (performance, fidelity, headroom, validation):
+for command in (performance, fidelity, validation):
     app.command()(command)
 app.command()(ablation)
 app.command("co-tenants")(co_tenants)

@@ -7,16 +7,18 @@ nothing to gain over a rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.cells import Cell
+from pmoss_benchmarks.combinations import Combination, combinations
 from pmoss_benchmarks.contexts import grouped_context
 from pmoss_benchmarks.simulation import model_and_server
+from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Cell, Row
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
-from pmoss_env.interference import draw_co_tenants
+from pmoss_env.interference import INTERFERENCE, draw_co_tenants
 from pmoss_env.types import Instance, Schedule
 
 #: What needs no idea: the paper's schedules, and LPT on the measured loads.
@@ -28,10 +30,15 @@ THRESHOLD = 0.10
 
 
 @dataclass(frozen=True)
-class HeadroomOptions:
-    """What a report depends on.
+class Settings:
+    """What the rows depend on.
 
     Attributes:
+        machines: by catalogue name; none: all that can be modelled.
+        workloads: likewise.
+        indexes: only workloads of these kinds; none: of all.
+        loads: load regimes.
+        interference: families of co-tenants.
         instances: workload instances (and draws of co-tenants) per task.
         confirmed: how many of them the simulator checks.
         random_schedules: per instance.
@@ -41,6 +48,13 @@ class HeadroomOptions:
         simulated: options of the simulated backend.
     """
 
+    AXES: ClassVar = ("machines", "workloads", "indexes", "loads", "interference")
+
+    machines: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ("closed",)
+    interference: tuple[str, ...] = tuple(INTERFERENCE)
     instances: int = 5
     confirmed: int = 2
     random_schedules: int = 20
@@ -50,15 +64,28 @@ class HeadroomOptions:
     simulated: dict[str, Any] | None = None
 
 
-def measure_cell(options: HeadroomOptions, cell: Cell) -> dict[str, Any]:
-    """The report of one task: means over instances, throughputs in Mq/s."""
-    model, server = model_and_server(cell, options.slices, options.simulated)
+def cells(settings: Settings) -> list[Cell]:
+    """The tasks."""
+    return combinations(
+        settings.machines,
+        settings.workloads,
+        settings.loads,
+        settings.interference,
+        settings.indexes,
+    )
+
+
+def measure(run: Run, cell: Cell) -> Row:
+    """The row of one task: means over instances, throughputs in Mq/s."""
+    options = run.settings
+    combination = Combination(**cell)
+    model, server = model_and_server(combination, options.slices, options.simulated)
     rows: list[dict[str, float]] = []
     names: list[str] = []
     for i in range(options.instances):
         rng = np.random.default_rng([options.seed, i])
         instance = Instance(
-            options.seed + i, draw_co_tenants(cell.interference, model.machine, rng)
+            options.seed + i, draw_co_tenants(combination.interference, model.machine, rng)
         )
         model.set_instance(instance)
         context = grouped_context(model, rng)

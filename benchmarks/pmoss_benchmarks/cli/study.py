@@ -1,0 +1,213 @@
+"""`pmoss study`: what this project publishes, run, shown and replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmoss_env.cli.console import AsJson, Stages, console, show_json, show_rows, table
+
+if TYPE_CHECKING:
+    from pmoss_benchmarks.study import Results, Study
+
+app = typer.Typer(no_args_is_help=True, help="Studies: policies and models in many worlds.")
+
+Name = Annotated[
+    str, typer.Argument(metavar="STUDY", help="Name, STUDY/VARIANT, or a description of your own.")
+]
+Root = Annotated[
+    Path | None, typer.Option(help="Checkout; default: the one around the current folder.")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or its default.")
+]
+Keep = Annotated[Path, typer.Option(help="Folder of checkpoints that cells share.")]
+KEEP = Path("runs/studies/kept")
+
+
+def _results(root: Path | None) -> Results:
+    from pmoss_benchmarks.checkout import find_root
+    from pmoss_benchmarks.study import Results
+
+    return Results(find_root((root or Path.cwd()).resolve()))
+
+
+def _folders(results: Results, data: Path | None, keep: Path) -> dict[str, Path]:
+    from pmoss_datasets.catalog import default_root
+
+    return {"data": data or default_root(), "keep": keep, "results": results.folder}
+
+
+@app.command("list")
+def list_studies(root: Root = None, as_json: AsJson = False) -> None:
+    """List the studies, what they answer, and where their stored rows come from.
+
+    Example: pmoss study list
+    """
+    results = _results(root)
+    rows = []
+    for name, study in results.studies.items():
+        stored = results[name] if name in set(results) else None
+        runs = list(stored.runs.values()) if stored else []
+        rows.append(
+            (
+                name,
+                study.title,
+                len(stored.rows) if stored else 0,
+                " ".join(sorted({run.get("date", "") for run in runs})),
+                " ".join(sorted({run["version"] for run in runs})),
+                ", ".join(sorted({run["machine"]["cpu_model"] for run in runs})),
+            )
+        )
+    columns = ["study", "title", ">rows", "date", "version", "processor"]
+    show_rows("Studies", columns, rows, as_json)
+
+
+@app.command()
+def run(
+    name: Name,
+    small: Annotated[
+        bool, typer.Option("--small", help="The study's small settings: about a minute.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="setting=value; repeatable.")
+    ] = None,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Go on beside rows that other code made.")
+    ] = False,
+    executor: Annotated[str, typer.Option(help="processes, or ray for a cluster.")] = "processes",
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", "-j", help="Cells at a time; default: 1, with ray all CPUs."),
+    ] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; none: start one here.")
+    ] = None,
+    data: Data = None,
+    keep: Keep = KEEP,
+    out: Annotated[
+        Path | None, typer.Option(help="File of the rows; default: runs/studies/STUDY.jsonl.")
+    ] = None,
+    root: Root = None,
+) -> None:
+    """Do the cells of a study that the file lacks, and show its table.
+
+    Interrupted or killed, the same command goes on.
+
+    Example: pmoss study run headroom --small
+    """
+    from pmoss_benchmarks.study import run_study
+    from pmoss_datasets.executors import at_once
+    from pmoss_env.cli.pairs import pairs
+
+    results = _results(root)
+    study = results.study(name)
+    path = out or Path("runs/studies") / f"{study.name}.jsonl"
+    with Stages() as progress:
+        stored = run_study(
+            study,
+            path,
+            **_folders(results, data, keep),
+            changes=pairs(changes),
+            small=small,
+            mixed=mixed,
+            executor=executor,
+            processes=at_once(processes, executor),
+            address=ray_address,
+            progress=progress,
+        )
+    _show(study, stored)
+    console.print(f"{len(stored.rows)} rows in {path}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def show(
+    name: Name,
+    rows: Annotated[
+        Path | None, typer.Option(help="File of rows; default: the committed ones.")
+    ] = None,
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tables of a study, and what made its rows.
+
+    Example: pmoss study show headroom
+    """
+    from pmoss_benchmarks.study import read_stored
+
+    results = _results(root)
+    study = results.study(name)
+    stored = read_stored(rows) if rows else results[study.name]
+    if as_json:
+        show_json([dict(row) for row in stored.rows])
+        return
+    _show(study, stored)
+    for made in stored.runs.values():
+        words = [made.get("date", ""), made["version"], made["machine"]["cpu_model"]]
+        console.print(f"{', '.join(filter(None, words))}: {made['command']}", soft_wrap=True)
+
+
+@app.command()
+def replay(
+    name: Name,
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Of the rows, evenly spread; at least one.")
+    ] = 1.0,
+    rows: Annotated[
+        Path | None, typer.Option(help="File of rows; default: the committed ones.")
+    ] = None,
+    data: Data = None,
+    keep: Keep = KEEP,
+    root: Root = None,
+) -> None:
+    """Make stored rows again, and compare them to the last bit.
+
+    Ends with status 1 where a value differs.
+
+    Example: pmoss study replay headroom --share 0.1
+    """
+    from pmoss_benchmarks.study import read_stored, replay_study
+
+    results = _results(root)
+    study = results.study(name)
+    stored = read_stored(rows) if rows else results[study.name]
+    with Stages() as progress:
+        differences = replay_study(
+            study, stored, **_folders(results, data, keep), share=share, progress=progress
+        )
+    for line in differences:
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(f"{stored.path}: {len(differences)} values differ")
+    if differences:
+        raise typer.Exit(1)
+
+
+@app.command()
+def stale(root: Root = None, as_json: AsJson = False) -> None:
+    """List studies whose rows are missing, or older than the code that makes them.
+
+    A row names the code that made it by digests. Neither git nor the time of a file is asked.
+
+    Example: pmoss study stale
+    """
+    from pmoss_benchmarks.study.runner import is_stale
+
+    results = _results(root)
+    stored = set(results)
+    reasons = {
+        name: is_stale(study, results[name]) if name in stored else "has no rows"
+        for name, study in results.studies.items()
+    }
+    shown: list[Any] = [(name, reason) for name, reason in reasons.items() if reason]
+    show_rows("Studies to be run anew", ["study", "reason"], shown, as_json)
+
+
+def _show(study: Study, stored: Any) -> None:
+    from pmoss_benchmarks.study.tables import make_table
+
+    for name in study.tables:
+        made = make_table(study, stored, name)
+        title = study.title if name == "default" else f"{study.title}: {name}"
+        console.print(table(title, made.columns, made.rows))

@@ -1,0 +1,69 @@
+"""Combinations of machine, index, workload, load and co-tenants, as cells of studies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from pmoss_benchmarks.study.function import Cell
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.indexes import index_kind
+from pmoss_env.interference import possible_draws
+from pmoss_env.machines import Machine, load_machine, machine_names
+from pmoss_env.workloads import load_workload, workload_names
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One combination.
+
+    Attributes:
+        machine: catalogue name.
+        index: a name of pmoss_env.indexes.
+        workload: catalogue name.
+        load: load regime, as in the environment's argument.
+        interference: family of co-tenants.
+    """
+
+    machine: str
+    index: str
+    workload: str
+    load: str = "closed"
+    interference: str = "none"
+
+
+def combinations(
+    machines: Sequence[str],
+    workloads: Sequence[str],
+    loads: Sequence[str],
+    interference: Sequence[str] = ("none",),
+    indexes: Sequence[str] = (),
+) -> list[Cell]:
+    """All combinations of some machines and workloads; none: all that can be modelled.
+
+    Families of co-tenants that a machine cannot have are left out, and workloads for other indexes.
+
+    Raises:
+        UnknownNameError: a name that is in no catalogue.
+    """
+    for index in indexes:
+        index_kind(index)
+    modelled = [name for name in machines or machine_names() if load_machine(name).parameters]
+    return [
+        asdict(Combination(machine, load_workload(workload).index, workload, load, family))
+        # Machines innermost: those of one workload share its recording.
+        for workload in workloads or workload_names()
+        if not indexes or load_workload(workload).index in indexes
+        for machine in modelled
+        for load in loads
+        for family in interference
+        if _is_possible(family, load_machine(machine))
+    ]
+
+
+def _is_possible(interference: str, machine: Machine) -> bool:
+    try:
+        possible_draws(interference, machine)
+    except UnsupportedError:
+        return False
+    return True

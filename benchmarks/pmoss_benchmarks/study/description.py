@@ -1,0 +1,126 @@
+"""What a study is: its question, its function with settings, and its tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.files import read_toml
+
+SUFFIX = ".toml"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+class TableDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table over the rows of a study.
+
+    Attributes:
+        columns: by heading a format of the row's fields, e.g. ``"{gain:+.0%}"``. Fields within
+            fields are indexed: ``"{score[value]:.1f}"``. A field that a row lacks leaves its cell
+            empty.
+        where: a field that must be true in a row; with ``!`` before it, false. Empty: all rows.
+        sort: a field by which rows rise; with ``-`` before it they fall. Empty: the order of cells.
+    """
+
+    columns: dict[str, str]
+    where: str = ""
+    sort: str = ""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a description."""
+
+    title: str
+    question: str
+    function: str = "play"
+    settings: dict[str, Any] = {}
+    small: dict[str, Any] = {}
+    variants: dict[str, dict[str, Any]] = {}
+    tables: dict[str, TableDescription] = {}
+
+
+class Study(msgspec.Struct, frozen=True):
+    """A description that was read.
+
+    Attributes:
+        name: the file's, e.g. "headroom"; of a variant "headroom/machines".
+        title: in a few words.
+        question: what its rows answer, in one sentence.
+        function: a module of ``pmoss_benchmarks.functions``.
+        settings: of the function; those of a variant override those of the study.
+        small: settings that make the same study in about a minute.
+        tables: by name; "default" is shown first.
+        variants: the names of the other variants.
+    """
+
+    name: str
+    title: str
+    question: str
+    function: str
+    settings: Mapping[str, Any]
+    small: Mapping[str, Any]
+    tables: Mapping[str, TableDescription]
+    variants: tuple[str, ...] = ()
+
+
+def read_study(folder: Path, name: str) -> Study:
+    """A study, or a variant of one.
+
+    Args:
+        folder: of the descriptions.
+        name: e.g. "headroom" or "headroom/machines"; or the path of a file of your own.
+
+    Raises:
+        UnknownNameError: there is no such study or variant.
+        DescriptionError: a key is unknown, missing or of another type; names the file.
+    """
+    own = name.endswith(SUFFIX)
+    base, _, variant = (Path(name).stem, "", "") if own else name.partition("/")
+    path = Path(name) if own else folder / f"{base}{SUFFIX}"
+    if not own and (not _NAME.fullmatch(base) or not path.is_file()):
+        raise UnknownNameError("study", base, _names(folder))
+    file: _File = read_toml(path, _convert)
+    if variant and variant not in file.variants:
+        raise UnknownNameError(f"variant of {base}", variant, file.variants)
+    return Study(
+        name=f"{base}/{variant}" if variant else base,
+        title=file.title,
+        question=file.question,
+        function=file.function,
+        settings={**file.settings, **file.variants.get(variant, {})},
+        small=file.small,
+        tables=file.tables,
+        variants=tuple(file.variants),
+    )
+
+
+def studies_in(folder: Path) -> list[Study]:
+    """All studies of a folder with their variants, by name."""
+    studies = []
+    for name in _names(folder):
+        study = read_study(folder, name)
+        # A study whose variants hold all that it runs has no rows of its own.
+        if study.settings or not study.variants:
+            studies.append(study)
+        studies += [read_study(folder, f"{name}/{variant}") for variant in study.variants]
+    return studies
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob(f"*{SUFFIX}"))
+
+
+def _convert(data: dict[str, Any]) -> _File:
+    try:
+        file = msgspec.convert(data, _File)
+    except msgspec.ValidationError as error:
+        raise DescriptionError(str(error)) from error
+    for variant in file.variants:
+        if not _NAME.fullmatch(variant):
+            raise DescriptionError(f"variants.{variant}: take small letters, digits and hyphens")
+    return file

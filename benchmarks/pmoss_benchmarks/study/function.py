@@ -1,0 +1,107 @@
+"""What does the cells of a study: a module of ``pmoss_benchmarks.functions``.
+
+A module has
+
+- ``Settings``: a frozen dataclass. Its class attribute ``AXES`` names the settings that only choose
+  cells: a study goes on with more machines or seeds without making its rows anew.
+- ``cells(settings)``: a list of dicts of names and numbers, each a row.
+- ``measure(run, cell)``: the row's other fields, plain JSON; the same bits in every process. A
+  function that keeps something between cells has a class ``Work(run)`` with ``__call__(cell)`` and
+  ``close()`` in its place.
+
+It may have
+
+- ``prepare(run, progress)``: what cells share, such as data, made once before them.
+- ``recheck(run, row)``: plays a stored row again; one line for each value that differs.
+- ``TABLES``: by name a function of the rows that gives headings and cells, where a description's
+  columns do not do.
+- ``MEASURES_HOST``: True where its figures are of the host that makes them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import msgspec
+
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+PACKAGE = "pmoss_benchmarks.functions"
+#: Functions of other packages: a name and its module.
+GROUP = "pmoss.studies"
+
+Cell = dict[str, Any]
+Row = dict[str, Any]
+#: progress(what, done, total)
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a function is given.
+
+    Attributes:
+        settings: of the study, as the function's ``Settings``.
+        data: folder of datasets.
+        keep: folder of what is made once and used by several cells, such as checkpoints.
+        results: folder of stored results of other studies.
+    """
+
+    settings: Any
+    data: Path
+    keep: Path
+    results: Path
+
+
+def load_function(name: str) -> ModuleType:
+    """The module of a function.
+
+    Only modules of the package and entry points of installed packages can be named: a description
+    imports nothing else.
+
+    Raises:
+        UnknownNameError: there is no such function.
+    """
+    package = importlib.import_module(PACKAGE)
+    own = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    if name in own:
+        return importlib.import_module(f"{PACKAGE}.{name}")
+    foreign = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in foreign:
+        raise UnknownNameError("function of studies", name, [*own, *foreign])
+    return cast(ModuleType, foreign[name].load())
+
+
+def settings_of(function: ModuleType, values: Mapping[str, Any]) -> Any:
+    """The settings of a function from plain values.
+
+    Raises:
+        DescriptionError: a value is unknown, missing or of another type.
+    """
+    known = [field.name for field in fields(function.Settings)]
+    for name in values:
+        if name not in known:
+            raise UnknownNameError("setting", name, known)
+    try:
+        return msgspec.convert(dict(values), function.Settings)
+    except msgspec.ValidationError as error:
+        raise DescriptionError(f"settings: {error}") from error
+
+
+def identity_of(settings: Any) -> dict[str, Any]:
+    """The settings on which every row depends, as plain JSON: all but those that choose cells."""
+    axes = getattr(type(settings), "AXES", ())
+    plain = cast(dict[str, Any], msgspec.to_builtins(asdict(settings)))
+    return {name: value for name, value in plain.items() if name not in axes}
+
+
+def name_of(cell: Cell) -> str:
+    """The key of a cell, e.g. "machine=toy,seed=1"."""
+    return ",".join(f"{key}={value}" for key, value in cell.items())

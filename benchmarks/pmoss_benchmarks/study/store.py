@@ -1,0 +1,155 @@
+"""The one store of results: JSON lines, a header first, then runs and rows, each with a checksum.
+
+::
+
+    {"format": "pmoss-study", "format_version": 1, "study": "headroom", ...}
+    {"cell": "@1f0c...", "command": "...", "version": "...", "machine": {...}, "code": {...}}
+    {"cell": "machine=toy,...", "run": "1f0c...", "machine": "toy", ..., "row_crc32": 123}
+
+A row names the run that made it. So rows of several commands and hosts stand in one file, and each
+says where it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.study.description import Study, read_study, studies_in
+from pmoss_datasets.result_files import read_rows, write_rows
+from pmoss_env.errors import DatasetError
+
+FORMAT, FORMAT_VERSION = "pmoss-study", 1
+SUFFIX = ".jsonl"
+#: How the keys of runs begin.
+RUN = "@"
+#: Fields of a row that are no result.
+RESERVED = ("cell", "run")
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """The rows of a study as they lie there.
+
+    Attributes:
+        path: of the file.
+        study: its name.
+        settings: what every row depends on.
+        keys: the fields of a cell.
+        runs: by identifier what made rows: ``command``, ``version``, ``date``, ``machine`` and
+            ``code``.
+        rows: in the order of the cells: fields of the cell, then those of its result.
+    """
+
+    path: Path
+    study: str
+    settings: Mapping[str, Any]
+    keys: Sequence[str]
+    runs: Mapping[str, Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
+
+    def cell_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The cell of a row."""
+        return {key: row[key] for key in self.keys}
+
+    def run_of(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What made a row."""
+        return self.runs[row["run"]]
+
+
+def file_of(folder: Path, study: str) -> Path:
+    """Where the rows of a study lie."""
+    return folder / f"{study}{SUFFIX}"
+
+
+def header_of(study: str, settings: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The first line of a file."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "study": study,
+        "settings": dict(settings),
+        "keys": list(keys),
+    }
+
+
+def read_stored(path: Path) -> StoredStudy:
+    """The whole rows of a file, also of one that a command still writes.
+
+    Raises:
+        DatasetError: the file cannot be read, is no store of a study, or a row names no run.
+    """
+    header, lines = read_rows(path)
+    if header.get("format") != FORMAT or header.get("format_version") != FORMAT_VERSION:
+        raise DatasetError(
+            f"{path}: is no file of format {FORMAT} {FORMAT_VERSION}: `pmoss study run` writes one"
+        )
+    try:
+        runs = {
+            line["cell"].removeprefix(RUN): {k: v for k, v in line.items() if k != "cell"}
+            for line in lines
+            if line["cell"].startswith(RUN)
+        }
+        rows = [line for line in lines if not line["cell"].startswith(RUN)]
+        stored = StoredStudy(path, header["study"], header["settings"], header["keys"], runs, rows)
+        lost = [row["cell"] for row in rows if row["run"] not in runs]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DatasetError(f"{path}: a line lacks {error}") from error
+    if lost:
+        raise DatasetError(f"{path}: row {lost[0]!r} names a run that is not there")
+    return stored
+
+
+def write_stored(
+    path: Path,
+    study: str,
+    settings: Mapping[str, Any],
+    keys: Sequence[str],
+    runs: Mapping[str, Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
+) -> None:
+    """Writes a file whole or not at all. Runs without rows are left out."""
+    rows = list(rows)
+    used = {row["run"] for row in rows}
+    lines = [{"cell": RUN + name, **run} for name, run in runs.items() if name in used]
+    write_rows(path, header_of(study, settings, keys), [*lines, *rows])
+
+
+class Results:
+    """The descriptions and stored rows of a checkout, read once.
+
+    Attributes:
+        descriptions: folder of the studies.
+        folder: of the results.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Takes a checkout; nothing is read yet."""
+        self.descriptions = root / "benchmarks" / "studies"
+        self.folder = root / "benchmarks" / "results"
+        self._stored: dict[str, StoredStudy] = {}
+
+    @cached_property
+    def studies(self) -> dict[str, Study]:
+        """All descriptions by name."""
+        return {study.name: study for study in studies_in(self.descriptions)}
+
+    def study(self, name: str) -> Study:
+        """A description; UnknownNameError."""
+        return self.studies.get(name) or read_study(self.descriptions, name)
+
+    def __getitem__(self, name: str) -> StoredStudy:
+        """The rows of a study; DatasetError where there are none."""
+        if name not in self._stored:
+            path = file_of(self.folder, self.study(name).name)
+            if not path.exists():
+                raise DatasetError(f"{path}: is not there: `pmoss study run {name}` makes it")
+            self._stored[name] = read_stored(path)
+        return self._stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the studies that have rows."""
+        return (name for name in self.studies if file_of(self.folder, name).exists())

@@ -1,0 +1,150 @@
+"""Pages of the documentation: Markdown with Jinja tags that are filled from stored rows.
+
+A page below ``docs`` is rendered whenever the site is built. README.md is read where it lies, so
+its blocks are filled in place::
+
+    <!-- {{ table("core") }} -->
+    ...
+    <!-- end -->
+
+No sentence stands here: sentences are in the pages, and shared ones in ``docs/_templates``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.extras import require
+from pmoss_benchmarks.study.store import Results, file_of
+from pmoss_benchmarks.study.tables import make_table, select
+from pmoss_env.errors import DescriptionError, PmossError
+
+_BLOCK = re.compile(r"^<!-- (?P<tag>\{\{.*?\}\}) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+
+class Pages:
+    """Renders the pages of a checkout.
+
+    Args:
+        root: of the checkout.
+
+    Raises:
+        MissingExtraError: Jinja is not installed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        require("jinja2")
+        from jinja2 import FileSystemLoader, StrictUndefined
+        from jinja2.sandbox import SandboxedEnvironment
+
+        self.root = root
+        self.results = Results(root)
+        self._environment = SandboxedEnvironment(
+            loader=FileSystemLoader(root / "docs" / "_templates"),
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            trim_blocks=True,
+        )
+        self._environment.filters.update(FILTERS)
+        self._environment.globals.update(self._names())
+        macros = self._environment.get_template("macros.md.jinja").module
+        self._environment.globals.update(
+            {name: value for name, value in vars(macros).items() if not name.startswith("_")}
+        )
+        self._page = Path("README.md")
+
+    def render(self, text: str, page: Path) -> str:
+        """A text with its tags filled.
+
+        Args:
+            text: of a page.
+            page: its path from the checkout: links lead from there, and errors name it.
+
+        Raises:
+            DescriptionError: a tag is wrong.
+            PmossError: rows that a tag asks for are missing or damaged.
+        """
+        from jinja2 import TemplateError
+
+        self._page = page
+        try:
+            return self._environment.from_string(text).render()
+        except TemplateError as error:
+            line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""  # type: ignore[attr-defined]
+            raise DescriptionError(f"{page}{line}: {error.message}") from error
+        except PmossError as error:
+            raise DescriptionError(f"{page}: {error}") from error
+
+    def fill(self, text: str, page: Path) -> str:
+        """A text whose marked blocks are filled in place; see render()."""
+
+        def anew(match: re.Match[str]) -> str:
+            return f"<!-- {match['tag']} -->\n{self.render(match['tag'], page)}\n<!-- end -->"
+
+        if text.count("<!-- {{") != len(_BLOCK.findall(text)):
+            raise DescriptionError(f"{page}: a block has no end: close it with <!-- end -->")
+        return _BLOCK.sub(anew, text)
+
+    def _names(self) -> dict[str, Callable[..., Any]]:
+        """What tags may call."""
+        return {
+            "link": self._link,
+            "row": self._row,
+            "rows": self._rows,
+            "runs": lambda study: list(self.results[study].runs.values()),
+            "settings": lambda study: self.results[study].settings,
+            "study": self.results.study,
+            "table": self._table,
+        }
+
+    def _table(self, study: str, name: str = "default", **where: Any) -> str:
+        stored = self.results[study]
+        return make_table(self.results.study(study), stored, name, **where).as_markdown()
+
+    def _rows(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
+        return select(self.results[study].rows, **where)
+
+    def _row(self, study: str, **where: Any) -> Mapping[str, Any]:
+        """The one row with these fields."""
+        rows = self._rows(study, **where)
+        if len(rows) != 1:
+            raise DescriptionError(f"row({study!r}, {where}): {len(rows)} rows have these fields")
+        return rows[0]
+
+    def _link(self, study: str) -> str:
+        """A link from the page to the rows of a study."""
+        path = file_of(self.results.folder, study).relative_to(self.root)
+        return f"[`{path.name}`]({os.path.relpath(path, self._page.parent)})"
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+def _interval(estimate: Mapping[str, Any], digits: int = 1) -> str:
+    """An estimate with ``value``, ``low`` and ``high``; its bounds may be None."""
+    shown = f"{estimate['value']:.{digits}f}"
+    if estimate.get("low") is None:
+        return shown
+    return f"{shown} [{estimate['low']:.{digits}f}, {estimate['high']:.{digits}f}]"
+
+
+#: Forms of numbers in tags, e.g. ``{{ gain | percent }}``.
+FILTERS: Mapping[str, Callable[..., str]] = {
+    "fixed": lambda value, digits=1: f"{value:.{digits}f}",
+    "interval": _interval,
+    "percent": _percent,
+    "signed_percent": lambda share: f"{share:+.0%}".replace("%", " %"),
+    "thousands": lambda number: f"{number:,}",
+}
+
+
+@cache
+def pages_of(root: Path) -> Pages:
+    """The pages of a checkout: its results are read once."""
+    return Pages(root)

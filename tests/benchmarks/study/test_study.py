@@ -1,0 +1,177 @@
+"""The one mechanism of studies: descriptions, runs that go on, the store, the replay."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import pmoss_benchmarks
+from pmoss_benchmarks.study import Results, read_stored, read_study, replay_study, run_study
+from pmoss_benchmarks.study import runner as runner_module
+from pmoss_benchmarks.study.tables import make_table
+from pmoss_env.cli.app import make_app
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DESCRIPTION = """
+title = "Headroom"
+question = "How much does a search find?"
+function = "headroom"
+
+[settings]
+machines = ["toy"]
+workloads = ["ycsb-a"]
+interference = ["none", "busy_core", "cache_thrash"]
+instances = 1
+confirmed = 1
+random_schedules = 2
+budget = 50
+slices = 8
+simulated = { queries = 500 }
+
+[variants.scans]
+workloads = ["scans"]
+
+[tables.default]
+where = "!has_headroom"
+sort = "-search"
+columns = { co-tenants = "{interference}", ">search" = "{search:.3f}", lost = "{nothing[x]}" }
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "benchmarks" / "studies"
+    folder.mkdir(parents=True)
+    (tmp_path / "benchmarks" / "results").mkdir()
+    (tmp_path / "README.md").write_text("# A checkout\n")
+    (folder / "small.toml").write_text(DESCRIPTION)
+    return tmp_path
+
+
+def folders(root: Path) -> dict[str, Path]:
+    return {"data": root / "data", "keep": root / "keep", "results": root / "results"}
+
+
+def test_a_run_goes_on_where_it_stopped_and_gives_the_same_bytes(checkout: Path) -> None:
+    study = Results(checkout).study("small")
+    whole, parts = checkout / "whole.jsonl", checkout / "parts.jsonl"
+    run_study(study, whole, **folders(checkout), processes=2)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 5
+    # What a kill leaves: the header, the run, one row and half of another.
+    parts.write_bytes(b"".join(lines[:3]) + lines[3][:40])
+    done: list[int] = []
+    run_study(study, parts, **folders(checkout), progress=lambda what, n, of: done.append(n))
+    assert done == [1, 2, 3]
+    assert parts.read_bytes() == whole.read_bytes()
+    stored = read_stored(whole)
+    assert [row["interference"] for row in stored.rows] == ["none", "busy_core", "cache_thrash"]
+    assert stored.run_of(stored.rows[0])["machine"]["cpus"] >= 1
+
+
+def test_rows_of_other_settings_and_of_other_code_are_not_mixed(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
+    one = {"interference": ["none"]}
+    run_study(study, out, **folders(checkout), changes=one)
+    # Axes choose cells: they are no other settings.
+    assert len(run_study(study, out, **folders(checkout)).rows) == 3
+    with pytest.raises(DatasetError, match="settings differ"):
+        run_study(study, out, **folders(checkout), changes={"budget": 60})
+    with pytest.raises(DatasetError, match="another command"):
+        run_study(Results(checkout).study("small/scans"), out, **folders(checkout))
+    monkeypatch.setattr(runner_module, "changed_since", lambda code: ["pmoss_env/baselines"])
+    before = out.read_bytes()
+    with pytest.raises(DatasetError, match=r"pmoss_env/baselines changed since.*--mixed"):
+        run_study(study, out, **folders(checkout), changes={"loads": ["closed", "saturated"]})
+    assert out.read_bytes() == before
+    more = {"loads": ["closed", "saturated"]}
+    assert len(run_study(study, out, **folders(checkout), changes=more, mixed=True).rows) == 6
+
+
+def test_a_replay_finds_an_altered_value(checkout: Path) -> None:
+    study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
+    stored = run_study(study, out, **folders(checkout))
+    assert replay_study(study, stored, **folders(checkout)) == []
+    altered = [{**row, "search": row["search"] + 1e-12} for row in stored.rows]
+    wrong = replay_study(
+        study, type(stored)(**{**vars(stored), "rows": altered}), **folders(checkout), share=0.3
+    )
+    assert len(wrong) == 1 and "search: stored" in wrong[0]
+
+
+def test_tables_are_described(checkout: Path) -> None:
+    study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
+    stored = run_study(study, out, **folders(checkout))
+    table = make_table(study, stored)
+    chosen = sorted(
+        (row for row in stored.rows if not row["has_headroom"]), key=lambda row: -row["search"]
+    )
+    assert table.rows == [[r["interference"], f"{r['search']:.3f}", ""] for r in chosen]
+    assert make_table(study, stored, interference="nothing").rows == []
+    with pytest.raises(UnknownNameError, match="table of small"):
+        make_table(study, stored, "another")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (("title", "titel"), DescriptionError, "titel"),
+        (('"headroom"', '"os"'), UnknownNameError, "unknown function of studies 'os'"),
+        (('"headroom"', '"../../cheat"'), UnknownNameError, "cheat"),
+        (("budget = 50", 'budget = "many"'), DescriptionError, "budget"),
+        (("budget = 50", "budjet = 50"), UnknownNameError, "budget"),
+        (("variants.scans", 'variants."../x"'), DescriptionError, "variants"),
+    ],
+)
+def test_what_is_wrong_in_a_description_is_named(
+    checkout: Path, change: tuple[str, str], error: type[Exception], words: str
+) -> None:
+    path = checkout / "benchmarks" / "studies" / "small.toml"
+    path.write_text(DESCRIPTION.replace(*change))
+    with pytest.raises(error, match=words):
+        run_study(read_study(path.parent, "small"), checkout / "x.jsonl", **folders(checkout))
+    assert not (checkout / "x.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: "", "is not a file of results"),
+        (lambda text: text.replace("pmoss-study", "other", 1), "is no file of format"),
+        (lambda text: text.replace('{"cell": "@', '{"cell": "@x'), "names a run"),
+    ],
+)
+def test_a_damaged_store_is_refused(checkout: Path, damage, words: str) -> None:
+    out = checkout / "rows.jsonl"
+    run_study(Results(checkout).study("small"), out, **folders(checkout))
+    # Without checksums, as a hand would alter it.
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    plain = [{k: v for k, v in line.items() if k != "row_crc32"} for line in lines]
+    out.write_text(damage("".join(json.dumps(line) + "\n" for line in plain)))
+    with pytest.raises(DatasetError, match=words):
+        read_stored(out)
+
+
+def test_the_commands_show_what_is_stored(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+
+    def pmoss(*words: str) -> str:
+        result = CliRunner().invoke(make_app(), ["study", *words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    pmoss("run", "small", "--set", "instances=2", "--out", "own.jsonl")
+    pmoss("run", "small")
+    shutil.move("runs/studies/small.jsonl", "benchmarks/results/small.jsonl")
+    assert "busy_core" in pmoss("show", "small")
+    assert json.loads(pmoss("list", "--json"))[0]["rows"] == 3
+    assert "0 values differ" in pmoss("replay", "small", "--share", "0")
+    assert "has no rows" in pmoss("stale")
+    frame = pmoss_benchmarks.read("small", checkout)
+    assert list(frame["interference"]) == ["none", "busy_core", "cache_thrash"]
+    assert frame["search"].dtype == float

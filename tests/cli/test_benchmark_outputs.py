@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from pmoss_benchmarks.cli.benchmark.commands import app
+from pmoss_benchmarks.cli.benchmark.commands import RENAMED_STUDIES, app
 from tests.cli.invoking import pmoss
 
 _COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
@@ -72,3 +72,9 @@ def test_an_earlier_report_is_replaced_and_that_of_another_benchmark_is_not(tmp_
     assert "is no report of `pmoss benchmark fidelity`" in told
     assert path.read_text() == made
     assert json.loads(made)["command"].startswith("pmoss benchmark backlog ")
+
+
+def test_a_benchmark_that_is_a_study_now_says_so() -> None:
+    for old, study in RENAMED_STUDIES.items():
+        output = pmoss("benchmark", old, "--machine", "toy", status=2)
+        assert f"`pmoss benchmark {old}` is now `pmoss study run {study}`" in output

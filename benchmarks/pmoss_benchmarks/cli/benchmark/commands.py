@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NoReturn
+
 import typer
 
 from pmoss_benchmarks.cli.benchmark.ablation import ablation
@@ -35,8 +38,28 @@ from pmoss_benchmarks.cli.benchmark.training_times import training_times
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
 from pmoss_benchmarks.cli.benchmark.wanted import wanted
+from pmoss_env.errors import UnsupportedError
+
+#: Benchmarks that are studies now, by their old names; for one release.
+RENAMED_STUDIES = {
+    "headroom": "headroom",
+}
+
+
+def _renamed(old: str, study: str) -> Callable[[typer.Context], NoReturn]:
+    def moved(context: typer.Context) -> NoReturn:
+        raise UnsupportedError(f"`pmoss benchmark {old}` is now `pmoss study run {study}`")
+
+    return moved
+
 
 app = typer.Typer()
+for old, study in RENAMED_STUDIES.items():
+    app.command(
+        old,
+        hidden=True,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )(_renamed(old, study))
 for command in (performance, fidelity, validation):
     app.command()(command)
 app.command()(ablation)

@@ -1,6 +1,6 @@
-"""The process that a tool of Valgrind watches: it serves queries with a user's library.
+"""The process that Valgrind observes: it serves queries with a user-defined library.
 
-It is run by its path and imports as little as can be: the tool slows down all of it.
+It is run by its path and imports as little as possible: Valgrind slows down all of it.
 """
 
 import sys

@@ -17,13 +17,13 @@ class UnknownNameError(PmossError, KeyError):
         names = sorted(known)
         close = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        told = f"Known: {', '.join(names)}" if names else "There is none: leave it out"
-        self.message = f"unknown {kind} {name!r}.{hint} {told}"
+        choices = f"Known: {', '.join(names)}" if names else "There is none: leave it out"
+        self.message = f"unknown {kind} {name!r}.{hint} {choices}"
         self._arguments = (kind, name, names)
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[type[UnknownNameError], tuple[object, ...]]:
-        """So that it comes whole out of a worker process."""
+        """Pickles the arguments, so that a worker process can pass the error on."""
         return type(self), self._arguments
 
     def __str__(self) -> str:
@@ -31,12 +31,12 @@ class UnknownNameError(PmossError, KeyError):
 
 
 def unknown_key(where: str, key: str, known: Iterable[str]) -> str:
-    """What to say of a key that nothing takes.
+    """The message for an unknown key.
 
     Args:
-        where: what it is a key of, with the key: "environment argument 'machin'".
-        key: the key alone.
-        known: what there is.
+        where: the kind of key, and the key: "environment argument 'machin'".
+        key: the key itself.
+        known: the valid keys.
     """
     names = sorted(known)
     close = get_close_matches(key, names, n=1)
@@ -60,7 +60,7 @@ class BackendError(PmossError, RuntimeError):
     """A backend that could not measure.
 
     Attributes:
-        log: the last lines that a measuring process said before it ended.
+        log: the last lines that a measuring process printed before it ended.
     """
 
     def __init__(self, message: str = "", log: Iterable[str] = ()) -> None:
@@ -68,7 +68,7 @@ class BackendError(PmossError, RuntimeError):
         self.log = tuple(log)
 
     def lines(self) -> list[str]:
-        """The message, and what the process said, if any."""
+        """The message, and the lines of the log, if any."""
         return [str(self.args[0]), *(["Its log ends:", *self.log] if self.log else [])]
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class ProcessError(BackendError):
 
 
 class PolicyError(BackendError):
-    """A policy that answered what is no action, or whose own process died or took too long."""
+    """A policy that returned no action, or whose own process died or took too long."""
 
 
 class PlacementError(BackendError):
@@ -88,7 +88,7 @@ class PlacementError(BackendError):
 
 
 class ForkedError(PmossError, RuntimeError):
-    """An object that threads of the process use, or used, that this one was forked from."""
+    """An object that belongs to threads of the parent process, used after a fork."""
 
 
 class UnsupportedError(BackendError):
@@ -108,7 +108,7 @@ class CheckpointError(PmossError, ValueError):
 
 
 class SubmissionError(PmossError, ValueError):
-    """A folder for the leaderboard that lacks something, or a round that cannot take it."""
+    """A folder for the leaderboard that is incomplete, or a round that cannot take it."""
 
 
 class PluginError(PmossError, ImportError):
@@ -116,7 +116,7 @@ class PluginError(PmossError, ImportError):
 
 
 class RecordingError(PmossError, ValueError):
-    """A recording of a library that is damaged, belongs to something else, or was not made."""
+    """A recording of a library that is damaged, missing, or of something else."""
 
 
 class MissingExtraError(PmossError, ImportError):
@@ -129,5 +129,5 @@ class MissingExtraError(PmossError, ImportError):
         self._arguments = (package, extra)
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        """So that it comes whole out of a worker process."""
+        """Pickles the arguments, so that a worker process can pass the error on."""
         return type(self), self._arguments

@@ -1,7 +1,7 @@
-"""Writing files so that a reader never sees half of one, and reading those of others safely.
+"""Writing files atomically, and reading untrusted files safely.
 
-What is read may be anything: a pipe that never ends, a device, a bomb of brackets. Readers here
-take regular files up to a size, and give nothing but OSError and ValueError.
+A file may be anything: a pipe that never ends, a device, a million nested brackets. The functions
+here read regular files up to a size, and raise nothing but OSError and ValueError.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ from pmoss_env.errors import DescriptionError, UnknownNameError
 
 T = TypeVar("T")
 
-# Flags that other systems than Linux lack, or have in addition.
+# Flags that only some systems have.
 NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
 OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: Bytes of a file of settings, such as a machine's or an agent's: thousands of times the usual.
-MOST_SETTINGS = 4 << 20
-#: Bytes of a text that is read whole.
-MOST_TEXT = 1 << 30
-#: Bytes of a JSON document, which takes some tens of times as much memory.
-MOST_JSON = 64 << 20
-#: Parts of a TOML key; the parser's time grows with their square.
-_MOST_PARTS = 32
+#: Largest file of settings, such as a machine's or an agent's, bytes. Usual files are far smaller.
+MAX_SETTINGS_BYTES = 4 << 20
+#: Largest text, bytes.
+MAX_TEXT_BYTES = 1 << 30
+#: Largest JSON document, bytes. In memory it takes some tens of times as much.
+MAX_JSON_BYTES = 64 << 20
+#: Most parts of a TOML key; the parser's time grows with their square.
+_MAX_KEY_PARTS = 32
 _LONG_KEY = re.compile(
     r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
-    rf"{{{_MOST_PARTS}}}"
+    rf"{{{_MAX_KEY_PARTS}}}"
 )
 
 
-#: When a file was last changed, in ns, and its bytes; None: there is none.
+#: Time of the last change, ns, and size, bytes; None for a missing file.
 FileStamp = tuple[int, int] | None
 
 
 def file_stamp(path: Path) -> FileStamp:
-    """What changes with the contents of a file, so that nobody keeps what it held before."""
+    """A value that changes with the contents of a file: a key for caches."""
     try:
-        told = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return told.st_mtime_ns, told.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 class UnreadableError(OSError):
-    """A file that the system would read, and that is not read here; it has no error number."""
+    """A file that these functions refuse to read; it has no error number."""
 
     def __str__(self) -> str:
         return f"{self.strerror}: {self.filename!r}"
 
 
 def open_regular(path: str | Path) -> int:
-    """A descriptor to read a file from; it is no pipe, socket, device or folder.
+    """Opens a regular file for reading: no pipe, socket, device or folder.
 
     Raises:
-        OSError: it cannot be opened, or is none; names the path.
+        OSError: it cannot be opened, or is no regular file; names the path.
     """
-    # Without O_NONBLOCK a pipe that nobody writes is waited for.
+    # Without O_NONBLOCK, opening a pipe without a writer blocks.
     file = os.open(path, os.O_RDONLY | NO_WAIT | OPEN_FLAGS)
     mode = os.fstat(file).st_mode
     if not stat.S_ISREG(mode):
@@ -74,45 +74,45 @@ def open_regular(path: str | Path) -> int:
 
 
 def check_regular(path: str | Path) -> None:
-    """Refuses what open_regular() refuses: OSError."""
+    """Raises OSError where open_regular() does."""
     os.close(open_regular(path))
 
 
-def read_bytes(path: str | Path, most: int = MOST_TEXT) -> bytes:
+def read_bytes(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
     """The contents of a regular file.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or has more than ``most`` bytes.
+        OSError: it cannot be read, is no regular file, or has more than ``max_bytes``.
     """
     with os.fdopen(open_regular(path), "rb") as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise UnreadableError(0, f"has more than {most} bytes: too many for such a file", str(path))
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UnreadableError(0, f"has more than {max_bytes} bytes", str(path))
     return data
 
 
-def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
-    """The same as UTF-8; a ValueError if it is none."""
-    return read_bytes(path, most).decode("utf-8").replace("\r\n", "\n")
+def read_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """The contents as UTF-8 text with Unix line ends; raises OSError or ValueError."""
+    return read_bytes(path, max_bytes).decode("utf-8").replace("\r\n", "\n")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What a JSON text says; a ValueError for every text that is none, or is nested too deep."""
+    """The value of a JSON text; ValueError if it is invalid or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError as error:
         raise ValueError("is nested too deep") from error
 
 
-def read_json(path: str | Path, most: int = MOST_JSON) -> Any:
-    """What a JSON file says; OSError or ValueError."""
-    return parse_json(read_bytes(path, most))
+def read_json(path: str | Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
+    """The value of a JSON file; raises OSError or ValueError."""
+    return parse_json(read_bytes(path, max_bytes))
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What a TOML text says; a ValueError for every text that is none, or is nested too deep."""
+    """The contents of a TOML text; ValueError if it is invalid or nested too deep."""
     if _LONG_KEY.search(text):
-        raise ValueError(f"has a key of more than {_MOST_PARTS} parts")
+        raise ValueError(f"has a key of more than {_MAX_KEY_PARTS} parts")
     try:
         return tomllib.loads(text)
     except RecursionError as error:
@@ -122,7 +122,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Writes a file under a temporary name beside ``path`` and renames it.
 
-    A failure (a full disk, Ctrl-C, a kill) leaves what was there before.
+    A failure (a full disk, Ctrl-C, a kill) leaves the old file.
 
     Raises:
         OSError: it cannot be written; names ``path``.
@@ -149,18 +149,18 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
 
 
 def name_path(error: OSError, path: str | Path) -> NoReturn:
-    """Raises the same error with the path that the user knows: "No space left" names none."""
+    """Raises the error again with a path: "No space left" has none."""
     raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def read_toml(path: str | Path, build: Callable[[dict[str, Any]], T]) -> T:
-    """What ``build`` makes of a TOML file's contents.
+    """The result of ``build`` for a TOML file's contents.
 
     Raises:
-        DescriptionError: names the file and, where ``build`` says so, the key and the reason.
+        DescriptionError: names the file, and the key and reason that ``build`` gives.
     """
     try:
-        values = parse_toml(read_text(path, MOST_SETTINGS))
+        values = parse_toml(read_text(path, MAX_SETTINGS_BYTES))
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Checks an index of a user's library: random operations are held against a model.
+"""Checks a user-defined index: random operations are compared with a model.
 
-The library runs in a process of its own, so that a crash or a deadlock there is an error here.
+The library runs in a process of its own, so that its crash or deadlock is only an error.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pmoss_env.processes import die_with_parent
 
 _log = logging.getLogger(__name__)
 
-#: What can be asked for.
-LEAST_OPERATIONS, MOST_THREADS = 1_000, 15
-#: So long no operation may end before a warning says so, and before the check is killed (seconds).
+#: Limits of the arguments.
+MIN_OPERATIONS, MAX_THREADS = 1_000, 15
+#: Seconds without a finished operation before a warning, and before the check is killed.
 _WARN_SECONDS, _SILENCE_SECONDS = 10.0, 60.0
-#: Begins the lines that the child tells its parent; what else it prints is the library's.
-_OURS = "pmoss-check "
+#: Prefix of the lines that the child sends; all other output is the library's.
+_PREFIX = "pmoss-check "
 _CAUSES = {0: "called exit()", PIPES_CLOSED: "closed files that are not its own"}
 
 
@@ -46,40 +46,40 @@ def check_index(
     seconds: float = 600.0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[str]:
-    """Runs operations on an index of the library, of one thread and then of several at once.
+    """Runs operations on an index of the library, first in one thread, then in several.
 
     Args:
         path: of the library (native/include/pmoss/index.h).
-        operations: of each thread; at least LEAST_OPERATIONS.
-        threads: at once; 1 to MOST_THREADS.
+        operations: per thread; at least MIN_OPERATIONS.
+        threads: 1 to MAX_THREADS.
         seed: of the operations.
-        seconds: after so long the process is killed; earlier if no operation ends for a minute.
-        progress: called with the number of operations done, and of all.
+        seconds: time limit of the check; it also ends if no operation finishes for a minute.
+        progress: called with the number of finished operations, and of all.
 
     Returns:
-        What was done, a line each; the first one is the index's own name.
+        The name of the index, and a line for each part of the check.
 
     Raises:
         PlatformError: a portable build, which serves no index.
-        PluginError: no library; a wrong answer, which the message names; a crash; no end.
-        ValueError: impossible numbers.
+        PluginError: no library, a wrong answer, a crash or a timeout.
+        ValueError: numbers outside of the limits.
     """
-    if operations < LEAST_OPERATIONS or not 1 <= threads <= MOST_THREADS:
+    if operations < MIN_OPERATIONS or not 1 <= threads <= MAX_THREADS:
         raise ValueError(
             f"operations = {operations}, threads = {threads}: there must be at least "
-            f"{LEAST_OPERATIONS} operations, and 1 to {MOST_THREADS} threads"
+            f"{MIN_OPERATIONS} operations, and 1 to {MAX_THREADS} threads"
         )
     library = register_plugin(path).removeprefix(PLUGIN)
-    asked = json.dumps([library, operations, threads, seed])
-    words = [sys.executable, "-m", __name__, str(os.getpid()), asked]
-    # Not in a pipe, which somebody would have to read.
+    arguments = json.dumps([library, operations, threads, seed])
+    words = [sys.executable, "-m", __name__, str(os.getpid()), arguments]
+    # A file, because a pipe would fill up without a reader.
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         with subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=log, text=True, errors="replace"
         ) as child:
             watch = _Watch(child, seconds)
             try:
-                answer = _listen(child, watch, progress)
+                answer = _read_messages(child, watch, progress)
                 child.wait()
             finally:
                 watch.end()
@@ -100,14 +100,14 @@ def check_index(
             how = f"by signal {-status} ({signal.strsignal(-status)})"
         said = f"; it said: {lines[-1]}" if lines else ""
         raise PluginError(f"plugin {library!r} ended the process {how}{said}")
-    if "wrong" in answer:
-        raise PluginError(answer["wrong"])
-    told: list[str] = answer["told"]
-    return told
+    if "error" in answer:
+        raise PluginError(answer["error"])
+    summary: list[str] = answer["summary"]
+    return summary
 
 
 class _Watch:
-    """Kills a check that takes too long, or in which no operation ends any more.
+    """Kills a check that takes too long, or in which no operation finishes.
 
     Attributes:
         reason: why it was killed; empty if it was not.
@@ -116,16 +116,16 @@ class _Watch:
     def __init__(self, child: subprocess.Popen[str], seconds: float) -> None:
         self.reason = ""
         self._child, self._seconds = child, seconds
-        self._heard, self._end = time.monotonic(), threading.Event()
+        self._last_report, self._end = time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def heard(self, done: int, total: int) -> None:
-        """Told of operations. What comes after them tells nothing."""
-        self._heard = time.monotonic() if done < total else math.inf
+    def report(self, done: int, total: int) -> None:
+        """Takes note of finished operations; after the last one there is no time limit."""
+        self._last_report = time.monotonic() if done < total else math.inf
 
     def end(self) -> None:
-        """The check is over."""
+        """Ends the watch."""
         self._end.set()
         self._thread.join()
 
@@ -135,12 +135,12 @@ class _Watch:
             now = time.monotonic()
             if now > end:
                 self.reason = f"the check was killed after {self._seconds:g} s"
-            elif now - self._heard > _SILENCE_SECONDS:
+            elif now - self._last_report > _SILENCE_SECONDS:
                 self.reason = f"no operation ended for {_SILENCE_SECONDS:g} s: the check was killed"
             if self.reason:
                 self._child.kill()
                 return
-            if now - self._heard > _WARN_SECONDS and not warned:
+            if now - self._last_report > _WARN_SECONDS and not warned:
                 warned = True
                 _log.warning(
                     "no operation has ended for %g s; the check is killed after %g s of silence",
@@ -149,58 +149,58 @@ class _Watch:
                 )
 
 
-def _listen(
+def _read_messages(
     child: subprocess.Popen[str], watch: _Watch, progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
-    """What the child answers at the end; empty if it died before."""
+    """The last message of the child; empty if it died before."""
     assert child.stdout
     for line in child.stdout:
-        if not line.startswith(_OURS):
-            continue  # the library's own words
+        if not line.startswith(_PREFIX):
+            continue  # output of the library
         with suppress(json.JSONDecodeError):
-            told = json.loads(line.removeprefix(_OURS))
-            if "done" not in told:
-                return dict(told)
-            watch.heard(*told["done"])
-            progress(*told["done"])
+            message = json.loads(line.removeprefix(_PREFIX))
+            if "done" not in message:
+                return dict(message)
+            watch.report(*message["done"])
+            progress(*message["done"])
     return {}
 
 
-class _Teller:
-    """Sends a line to the parent, of progress ten times a second."""
+class _Sender:
+    """Sends messages to the parent; progress at most ten times a second."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, told: dict[str, object]) -> None:
+    def __call__(self, message: dict[str, object]) -> None:
         try:
-            print(f"\n{_OURS}{json.dumps(told)}", flush=True)
+            print(f"\n{_PREFIX}{json.dumps(message)}", flush=True)
         except OSError:
-            # A library may have closed whatever it found open. Nothing else can be told.
+            # The library may have closed the pipe; only the status can say so.
             os._exit(PIPES_CLOSED)
 
     def progress(self, done: int, total: int) -> None:
-        """Tells it, unless it has just been told."""
+        """Sends the progress, unless the last report is recent."""
         if time.monotonic() >= self._next or done == total:
             self({"done": [done, total]})
             self._next = time.monotonic() + 0.1
 
 
-def _main(parent: int, asked: str) -> None:
+def _main(parent: int, arguments: str) -> None:
     die_with_parent(parent)
-    library, operations, threads, seed = json.loads(asked)
-    tell = _Teller()
+    library, operations, threads, seed = json.loads(arguments)
+    send = _Sender()
     try:
-        told = _native.check_plugin(
-            library, operations=operations, threads=threads, seed=seed, progress=tell.progress
+        summary = _native.check_plugin(
+            library, operations=operations, threads=threads, seed=seed, progress=send.progress
         )
-        answer: dict[str, object] = {"told": told}
+        answer: dict[str, object] = {"summary": summary}
     except _native.IndexPluginError as error:
-        answer = {"wrong": str(error)}
+        answer = {"error": str(error)}
     except Exception as error:
-        # Its own findings are errors of plugins, so this one comes out of the library.
-        answer = {"wrong": f"plugin {library!r} has thrown an exception: {error}"}
-    tell(answer)
+        # Wrong answers are IndexPluginErrors, so this error comes from the library.
+        answer = {"error": f"plugin {library!r} has thrown an exception: {error}"}
+    send(answer)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The kinds of index, as the native registry has them (native/kinds/index_kind.hpp).
+"""The kinds of index in the native registry (native/kinds/index_kind.hpp).
 
-A kind says how it is served, recorded and profiled, and what its records are. Everything else asks
-here: no other module knows kinds by name.
+A kind defines how it is served, recorded and profiled, and what its records are. No other module
+uses the names of kinds.
 
-An index of a user's own is a shared library (native/include/pmoss/index.h). Its name is
-"plugin:PATH". Its code runs in the process that measures, so it must be registered first. The
-command line does that for the path that it names. A file, such as a dataset's metadata, cannot.
+A user-defined index is a shared library (native/include/pmoss/index.h) with the name "plugin:PATH".
+Its code runs in the process that measures, so it must be registered first. The command line
+registers the paths that it is given. A file, such as a dataset's metadata, cannot.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from pmoss_env.errors import PluginError, UnknownNameError
 from pmoss_env.files import check_regular
 from pmoss_env.platforms import require_host
 
-#: What workloads and environments are for unless they say otherwise.
+#: The index kind of workloads and environments that name none.
 DEFAULT = "btree"
-#: Before the path of a library in the name of its index.
+#: Prefix of the names of user-defined indexes, before the path of the library.
 PLUGIN = "plugin:"
 _ELF = b"\x7fELF"
+_HEADER = Path("pmoss", "index.h")
 
 
 def index_names() -> list[str]:
@@ -36,7 +37,7 @@ def index_kind(name: str) -> IndexKind:
 
     Raises:
         UnknownNameError: no such kind.
-        PluginError: a library that nobody has registered.
+        PluginError: a library that is not registered.
     """
     for kind in index_kinds():
         if kind.name == name:
@@ -51,12 +52,12 @@ def index_kind(name: str) -> IndexKind:
 
 
 def is_plugin(name: str) -> bool:
-    """Whether an index is a user's library."""
+    """Whether an index is a user-defined library."""
     return name.startswith(PLUGIN)
 
 
 def check_hint(name: str) -> str:
-    """A sentence that says how the mistakes of a library are found; empty for other indexes.
+    """A sentence that names the command to check a library; empty for other indexes.
 
     Args:
         name: of the index.
@@ -68,10 +69,9 @@ def check_hint(name: str) -> str:
 
 
 def register_plugin(path: str | Path) -> str:
-    """Makes an index of a shared library that includes pmoss/index.h; twice does no harm.
+    """Registers a shared library that includes pmoss/index.h as an index; safe to repeat.
 
-    Nothing of the library runs yet. It runs when the hardware backend measures it, in the
-    measuring process.
+    The library's code runs later, when the hardware backend measures it in the measuring process.
 
     Args:
         path: of the library; "plugin:" may stand before it.
@@ -88,10 +88,10 @@ def register_plugin(path: str | Path) -> str:
     try:
         check_regular(library)
         with library.open("rb") as file:
-            found = file.read(len(_ELF))
+            magic = file.read(len(_ELF))
     except OSError as error:
         raise PluginError(f"the index {str(library)!r} cannot be read: {error.strerror}") from error
-    if found != _ELF:
+    if magic != _ELF:
         raise PluginError(
             f"{str(library)!r} is no shared library: build one with `cc -shared -fPIC` that "
             "includes pmoss/index.h"
@@ -102,9 +102,27 @@ def register_plugin(path: str | Path) -> str:
 def holds_points(name: str) -> bool:
     """Whether the records of a kind are points in the plane, the same in all instances.
 
-    The slices of such an index are the cells of a grid; those of others are key ranges.
+    Their slices are the cells of a grid; the slices of other kinds are key ranges.
 
     Raises:
         UnknownNameError: no such kind.
     """
     return index_kind(name).records == "points"
+
+
+def get_include() -> str:
+    """The folder for the compiler's option -I, for ``#include <pmoss/index.h>``.
+
+    Returns:
+        An absolute path in the installed package or in the source checkout.
+
+    Raises:
+        PluginError: the installation lacks the header.
+    """
+    package = Path(__file__).resolve().parent
+    # CMake installs beside the extension in an editable installation.
+    extension = Path(str(_native.__file__)).resolve().parent
+    for folder in (extension / "include", package / "include", package.parent / "native/include"):
+        if (folder / _HEADER).is_file():
+            return str(folder)
+    raise PluginError(f"{_HEADER} is not below {package}: install pmoss-env again")

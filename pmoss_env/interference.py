@@ -1,10 +1,10 @@
-"""Families of co-tenants: the co-tenants that share a server with the index.
+"""Families of co-tenants, which share a server with the index.
 
-A policy sees a co-tenant only through the counters. That is why counters are worth reading.
+A policy sees a co-tenant only through the counters.
 
-The models take a co-tenant's turns as short: a shared core is a slower core. Real turns can last
-longer than bounded queues take to fill, milliseconds under a closed load of few queries. Then a
-shared core stops the other cores too, and real losses are greater than modelled.
+The models assume that a co-tenant's time slices are short: a shared core is a slower core. Under a
+closed load of few queries, real time slices can be longer than the bounded queues take to fill.
+Then a shared core stops the other cores too, and real losses are greater than modelled.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pmoss_env.types import CO_TENANT_FAMILIES, BoolArray, CoTenant, Int32Array
 
 @dataclass(frozen=True)
 class Draw:
-    """How an episode gets its co-tenants of one family.
+    """The distribution of an episode's co-tenants of one family.
 
     Attributes:
         family: a key of CO_TENANT_FAMILIES.
-        strength: least and most; each co-tenant's is drawn uniformly between them.
-        one_in: at most one possible target in this many has a co-tenant; at least one target has.
+        strength: range of the strengths, drawn uniformly.
+        one_in: at most one in this many possible targets has a co-tenant; at least one target has.
     """
 
     family: str
@@ -36,13 +36,13 @@ class Draw:
 
 @dataclass(frozen=True)
 class Interference:
-    """One entry of the catalogue: the co-tenants that episodes have.
+    """An entry of the catalogue: the co-tenants of episodes.
 
     Attributes:
-        name: as in the environment's ``interference`` argument.
+        name: value of the environment's ``interference`` argument.
         description: one line for people.
-        draws: what co-tenants are drawn from.
-        one_of: an episode has co-tenants of one of the draws; else of all of them.
+        draws: distributions of the co-tenants.
+        one_of: whether an episode uses only one of the draws, chosen at random.
     """
 
     name: str
@@ -85,7 +85,7 @@ INTERFERENCE: Mapping[str, Interference] = {
 
 
 def possible_targets(family: str, machine: Machine) -> Int32Array:
-    """(n,) int32: where on ``machine`` a co-tenant of ``family`` can disturb the index."""
+    """(n,) int32: the targets on ``machine`` where co-tenants of ``family`` disturb the index."""
     if family == "busy_core":
         return machine.workers
     if family == "busy_sibling":
@@ -110,7 +110,7 @@ def _with_free_sibling(machine: Machine) -> Int32Array:
 
 
 def target_count(family: str, machine: Machine) -> int:
-    """How many cores, caches, nodes or links ``machine`` has: targets are numbered below it."""
+    """Number of cores, caches, nodes or links of ``machine``, whichever the family targets."""
     return {
         "core": machine.cores,
         "last-level domain": int(machine.llc_of_core.max()) + 1,
@@ -120,11 +120,11 @@ def target_count(family: str, machine: Machine) -> int:
 
 
 def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
-    """What an episode's co-tenants are drawn from on ``machine``.
+    """The distributions of an episode's co-tenants on ``machine``.
 
     Raises:
         UnknownNameError: no such interference.
-        UnsupportedError: the machine has nothing that such a co-tenant could take.
+        UnsupportedError: the machine has no target for such a co-tenant.
     """
     if interference not in INTERFERENCE:
         raise UnknownNameError("interference", interference, INTERFERENCE)
@@ -145,12 +145,12 @@ def draw_co_tenants(
 
     Args:
         interference: a key of INTERFERENCE.
-        machine: what they sit on.
-        rng: the only source of chance.
+        machine: gives the targets.
+        rng: source of randomness.
 
     Raises:
         UnknownNameError: no such interference.
-        UnsupportedError: the machine has nothing that such a co-tenant could take.
+        UnsupportedError: the machine has no target for such a co-tenant.
     """
     draws = possible_draws(interference, machine)
     if draws and INTERFERENCE[interference].one_of:
@@ -172,16 +172,16 @@ def _drawn(draw: Draw, machine: Machine, rng: np.random.Generator) -> list[CoTen
 def check_co_tenants(
     co_tenants: Iterable[CoTenant], machine: Machine, runs: Collection[str], backend: str
 ) -> None:
-    """Refuses co-tenants that a backend or the machine cannot have.
+    """Raises an error for co-tenants that the backend or the machine does not support.
 
     Args:
         co_tenants: of an instance.
-        machine: what they sit on.
-        runs: the families that the backend runs.
+        machine: gives the targets.
+        runs: families that the backend supports.
         backend: its name, for the error.
 
     Raises:
-        UnsupportedError: a family that the backend does not run.
+        UnsupportedError: a family that the backend does not support.
         DescriptionError: a target that the machine does not have.
     """
     for co_tenant in co_tenants:

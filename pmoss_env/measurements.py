@@ -1,4 +1,4 @@
-"""A budget of measurements: what a planner may ask of an episode's backend before it decides."""
+"""A budget of measurements on an episode's backend, for planners."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.noise import Noise
 from pmoss_env.types import HardwareSnapshot, Schedule
 
-#: Schedules that differ in at most so many slices are reached move by move: that is faster.
-_MOVES = 16
+#: Most slices in which two schedules differ for single moves to be faster than a new placement.
+_MAX_MOVES = 16
 
 
 class Measurements:
-    """Runs schedules on a backend, as often as a budget allows, and reads what they measure.
+    """Measures schedules on a backend, as often as a budget allows.
 
-    One evaluation is one schedule that ran. It gives the throughput, and the counters at no
-    further cost. Every reading has noise of its own where the environment has noise.
+    One evaluation measures one schedule. It gives the throughput, and the counters at no further
+    cost. Where the environment has noise, every reading has noise of its own.
 
     Attributes:
-        budget: evaluations in all.
-        used: evaluations so far.
-        seconds: that the backend took for them.
+        budget: total number of evaluations.
+        used: number of evaluations so far.
+        seconds: time that the backend took for them.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class Measurements:
         seed: tuple[int, ...] = (0,),
         software: bool = False,
     ) -> None:
-        """Takes a backend that is set to an episode's instance; see Session.measurements().
+        """Takes a backend that is set to an episode's instance.
 
         Args:
-            backend: of the kind that measures the episode; its current schedule is changed.
+            backend: of the same kind as the episode's; its current schedule changes.
             budget: evaluations, 0 or more.
             noise: strength, as in the environment's argument.
-            seed: of the stream of noise.
-            software: whether only software counters can be read.
+            seed: of the noise.
+            software: whether only software counters are available.
 
         Raises:
             DescriptionError: a negative budget, or an impossible noise.
@@ -55,21 +55,21 @@ class Measurements:
         self._incremental = incremental(backend)
         self._seed = seed
         self._noise = Noise(noise, seed)
-        self._at: Schedule | None = None
+        self._placed: Schedule | None = None
         self._latest: tuple[Schedule, float] | None = None
         self._raw: HardwareSnapshot | None = None
-        self._seen: HardwareSnapshot | None = None
+        self._observed: HardwareSnapshot | None = None
 
     @property
     def left(self) -> int:
-        """Evaluations that are left."""
+        """Number of evaluations left."""
         return self.budget - self.used
 
     def throughput(self, schedule: Schedule) -> float:
-        """Runs a schedule: one evaluation; returns the reading of its throughput, Mq/s.
+        """Measures a schedule (one evaluation) and returns the reading of its throughput in Mq/s.
 
         Raises:
-            UnsupportedError: the budget is used up.
+            UnsupportedError: no evaluations are left.
             ScheduleError: the machine cannot run the schedule.
             BackendError: the measurement failed.
         """
@@ -77,9 +77,9 @@ class Measurements:
             raise UnsupportedError(
                 f"all {self.budget} measurements are used up: look at `left` before asking"
             )
-        self._latest = self._raw = self._seen = None
+        self._latest = self._raw = self._observed = None
         began = time.perf_counter()
-        true = self._asked(schedule)
+        true = self._true_throughput(schedule)
         self.seconds += time.perf_counter() - began
         self.used += 1
         reading = true * float(self._noise.throughput_factors(1)[0])
@@ -87,51 +87,51 @@ class Measurements:
         return reading
 
     def snapshot(self) -> HardwareSnapshot:
-        """The counters of the latest evaluation, as they may be read; costs nothing.
+        """The snapshot of the latest evaluation, with noise; no further evaluation.
 
         Raises:
-            UnsupportedError: nothing was measured yet.
+            UnsupportedError: there was no evaluation yet.
         """
         if self._latest is None:
             raise UnsupportedError("no schedule was measured yet: call throughput() or measure()")
-        if self._seen is None:
+        if self._observed is None:
             schedule, reading = self._latest
             if self._raw is None:
                 began = time.perf_counter()
                 self._raw = self._backend.measure(schedule, seed=self._seed[0])
-                self._at = schedule
+                self._placed = schedule
                 self.seconds += time.perf_counter() - began
-            seen = self._noise.snapshot(self._raw, reading)
-            self._seen = seen.without_pmu() if self._software else seen
-        return self._seen
+            noisy = self._noise.snapshot(self._raw, reading)
+            self._observed = noisy.without_pmu() if self._software else noisy
+        return self._observed
 
     def measure(self, schedule: Schedule) -> HardwareSnapshot:
-        """Runs a schedule and returns its snapshot: one evaluation; raises as throughput()."""
+        """Measures a schedule (one evaluation) and returns its snapshot; raises as throughput()."""
         self.throughput(schedule)
         return self.snapshot()
 
-    def _asked(self, schedule: Schedule) -> float:
-        """The true throughput, by whatever costs the backend least."""
+    def _true_throughput(self, schedule: Schedule) -> float:
+        """The throughput without noise in Mq/s, by the cheapest call of the backend."""
         backend = self._incremental
         if backend is None:
             self._raw = self._backend.measure(schedule, seed=self._seed[0] + self.used)
             return self._raw.throughput
         self._backend.machine.check_schedule(schedule, self._backend.slices)
         moved = self._moved(schedule)
-        self._at = None
-        if not moved or len(moved) > _MOVES:
-            found = backend.place(schedule)
+        self._placed = None
+        if not moved or len(moved) > _MAX_MOVES:
+            throughput = backend.place(schedule)
         else:
             for slice_ in moved:
-                found = backend.move(slice_, int(schedule.cores[slice_]))
-        self._at = schedule
-        return found
+                throughput = backend.move(slice_, int(schedule.cores[slice_]))
+        self._placed = schedule
+        return throughput
 
     def _moved(self, schedule: Schedule) -> list[int] | None:
-        """The slices that differ from the backend's schedule; None: moves do not lead there."""
-        at = self._at
-        if at is None or (at.routing, at.data) != (schedule.routing, schedule.data):
+        """The slices that differ from the placed schedule; None if single moves cannot reach it."""
+        placed = self._placed
+        if placed is None or (placed.routing, placed.data) != (schedule.routing, schedule.data):
             return None
-        moved = np.flatnonzero((at.cores != schedule.cores) | (at.nodes != schedule.nodes))
+        moved = np.flatnonzero((placed.cores != schedule.cores) | (placed.nodes != schedule.nodes))
         home = self._backend.machine.node_of_core[schedule.cores[moved]]
         return moved.tolist() if (schedule.nodes[moved] == home).all() else None

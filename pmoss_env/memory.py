@@ -1,4 +1,4 @@
-"""How much memory slices take, how many of them a node holds, and where the others go."""
+"""The memory of slices: how many fit on a node, and where the others are placed."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, Int32Array, Schedule
 from pmoss_env.workloads import Workload
 
-#: The constraint of an episode that says how much of each node's memory the index may fill.
+#: Name of the constraint on the memory of each node that the index may fill.
 CONSTRAINT = "node_memory_gib"
-#: Bytes of a record: key and value in leaves that random inserts left ln 2 full, with the nodes
-#: above. A point has two coordinates.
+#: Bytes per record: key and value in leaves that are ln 2 full after random inserts, and the inner
+#: nodes. A point has two coordinates.
 KEY_BYTES, POINT_BYTES = 24.0, 36.0
 
 
 def slice_gib(workload: Workload, slices: int) -> float:
-    """GiB of the largest slice, by the records that it holds when the index is loaded.
+    """Size in GiB of the largest slice of a freshly loaded index.
 
     Raises:
         DescriptionError: an impossible workload.
     """
-    each = POINT_BYTES if holds_points(workload.index) else KEY_BYTES
-    return max(record_shares(workload, slices)) * workload.records * each / 2.0**30
+    record_bytes = POINT_BYTES if holds_points(workload.index) else KEY_BYTES
+    return max(record_shares(workload, slices)) * workload.records * record_bytes / 2.0**30
 
 
 def memory_gib(machine: Machine, constraints: Mapping[str, Any] | None) -> list[float]:
-    """(N,) GiB of each node that the index may fill; infinite where it is not known.
+    """(N,) memory in GiB of each node that the index may fill; infinite if unknown.
 
     Args:
-        machine: its own memory, unless the constraint says less or more.
-        constraints: None, or of an episode: ``node_memory_gib`` is a number for every node or a
-            list with one for each.
+        machine: gives the memory, unless the constraint does.
+        constraints: None, or of an episode: ``node_memory_gib`` is a number for every node, or a
+            list with a number for each.
 
     Raises:
-        ScheduleError: another form, a negative number or not one for each node.
+        ScheduleError: the constraint has another form, a negative number or a wrong length.
     """
     given = (constraints or {}).get(CONSTRAINT)
     if given is None:
-        return [float(one) for one in machine.node_memory_gib]
+        return [float(gib) for gib in machine.node_memory_gib]
     values = given if isinstance(given, list) else [given] * machine.nodes
-    plain = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values)
-    if not plain or not all(0 <= one < np.inf for one in values) or len(values) != machine.nodes:
+    numeric = all(isinstance(gib, (int, float)) and not isinstance(gib, bool) for gib in values)
+    if not numeric or not all(0 <= gib < np.inf for gib in values) or len(values) != machine.nodes:
         raise ScheduleError(
             f"constraints: {CONSTRAINT} = {given!r}: must be a number of GiB from 0, or one for "
             f"each of the {machine.nodes} nodes of {machine.name}"
         )
-    return [float(one) for one in values]
+    return [float(gib) for gib in values]
 
 
 def slices_of_node(
     machine: Machine, workload: Workload, slices: int, constraints: Mapping[str, Any] | None
 ) -> Int32Array | None:
-    """(N,) int32: how many slices' data each node may hold; None where that is no limit.
+    """(N,) int32: number of slices whose data fit on each node; None without a limit.
 
-    Every slice counts as the largest one, so that whatever was placed the others still fit.
+    Every slice counts as the largest, so that slices still fit whichever were placed before.
 
     Raises:
         ScheduleError: an impossible constraint, or too little memory for all slices.
@@ -69,7 +69,7 @@ def slices_of_node(
     if not np.isfinite(gib).any():
         return None
     size = slice_gib(workload, slices)
-    # A node is no fuller for what is rounded in its 12th digit.
+    # Rounding errors must not cost a slice.
     fits = np.minimum(np.floor(np.array(gib) / size * (1 + 1e-12)), slices)
     room = fits.astype(np.int32)
     if room.sum() < slices:
@@ -81,12 +81,12 @@ def slices_of_node(
 
 
 def check_memory(machine: Machine, schedule: Schedule, room: Int32Array | None) -> None:
-    """Raises ScheduleError if a schedule overfills a node.
+    """Raises ScheduleError if a schedule puts too much data on a node.
 
     Args:
-        machine: that runs it.
-        schedule: its data are looked at where it places them slice by slice.
-        room: (N,) of slices_of_node().
+        machine: runs the schedule.
+        schedule: checked only if it places data slice by slice.
+        room: (N,) result of slices_of_node().
     """
     if room is None or schedule.data != "slice":
         return
@@ -101,9 +101,9 @@ def check_memory(machine: Machine, schedule: Schedule, room: Int32Array | None) 
 
 
 def nearest_nodes(machine: Machine) -> Int32Array:
-    """(N, N) int32: for each node, all nodes by how far their memory is from its cores.
+    """(N, N) int32: for each node, all nodes by the distance of their memory, nearest first.
 
-    A node is nearest to itself. Without latencies, the same socket comes first, then the number.
+    A node is nearest to itself. Without latencies, nodes of the same socket come first.
     """
     number = np.arange(machine.nodes)
     apart = (machine.socket_of_node[:, None] != machine.socket_of_node).astype(np.float64)
@@ -117,15 +117,15 @@ def nearest_nodes(machine: Machine) -> Int32Array:
 def spilled(
     machine: Machine, cores: Int32Array, room: Int32Array | None, order: Int32Array | None = None
 ) -> Schedule:
-    """The schedule of ``cores`` with data on their nodes, or on the next node where one is full.
+    """The schedule of ``cores`` with data on their nodes, or on the nearest node with room.
 
-    Linux falls back in this way when memory is allocated. What comes first stays local.
+    Linux allocates memory in the same way. Data of the first slices stay local.
 
     Args:
-        machine: whose cores they are.
+        machine: gives the nodes.
         cores: (slices,) the core of each slice.
-        room: (N,) of slices_of_node().
-        order: (slices,) who comes first; None: by index.
+        room: (N,) result of slices_of_node().
+        order: (slices,) order of allocation; None: by index.
     """
     local = machine.local_schedule(cores)
     if room is None:
@@ -133,8 +133,8 @@ def spilled(
     left, near = room.copy(), nearest_nodes(machine)
     nodes = local.nodes.copy()
     for s in range(cores.size) if order is None else order.tolist():
-        ways = near[local.nodes[s]]
-        node = ways[np.argmax(left[ways] > 0)]
+        candidates = near[local.nodes[s]]
+        node = candidates[np.argmax(left[candidates] > 0)]
         nodes[s] = node
         left[node] -= 1
     return Schedule(local.cores, nodes)
@@ -145,40 +145,40 @@ def relocated(
     cores: Int32Array,
     room: Int32Array,
     load: Float64Array,
-    most: int | None = None,
+    max_slices_per_core: int | None = None,
 ) -> Schedule:
-    """The schedule of ``cores`` without the slices that their nodes cannot hold.
+    """The schedule of ``cores``, except that slices leave full nodes.
 
-    The heaviest slices stay. Each other one goes to the worker with the least load on a node with
-    room, and its data with it.
+    The heaviest slices of a node stay. Each other slice moves, with its data, to the least loaded
+    worker on a node with room.
 
     Args:
-        machine: whose cores they are.
+        machine: gives the nodes.
         cores: (slices,) the core of each slice.
-        room: (N,) of slices_of_node().
+        room: (N,) result of slices_of_node().
         load: (slices,) non-negative, in any unit.
-        most: slices that a core may get; None: any number.
+        max_slices_per_core: limit per core; None: no limit.
 
     Raises:
         ScheduleError: the nodes with workers have no room for all slices.
     """
     chosen, left = cores.copy(), room.copy()
-    homeless = []
+    excess = []
     for s in np.argsort(-load, kind="stable").tolist():
         node = machine.node_of_core[cores[s]]
         if left[node] > 0:
             left[node] -= 1
         else:
-            homeless.append(s)
+            excess.append(s)
     stay = np.ones(cores.size, dtype=np.bool_)
-    stay[homeless] = False
+    stay[excess] = False
     workers = machine.workers
     busy = np.bincount(cores[stay], load[stay], machine.cores)[workers]
     count = np.bincount(cores[stay], minlength=machine.cores)[workers]
-    for s in homeless:
+    for s in excess:
         free = left[machine.node_of_core[workers]] > 0
-        if most is not None:
-            free &= count < most
+        if max_slices_per_core is not None:
+            free &= count < max_slices_per_core
         if not free.any():
             raise ScheduleError(
                 f"slice {s}: no worker of {machine.name} has room on its own node; "

@@ -1,4 +1,4 @@
-"""Figures of matplotlib without its global state, as pixels or as PNG files."""
+"""Matplotlib figures without global state, as pixels or as PNG files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
-    """An empty figure without a window, outside of pyplot's state.
+    """An empty figure without a window and without pyplot.
 
     Args:
         width: inches.

@@ -1,7 +1,7 @@
-"""What a portable build of the native module lacks, and the typed error that says so.
+"""Portable builds of the native module, and the error for what they lack.
 
-A build for Linux serves an index on this host, places its memory and counts events. A portable one,
-as for macOS and Windows, has everything else, with the same bits.
+A build for Linux serves an index on this host, places its memory and counts events. A portable
+build, for macOS and Windows, has everything else, with the same bits.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pmoss_env.errors import PlatformError
 
 
 def looks_at_host() -> bool:
-    """Whether this build can look at its host, measure it and change it."""
+    """Whether this build can read, measure and change its host."""
     return bool(_native.HOST_NAMES)
 
 
 def require_host(what: str) -> None:
-    """Refuses what a portable build lacks.
+    """Raises an error in a portable build.
 
     Args:
-        what: was asked for, as the subject of a sentence: "the backend 'hardware'".
+        what: the missing feature, as the subject of a sentence: "the backend 'hardware'".
 
     Raises:
-        PlatformError: this build is a portable one; says what works instead.
+        PlatformError: this build is portable; the message names what works instead.
     """
     if not looks_at_host():
         raise PlatformError(_message(what))
@@ -45,7 +45,7 @@ def _message(what: str) -> str:
 
 
 def refuse_absent_names() -> None:
-    """Makes every name that a portable build lacks a typed error, wherever it is used first."""
+    """Raises PlatformError at the use of any name that a portable build lacks."""
 
     def absent(name: str) -> Any:
         if name.startswith("__"):

@@ -1,7 +1,7 @@
-"""Recordings of what a user's library touches: folders of data that the models read.
+"""Recordings of the memory accesses of user-defined libraries, read by the models.
 
-``recording.json`` says what was recorded: the library by its checksum, the workload, the slices.
-Beside it lies a file of arrays for each workload instance. Nothing in a folder is executed.
+A recording is a folder. ``recording.json`` has the checksum of the library, the workload and the
+number of slices. Each workload instance has a file of arrays. Nothing of it is executed.
 """
 
 from __future__ import annotations
@@ -22,32 +22,38 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.errors import DescriptionError, RecordingError, UnsupportedError
-from pmoss_env.files import MOST_SETTINGS, open_regular, read_bytes, read_json, write_atomically
+from pmoss_env.files import (
+    MAX_SETTINGS_BYTES,
+    open_regular,
+    read_bytes,
+    read_json,
+    write_atomically,
+)
 from pmoss_env.indexes import PLUGIN, is_plugin
 from pmoss_env.workloads import Workload
 
 FORMAT = 1
-#: Behind the name of a library: where its recording is looked for unless one is named.
-BESIDE = ".recording"
-#: Bytes of one instance's arrays, and of what stands before each.
-MOST_BYTES = 1 << 30
-_MOST_HEADER = 1 << 10
+#: Appended to the path of a library: the default folder of its recording.
+RECORDING_SUFFIX = ".recording"
+#: Most bytes of the arrays of an instance, and of the header of an array.
+MAX_BYTES = 1 << 30
+_MAX_HEADER = 1 << 10
 _SETTINGS = "recording.json"
-#: An instance's file: its seed, and the beginning of its checksum.
+#: The file of an instance: its seed, and the beginning of its checksum.
 _FILE = re.compile(r"instance-(\d+)(-[0-9a-f]{16})?\.npz")
-#: What two workloads of one meaning may differ in.
-_WORDS = ("name", "description", "source", "index", "records")
+#: Fields of the workload that a recording may not share with the requested one.
+_FREE_FIELDS = ("name", "description", "source", "index", "records")
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One instance.
+class RecordedInstance:
+    """A recorded workload instance.
 
     Attributes:
         seed: of the workload instance.
-        file: its name in the folder.
+        file: name in the folder.
         sha256: of the file.
-        facts: how it was recorded: the tool, what queries cost, what was left out.
+        facts: tool, costs of the queries, and share of the accesses left out.
     """
 
     seed: int
@@ -58,15 +64,15 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Recording:
-    """A folder with recordings of one library under one workload.
+    """A folder with recordings of a library under a workload.
 
     Attributes:
-        folder: where it lies.
-        library: "name", the file's, and "sha256".
-        workload: what was served; its ``records`` were loaded.
+        folder: of the files.
+        library: "name" and "sha256" of the library's file.
+        workload: with the number of loaded ``records``.
         slices: number of key ranges.
-        queries: recorded in each instance.
-        instances: of the seeds 0, 1, ...
+        queries: number of recorded queries per instance.
+        instances: with the seeds 0, 1, ...
     """
 
     folder: Path
@@ -74,72 +80,69 @@ class Recording:
     workload: Workload
     slices: int
     queries: int
-    instances: tuple[Recorded, ...]
+    instances: tuple[RecordedInstance, ...]
 
     def save(self) -> None:
-        """Writes recording.json; the instances are there already.
-
-        From then on this recording takes the place of the one that was in the folder.
-        """
-        told = {
+        """Writes recording.json, after the instances; replaces an older recording."""
+        content = {
             "format": FORMAT,
             "library": dict(self.library),
             "workload": dataclasses.asdict(self.workload),
             "slices": self.slices,
             "queries": self.queries,
-            "instances": [dataclasses.asdict(one) for one in self.instances],
+            "instances": [dataclasses.asdict(instance) for instance in self.instances],
         }
-        write_atomically(self.folder / _SETTINGS, json.dumps(told, indent=1) + "\n")
-        # Of the recording that was there before: until now, it was the one that counted.
-        named = {one.file for one in self.instances}
+        write_atomically(self.folder / _SETTINGS, json.dumps(content, indent=1) + "\n")
+        # Remove the files of the older recording, which was valid until now.
+        named = {instance.file for instance in self.instances}
         for path in self.folder.glob("instance-*.npz"):
             if path.name not in named and _FILE.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
     def trace(self, workload_seed: int) -> _native.Trace:
-        """The recorded instance that stands for a seed: number ``workload_seed`` modulo theirs.
+        """The recording for a seed: that of instance ``workload_seed`` modulo their number.
 
         Raises:
-            RecordingError: the file is damaged or is another one.
+            RecordingError: the file is damaged or was changed.
         """
-        one = self.instances[workload_seed % len(self.instances)]
-        path = self.folder / one.file
+        instance = self.instances[workload_seed % len(self.instances)]
+        path = self.folder / instance.file
         try:
-            data = read_bytes(path, MOST_BYTES)
+            data = read_bytes(path, MAX_BYTES)
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
-        if hashlib.sha256(data).hexdigest() != one.sha256:
+        if hashlib.sha256(data).hexdigest() != instance.sha256:
             raise RecordingError(f"{path}: was changed since it was recorded: record it again")
         try:
             return _native.trace_of_arrays(self.slices, _arrays(data))
-        # A damaged file answers with many kinds of error, depending on the bytes.
+        # A damaged file raises many kinds of errors, depending on the bytes.
         except Exception as error:
             raise RecordingError(f"{path}: {type(error).__name__}: {error}") from error
 
 
 def _arrays(data: bytes) -> dict[str, np.ndarray]:
-    """The arrays of a file. It is not compressed, so that they take no more memory than it."""
+    """The arrays of a file. It is uncompressed, so they take no more memory than the file."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-            raise ValueError("is compressed, which no recording is")
+            raise ValueError("must not be compressed")
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         return {name: np.ascontiguousarray(file[name]) for name in file.files}
 
 
 def save_instance(
     folder: Path, seed: int, trace: _native.Trace, facts: Mapping[str, Any]
-) -> Recorded:
-    """Writes the arrays of one instance into a folder, beside what is there.
+) -> RecordedInstance:
+    """Writes the arrays of an instance into a folder.
 
     Raises:
-        RecordingError: they take more than MOST_BYTES, which nobody would read.
+        RecordingError: they take more than MAX_BYTES.
     """
     arrays = _native.arrays_of_trace(trace)
-    size = sum(array.nbytes + _MOST_HEADER for array in arrays.values())
-    if size > MOST_BYTES:
+    size = sum(array.nbytes + _MAX_HEADER for array in arrays.values())
+    if size > MAX_BYTES:
         raise RecordingError(
             f"the recording of instance {seed} takes {size / 2**20:,.0f} MiB; at most "
-            f"{MOST_BYTES / 2**20:,.0f} are read: record fewer queries, or shorter scans"
+            f"{MAX_BYTES / 2**20:,.0f} are read: record fewer queries, or shorter scans"
         )
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -147,29 +150,24 @@ def save_instance(
     sha256 = hashlib.sha256(data).hexdigest()
     name = f"instance-{seed}-{sha256[:16]}.npz"
     write_atomically(folder / name, data)
-    return Recorded(seed, name, sha256, dict(facts))
+    return RecordedInstance(seed, name, sha256, dict(facts))
 
 
-def forget_instances(folder: Path, done: Sequence[Recorded]) -> None:
-    """Removes instances that no recording of the folder will name.
-
-    Args:
-        folder: that they were written into.
-        done: of a recording that did not come to its end.
-    """
+def remove_instances(folder: Path, instances: Sequence[RecordedInstance]) -> None:
+    """Removes the files of an unfinished recording, except those of the folder's recording."""
     try:
-        named = {one.file for one in load_recording(folder).instances}
+        named = {instance.file for instance in load_recording(folder).instances}
     except RecordingError:
         named = set()
-    for one in done:
-        if one.file not in named:
-            (folder / one.file).unlink(missing_ok=True)
+    for instance in instances:
+        if instance.file not in named:
+            (folder / instance.file).unlink(missing_ok=True)
 
 
 def library_facts(path: Path) -> dict[str, str]:
     """The name and checksum of a library."""
-    told = path.stat()
-    return {"name": path.name, "sha256": _sha256(path, told.st_mtime_ns, told.st_size)}
+    status = path.stat()
+    return {"name": path.name, "sha256": _sha256(path, status.st_mtime_ns, status.st_size)}
 
 
 @lru_cache(maxsize=32)
@@ -187,18 +185,19 @@ def load_recording(folder: str | Path) -> Recording:
     folder = Path(folder)
     path = folder / _SETTINGS
     try:
-        told = read_json(path, MOST_SETTINGS)
-        if told["format"] != FORMAT:
+        content = read_json(path, MAX_SETTINGS_BYTES)
+        if content["format"] != FORMAT:
             raise RecordingError(
-                f"{path}: format = {told['format']!r}; this version reads {FORMAT}: record it again"
+                f"{path}: format = {content['format']!r}; this version reads {FORMAT}: record it "
+                "again"
             )
         recording = Recording(
             folder,
-            {name: str(told["library"][name]) for name in ("name", "sha256")},
-            Workload(**told["workload"]),
-            int(told["slices"]),
-            int(told["queries"]),
-            tuple(Recorded(**one) for one in told["instances"]),
+            {name: str(content["library"][name]) for name in ("name", "sha256")},
+            Workload(**content["workload"]),
+            int(content["slices"]),
+            int(content["queries"]),
+            tuple(RecordedInstance(**instance) for instance in content["instances"]),
         )
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
@@ -206,9 +205,9 @@ def load_recording(folder: str | Path) -> Recording:
         if isinstance(error, RecordingError):
             raise
         raise RecordingError(f"{path}: is no recording: {error}") from error
-    files = [one.file for one in recording.instances]
-    found = [_FILE.fullmatch(file) for file in files]
-    if not files or [int(name[1]) if name else -1 for name in found] != list(range(len(files))):
+    files = [instance.file for instance in recording.instances]
+    matches = [_FILE.fullmatch(file) for file in files]
+    if not files or [int(m[1]) if m else -1 for m in matches] != list(range(len(files))):
         raise RecordingError(f"{path}: is no recording: its instances are {files}")
     return recording
 
@@ -216,12 +215,12 @@ def load_recording(folder: str | Path) -> Recording:
 def recording_of(
     index: str, workload: Workload, slices: int, folder: str | None = None
 ) -> Recording:
-    """The recording with which the models know a library.
+    """The recording of a library for the models.
 
     Args:
         index: "plugin:" and the path.
-        workload: what it shall be for; its number of records is the recording's.
-        slices: number of key ranges that it shall be for.
+        workload: must equal the recorded one, except for the number of records.
+        slices: number of key ranges; must equal the recorded one.
         folder: of the recording. None: PATH.recording.
 
     Raises:
@@ -229,7 +228,8 @@ def recording_of(
         RecordingError: it is damaged, or is of another library, workload or number of slices.
     """
     library = Path(index.removeprefix(PLUGIN))
-    place = Path(folder) if folder is not None else library.with_name(library.name + BESIDE)
+    default = library.with_name(library.name + RECORDING_SUFFIX)
+    place = default if folder is None else Path(folder)
     if not (place / _SETTINGS).exists():
         raise UnsupportedError(
             f"index = {index!r}: its memory accesses were not recorded in {str(place)!r}, which "
@@ -247,12 +247,12 @@ def recording_of(
             f"{place}: was recorded for {recording.slices} slices, not {slices}: ask for "
             f"{recording.slices}, or record it again"
         )
-    wanted, found = dataclasses.asdict(workload), dataclasses.asdict(recording.workload)
+    wanted, recorded = dataclasses.asdict(workload), dataclasses.asdict(recording.workload)
     for name in wanted:
-        if name not in _WORDS and wanted[name] != found[name]:
+        if name not in _FREE_FIELDS and wanted[name] != recorded[name]:
             raise RecordingError(
                 f"{place}: was recorded of the workload {recording.workload.name!r} with "
-                f"{name} = {found[name]!r}, not {wanted[name]!r}: record it again"
+                f"{name} = {recorded[name]!r}, not {wanted[name]!r}: record it again"
             )
     return recording
 
@@ -260,12 +260,12 @@ def recording_of(
 def recording_for(
     workload: Workload, slices: int, records: int | None, folder: str | None
 ) -> tuple[Recording | None, int | None]:
-    """The recording that a model needs, if its workload is for a library, and its records.
+    """The recording and number of records of a user-defined index; (None, records) for others.
 
     Raises:
-        UnsupportedError: there is no recording, or none is needed.
+        UnsupportedError: there is no recording, or the index needs none.
         RecordingError: see recording_of().
-        DescriptionError: another number of records than was recorded.
+        DescriptionError: another number of records than recorded.
     """
     if not is_plugin(workload.index):
         if folder is not None:
@@ -284,15 +284,15 @@ def recording_for(
 
 
 class RecordedProfiler:
-    """The profiles of recorded instances, each computed once."""
+    """The profiles of recorded instances, computed once each."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._known: dict[int, _native.SliceProfiles] = {}
+        self._profiles: dict[int, _native.SliceProfiles] = {}
 
     def profiles(self, seed: int) -> _native.SliceProfiles:
-        """The profiles of the instance that stands for a seed; see Recording.trace()."""
+        """The profiles of the instance for a seed; see Recording.trace()."""
         number = seed % len(self._recording.instances)
-        if number not in self._known:
-            self._known[number] = _native.profile_trace(self._recording.trace(number))
-        return self._known[number]
+        if number not in self._profiles:
+            self._profiles[number] = _native.profile_trace(self._recording.trace(number))
+        return self._profiles[number]

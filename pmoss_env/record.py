@@ -1,9 +1,9 @@
-"""Records the memory accesses of a user's library, for the models of machines.
+"""Records the memory accesses of a user-defined library, for the models of machines.
 
 The library serves queries in a process of its own under tools of Valgrind. Callgrind counts the
-instructions. DRD prints the accesses to memory, from the first query on, so that loading costs
-little. It cannot print stores of more than 8 bytes. Where a library makes such, Lackey takes over,
-which prints everything from the start of the process on.
+instructions. DRD prints the memory accesses from the first query on, so that loading is fast. It
+cannot print stores of more than 8 bytes. For a library with such stores Lackey is used, which
+prints everything from the start of the process.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import PluginError, RecordingError, UnsupportedError
 from pmoss_env.indexes import PLUGIN, check_hint, holds_points, register_plugin
 from pmoss_env.plugin_recordings import (
-    Recorded,
+    RecordedInstance,
     Recording,
-    forget_instances,
     library_facts,
+    remove_instances,
     save_instance,
 )
 from pmoss_env.workloads import Workload
 
-#: Says what a stage has done, of how much.
+#: Called with the name of a stage, the work done and all work of the stage.
 Progress = Callable[[str, int, int], None]
 
 _KINDS = 4
 #: Queries of each kind whose instructions are counted.
 _COUNTED = 2_000
 _PIECE = 1 << 18
-#: What DRD says before it gives up on a wide store.
+#: Printed by DRD before it aborts at a wide store.
 _WIDE_STORE = b"sizeof(HWord) == 4"
 _TOOLS = {
-    # One frame says which instruction it was; inlined ones would be more lines.
+    # One frame names the instruction; frames of inlined functions would be more lines.
     "drd": ("--tool=drd", "-q", "--num-callers=1", "--read-inline-info=no"),
     "lackey": ("--tool=lackey", "--trace-mem=yes", "--basic-counts=no"),
 }
@@ -62,24 +62,24 @@ def record(
     tool: str = "auto",
     progress: Progress = lambda stage, done, total: None,
 ) -> Recording:
-    """Records what the queries of a workload touch in a library.
+    """Records the memory accesses of a workload's queries in a library.
 
     Args:
-        path: of the library; "plugin:" may stand before it.
-        out: the folder of the recording. One that is there already is replaced.
-        workload: for an index on keys; its ``records`` are loaded.
-        slices: number of key ranges, which the library is told.
-        queries: of each instance, recorded one after the other.
-        instances: workload instances, of the seeds 0 to instances - 1.
-        tool: "drd", "lackey", or "auto" for the first that can.
+        path: of the library, with or without "plugin:".
+        out: folder of the recording; an older recording is replaced.
+        workload: for an index on keys; ``records`` records are loaded.
+        slices: number of key ranges, which the library gets.
+        queries: number of recorded queries per instance.
+        instances: number of workload instances, with the seeds 0 to instances - 1.
+        tool: "drd", "lackey", or "auto" for the first that works.
         progress: see Progress.
 
     Raises:
-        PluginError: no library; it failed or crashed.
+        PluginError: no library, or it failed or crashed.
         UnsupportedError: Valgrind is not installed; a workload on points.
-        RecordingError: the tool did not work.
-        DescriptionError: an impossible workload.
-        ValueError: impossible numbers.
+        RecordingError: the tool failed.
+        DescriptionError: an invalid workload.
+        ValueError: invalid numbers.
     """
     library = Path(register_plugin(path).removeprefix(PLUGIN))
     if holds_points(workload.index):
@@ -94,25 +94,25 @@ def record(
             "recording a library needs Valgrind, which is not installed: apt-get install valgrind"
         )
     facts = library_facts(library)
-    done: list[Recorded] = []
+    done: list[RecordedInstance] = []
     try:
         for seed in range(instances):
             with tempfile.TemporaryDirectory(prefix="pmoss-record-") as folder:
-                one = _Recorder(
+                recorder = _Recorder(
                     valgrind, library, Path(folder), workload, slices, queries, progress
                 )
-                done.append(save_instance(Path(out), seed, *one.record(seed, tool)))
+                done.append(save_instance(Path(out), seed, *recorder.record(seed, tool)))
         recording = Recording(Path(out), facts, workload, slices, queries, tuple(done))
         recording.save()
     except BaseException:
-        # What was there before stays, and counts; an instance of it may be the same.
-        forget_instances(Path(out), done)
+        # An older recording of the folder stays valid; the two may share instances.
+        remove_instances(Path(out), done)
         raise
     return recording
 
 
 class _Recorder:
-    """Records one instance, with files in a folder that its caller removes."""
+    """Records an instance; the caller removes the folder of its files."""
 
     def __init__(
         self,
@@ -127,11 +127,11 @@ class _Recorder:
         self._valgrind, self._library, self._folder = valgrind, library, folder
         self._workload, self._slices, self._queries = workload, slices, queries
         self._progress = progress
-        #: Made by the watched process at its end, unless the library ends it before.
+        #: Written by the child at its end; missing if the library ended the process.
         self._end = folder / "facts.end"
 
     def record(self, seed: int, tool: str) -> tuple[_native.Trace, dict[str, object]]:
-        """The trace of an instance, and what else is to be known of it."""
+        """The trace of an instance, and facts about the recording."""
         native = native_workload(self._workload, seed)
         planned = _native.PlannedQueries(native, self._slices, queries=self._queries)
         planned.keys.tofile(self._folder / "keys")
@@ -172,26 +172,26 @@ class _Recorder:
         for kind, count in enumerate(counted):
             cost = np.zeros(2)
             if str(kind) in totals:
-                # Beside an index that does nothing: the library's own functions remain.
+                # Without the costs of serving an index that does nothing.
                 cost = (totals[str(kind)] - totals[f"idle{kind}"]) / count
             costs.append((float(max(cost[0], 0.0)), float(max(cost[1], 0.0))))
         return costs
 
     def _accesses(self, tool: str, accesses: _native.AccessTrace) -> bool:
-        """Reads what a tool prints, as it comes. False if the tool cannot print a wide store."""
+        """Reads the output of a tool. False if the tool cannot print a wide store."""
         facts = self._folder / "facts"
         facts.unlink(missing_ok=True)
         self._end.unlink(missing_ok=True)
         stage = f"watched by {tool}"
         self._progress(stage, 0, self._queries)
-        told, end, done = False, b"", 0
+        ready, end, done = False, b"", 0
         with self._child(list(_TOOLS[tool]), 0) as (child, output):
             while piece := os.read(output.fileno(), _PIECE):
-                # The facts are there before anything is printed that belongs to a query.
-                if not told and facts.exists():
+                # The child writes the facts before its first query.
+                if not ready and facts.exists():
                     accesses.take_facts(facts.read_text())
-                    told = True
-                if told:
+                    ready = True
+                if ready:
                     done = accesses.feed(piece)
                     self._progress(stage, done, self._queries)
                 end += piece
@@ -209,25 +209,25 @@ class _Recorder:
     def _child(
         self, words: list[str], counted: int
     ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-        """The watched process, and what the tool prints. It never outlives the block."""
+        """Runs the child under the tool; gives the process and the tool's output."""
         log = self._folder / "log"
         reading, writing = os.pipe()
-        asked = [str(self._library), str(self._slices), str(self._folder), str(os.getpid())]
+        arguments = [str(self._library), str(self._slices), str(self._folder), str(os.getpid())]
         script = Path(__file__).with_name("driven_child.py")
-        with os.fdopen(reading, "rb", buffering=0) as output, log.open("wb") as said:
+        with os.fdopen(reading, "rb", buffering=0) as output, log.open("wb") as log_file:
             try:
                 child = subprocess.Popen(
                     [
                         *(self._valgrind, *words, "--default-suppressions=no", "--vgdb=no"),
                         *(f"--log-fd={writing}", sys.executable, "-I", "-S", str(script)),
-                        *(str(_native.__file__), *asked, str(counted)),
+                        *(str(_native.__file__), *arguments, str(counted)),
                     ],
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
+                    stdout=log_file,
+                    stderr=log_file,
                     pass_fds=(writing,),
                     cwd=self._folder,
-                    start_new_session=True,  # Ctrl-C is its parent's
+                    start_new_session=True,  # Ctrl-C is for the parent
                 )
             finally:
                 os.close(writing)
@@ -239,7 +239,7 @@ class _Recorder:
                 child.wait()
 
     def _check(self, child: subprocess.Popen[bytes], when: str) -> None:
-        """Waits for the end; PluginError, with what the process said last, unless it was one."""
+        """Waits for the end; PluginError with the last line of the log after a failure."""
         status = child.wait()
         if status == 0 and self._end.exists():
             return
@@ -256,7 +256,7 @@ class _Recorder:
 
 
 def _callgrind_totals(files: list[Path]) -> Iterator[tuple[str, np.ndarray]]:
-    """The name under which each file was written, and its instructions and branch misses."""
+    """The request name of each file, and its instructions and branch misses."""
     for file in files:
         text = file.read_text(errors="replace")
         name = re.search(r"^desc: Trigger: Client Request: (\w+)$", text, re.MULTILINE)

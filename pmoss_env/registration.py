@@ -14,19 +14,18 @@ CONTINUAL_SCHEDULING = f"{NAMESPACE}/ContinualScheduling-v1"
 THREAD_SCHEDULING = f"{NAMESPACE}/ThreadScheduling-v0"
 #: The machines of the standard suite; each of them meets every workload of the catalogue.
 SUITE_MACHINES = ("skylake-x-8n", "milan-nps4")
-#: Small enough to enumerate: 6 workers and 8 slices. One workload instance, so that the optimum
-#: is one number to teach with.
+#: Small enough to enumerate: 6 workers and 8 slices, with a single workload instance and optimum.
 TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "workload_seed": 1}
 
-#: Tasks in which data away from their cores are better, or cannot be avoided.
+#: Tasks in which remote data are better or cannot be avoided.
 CORE_NODE: dict[str, dict[str, Any]] = {
-    # Nodes whose bandwidth others took.
+    # Co-tenants take the bandwidth of some nodes.
     f"{NAMESPACE}/starved-node-v0": {
         "machine": "skylake-x-8n",
         "interference": "starved_nodes",
         "actions": "core_node",
     },
-    # On every socket, one of two nodes holds 7 of 256 slices.
+    # On every socket, one of the two nodes has memory for 7 of 256 slices.
     f"{NAMESPACE}/full-node-v0": {
         "machine": "skylake-x-8n",
         "constraints": {"node_memory_gib": [0.02, 0.15] * 4},
@@ -40,14 +39,14 @@ CORE_NODE: dict[str, dict[str, Any]] = {
     },
 }
 
-#: Versions of the tasks by workload, where they are not 0: the bits of their episodes changed.
+#: Versions of tasks whose episodes changed their bits, by workload; 0 for the others.
 _VERSIONS = {"rtree-ranges-inserts": 1}
 
 _SPATIAL: dict[str, Any] = {
     "entry_point": "pmoss_env.envs.spatial.env:SpatialSchedulingEnv",
     "vector_entry_point": "pmoss_env.envs.spatial.vector:SpatialVectorEnv",
 }
-#: What is not spatial scheduling.
+#: The other environments.
 _OTHERS: dict[str, dict[str, Any]] = {
     ACCESS_PATH: {"entry_point": "pmoss_env.envs.access_path.env:AccessPathEnv"},
     CONTINUAL_SCHEDULING: {
@@ -92,5 +91,5 @@ def register_environments() -> None:
     for name, kwargs in environments().items():
         if name not in gymnasium.registry:
             entry_points = _OTHERS.get(name, _SPATIAL)
-            # Ours need no max_episode_steps: an episode ends by itself.
+            # No max_episode_steps: every episode of these environments ends by itself.
             gymnasium.register(id=name, kwargs=dict(kwargs), **entry_points)

@@ -1,7 +1,7 @@
-"""Folders of TOML files beside our own presets: machines and workloads of others.
+"""Search paths for the TOML files of machines and workloads, beside the presets.
 
-A package adds a folder by an entry point that names a package of its own, whose folder holds the
-files; a user adds folders by an environment variable, separated by colons::
+A package adds a folder by an entry point that names one of its packages. A user adds folders by an
+environment variable, separated by colons::
 
     [project.entry-points."pmoss.machines"]
     mine = "my_package.machines"
@@ -16,42 +16,34 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from pmoss_env.doors import entries
+from pmoss_env.entry_points import entries
 from pmoss_env.errors import DescriptionError, PluginError
 
 
 def toml_files(presets: Path, group: str, variable: str) -> dict[str, Path]:
-    """The files by name (without ``.toml``), sorted; the files are not opened.
+    """The files by name without ``.toml``, sorted. The files are not opened.
 
     Args:
-        presets: our own folder.
-        group: of the entry points, e.g. "pmoss.machines". Nothing of their packages is executed
-            but what lies above them: ``a.b`` imports ``a``.
-        variable: of the environment, e.g. "PMOSS_MACHINES_PATH".
+        presets: the folder of the presets.
+        group: group of entry points, e.g. "pmoss.machines". Only parent packages are imported:
+            ``a.b`` imports ``a``.
+        variable: environment variable, e.g. "PMOSS_MACHINES_PATH".
 
     Raises:
         PluginError: an entry point that names no package.
-        DescriptionError: a folder of the variable that is not there, or a name with two files.
+        DescriptionError: a missing folder in the variable, or a name with two files.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in _folders(presets, group, variable):
         for path in sorted(folder.glob("*.toml")):
-            _check_same(found.setdefault(path.stem, path), path, variable)
-    return dict(sorted(found.items()))
+            _check_same(paths.setdefault(path.stem, path), path, variable)
+    return dict(sorted(paths.items()))
 
 
 def file_of(name: str, presets: Path, group: str, variable: str) -> Path | None:
-    """The file of a name, or of a path that ends in ``.toml``; None if there is none.
+    """The file of a name, or the path itself if it ends in ``.toml``; None for an unknown name.
 
-    Args:
-        name: as people write it.
-        presets: see toml_files().
-        group: likewise.
-        variable: likewise.
-
-    Raises:
-        PluginError: see toml_files().
-        DescriptionError: see toml_files(); other names may have two files.
+    Arguments and errors are those of toml_files(); only ``name`` must not have two files.
     """
     if name.endswith(".toml"):
         return Path(name)
@@ -74,13 +66,13 @@ def _check_same(first: Path, other: Path, variable: str) -> None:
 
 def _folders(presets: Path, group: str, variable: str) -> Iterator[Path]:
     yield presets
-    yield from _of_packages(group, tuple(sys.path))
-    yield from _of_user(variable)
+    yield from _package_folders(group, tuple(sys.path))
+    yield from _user_folders(variable)
 
 
 @lru_cache
-def _of_packages(group: str, places: tuple[str, ...]) -> list[Path]:
-    """The folders of the packages that are installed in ``places``."""
+def _package_folders(group: str, path: tuple[str, ...]) -> list[Path]:
+    """The folders of the packages that are installed on ``path``."""
     folders: list[Path] = []
     for entry in entries(group).values():
         try:
@@ -93,7 +85,7 @@ def _of_packages(group: str, places: tuple[str, ...]) -> list[Path]:
     return folders
 
 
-def _of_user(variable: str) -> Iterator[Path]:
+def _user_folders(variable: str) -> Iterator[Path]:
     for name in filter(None, os.environ.get(variable, "").split(os.pathsep)):
         if not Path(name).is_dir():
             raise DescriptionError(f"{variable} names {name!r}: there is no such folder")

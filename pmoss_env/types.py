@@ -1,4 +1,4 @@
-"""The words of the product: schedules, hardware snapshots and the counter vocabulary.
+"""Schedules, hardware snapshots, co-tenants and the counter vocabulary.
 
 Plain frozen dataclasses over NumPy arrays. Every number has its unit in its name or in the
 vocabulary below.
@@ -26,10 +26,10 @@ Int8Array = npt.NDArray[np.int8]
 
 
 def whole_numbers(name: str, values: Any) -> Int32Array:
-    """A copy of ``values`` as (n,) int32; ScheduleError for anything that this would change.
+    """A copy of ``values`` as (n,) int32; ScheduleError if a value would change.
 
     Args:
-        name: what the values are, for the error.
+        name: name of the values, for the error.
         values: integers in any form NumPy takes.
     """
     array = np.asarray(values)
@@ -38,7 +38,7 @@ def whole_numbers(name: str, values: Any) -> Int32Array:
     if array.size == 0:
         return np.zeros(0, dtype=np.int32)
     if array.dtype == np.int32:
-        return array.astype(np.int32)  # none is too great
+        return array.astype(np.int32)
     if not np.issubdtype(array.dtype, np.integer):
         raise ScheduleError(f"{name} are of type {array.dtype}: must be whole numbers")
     limits = np.iinfo(np.int32)
@@ -48,25 +48,25 @@ def whole_numbers(name: str, values: Any) -> Int32Array:
     return array.astype(np.int32)
 
 
-#: The canonical counters, H of them, from pmoss_env/counters.toml. A host that lacks an event marks
-#: it unavailable. The position in a vector never changes: new counters come last.
+#: The H canonical counters, from pmoss_env/counters.toml. A host without an event marks it
+#: unavailable. Positions never change: new counters come last.
 COUNTERS: tuple[Counter, ...] = read_table().counters
 COUNTER_NAMES: tuple[str, ...] = tuple(counter.name for counter in COUNTERS)
 COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAMES)}
 
 
-#: Who runs a query of a slice: its core (SN:T), a random worker of its node (SN:N), any worker.
+#: A query of a slice runs on its core (SN:T), a random worker of its node (SN:N), or any worker.
 Routing = Literal["core", "node", "any"]
-#: Which node holds a page: its slice's, all nodes in turn (OS:I), or that of first touch (OS:D).
+#: Pages lie on the slice's node, on all nodes in turn (OS:I), or where first touched (OS:D).
 DataPlacement = Literal["slice", "interleaved", "first_touch"]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which core serves each slice, and which node's memory holds it.
+    """The core that serves each slice, and the node of its data.
 
     Attributes:
-        cores: (slices,) int32, a worker core of the machine for each slice; not used unless the
+        cores: (slices,) int32, a worker core of the machine for each slice; unused unless the
             routing is "core".
         nodes: (slices,) int32, the NUMA node of each slice's data.
         routing: "core" unless workers share slices, as in the paper's SN:N, SE:N and OS schedules.
@@ -110,15 +110,15 @@ class Schedule:
         return hash((self.cores.tobytes(), self.nodes.tobytes(), self.routing, self.data))
 
 
-#: Queries in flight per worker, far more than any server has.
-MOST_OUTSTANDING = 1_000_000
+#: Most queries in flight per worker.
+MAX_OUTSTANDING = 1_000_000
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def plain_number(text: str) -> float | None:
-    """The finite number that a text writes in the digits 0 to 9; None if it is none.
+    """The finite number that a text in ASCII digits denotes; None for other texts.
 
-    Python itself also takes "1_000" and the digits of other scripts.
+    Unlike ``float``, it rejects "1_000" and the digits of other scripts.
     """
     if not _NUMBER.fullmatch(text.strip(" \t")):
         return None
@@ -131,10 +131,10 @@ class LoadRegime:
     """How load is offered.
 
     Attributes:
-        kind: "closed" (a fixed number of outstanding queries), "saturated" (every worker always
-            has a backlog: the paper's), "saturated:mix" (the same backlog; the throughput is the
-            rate at which the workload's mix is served, that of its worst served part) or "open"
-            (fixed arrivals).
+        kind: "closed" (a fixed number of outstanding queries), "saturated" (every worker has a
+            backlog, as in the paper), "saturated:mix" (the same backlog; the throughput is the
+            rate of the workload's mix, limited by its worst served part) or "open" (fixed
+            arrivals).
         outstanding_per_worker: queries in flight per worker (closed), or backlog (saturated).
         offered_mq_per_s: arrival rate in million queries per second (open only).
     """
@@ -145,7 +145,7 @@ class LoadRegime:
 
     @classmethod
     def parse(cls, text: str) -> LoadRegime:
-        """Reads a text; raises UnknownNameError if it is none of these.
+        """Parses a load; UnknownNameError for another text.
 
         "closed", "closed:<queries in flight per worker>", "saturated", "saturated:mix" or
         "open:<Mq/s>".
@@ -154,7 +154,7 @@ class LoadRegime:
             return cls("closed")
         count = text.removeprefix("closed:")
         whole = count.isascii() and count.isdigit() and len(count) < 10
-        if count != text and whole and 0 < int(count) <= MOST_OUTSTANDING:
+        if count != text and whole and 0 < int(count) <= MAX_OUTSTANDING:
             return cls("closed", outstanding_per_worker=int(count))
         if text in ("saturated", "saturated:mix"):
             return cls("saturated:mix" if text == "saturated:mix" else "saturated")
@@ -184,12 +184,12 @@ class LoadRegime:
 
 @dataclass(frozen=True)
 class CoTenantFamily:
-    """One kind of co-tenant.
+    """A kind of co-tenant.
 
     Attributes:
         name: canonical name.
-        target: what it sits on; a link is numbered from-socket * sockets + to-socket.
-        takes: what its strength is a share of.
+        target: kind of target; a link has the number from-socket * sockets + to-socket.
+        takes: resource that the strength is a share of.
     """
 
     name: str
@@ -216,12 +216,12 @@ CO_TENANT_FAMILIES: Mapping[str, CoTenantFamily] = {
 
 @dataclass(frozen=True)
 class CoTenant:
-    """A co-tenant of the machine: the unit of the ``interference`` families.
+    """A co-tenant of the machine.
 
     Attributes:
         family: a key of CO_TENANT_FAMILIES.
-        target: the number of the core, last-level domain, node or link that it sits on.
-        strength: share that it takes of what its family says, in [0, 1).
+        target: number of its core, last-level domain, node or link.
+        strength: share that it takes of its family's resource, in [0, 1).
     """
 
     family: str
@@ -239,11 +239,11 @@ class CoTenant:
 
 @dataclass(frozen=True)
 class Instance:
-    """What an episode does not choose: which keys are hot, and which co-tenants there are.
+    """The hidden state of an episode: its hot keys and co-tenants.
 
     Attributes:
-        workload_seed: names the workload instance; 64-bit, non-negative.
-        co_tenants: the co-tenants, visible only through what the counters then show.
+        workload_seed: seed of the workload instance; 64-bit, non-negative.
+        co_tenants: a policy sees them only through the counters.
     """
 
     workload_seed: int = 0
@@ -252,23 +252,23 @@ class Instance:
 
 @dataclass(frozen=True)
 class HardwareSnapshot:
-    """What a backend measured under one schedule.
+    """The measurement of a schedule by a backend.
 
     Attributes:
         throughput: total, in million queries per second (Mq/s).
         slice_throughput: (slices,) float64, Mq/s of each slice.
         slice_counters: (slices, H) float64, million counts per second of each COUNTERS entry;
             0 where the counter is not available. On hardware, a slice that an available counter
-            never saw has the mean per query of the others.
+            never observed has the mean per query of the others.
         counters_available: (H,) bool.
-        running_ratio: (H,) float64, share of the time that the counter really counted
-            (multiplexing), 1 when always, 0 where not available.
+        running_ratio: (H,) float64, share of the time that the counter was counting
+            (multiplexing); 0 where not available.
         offcore: (K,) float64, in the order of ``offcore_names``, GB/s.
         offcore_names: e.g. "node0_read_gb_per_s", "link0to1_gb_per_s".
         offcore_available: (K,) bool.
         latency_p50_us: median response time, microseconds.
         latency_p99_us: 99th percentile of the response time, microseconds.
-        load: the load regime, as written in the environment's ``load`` argument.
+        load: value of the environment's ``load`` argument.
         provenance: backend, version, seed; on hardware also CPU, kernel, NUMA balancing, ...
     """
 
@@ -286,17 +286,17 @@ class HardwareSnapshot:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def without_pmu(self) -> HardwareSnapshot:
-        """The same as a virtual machine sees it that has no performance monitoring unit.
+        """The snapshot of a virtual machine without a performance monitoring unit.
 
-        What our runtime and the kernel count is left; counters of the hardware, of memory channels
-        and of links are not available.
+        Counters of the runtime and the kernel stay. Counters of the hardware, of memory channels
+        and of links become unavailable.
         """
-        has = np.array([counter.source != "hardware" for counter in COUNTERS])
+        kept = np.array([counter.source != "hardware" for counter in COUNTERS])
         return replace(
             self,
-            slice_counters=self.slice_counters * has,
-            counters_available=self.counters_available & has,
-            running_ratio=self.running_ratio * has,
+            slice_counters=self.slice_counters * kept,
+            counters_available=self.counters_available & kept,
+            running_ratio=self.running_ratio * kept,
             offcore=np.zeros_like(self.offcore),
             offcore_available=np.zeros_like(self.offcore_available),
         )

@@ -18,10 +18,10 @@ from pmoss_env.errors import DescriptionError, RecordingError, UnsupportedError
 from pmoss_env.indexes import register_plugin
 from pmoss_env.plugin_recordings import (
     Recording,
-    forget_instances,
     library_facts,
     load_recording,
     recording_of,
+    remove_instances,
     save_instance,
 )
 from pmoss_env.workloads import load_workload
@@ -183,8 +183,8 @@ def test_a_recording_is_replaced_as_a_whole(library: Path) -> None:
     ]
     # Until all instances are there, the old one counts.
     assert load_recording(folder).trace(0).size == old.trace(0).size == QUERIES
-    forget_instances(folder, new[1:])
-    forget_instances(folder, list(old.instances))
+    remove_instances(folder, new[1:])
+    remove_instances(folder, list(old.instances))
     assert old.trace(0).size == QUERIES
     new[1] = save_instance(folder, 1, old.trace(0), {"tool": "drd"})
     dataclasses.replace(old, instances=tuple(new)).save()
@@ -199,7 +199,7 @@ def test_a_recording_that_nobody_would_read_is_not_written(
     folder = library.with_name("mine.so.recording")
     before = sorted(folder.iterdir())
     trace = load_recording(folder).trace(0)
-    monkeypatch.setattr("pmoss_env.plugin_recordings.MOST_BYTES", 1000)
+    monkeypatch.setattr("pmoss_env.plugin_recordings.MAX_BYTES", 1000)
     with pytest.raises(RecordingError, match="record fewer queries"):
         save_instance(folder, 5, trace, {})
     assert sorted(folder.iterdir()) == before

@@ -11,7 +11,7 @@ from typing import Any
 
 from pmoss_datasets.plain_types import check_type
 from pmoss_env.errors import DescriptionError, UnknownNameError
-from pmoss_env.files import MOST_SETTINGS, parse_toml, read_text
+from pmoss_env.files import MAX_SETTINGS_BYTES, parse_toml, read_text
 
 CONFIGS = Path(__file__).parent / "configs"
 #: The range of settings of each method, and how its committed settings were found.
@@ -51,7 +51,7 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
     if path.suffix != ".toml":
         path = CONFIGS / f"{name}.toml"
     try:
-        values = parse_toml(read_text(path, MOST_SETTINGS))
+        values = parse_toml(read_text(path, MAX_SETTINGS_BYTES))
     except OSError as error:
         known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
         raise DescriptionError(
@@ -86,7 +86,7 @@ class Range:
 @cache
 def read_ranges() -> Mapping[str, Range]:
     """The range of every method that has one, by its agent's name."""
-    told = parse_toml(read_text(RANGES, MOST_SETTINGS))
+    told = parse_toml(read_text(RANGES, MAX_SETTINGS_BYTES))
     return {name: Range(of["range"], of["tuning"]) for name, of in told.items()}
 
 

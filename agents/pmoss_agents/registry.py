@@ -18,8 +18,8 @@ from importlib.metadata import EntryPoint
 from typing import Any, cast
 
 from pmoss_agents.agent import Agent, Learns
-from pmoss_env.doors import entries, find
-from pmoss_env.doors import load as load_entry
+from pmoss_env.entry_points import entries, find
+from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import MissingExtraError, PluginError, UnknownNameError
 
 GROUP = "pmoss.agents"

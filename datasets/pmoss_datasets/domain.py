@@ -30,7 +30,7 @@ from pmoss_datasets.interfaces import Companion, Expander, Judge, Offer, OtherDa
 from pmoss_datasets.plain_types import check_type
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
-from pmoss_env import doors
+from pmoss_env import entry_points
 from pmoss_env.errors import (
     DescriptionError,
     PluginError,
@@ -322,7 +322,7 @@ class Domain(Contest):
 
 def domain_names() -> list[str]:
     """Names of our own domains and those of installed packages."""
-    return [*_OWN, *doors.entries(GROUP, own=_OWN)]
+    return [*_OWN, *entry_points.entries(GROUP, own=_OWN)]
 
 
 @lru_cache
@@ -334,10 +334,10 @@ def find_domain(name: str) -> Domain:
         PluginError: a package's domain cannot be loaded, or is none.
     """
     own = {key: EntryPoint(key, value, GROUP) for key, value in _OWN.items()}
-    found = own | doors.entries(GROUP, own=own)
+    found = own | entry_points.entries(GROUP, own=own)
     if name not in found:
         raise UnknownNameError("domain", name, found)
-    domain = doors.load(found[name])
+    domain = entry_points.load(found[name])
     if not isinstance(domain, Domain):
         raise PluginError(f"{name!r} of {GROUP!r}: {found[name].value!r} is no Domain")
     if domain.name != name:

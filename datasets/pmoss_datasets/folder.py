@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.errors import DatasetError, MissingExtraError
-from pmoss_env.files import MOST_JSON, check_regular, parse_json, read_text
+from pmoss_env.files import MAX_JSON_BYTES, check_regular, parse_json, read_text
 
 if TYPE_CHECKING:
     import h5py
@@ -145,7 +145,7 @@ def read_metadata(path: Path) -> tuple[str, Any]:
     """The text of a dataset's metadata and what it says; raises DatasetError naming the file."""
     where = path / METADATA
     try:
-        text = read_text(where, MOST_JSON)
+        text = read_text(where, MAX_JSON_BYTES)
         return text, parse_json(text)
     except FileNotFoundError as error:
         raise DatasetError(f"{where}: is missing: {path} is no dataset") from error

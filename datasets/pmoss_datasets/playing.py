@@ -9,7 +9,7 @@ import numpy as np
 from pmoss_datasets.domain import Player, find_domain
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
-from pmoss_env.doors import look_in_working_folder
+from pmoss_env.entry_points import add_working_folder
 from pmoss_env.errors import DescriptionError, PmossError
 
 # Independent streams of chance under one recipe seed.
@@ -47,7 +47,7 @@ def imported_policy(behaviour: Behaviour) -> Policy:
         PmossError: what the function raises of them.
     """
     module, _, function = behaviour.policy.partition(":")
-    look_in_working_folder()
+    add_working_folder()
     try:
         make = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, TypeError, ValueError) as error:

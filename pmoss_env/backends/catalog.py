@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from pmoss_env.backends.base import Backend, Subject
 from pmoss_env.backends.native_forms import record_shares
-from pmoss_env.doors import entries
-from pmoss_env.doors import load as load_entry
+from pmoss_env.entry_points import entries
+from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.indexes import DEFAULT, holds_points, is_plugin
 from pmoss_env.machines import Machine, load_machine

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pmoss_env.backends.frames import MOST_BYTES, PIPES_CLOSED, frame_of, length_of_frame
+from pmoss_env.backends.frames import MAX_BYTES, PIPES_CLOSED, frame_of, length_of_frame
 from pmoss_env.errors import BackendError
 from pmoss_env.files import parse_json
 
@@ -69,7 +69,7 @@ class Child:
         environment: Mapping[str, str],
         folder: str | None = None,
         grouped: bool = False,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         self._wording, self._grouped, self._most_bytes = wording, grouped, most_bytes
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child

@@ -14,7 +14,7 @@ from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
 
 #: Beyond this a machine would be another one.
-MOST_DEVIATION = 0.5
+MAX_DEVIATION = 0.5
 #: Second word of the seed of an instance's true machine; the first one is the workload's.
 _STREAM = 0x74727565
 _PER_NODE = ("dram_gb_per_s", "dram_write_gb_per_s")
@@ -25,13 +25,11 @@ def check_deviation(value: object) -> float:
     """A deviation as a number.
 
     Raises:
-        DescriptionError: it is none from 0 to MOST_DEVIATION.
+        DescriptionError: it is none from 0 to MAX_DEVIATION.
     """
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not plain or not 0 <= value <= MOST_DEVIATION:  # type: ignore[operator]
-        raise DescriptionError(
-            f"deviation = {value!r}: must be a number from 0 to {MOST_DEVIATION}"
-        )
+    if not plain or not 0 <= value <= MAX_DEVIATION:  # type: ignore[operator]
+        raise DescriptionError(f"deviation = {value!r}: must be a number from 0 to {MAX_DEVIATION}")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -51,7 +49,7 @@ def true_machine(
 
     Args:
         machine: as described.
-        deviation: 0 for the described machine, at most MOST_DEVIATION.
+        deviation: 0 for the described machine, at most MAX_DEVIATION.
         rng: the only source of chance.
         overhead_cycles: what a worker takes per query beyond the index's own code.
     """

@@ -17,7 +17,7 @@ from pmoss_env.types import CoTenant, HardwareSnapshot, Instance, Schedule
 
 _LENGTH = struct.Struct("<Q")
 #: Most bytes of a frame: a snapshot of 65,536 slices is some 40 MB.
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 _BOOLS = ("counters_available", "offcore_available")
 _FLOATS = ("slice_throughput", "slice_counters", "running_ratio", "offcore")
@@ -39,7 +39,7 @@ def write_frame(stream: BinaryIO, message: Mapping[str, Any]) -> None:
     stream.flush()
 
 
-def length_of_frame(head: bytes, most: int = MOST_BYTES) -> int:
+def length_of_frame(head: bytes, most: int = MAX_BYTES) -> int:
     """The bytes that follow a frame's first 8; ValueError if there are more than ``most``."""
     (length,) = _LENGTH.unpack(head)
     if length > most:

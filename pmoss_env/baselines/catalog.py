@@ -25,7 +25,7 @@ from pmoss_env.baselines.papers import (
     spread,
 )
 from pmoss_env.baselines.search import search_schedule
-from pmoss_env.doors import entries, load
+from pmoss_env.entry_points import entries, load
 from pmoss_env.errors import PluginError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.types import Schedule
 

@@ -13,7 +13,7 @@ from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array, Schedule
 
 #: Schedules that an instance may have at most: 8 slices on 6 workers have 1,679,616.
-MOST_SCHEDULES = 2_000_000
+MAX_SCHEDULES = 2_000_000
 #: Evaluations of the local search that gives the first bound.
 _START_BUDGET = 200
 #: Schedules on which two cores must be as good as each other before they count as alike.
@@ -36,7 +36,7 @@ def branch_and_bound(context: Context) -> SearchResult:
 
     Raises:
         UnsupportedError: the backend is not incremental, there is no snapshot, or there are more
-            than MOST_SCHEDULES schedules, or the data's nodes are chosen or limited.
+            than MAX_SCHEDULES schedules, or the data's nodes are chosen or limited.
     """
     backend = searchable(context, 1, "the exact search")
     if context.snapshot is None:
@@ -49,10 +49,10 @@ def branch_and_bound(context: Context) -> SearchResult:
     machine = context.machine
     workers = machine.workers
     schedules = int(workers.size) ** context.slices
-    if schedules > MOST_SCHEDULES:
+    if schedules > MAX_SCHEDULES:
         raise UnsupportedError(
             f"{context.slices} slices on {workers.size} workers have {workers.size}^"
-            f"{context.slices} schedules, and the exact search takes at most {MOST_SCHEDULES}: "
+            f"{context.slices} schedules, and the exact search takes at most {MAX_SCHEDULES}: "
             "take a smaller instance, such "
             "as pmoss/toy-v0, or 'local-search'"
         )

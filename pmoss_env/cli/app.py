@@ -18,8 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from pmoss_env import __version__
-from pmoss_env.doors import entries
-from pmoss_env.doors import load as load_entry
+from pmoss_env.entry_points import entries
+from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import PmossError
 
 GROUP = "pmoss.commands"

@@ -68,7 +68,7 @@ def record(
     from dataclasses import replace
 
     from pmoss_env.indexes import PLUGIN, register_plugin
-    from pmoss_env.plugin_recordings import BESIDE
+    from pmoss_env.plugin_recordings import RECORDING_SUFFIX
     from pmoss_env.record import record
     from pmoss_env.workloads import load_workload
 
@@ -76,7 +76,7 @@ def record(
     with Stages() as progress:
         made = record(
             library,
-            out or f"{library}{BESIDE}",
+            out or f"{library}{RECORDING_SUFFIX}",
             workload=replace(load_workload(workload), records=records),
             slices=slices,
             queries=queries,

@@ -261,7 +261,7 @@ def checked_mode(autoreset_mode: Any) -> str:
 
 
 #: Native threads that step a batch, at most: far more than any host has cores.
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 
 
 def check_counts(num_envs: Any, threads: Any) -> None:
@@ -269,8 +269,8 @@ def check_counts(num_envs: Any, threads: Any) -> None:
     for name, value in (("num_envs", num_envs), ("threads", threads)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
-    if threads > MOST_THREADS:
-        raise DescriptionError(f"threads = {threads}: must be at most {MOST_THREADS:,}")
+    if threads > MAX_THREADS:
+        raise DescriptionError(f"threads = {threads}: must be at most {MAX_THREADS:,}")
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The catalogue of machines: presets and files of others by name, any by path, and this host."""
+"""The catalogue of machines: names, paths of machine files, random machines, and this host."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from pmoss_env.machines.random_machine import (
 from pmoss_env.search_paths import file_of, toml_files
 
 PRESETS = Path(__file__).parent / "presets"
-#: Where other packages and the user add folders of machine files; see pmoss_env.search_paths.
+#: Group and variable that add folders of machine files; see pmoss_env.search_paths.
 GROUP, VARIABLE = "pmoss.machines", "PMOSS_MACHINES_PATH"
-#: The name that stands for the machine this process runs on.
+#: The name of the machine that this process runs on.
 HOST = "host"
 
 
 def machine_names() -> list[str]:
-    """Names that load_machine() knows, this host last."""
+    """The machine names for load_machine(), this host last."""
     return [*toml_files(PRESETS, GROUP, VARIABLE), HOST]
 
 
 def load_machine(name: str) -> Machine:
-    """The machine of a preset, of a ``.toml`` file, a made-up one, or this host.
+    """Loads a machine: a preset, a file, a random machine, or this host.
 
     Args:
-        name: of a preset or of a file on the search path, a path that ends in ``.toml``,
+        name: name of a preset or of a file on the search path, a path that ends in ``.toml``,
             "random:<seed>", "random-smt:<seed>", "random-partly:<seed>", or "host".
 
     Raises:
         UnknownNameError: no file has this name, or the seed is not a whole number.
-        DescriptionError: the file has a missing or impossible value, or two files have the name.
+        DescriptionError: an invalid or missing value, or two files with this name.
     """
     if name == HOST or name.startswith(PREFIXES):
         return _load(name, None)
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
-        made_up = [f"{prefix}<seed>" for prefix in PREFIXES]
+        random_names = [f"{prefix}<seed>" for prefix in PREFIXES]
         raise UnknownNameError(
-            "machine", name, [*machine_names(), *made_up, "path/to/machine.toml"]
+            "machine", name, [*machine_names(), *random_names, "path/to/machine.toml"]
         )
     return _load(str(path), file_stamp(path))
 
 
 @lru_cache(maxsize=32)
 def _load(name: str, stamp: FileStamp) -> Machine:
-    """This host, a made-up machine, or what a path held at a stamp."""
+    """Loads a machine; ``stamp`` is that of its file."""
     if name == HOST:
         from pmoss_env.machines.host import describe_host
 

@@ -1,9 +1,9 @@
 """A machine description: topology, roles of the cores, and performance parameters.
 
 Read from TOML (``presets/*.toml``). Every performance parameter is a table
-``{ value, unit, source, confidence }``, so that the origin of every number is known. The keys of
-``[topology]`` and ``[roles]`` are in topology.py. The parameters are in parameters.py, and those
-that a topology needs in distances.py. A machine may have a ``[mesh]`` (mesh.py) and ``[offload]``.
+``{ value, unit, source, confidence }``. topology.py reads ``[topology]`` and ``[roles]``,
+parameters.py ``[parameters]``, mesh.py ``[mesh]``, and offload.py ``[offload]``. distances.py says
+which parameters a topology needs.
 """
 
 from __future__ import annotations
@@ -22,49 +22,33 @@ from pmoss_env.machines.distances import Distances
 from pmoss_env.machines.mesh import Mesh, read_mesh
 from pmoss_env.machines.offload import read_offload
 from pmoss_env.machines.parameters import Parameter, read_parameters
-from pmoss_env.machines.topology import read_topology
+from pmoss_env.machines.topology import Topology, read_topology
 from pmoss_env.types import BoolArray, Float64Array, Int32Array, Schedule, whole_numbers
 
-#: GiB of a memory channel of which nothing is known: one module of an ordinary size.
+#: GiB per memory channel of a machine that does not give its memory: one ordinary module.
 CHANNEL_GIB = 16.0
 _KEYS = ("name", "description", "topology", "roles", "parameters", "offload", "mesh")
 
 
-@dataclass(frozen=True, eq=False)
-class Machine:
-    """A server: C cores on N nodes, drawn as a grid of r x c core tiles.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Machine(Topology):
+    """A server: a topology with performance parameters.
 
     Attributes:
         name: catalogue name.
-        description: one line for people.
-        rows: rows of core tiles, r.
-        cols: columns of core tiles, c.
+        description: one line.
         cpu_of_core: (C,) the operating system's CPU number of each core.
-        node_of_core: (C,) int32.
-        llc_of_core: (C,) int32, last-level cache domain.
-        physical_of_core: (C,) int32; hardware threads of one physical core have the same number.
-        tile_of_core: (C,) int32, cell row * cols + col of each core; cells without a core exist.
-        role_of_core: (C,) "worker", "router", "sweeper" or "other".
-        socket_of_node: (N,) int32; a node may have memory and no cores.
-        parameters: performance parameters by name; empty for a machine that is only measured.
-        memory_channels_per_node: count, 0 if unknown.
+        tile_of_core: (C,) int32, tile row * cols + col of each core; a tile may have no core.
+        parameters: performance parameters by name; empty for a machine without a model.
         offload: parameters of its blades and copy engines (offload.py); empty without engines.
-        mesh: of each last-level domain (mesh.py); None where all its cores are as far.
+        mesh: of each last-level domain (mesh.py); None if all its cores are equally far apart.
     """
 
     name: str
     description: str
-    rows: int
-    cols: int
     cpu_of_core: Int32Array
-    node_of_core: Int32Array
-    llc_of_core: Int32Array
-    physical_of_core: Int32Array
     tile_of_core: Int32Array
-    role_of_core: tuple[str, ...]
-    socket_of_node: Int32Array
     parameters: Mapping[str, Parameter]
-    memory_channels_per_node: int = 0
     offload: Mapping[str, Parameter] = field(default_factory=dict)
     mesh: Mesh | None = None
 
@@ -100,34 +84,34 @@ class Machine:
 
     @cached_property
     def workers_of_node(self) -> tuple[Int32Array, ...]:
-        """N arrays of int32: the worker cores of each node in order, maybe none."""
+        """N int32 arrays: the worker cores of each node in order; may be empty."""
         nodes = self.node_of_core[self.workers]
         return tuple(self.workers[nodes == n] for n in range(self.nodes))
 
     @cached_property
     def domain_of_core(self) -> Int32Array:
-        """(C,) int32: cores of one domain are of one node and one last-level cache.
+        """(C,) int32: cores of one domain share a node and a last-level cache.
 
-        All memory is as far from one as from the other, but for their stops on a mesh.
+        Their distances to all memories are equal, except for their stops on a mesh.
         """
         places = np.stack([self.node_of_core, self.llc_of_core], axis=1)
         return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
     @cached_property
     def mesh_ns(self) -> tuple[Float64Array, Float64Array]:
-        """What the mesh adds to latencies, see Mesh.added_ns(); there must be one."""
+        """The added latencies of Mesh.added_ns(); only for a machine with a mesh."""
         assert self.mesh is not None
         return self.mesh.added_ns(self.llc_of_core, self.physical_of_core)
 
     @property
     def mesh_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The farthest two cores of a last-level domain, and the nearest; there must be a mesh."""
+        """The farthest and the nearest two cores of a last-level domain; only with a mesh."""
         same = self.llc_of_core[:, None] == self.llc_of_core[None]
         same &= self.physical_of_core[:, None] != self.physical_of_core[None]
         readers, owners = np.nonzero(same)
         added = self.mesh_ns[1][readers, owners]
         farthest, nearest = (
-            (int(readers[at]), int(owners[at])) for at in (added.argmax(), added.argmin())
+            (int(readers[i]), int(owners[i])) for i in (added.argmax(), added.argmin())
         )
         return farthest, nearest
 
@@ -139,13 +123,6 @@ class Machine:
         return cores
 
     @cached_property
-    def domain_of_tile(self) -> Int32Array:
-        """(r * c,) int32, the domain of the worker on each tile, -1 where there is none."""
-        domains = np.full(self.tiles, -1, dtype=np.int32)
-        domains[self.tile_of_core[self.workers]] = self.domain_of_core[self.workers]
-        return domains
-
-    @cached_property
     def worker_tiles(self) -> BoolArray:
         """(r * c,) bool: the tiles of worker cores, before any constraint."""
         mask = np.zeros(self.tiles, dtype=np.bool_)
@@ -154,7 +131,7 @@ class Machine:
 
     @cached_property
     def offcore_names(self) -> tuple[str, ...]:
-        """Off-core values: read and write bandwidth per node, traffic per directed link, GB/s."""
+        """Off-core values in GB/s: bandwidth per node, reads and writes, and per directed link."""
         pairs = [(a, b) for a in range(self.sockets) for b in range(self.sockets) if a != b]
         return (
             *(f"node{n}_read_gb_per_s" for n in range(self.nodes)),
@@ -164,21 +141,21 @@ class Machine:
 
     @cached_property
     def node_memory_gib(self) -> Float64Array:
-        """(N,) GiB of memory of each node; infinite where nothing tells.
+        """(N,) GiB of memory of each node; infinite if unknown.
 
-        The parameter of this name. Without it, CHANNEL_GIB per memory channel of the topology.
+        The parameter of this name, or CHANNEL_GIB per memory channel of the topology.
         """
         if "node_memory_gib" in self.parameters:
             return self.distances.per_node("node_memory_gib")
-        known = self.memory_channels_per_node * CHANNEL_GIB
-        return np.full(self.nodes, known if known else np.inf)
+        channels = self.memory_channels_per_node
+        return np.full(self.nodes, channels * CHANNEL_GIB if channels else np.inf)
 
     def roles(self) -> dict[str, int]:
-        """Number of cores in each role; printed with every result."""
+        """Number of cores of each role."""
         return {role: self.role_of_core.count(role) for role in sorted(set(self.role_of_core))}
 
     def local_schedule(self, cores: Any) -> Schedule:
-        """The schedule that places slices on ``cores`` and their data on the cores' nodes.
+        """The schedule with slices on ``cores`` and their data on the cores' nodes.
 
         This is the paper's default affinity (P-MOSS, section 6.1).
         """
@@ -191,7 +168,7 @@ class Machine:
     def check_schedule(self, schedule: Schedule, slices: int) -> None:
         """Raises ScheduleError unless this machine can run ``schedule`` over ``slices`` slices.
 
-        Its cores are only looked at where queries are routed by them.
+        The cores are checked only if queries are routed to them.
         """
         if schedule.slices != slices:
             raise ScheduleError(
@@ -243,15 +220,15 @@ class Machine:
         return Distances(self, self.parameters)
 
     def _check_mesh(self) -> None:
-        """Refuses a mesh on which something would come before it was asked for."""
+        """Raises DescriptionError for a mesh that makes a latency zero or negative."""
         if self.parameter("llc_at_home_cluster"):
             raise DescriptionError(
-                "[mesh]: cannot be given where parameters.llc_at_home_cluster is 1: a line's home "
-                "is then in one cluster"
+                "[mesh]: cannot be given where parameters.llc_at_home_cluster is 1: the home of a "
+                "line is then in one cluster"
             )
         to_line, from_core = self.mesh_ns
-        least = (("llc_ns", to_line), ("modified_same_llc_ns", from_core))
-        for name, added in least:
+        latencies = (("llc_ns", to_line), ("modified_same_llc_ns", from_core))
+        for name, added in latencies:
             if name in self.parameters and self.parameter(name) + added.min() <= 0:
                 raise DescriptionError(
                     f"mesh.hop_ns: brings parameters.{name} = {self.parameter(name):g} down to "
@@ -288,7 +265,7 @@ class Machine:
             mesh=read_mesh(_table(data, "mesh")) if "mesh" in data else None,
             **vars(topology),
         )
-        # Looking at them finds what is missing or does not fit.
+        # Both properties check the parameters.
         _ = machine.distances, machine.node_memory_gib
         if machine.mesh is not None:
             machine._check_mesh()

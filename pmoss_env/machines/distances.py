@@ -1,18 +1,18 @@
-"""How far cores, caches and memory are from each other: classes of distance made into matrices."""
+"""Distances between cores, caches and memories: classes of distance as matrices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines.parameters import Parameter
+from pmoss_env.machines.topology import Topology
 from pmoss_env.types import Float64Array, Int32Array
 
-#: What every machine needs, and models take as it is.
+#: Parameters that every machine needs and that models use directly.
 PLAIN = (
     "clock_ghz",
     "instructions_per_cycle",
@@ -28,8 +28,8 @@ PLAIN = (
     "page_bytes",
     "dispatch_ns",
 )
-#: What every machine needs, whatever its topology.
-_ALWAYS = (
+#: Parameters that every machine needs, whatever its topology.
+_REQUIRED = (
     *PLAIN,
     *("l2_kib", "l2_ways", "llc_kib", "llc_ways", "llc_inclusive", "llc_at_home_cluster"),
     *("dram_gb_per_s", "dram_write_gb_per_s", "curve_a", "curve_b", "curve_c"),
@@ -44,38 +44,18 @@ _LINKS = (
 LINE_BYTES = 64
 
 
-class Places(Protocol):
-    """What of a topology decides distances: a Topology or a Machine."""
-
-    @property
-    def node_of_core(self) -> Int32Array:
-        """(C,) the node of each core."""
-
-    @property
-    def llc_of_core(self) -> Int32Array:
-        """(C,) the last-level domain of each core."""
-
-    @property
-    def physical_of_core(self) -> Int32Array:
-        """(C,) the physical core of each core; hardware threads of one have the same number."""
-
-    @property
-    def socket_of_node(self) -> Int32Array:
-        """(N,) the socket of each node."""
-
-
 class Distances:
-    """The matrices that a topology and parameters mean, for D last-level domains.
+    """The matrices of a topology with D last-level domains, N nodes and S sockets.
 
     Args:
-        topology: which cores, caches, nodes and sockets there are.
+        topology: cores, caches, nodes and sockets.
         parameters: performance parameters by name.
 
     Raises:
         DescriptionError: a parameter is missing, or does not fit the topology or another one.
     """
 
-    def __init__(self, topology: Places, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(self, topology: Topology, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = parameters
         self._socket_of_node = topology.socket_of_node
         self.nodes = int(topology.socket_of_node.size)
@@ -83,13 +63,13 @@ class Distances:
         domain = topology.llc_of_core
         self._socket_of_domain = np.zeros(int(domain.max()) + 1, dtype=np.int32)
         self._socket_of_domain[domain] = topology.socket_of_node[topology.node_of_core]
-        self._require(_ALWAYS)
+        self._require(_REQUIRED)
         if self.sockets > 1:
             self._require(_LINKS)
         if np.unique(topology.physical_of_core).size < topology.node_of_core.size:
             self._require(("smt_share",))
         self._check_caches()
-        # Looking at each of them finds what is missing or does not fit.
+        # These properties check the parameters.
         _ = self.next_socket, self.dram_ns, self.modified_ns
         for name in ("dram_gb_per_s", "dram_write_gb_per_s"):
             self.per_node(name)
@@ -106,7 +86,7 @@ class Distances:
 
     @cached_property
     def link_gb_per_s(self) -> Float64Array:
-        """(S, S) bandwidth from socket to socket, 0 where no link joins them."""
+        """(S, S) bandwidth from socket to socket; 0 without a link."""
         if self.sockets == 1:
             return np.zeros((1, 1))
         values = self._square("link_gb_per_s", self.sockets, "sockets")
@@ -115,7 +95,7 @@ class Distances:
 
     @cached_property
     def hops(self) -> Int32Array:
-        """(S, S) links on the shortest way from socket to socket."""
+        """(S, S) number of links on the shortest path from socket to socket."""
         steps = np.where(self.link_gb_per_s > 0, 1, self.sockets)
         np.fill_diagonal(steps, 0)
         for through in range(self.sockets):
@@ -130,21 +110,22 @@ class Distances:
 
     @cached_property
     def next_socket(self) -> Int32Array:
-        """(S, S) where a transfer goes next on a shortest way.
+        """(S, S) next socket on a shortest path.
 
-        Of several equally short ways it takes the next socket in turn, upwards from its own, which
-        spreads the ways around a ring.
+        Of several shortest paths it takes the one over the next higher socket, cyclically, which
+        distributes the paths around a ring.
         """
         result = np.zeros((self.sockets, self.sockets), dtype=np.int32)
-        for at in range(self.sockets):
-            turn = (at + np.arange(1, self.sockets)) % self.sockets
-            for to in range(self.sockets):
+        for source in range(self.sockets):
+            candidates = (source + np.arange(1, self.sockets)) % self.sockets
+            for target in range(self.sockets):
                 closer = [
                     n
-                    for n in turn
-                    if self.link_gb_per_s[at, n] > 0 and self.hops[n, to] < self.hops[at, to]
+                    for n in candidates
+                    if self.link_gb_per_s[source, n] > 0
+                    and self.hops[n, target] < self.hops[source, target]
                 ]
-                result[at, to] = closer[0] if closer else to
+                result[source, target] = closer[0] if closer else target
         return result
 
     @cached_property
@@ -169,11 +150,11 @@ class Distances:
         np.fill_diagonal(values, self._number("modified_same_llc_ns"))
         return values
 
-    def _by_class(self, what: str, same_socket: str, socket: Int32Array) -> Float64Array:
+    def _by_class(self, kind: str, same_socket: str, socket: Int32Array) -> Float64Array:
         hops = self.hops[socket[:, None], socket[None, :]]
         values = np.zeros(hops.shape)
         off_diagonal = ~np.eye(socket.size, dtype=np.bool_)
-        classes = (same_socket, f"{what}_other_socket_ns", f"{what}_two_hops_ns")
+        classes = (same_socket, f"{kind}_other_socket_ns", f"{kind}_two_hops_ns")
         for distance, name in enumerate(classes):
             pairs = (hops == distance) & off_diagonal
             if pairs.any():
@@ -181,12 +162,12 @@ class Distances:
                 values[pairs] = self._number(name)
         if hops.max() > 2:
             raise DescriptionError(
-                f"parameters.{what}_ns: is missing: sockets are {hops.max()} hops apart, so the "
+                f"parameters.{kind}_ns: is missing: sockets are {hops.max()} hops apart, so the "
                 "latencies must be given as a matrix"
             )
         return values
 
-    def _square(self, name: str, size: int, of: str) -> Float64Array:
+    def _square(self, name: str, size: int, unit: str) -> Float64Array:
         value = self._parameters[name].value
         if isinstance(value, float):
             rows: list[tuple[float, ...]] = [(value,) * size] * size
@@ -196,7 +177,7 @@ class Distances:
         if len(rows) != size or lengths != {size}:
             shape = f"{len(rows)} x {min(lengths)}" if len(lengths) == 1 else "ragged"
             raise DescriptionError(
-                f"parameters.{name}.value: is {shape}: must be {size} x {size}, for {size} {of}"
+                f"parameters.{name}.value: is {shape}: must be {size} x {size}, for {size} {unit}"
             )
         return np.array(rows, dtype=np.float64)
 
@@ -218,8 +199,7 @@ class Distances:
                     f"parameters.{cache}_ways.value = {ways:g}: must divide the "
                     f"{kib * 1024 / LINE_BYTES:g} lines of {cache}_kib = {kib:g}"
                 )
-            # A last-level cache of several slices picks the slice by a hash; a private one has
-            # only address bits to pick a set.
+            # A last-level cache picks a slice by a hash. A private cache uses address bits alone.
             if cache == "l2" and int(sets) & (int(sets) - 1):
                 raise DescriptionError(
                     f"parameters.l2_kib.value = {kib:g}: with {ways:g} ways has {sets:g} sets: "

@@ -1,4 +1,4 @@
-"""Where nodes and sockets lie on a machine's grid of core tiles, for pictures."""
+"""Nodes and sockets on a machine's grid of tiles, for pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Line = tuple[tuple[float, float], tuple[float, float]]
 
 
 def tile_groups(machine: Machine) -> tuple[Int32Array, Int32Array]:
-    """(r, c) int32 node and (r, c) int32 socket of each tile, -1 where there is no core."""
+    """(r, c) int32 node and (r, c) int32 socket of each tile; -1 for a tile without a core."""
     core = machine.core_of_tile
     node = np.where(core >= 0, machine.node_of_core[core], -1)
     socket = np.where(core >= 0, machine.socket_of_node[node], -1)
@@ -21,11 +21,11 @@ def tile_groups(machine: Machine) -> tuple[Int32Array, Int32Array]:
 
 
 def borders(group: Int32Array) -> list[Line]:
-    """Lines wherever neighbouring tiles belong to different groups, and round the outside.
+    """Lines between neighbouring tiles of different groups, and around the outside.
 
     Args:
-        group: (r, c) as of tile_groups(); the tile in column x and row y is the square with this
-            centre and sides of 1.
+        group: (r, c) of tile_groups(); the tile in column x and row y is a unit square around
+            (x, y).
     """
     padded = np.pad(group, 1, constant_values=-1)
     lines: list[Line] = []

@@ -1,4 +1,4 @@
-"""This host as a machine description, read from the kernel: it is measured, not modelled."""
+"""This host as a machine description, read from the kernel; it has no model."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from pmoss_env.machines.description import Machine
 from pmoss_env.platforms import require_host
 from pmoss_env.types import Int32Array
 
-#: Physical cores from which on a node can spare one for routing, and another one for sweeping.
-SPARE_A_ROUTER = 4
-SPARE_A_SWEEPER = 8
-#: From which on it can spare a third, for the sweeper off the cores or for the stitcher, and one
-#: for each of them.
-SPARE_A_HELPER = 12
-SPARE_TWO_HELPERS = 16
+#: Least physical cores of a node with a router, and with a sweeper.
+MIN_CORES_FOR_ROUTER = 4
+MIN_CORES_FOR_SWEEPER = 8
+#: Least physical cores of a node with the off-core sweeper or the stitcher, and with both.
+MIN_CORES_FOR_HELPER = 12
+MIN_CORES_FOR_TWO_HELPERS = 16
 
 
 def describe_host(root: str = "/") -> Machine:
     """The CPUs that this process may use, one core per CPU, node by node.
 
-    A node with at least four physical cores gives its first to a router, and with eight its second
-    to a sweeper. The first two nodes with twelve give a third to the sweeper off the cores and to
-    the stitcher, as P-MOSS has them (section 5); of a single one with sixteen, both have one. The
-    other hardware threads of such a core stay idle ("other"). On smaller nodes every CPU is a
-    worker, and the roles share cores, which the snapshot says.
+    On a node with at least 4 physical cores the first is a router, and with 8 the second is a
+    sweeper. The first two nodes with 12 cores have a third one, for the off-core sweeper and for
+    the stitcher (P-MOSS, section 5). A single such node has both, if it has 16. The other hardware
+    threads of these cores stay idle ("other"). On smaller nodes every CPU is a worker, and the
+    roles share cores, which the snapshot notes.
 
     Args:
-        root: where /sys is found; tests describe other machines in files.
+        root: folder that holds /sys; tests describe other machines in files.
 
     Raises:
-        PlatformError: a portable build, which does not look at its host.
+        PlatformError: a portable build, which does not read its host.
     """
     require_host("the machine 'host'")
     topology = _native.host_topology(root)
@@ -83,15 +82,15 @@ def _roles(node: Int32Array, physical: Int32Array) -> tuple[str, ...]:
     roles = ["worker"] * node.size
     helpers = 2
     cores_of = [list(dict.fromkeys(physical[node == n].tolist())) for n in np.unique(node)]
-    have_room = sum(len(cores) >= SPARE_A_HELPER for cores in cores_of)
+    have_room = sum(len(cores) >= MIN_CORES_FOR_HELPER for cores in cores_of)
     for cores in cores_of:
-        wanted = ["router"] if len(cores) >= SPARE_A_ROUTER else []
-        wanted += ["sweeper"] if len(cores) >= SPARE_A_SWEEPER else []
-        if len(cores) >= SPARE_A_HELPER and helpers:
-            both = have_room == 1 and len(cores) >= SPARE_TWO_HELPERS
-            here = 2 if both else 1
-            helpers -= here
-            wanted += ["sweeper"] * here
+        wanted = ["router"] if len(cores) >= MIN_CORES_FOR_ROUTER else []
+        wanted += ["sweeper"] if len(cores) >= MIN_CORES_FOR_SWEEPER else []
+        if len(cores) >= MIN_CORES_FOR_HELPER and helpers:
+            both = have_room == 1 and len(cores) >= MIN_CORES_FOR_TWO_HELPERS
+            count = 2 if both else 1
+            helpers -= count
+            wanted += ["sweeper"] * count
         for core, role in zip(cores, wanted, strict=False):
             first, *siblings = np.flatnonzero(physical == core)
             roles[first] = role

@@ -1,16 +1,16 @@
-"""The ``[mesh]`` table of a machine file: how far cores of one last-level domain are on its mesh.
+"""The ``[mesh]`` table of a machine file: distances between the cores of a last-level domain.
 
 Cores and the parts of the last level sit on the stops of a grid. A transfer takes ``hop_ns`` from
-stop to stop, along rows and columns. A hash of its address gives a line its home, so that all stops
-are the home of as many lines.
+stop to stop, along rows and columns. A hash of its address gives a line its home; all stops are the
+home of equally many lines.
 
 - A line of the last level comes from its home: there and back.
-- A line that another core of the domain modified goes from the reader to its home, on to the owner,
-  and from there to the reader.
-- What memory holds is asked for at its home. The way from there to memory is the same for all.
+- A line that another core of the domain modified takes a path from the reader to the line's home,
+  to the owner, and back to the reader.
+- A line of memory is requested at its home. The path from there to memory is the same for all.
 
-Without the table all cores are as far. With it the mean over the cores, or over the pairs of cores,
-stays what ``llc_ns``, ``dram_local_ns`` and ``modified_same_llc_ns`` say.
+Without the table all cores are equally far apart. With it, the means over the cores, or over the
+pairs of cores, stay ``llc_ns``, ``dram_local_ns`` and ``modified_same_llc_ns``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pmoss_env.machines.parameters import Kind, Parameter, read_parameters
 from pmoss_env.types import Float64Array, Int32Array
 
 _KEYS = ("grid", "cores_per_stop")
-_HOP: Mapping[str, Kind] = {"hop_ns": Kind("ns", least=0.0)}
+_HOP: Mapping[str, Kind] = {"hop_ns": Kind("ns", minimum=0.0)}
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Mesh:
     """The mesh of each last-level domain.
 
     Attributes:
-        rows: of stops.
-        cols: of stops.
-        cores_per_stop: how many physical cores share a stop. In their order the cores of a domain
-            fill the first row, then the next one.
+        rows: rows of stops.
+        cols: columns of stops.
+        cores_per_stop: number of physical cores that share a stop. In their order, the cores of a
+            domain fill the first row, then the next one.
         hop_ns: time from a stop to the next one, one way.
     """
 
@@ -49,15 +49,15 @@ class Mesh:
     def added_ns(
         self, llc_of_core: Int32Array, physical_of_core: Int32Array
     ) -> tuple[Float64Array, Float64Array]:
-        """What the mesh adds to latencies; below 0 where a core is nearer than the mean.
+        """Latencies added by the mesh; negative for a core that is nearer than the mean.
 
         Args:
             llc_of_core: (C,) last-level domain of each core.
             physical_of_core: (C,) physical core of each core.
 
         Returns:
-            (C,) to those of the last level and of memory. (C, C) to that of a line which another
-            core modified, from the reader to the owner; 0 between two domains.
+            (C,) for the last level and memory, and (C, C) for a line that another core modified,
+            from the reader to the owner; 0 between two domains.
         """
         stops = self._stops(llc_of_core, physical_of_core)
         places = np.stack(np.divmod(np.arange(self.rows * self.cols), self.cols), axis=1)
@@ -77,9 +77,9 @@ class Mesh:
         """(C,) the stop of each core."""
         stops = np.zeros(llc_of_core.size, dtype=np.int32)
         for domain in range(int(llc_of_core.max()) + 1):
-            mine = np.flatnonzero(llc_of_core == domain)
-            _, number = np.unique(physical_of_core[mine], return_inverse=True)
-            stops[mine] = number // self.cores_per_stop
+            members = np.flatnonzero(llc_of_core == domain)
+            _, number = np.unique(physical_of_core[members], return_inverse=True)
+            stops[members] = number // self.cores_per_stop
         needed = int(stops.max()) + 1
         if needed > self.rows * self.cols:
             raise DescriptionError(
@@ -90,16 +90,16 @@ class Mesh:
 
 
 def read_mesh(entries: Mapping[str, Any]) -> Mesh:
-    """The mesh of a ``[mesh]`` table: ``grid``, ``cores_per_stop`` and ``hop_ns``.
+    """Reads a ``[mesh]`` table: ``grid``, ``cores_per_stop`` and ``hop_ns``.
 
     Raises:
-        DescriptionError: names the key, the value and what would be right.
+        DescriptionError: names the key, the value and the valid values.
     """
-    known = (*_KEYS, *_HOP)
+    keys = (*_KEYS, *_HOP)
     for key in entries:
-        if key not in known:
-            raise DescriptionError(f"mesh.{key}: unknown; known are {', '.join(known)}")
-    for key in known:
+        if key not in keys:
+            raise DescriptionError(f"mesh.{key}: unknown; known are {', '.join(keys)}")
+    for key in keys:
         if key not in entries:
             raise DescriptionError(f"mesh.{key}: is missing")
     grid, cores = entries["grid"], entries["cores_per_stop"]

@@ -1,6 +1,6 @@
-"""The ``[offload]`` table of a machine file: blades, their hubs, and the copy engines in these.
+"""The ``[offload]`` table of a machine file: blades, their hubs, and the hubs' copy engines.
 
-What the parameters mean is in native/simulator/scan_types.hpp, which has the same names.
+native/simulator/scan_types.hpp describes the parameters, which have the same names there.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines.parameters import Kind, Parameter, read_parameters
 
-_COUNT = Kind("1", least=1.0, whole=True)
-_LINES = Kind("lines", least=1.0, most=2**20, whole=True)
-_US = Kind("us", least=0.0)
-_CYCLES = Kind("cycles", least=0.0)
-_BYTES = Kind("B", least=0.0)
+_COUNT = Kind("1", minimum=1.0, whole=True)
+_LINES = Kind("lines", minimum=1.0, maximum=2**20, whole=True)
+_US = Kind("us", minimum=0.0)
+_CYCLES = Kind("cycles", minimum=0.0)
+_BYTES = Kind("B", minimum=0.0)
 
 #: Every parameter; a machine with copy engines needs all of them.
 OFFLOAD_PARAMETERS: Mapping[str, Kind] = {
@@ -27,26 +27,26 @@ OFFLOAD_PARAMETERS: Mapping[str, Kind] = {
     "request_bytes": _BYTES,
     "prefetch_lines": _LINES,
     "prefetch_page_lines": _LINES,
-    "lookahead_lines": Kind("lines", least=0.0, whole=True),
+    "lookahead_lines": Kind("lines", minimum=0.0, whole=True),
     "cycles_per_value": _CYCLES,
     "cycles_per_result": _CYCLES,
     "result_bytes": _BYTES,
     "page_fault_us": _US,
     "scan_setup_us": _US,
     "engine_setup_us": _US,
-    "block_kib": Kind("KiB", least=1.0, most=2**20, whole=True),
+    "block_kib": Kind("KiB", minimum=1.0, maximum=2**20, whole=True),
     "block_overhead_us": _US,
-    "engine_lines": Kind("lines", least=8.0, most=2**20, whole=True),
+    "engine_lines": Kind("lines", minimum=8.0, maximum=2**20, whole=True),
     "engine_line_ns": Kind("ns"),
-    "engine_coherence_ns": Kind("ns", least=0.0),
+    "engine_coherence_ns": Kind("ns", minimum=0.0),
 }
 
 
 def read_offload(entries: Mapping[str, Any]) -> dict[str, Parameter]:
-    """The parameters of an ``[offload]`` table.
+    """Reads an ``[offload]`` table.
 
     Raises:
-        DescriptionError: names the key, the value and what would be right.
+        DescriptionError: names the key, the value and the valid values.
     """
     parameters = read_parameters(entries, "offload", OFFLOAD_PARAMETERS)
     for name in OFFLOAD_PARAMETERS:

@@ -1,4 +1,4 @@
-"""Performance parameters of a machine: which there are, in which unit, and what is possible."""
+"""Performance parameters of a machine: names, units and ranges."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Value = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One measured or published value of a machine.
+    """A measured or published value of a machine.
 
     Attributes:
-        value: the number; a list or a matrix where the parameter may be one.
+        value: a number; a list or a matrix where the parameter allows it.
         unit: its unit.
-        source: where it comes from.
+        source: publication, measurement or estimate.
         confidence: "high", "medium" or "low".
     """
 
@@ -33,40 +33,40 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a parameter may be.
+    """The unit and the valid values of a parameter.
 
     Attributes:
         unit: its unit.
-        least: the smallest possible value.
-        most: the largest possible value.
+        minimum: smallest valid value.
+        maximum: largest valid value.
         whole: whether it is a whole number.
-        forms: "number", "list" (one per node) and "matrix", the forms it may take.
+        forms: valid forms: "number", "list" (one per node) and "matrix".
     """
 
     unit: str
-    least: float = 1e-9
-    most: float = 1e9
+    minimum: float = 1e-9
+    maximum: float = 1e9
     whole: bool = False
     forms: tuple[str, ...] = ("number",)
 
 
 _NS = Kind("ns")
-_NOT_NEGATIVE_NS = Kind("ns", least=0.0)
-_COEFFICIENT = Kind("1", least=0.0)
-_EXPONENT = Kind("1", most=50.0)
-_FLAG = Kind("flag", least=0.0, most=1.0, whole=True)
-_WAYS = Kind("ways", least=1.0, whole=True)
+_NOT_NEGATIVE_NS = Kind("ns", minimum=0.0)
+_COEFFICIENT = Kind("1", minimum=0.0)
+_EXPONENT = Kind("1", maximum=50.0)
+_FLAG = Kind("flag", minimum=0.0, maximum=1.0, whole=True)
+_WAYS = Kind("ways", minimum=1.0, whole=True)
 _NODE_BANDWIDTH = Kind("GB/s", forms=("number", "list"))
 
-#: Every parameter. Which of them a machine needs depends on its topology (distances.py). Latencies
-#: are idle; "beyond L1" means what a touch waits that the first level does not hold.
+#: All parameters; distances.py says which of them a topology needs. Latencies are idle latencies;
+#: "beyond L1" is the added wait of an access that misses the first level.
 PARAMETERS: Mapping[str, Kind] = {
     "clock_ghz": Kind("GHz"),
     "instructions_per_cycle": Kind("instructions/cycle"),
-    "branch_miss_cycles": Kind("cycles", least=0.0),
+    "branch_miss_cycles": Kind("cycles", minimum=0.0),
     "mlp_dependent": Kind("misses"),  # overlapped where each waits for the one before
     "mlp_streaming": Kind("misses"),
-    "smt_share": Kind("share", most=1.0),  # speed while the sibling is busy, of that alone
+    "smt_share": Kind("share", maximum=1.0),  # speed while the sibling is busy, of that alone
     "l2_kib": Kind("KiB"),  # per physical core
     "l2_ways": _WAYS,
     "l2_ns": _NOT_NEGATIVE_NS,  # beyond L1
@@ -89,36 +89,36 @@ PARAMETERS: Mapping[str, Kind] = {
     "dram_ns": Kind("ns", forms=("matrix",)),  # [core's node][memory's node], instead of classes
     "dram_gb_per_s": _NODE_BANDWIDTH,  # per node, reading
     "dram_write_gb_per_s": _NODE_BANDWIDTH,  # per node, writing
-    "node_memory_gib": Kind("GiB", least=0.0, forms=("number", "list")),  # that a node holds
+    "node_memory_gib": Kind("GiB", minimum=0.0, forms=("number", "list")),  # that a node holds
     "curve_a": _COEFFICIENT,  # of memory: loaded / idle latency = 1 + a u + b u^c / (1.02 - u)
     "curve_b": _COEFFICIENT,
     "curve_c": _EXPONENT,
     # Per direction of a link; one number where every two sockets are joined, else a matrix
     # [from socket][to socket] with 0 where no link is.
-    "link_gb_per_s": Kind("GB/s", least=0.0, forms=("number", "matrix")),
+    "link_gb_per_s": Kind("GB/s", minimum=0.0, forms=("number", "matrix")),
     "link_curve_a": _COEFFICIENT,
     "link_curve_b": _COEFFICIENT,
     "link_curve_c": _EXPONENT,
-    "dtlb_pages": Kind("pages", least=0.0, whole=True),
-    "tlb_pages": Kind("pages", least=1.0, whole=True),
+    "dtlb_pages": Kind("pages", minimum=0.0, whole=True),
+    "tlb_pages": Kind("pages", minimum=1.0, whole=True),
     "tlb_ns": _NOT_NEGATIVE_NS,
     "page_walk_ns": _NOT_NEGATIVE_NS,
-    "page_bytes": Kind("B", least=64.0, most=2.0**40, whole=True),
+    "page_bytes": Kind("B", minimum=64.0, maximum=2.0**40, whole=True),
     "dispatch_ns": _NOT_NEGATIVE_NS,  # what a router takes to hand out a query
     # What thread scheduling needs to know of a machine with slow memory (nodes without cores).
     "turbo_ghz": Kind("GHz"),  # of a core that only waits
     "page_fault_ns": _NOT_NEGATIVE_NS,  # a minor fault, at the base clock
     "slow_read_ns": _NS,  # a line of a sequential read, from the own socket
     "slow_write_ns": _NS,  # a line written past the caches, from the own socket
-    "slow_granule_bytes": Kind("B", least=64.0, most=2.0**40, whole=True),
+    "slow_granule_bytes": Kind("B", minimum=64.0, maximum=2.0**40, whole=True),
     # Of another socket's slow memory / of the own: latencies and bandwidths.
-    "slow_remote_read_ratio": Kind("1", least=1.0),
-    "slow_remote_write_ratio": Kind("1", least=1.0),
-    "slow_remote_read_share": Kind("share", most=1.0),
-    "slow_remote_write_share": Kind("share", most=1.0),
+    "slow_remote_read_ratio": Kind("1", minimum=1.0),
+    "slow_remote_write_ratio": Kind("1", minimum=1.0),
+    "slow_remote_read_share": Kind("share", maximum=1.0),
+    "slow_remote_write_share": Kind("share", maximum=1.0),
     # Remote writers at once without a slowdown. What each further writer adds to the time of a
     # remote write, in times of a local one. What it adds per share of reads among them.
-    "slow_remote_writers": Kind("threads", least=0.0),
+    "slow_remote_writers": Kind("threads", minimum=0.0),
     "slow_remote_writer_cost": _COEFFICIENT,
     "slow_remote_mixed_cost": _COEFFICIENT,
 }
@@ -129,15 +129,15 @@ def read_parameters(
     table: str = "parameters",
     kinds: Mapping[str, Kind] = PARAMETERS,
 ) -> dict[str, Parameter]:
-    """The parameters of a table of a machine file, each possible by itself.
+    """Reads the parameters of a table of a machine file.
 
     Args:
-        entries: the table's contents.
+        entries: contents of the table.
         table: its name.
-        kinds: what it may hold.
+        kinds: its parameters.
 
     Raises:
-        DescriptionError: names the key, the value and what would be right.
+        DescriptionError: names the key, the value and the valid values.
     """
     result = {}
     for name, entry in entries.items():
@@ -181,9 +181,9 @@ def _number(key: str, value: Any, kind: Kind) -> float:
         raise DescriptionError(f"{key} = {value!r}: must be a finite number")
     if kind.whole and value != int(value):
         raise DescriptionError(f"{key} = {value!r}: must be a whole number")
-    if value < kind.least:
-        right = "positive" if kind.least == 1e-9 else f"at least {kind.least:g}"
-        raise DescriptionError(f"{key} = {value!r}: must be {right}")
-    if value > kind.most:
-        raise DescriptionError(f"{key} = {value!r}: must be at most {kind.most:g}")
+    if value < kind.minimum:
+        valid = "positive" if kind.minimum == 1e-9 else f"at least {kind.minimum:g}"
+        raise DescriptionError(f"{key} = {value!r}: must be {valid}")
+    if value > kind.maximum:
+        raise DescriptionError(f"{key} = {value!r}: must be at most {kind.maximum:g}")
     return float(value)

@@ -1,4 +1,4 @@
-"""Made-up machines for studies of generalisation: plausible, always valid, the same per seed."""
+"""Random machines for studies of generalisation: plausible, valid, and determined by a seed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,31 @@ import numpy as np
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.parameters import PARAMETERS
 
-#: What load_machine() takes: "random:7"; "random-smt:7" where cores run two threads; and
-#: "random-partly:7" where only some of the second ones are workers.
+#: Names for load_machine(): "random:7"; "random-smt:7" with two threads per core; "random-partly:7"
+#: with workers on only some of the second threads.
 PREFIX, SMT_PREFIX, PARTLY_PREFIX = "random:", "random-smt:", "random-partly:"
 PREFIXES = (PREFIX, SMT_PREFIX, PARTLY_PREFIX)
 
 
 def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Machine:
-    """A server drawn by ``seed``, with the name "random:<seed>".
+    """A random server with the name "random:<seed>".
 
-    Drawn, each independently and evenly over the range (latencies and bandwidths of servers that
-    were sold between 2012 and 2023 lie in it):
+    All values are drawn independently and uniformly from ranges of servers sold from 2012 to 2023:
 
-    - 1, 2 or 4 sockets, 1, 2 or 4 nodes each but at most 8 nodes; 4 to 16 cores per node, all but
-      two of them workers; four sockets are joined all to all or in a ring;
-    - a last-level cache per node or per half of it, of 1 to 4 MiB per core; it takes what the L2
-      evicts or, where the L2 is small, includes the L2; an L2 of 256 KiB to 2 MiB;
+    - 1, 2 or 4 sockets of 1, 2 or 4 nodes, at most 8 nodes; 4 to 16 cores per node, all but two of
+      them workers; four sockets form a clique or a ring;
+    - a last-level cache per node or half node, of 1 to 4 MiB per core; it holds evicted lines of
+      the L2 or, for a small L2, includes the L2; an L2 of 256 KiB to 2 MiB;
     - clock 2.2 to 3.6 GHz; memory at 75 to 130 ns, 1.05 to 1.25 times that from another node of the
       socket, 1.5 to 2.1 times per link crossed; 2 to 6 GB/s per core reading, half to 0.8 of that
       writing; links of 8 to 40 GB/s.
 
     Args:
         seed: 0 or more.
-        smt: the same server, named "random-smt:<seed>", with two hardware threads per core. All are
-            listed as cores. Beside a busy sibling a thread keeps 0.5 to 0.75 of its speed.
-        partly: that one, named "random-partly:<seed>", of whose second threads only some are
-            workers, drawn: how many of them, one at least, and which. All nodes have the same.
+        smt: the same server with two hardware threads per core, all listed as cores, and the name
+            "random-smt:<seed>". Beside a busy sibling a thread keeps 0.5 to 0.75 of its speed.
+        partly: the same as ``smt``, but a random non-empty subset of the second threads are
+            workers, equal on all nodes; with the name "random-partly:<seed>".
     """
     smt = smt or partly
     rng = np.random.default_rng([seed, 0x6D616368])
@@ -43,15 +42,15 @@ def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Mac
     def between(low: float, high: float) -> float:
         return round(float(rng.uniform(low, high)), 3)
 
-    def one_of(*values: int) -> int:
+    def choose(*values: int) -> int:
         return int(rng.choice(values))
 
-    sockets = one_of(1, 2, 4)
-    nodes_per_socket = one_of(1, 2, 4) if sockets < 4 else one_of(1, 2)
+    sockets = choose(1, 2, 4)
+    nodes_per_socket = choose(1, 2, 4) if sockets < 4 else choose(1, 2)
     nodes = sockets * nodes_per_socket
-    cores = one_of(4, 6, 8, 10, 12, 14, 16)
-    per_llc = cores // one_of(1, 2)
-    l2_kib = one_of(256, 512, 1024, 2048)
+    cores = choose(4, 6, 8, 10, 12, 14, 16)
+    per_llc = cores // choose(1, 2)
+    l2_kib = choose(256, 512, 1024, 2048)
     clock = between(2.2, 3.6)
     llc_ns = between(11, 30)
     local = between(75, 130)
@@ -60,7 +59,7 @@ def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Mac
     modified = llc_ns + between(5, 25)
     read = cores * between(2, 6)
     link = between(8, 40)
-    ring = sockets == 4 and one_of(0, 1) == 1
+    ring = sockets == 4 and choose(0, 1) == 1
     values: dict[str, Any] = {
         "clock_ghz": clock,
         "instructions_per_cycle": between(1.8, 2.6),
@@ -70,11 +69,11 @@ def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Mac
         "l2_kib": l2_kib,
         "l2_ways": 8,
         "l2_ns": 9 / clock,
-        "llc_kib": per_llc * 1024 * one_of(1, 2, 4),
+        "llc_kib": per_llc * 1024 * choose(1, 2, 4),
         "llc_ways": 16,
         "llc_ns": llc_ns,
         "llc_inclusive": int(l2_kib == 256),
-        "llc_at_home_cluster": int(nodes_per_socket > 1 and per_llc == cores and one_of(0, 1)),
+        "llc_at_home_cluster": int(nodes_per_socket > 1 and per_llc == cores and choose(0, 1)),
         "modified_same_llc_ns": modified,
         "modified_same_socket_ns": modified * between(1.2, 3),
         "modified_other_socket_ns": hop * between(0.8, 1.1),
@@ -86,13 +85,13 @@ def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Mac
         "dram_write_gb_per_s": read * between(0.5, 0.8),
         "curve_a": between(0.2, 0.55),
         "curve_b": between(0.005, 0.1),
-        "curve_c": one_of(2, 12),
+        "curve_c": choose(2, 12),
         "link_gb_per_s": link,
         "link_curve_a": between(0.15, 0.3),
         "link_curve_b": between(0.02, 0.1),
         "link_curve_c": 1.5,
         "dtlb_pages": 64,
-        "tlb_pages": one_of(512, 1024, 1536, 2048),
+        "tlb_pages": choose(512, 1024, 1536, 2048),
         "tlb_ns": 8 / clock,
         "page_walk_ns": between(10, 25),
         "page_bytes": 4096,
@@ -118,12 +117,12 @@ def random_machine(seed: int, *, smt: bool = False, partly: bool = False) -> Mac
 
 
 def _smt_share(seed: int) -> float:
-    """A stream of its own draws it: all else is as without."""
+    """Drawn from a stream of its own, so that all other values stay the same."""
     return round(float(np.random.default_rng([seed, 0x736D74]).uniform(0.5, 0.75)), 3)
 
 
 def _ring(link: float, local: float, hop: float, modified: float) -> dict[str, Any]:
-    """The parameters that four sockets in a ring have beside others."""
+    """The additional parameters of four sockets in a ring."""
     return {
         "link_gb_per_s": [
             [link if abs(a - b) in (1, 3) else 0.0 for b in range(4)] for a in range(4)
@@ -134,10 +133,10 @@ def _ring(link: float, local: float, hop: float, modified: float) -> dict[str, A
 
 
 def _workers(seed: int, cores: int, listed: int, partly: bool) -> list[int]:
-    """The workers' numbers inside a node of so many cores and hardware threads."""
+    """The numbers of a node's workers within the node."""
     if not partly:  # a router's and a sweeper's siblings stay idle
         return [core for core in range(listed) if core % cores > 1]
-    # A stream of its own. Beside a router or sweeper, whose sibling may be a worker, nothing runs.
+    # A stream of its own. The sibling of a router or sweeper may be a worker.
     rng = np.random.default_rng([seed, 0x70617274])
     second = rng.choice(cores, int(rng.integers(1, cores)), replace=False)
     return [*range(2, cores), *sorted((cores + second).tolist())]
@@ -146,7 +145,7 @@ def _workers(seed: int, cores: int, listed: int, partly: bool) -> list[int]:
 def _topology(
     sockets: int, nodes_per_socket: int, cores: int, per_llc: int, listed: int
 ) -> dict[str, Any]:
-    """The table of a machine's file; of ``cores`` per node, ``listed`` hardware threads."""
+    """The ``[topology]`` table, with ``listed`` hardware threads on ``cores`` cores per node."""
     nodes = sockets * nodes_per_socket
     table: dict[str, Any] = {
         "sockets": sockets,
@@ -157,7 +156,7 @@ def _topology(
     }
     if listed > cores:
         table["threads_per_core"] = listed // cores
-        # Siblings share a cache; their numbers are as far apart as a node has cores.
+        # Siblings share a cache; their numbers differ by the number of cores.
         del table["cores_per_llc"]
         table["llc_of_core"] = [
             node * (cores // per_llc) + core % cores // per_llc
@@ -168,6 +167,6 @@ def _topology(
 
 
 def _made_up(name: str, value: Any, seed: int) -> dict[str, Any]:
-    """The row of a parameter in a machine's file."""
+    """A parameter of a machine file."""
     unit = PARAMETERS[name].unit
     return {"value": value, "unit": unit, "source": f"made up, seed {seed}", "confidence": "low"}

@@ -1,4 +1,4 @@
-"""The ``[topology]`` and ``[roles]`` tables of a machine file: which cores, nodes and caches."""
+"""The ``[topology]`` and ``[roles]`` tables of a machine file: cores, nodes and caches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Int32Array
 
-#: More cores, tiles or nodes than any server has; matrices grow with their square.
-MOST_CORES, MOST_NODES = 8192, 1024
+#: More than any server has; matrices grow with the square.
+MAX_CORES, MAX_NODES = 8192, 1024
 ROLES = ("worker", "router", "sweeper")
 _KEYS = {
     "sockets",
@@ -31,15 +31,15 @@ _KEYS = {
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """Cores, nodes, caches and roles; cores are numbered node by node.
+    """C cores on N nodes, drawn as a grid of r x c tiles; cores are numbered node by node.
 
     Attributes:
-        rows: rows of core tiles.
-        cols: columns of core tiles.
-        socket_of_node: (N,) int32.
+        rows: rows of tiles, r.
+        cols: columns of tiles, c.
+        socket_of_node: (N,) int32; a node may have memory and no cores.
         node_of_core: (C,) int32.
-        llc_of_core: (C,) int32.
-        physical_of_core: (C,) int32; hardware threads of one core have the same number.
+        llc_of_core: (C,) int32, last-level cache domain.
+        physical_of_core: (C,) int32; hardware threads of one physical core have the same number.
         role_of_core: (C,) "worker", "router", "sweeper" or "other".
         memory_channels_per_node: count, 0 if unknown.
     """
@@ -51,27 +51,27 @@ class Topology:
     llc_of_core: Int32Array
     physical_of_core: Int32Array
     role_of_core: tuple[str, ...]
-    memory_channels_per_node: int
+    memory_channels_per_node: int = 0
 
 
 def read_topology(topology: Mapping[str, Any], roles: Mapping[str, Any]) -> Topology:
-    """The topology that the two tables describe.
+    """Reads the two tables.
 
-    ``[topology]`` gives
+    ``[topology]`` contains
 
     - the nodes: ``sockets`` and ``nodes_per_socket``, or ``socket_of_node``, one per node;
-    - the cores: ``cores_per_node``, one number or one per node; a node may have none only if
-      ``memory_only`` lists it;
+    - the cores: ``cores_per_node``, one number or one per node; nodes without cores must be listed
+      in ``memory_only``;
     - the last-level caches: ``cores_per_llc``, or ``llc_of_core``, one per core;
     - hardware threads, if siblings are listed as cores: ``threads_per_core`` (of the n cores of a
       node, i, i + n / threads, ... are siblings), or ``physical_of_core``, one per core;
     - ``grid``, [rows, columns]: core i is drawn on tile i; and ``memory_channels_per_node``.
 
-    ``[roles]`` gives, by role, the core numbers inside each node that has cores, or one list of
+    ``[roles]`` contains, by role, the core numbers within each node that has cores, or one list of
     them per such node.
 
     Raises:
-        DescriptionError: names the key, the value and what would be right.
+        DescriptionError: names the key, the value and the valid values.
     """
     for key in topology:
         if key not in _KEYS:
@@ -115,10 +115,10 @@ def _sockets(topology: Mapping[str, Any]) -> list[int]:
     if "socket_of_node" not in topology:
         sockets = _count(topology, "sockets")
         nodes_per_socket = _count(topology, "nodes_per_socket")
-        if sockets * nodes_per_socket > MOST_NODES:
+        if sockets * nodes_per_socket > MAX_NODES:
             raise DescriptionError(
                 f"topology.sockets = {sockets} of {nodes_per_socket} nodes: must be at most "
-                f"{MOST_NODES} nodes in all"
+                f"{MAX_NODES} nodes in all"
             )
         return [node // nodes_per_socket for node in range(sockets * nodes_per_socket)]
     for key in ("sockets", "nodes_per_socket"):
@@ -158,9 +158,9 @@ def _cores_per_node(topology: Mapping[str, Any], nodes: int) -> list[int]:
             raise DescriptionError(
                 f"topology.memory_only: node {node} has {count} cores in topology.cores_per_node"
             )
-    if sum(per_node) > MOST_CORES:
+    if sum(per_node) > MAX_CORES:
         raise DescriptionError(
-            f"topology.cores_per_node: {sum(per_node)} cores in all: must be at most {MOST_CORES}"
+            f"topology.cores_per_node: {sum(per_node)} cores in all: must be at most {MAX_CORES}"
         )
     if sum(per_node) == 0:
         raise DescriptionError("topology.memory_only: leaves no node with cores")
@@ -171,8 +171,8 @@ def _grid(topology: Mapping[str, Any], cores: int) -> tuple[int, int]:
     grid = topology.get("grid")
     if not (isinstance(grid, list) and len(grid) == 2 and all(_is_count(v) for v in grid)):
         raise DescriptionError(f"topology.grid = {grid!r}: must be [rows, columns]")
-    if grid[0] * grid[1] > MOST_CORES:
-        raise DescriptionError(f"topology.grid = {grid}: must have at most {MOST_CORES} tiles")
+    if grid[0] * grid[1] > MAX_CORES:
+        raise DescriptionError(f"topology.grid = {grid}: must have at most {MAX_CORES} tiles")
     if grid[0] * grid[1] < cores:
         raise DescriptionError(f"topology.grid = {grid}: has fewer tiles than {cores} cores")
     return grid[0], grid[1]
@@ -217,9 +217,9 @@ def _physical(topology: Mapping[str, Any], per_node: list[int]) -> Int32Array:
     return np.array(physical, dtype=np.int32)
 
 
-def _same(what: str, group: Int32Array, key: str, of: tuple[str, Any]) -> None:
-    """Refuses a group whose members lie on several nodes, caches or sockets."""
-    name, values = of
+def _same(what: str, group: Int32Array, key: str, parts: tuple[str, Any]) -> None:
+    """Raises an error for a group whose members lie on several nodes, caches or sockets."""
+    name, values = parts
     first = np.zeros(int(group.max()) + 1, dtype=np.int64)
     first[group[::-1]] = values[::-1]
     wrong = np.flatnonzero(values != first[group])
@@ -262,7 +262,7 @@ def _roles(roles: Mapping[str, Any], per_node: list[int]) -> tuple[str, ...]:
 
 
 def _numbering(topology: Mapping[str, Any], name: str, length: int | None) -> list[int]:
-    """A list of numbers from 0 without gaps, as long as it must be."""
+    """A list of numbers from 0 without gaps, of the given length."""
     value = topology[name]
     if not isinstance(value, list) or not value or not all(_is_number(v) for v in value):
         raise DescriptionError(f"topology.{name} = {value!r}: must be a list of whole numbers")
@@ -280,7 +280,7 @@ def _numbering(topology: Mapping[str, Any], name: str, length: int | None) -> li
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_CORES
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CORES
 
 
 def _is_count(value: object) -> bool:
@@ -291,7 +291,7 @@ def _count(table: Mapping[str, Any], name: str) -> int:
     value = table.get(name)
     if not _is_count(value):
         raise DescriptionError(
-            f"topology.{name} = {value!r}: must be a whole number above 0, up to {MOST_CORES}"
+            f"topology.{name} = {value!r}: must be a whole number above 0, up to {MAX_CORES}"
         )
     assert isinstance(value, int)
     return value

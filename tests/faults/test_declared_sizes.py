@@ -13,7 +13,7 @@ from pmoss_datasets import open_dataset, suite
 from pmoss_datasets.access_path.scans import AccessPathRecipe
 from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
-from pmoss_env.machines.topology import MOST_CORES, read_topology
+from pmoss_env.machines.topology import MAX_CORES, read_topology
 from pmoss_env.types import LoadRegime
 from tests.faults.tampering import change_metadata
 
@@ -104,7 +104,7 @@ def test_a_machine_has_a_possible_size(change, told):
     one = {"sockets": 1, "nodes_per_socket": 1, "cores_per_node": 4, "cores_per_llc": 4}
     with pytest.raises(DescriptionError, match=told):
         read_topology({**one, "grid": [2, 2], **change}, {"worker": [0, 1, 2, 3]})
-    assert MOST_CORES >= 8192
+    assert MAX_CORES >= 8192
 
 
 def test_no_load_is_absurd():

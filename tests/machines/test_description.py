@@ -43,7 +43,6 @@ def test_every_preset_loads_and_names_itself(name: str) -> None:
     assert machine.name == name
     assert machine.core_of_tile[machine.tile_of_core].tolist() == list(range(machine.cores))
     assert machine.worker_tiles.sum() == len(machine.workers)
-    assert ((machine.domain_of_tile >= 0) == machine.worker_tiles).all()
     for domain in np.unique(machine.domain_of_core):
         inside = machine.domain_of_core == domain
         assert np.unique(machine.node_of_core[inside]).size == 1

@@ -49,7 +49,7 @@ def made_up(tmp_path: Path) -> Path:
 def test_a_still_larger_host_gives_each_node_a_sweeper(
     made_up: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pmoss_env.machines.host.SPARE_A_SWEEPER", 4)
+    monkeypatch.setattr("pmoss_env.machines.host.MIN_CORES_FOR_SWEEPER", 4)
     machine = describe_host(str(made_up))
     assert machine.roles() == {"router": 4, "sweeper": 4, "worker": 8}
     assert machine.role_of_core[:3] == ("router", "sweeper", "worker")

@@ -69,7 +69,7 @@ def test_guesses_follow_their_rule(lstopo_file: LstopoFile) -> None:
     near, far = machine.distances.dram_ns[0, [1, 2]] / machine.distances.dram_ns[0, 0]
     assert far == pytest.approx(1.6, abs=0.15)
     assert near == pytest.approx(1 + (far - 1) / 11, abs=0.01)
-    assert "that the firmware tells (lstopo XML)" in machine.parameters["dram_ns"].source
+    assert "that the firmware reports (lstopo XML)" in machine.parameters["dram_ns"].source
 
 
 def test_without_distances_nodes_are_told_apart_by_socket(lstopo_file: LstopoFile) -> None:

@@ -139,7 +139,7 @@ def test_foreign_missing_and_huge_files_are_refused(
     path.write_text("<html></html>")
     with pytest.raises(DescriptionError, match="line 1: begins with <html>"):
         read_lstopo(path)
-    monkeypatch.setattr(lstopo, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(lstopo, "MAX_BYTES", 1 << 20)
     path.write_bytes(b" " * ((1 << 20) + 1))
     with pytest.raises(DescriptionError, match="has more than 1048576 bytes"):
         read_lstopo(path)

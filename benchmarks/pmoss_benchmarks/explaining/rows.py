@@ -13,7 +13,7 @@ from pmoss_datasets.domain import check_offer, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, UnknownNameError
-from pmoss_env.files import MOST_JSON, open_regular, parse_json, read_text
+from pmoss_env.files import MAX_JSON_BYTES, open_regular, parse_json, read_text
 from pmoss_env.types import Schedule
 
 
@@ -73,7 +73,7 @@ def read_row(word: str) -> Row:
     path = Path(f"{stem}.jsonl")
     try:
         with os.fdopen(open_regular(path), encoding="utf-8") as file:
-            first = parse_json(file.readline(MOST_JSON))
+            first = parse_json(file.readline(MAX_JSON_BYTES))
     except (OSError, ValueError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     kept = isinstance(first, dict) and first.get("kind") == "rollout"

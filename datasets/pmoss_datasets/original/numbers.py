@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import MOST_JSON, read_text
+from pmoss_env.files import MAX_JSON_BYTES, read_text
 from pmoss_env.types import Float64Array
 
 #: More than any counter of 64 bits holds.
@@ -22,7 +22,7 @@ def read_rows(path: Path) -> list[Float64Array]:
     """
     rows = []
     try:
-        lines = read_text(path, MOST_JSON).splitlines()
+        lines = read_text(path, MAX_JSON_BYTES).splitlines()
     except (OSError, ValueError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):

@@ -40,7 +40,7 @@ from pmoss_env.baselines import (
     knowledge_of,
     make_baseline,
 )
-from pmoss_env.baselines.exact import MOST_SCHEDULES
+from pmoss_env.baselines.exact import MAX_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
@@ -311,7 +311,7 @@ class SpatialDomain(Domain):
 
     def absence(self, env: SpatialSchedulingEnv, name: str, budget: int) -> str | None:
         """What a baseline lacks here; nothing of "exact" where it would take too long."""
-        if name == "exact" and env.machine.workers.size**env.slices > MOST_SCHEDULES:
+        if name == "exact" and env.machine.workers.size**env.slices > MAX_SCHEDULES:
             return ""
         baseline = make_baseline(name, budget=budget if has_budget(name) else None)
         if not asks(baseline):

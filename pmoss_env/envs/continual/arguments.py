@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from pmoss_env.backends.deviation import MOST_DEVIATION
+from pmoss_env.backends.deviation import MAX_DEVIATION
 from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.envs.continual.drift import DriftFamily, check_whole, make_family
 from pmoss_env.envs.continual.families import FAMILIES
@@ -128,7 +128,7 @@ class Arguments:
             check_whole("workload_seed", self.workload_seed, 0, _MOST_SEED)
         _check_number("epoch_seconds", self.epoch_seconds, 1e-3, 3600.0)
         _check_number("price_per_gb", self.price_per_gb, 0.0, 1e9)
-        _check_number("deviation", self.deviation, 0.0, MOST_DEVIATION)
+        _check_number("deviation", self.deviation, 0.0, MAX_DEVIATION)
         if self.p99_limit_us is not None:
             _check_number("p99_limit_us", self.p99_limit_us, 1e-3, 1e9)
         _check_number("noise", self.noise, 0.0, 1e3)

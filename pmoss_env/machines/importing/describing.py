@@ -1,4 +1,4 @@
-"""The parameters of an imported server: what was read, and a guess for everything else."""
+"""The parameters of an imported server: read values, and guesses for the others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.importing.estimates import Guesses, fitting_ways
-from pmoss_env.machines.importing.found import Fact, Found
 from pmoss_env.machines.importing.latency_matrix import class_medians
 from pmoss_env.machines.importing.layout import Layout, lay_out, slit_matrix
+from pmoss_env.machines.importing.server_facts import Fact, ServerFacts
 from pmoss_env.machines.parameters import PARAMETERS
 from pmoss_env.types import BoolArray, Float64Array, Int32Array
 
-#: Guessed as the median of the shipped machines, as they are.
+#: Parameters guessed as the median of the presets.
 _PLAIN = (
     "instructions_per_cycle",
     "branch_miss_cycles",
@@ -37,33 +37,33 @@ _SMALL_L2_KIB = 512
 
 
 def describe_server(
-    found: Found, name: str, latencies: tuple[str, Float64Array] | None
+    server: ServerFacts, name: str, latencies: tuple[str, Float64Array] | None
 ) -> dict[str, Any]:
-    """What ``Machine.from_dict`` takes, for a server that an importer found.
+    """The argument of ``Machine.from_dict`` for an imported server.
 
     Args:
-        found: the server.
+        server: the facts that an importer read.
         name: of the machine.
         latencies: file name, and (C, C) core-to-core latencies in ns in the order of
-            ``found.cpus``, NaN where unknown.
+            ``server.cpus``, NaN where unknown.
     """
-    guesses = Guesses(found.vendor)
-    layout = lay_out(found, split_by_node=guesses.vendor == "Intel")
-    facts = _cores(found, layout, guesses)
-    facts |= _caches(found, layout, guesses)
+    guesses = Guesses(server.vendor)
+    layout = lay_out(server, split_by_node=guesses.vendor == "Intel")
+    facts = _cores(server, layout, guesses)
+    facts |= _caches(server, layout, guesses)
     facts |= _modified(layout, guesses, latencies)
     entries = {key: _entry(key, fact) for key, fact in facts.items()}
-    entries |= _memory(found, layout, guesses)
+    entries |= _memory(server, layout, guesses)
     if layout.sockets > 1:
         entries["link_gb_per_s"] = _links(layout, guesses)
     roles = layout.roles()
     workers = sum(len(node) for node in roles["worker"])
-    gib = sum(found.memory_bytes) / 2**30
-    memory = f" with {gib:.0f} GiB" if all(found.memory_bytes) else ""
+    gib = sum(server.memory_bytes) / 2**30
+    memory = f" with {gib:.0f} GiB" if all(server.memory_bytes) else ""
     return {
         "name": name,
-        "description": f"{found.model}, imported from {found.origin}: {layout.sockets} socket(s), "
-        f"{len(found.nodes)} node(s){memory}, {layout.node.size} hardware threads, "
+        "description": f"{server.model}, imported from {server.origin}: {layout.sockets} "
+        f"socket(s), {len(server.nodes)} node(s){memory}, {layout.node.size} hardware threads, "
         f"{workers} workers",
         "topology": layout.topology(),
         "roles": roles,
@@ -81,11 +81,11 @@ def _entry(name: str, fact: Fact, value: Any = None) -> dict[str, Any]:
     }
 
 
-def _cores(found: Found, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
+def _cores(server: ServerFacts, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
     names = _PLAIN + (_PLAIN_OF_LINKS if layout.sockets > 1 else ())
     if np.unique(layout.physical).size < layout.physical.size:
         names += ("smt_share",)
-    facts = {n: found.facts.get(n) or guesses.parameter(n) for n in ("clock_ghz", *names)}
+    facts = {n: server.facts.get(n) or guesses.parameter(n) for n in ("clock_ghz", *names)}
     for name in ("l2_ns", "tlb_ns"):
         cycles = guesses.parameter(name, scale="clock_ghz")
         clock = facts["clock_ghz"].value
@@ -94,11 +94,11 @@ def _cores(found: Found, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
     return facts
 
 
-def _caches(found: Found, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
+def _caches(server: ServerFacts, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
     domains = int(layout.llc.max()) + 1
     cores = np.unique(layout.physical).size / domains
-    facts = {"l2_kib": found.facts.get("l2_kib") or guesses.parameter("l2_kib")}
-    if fact := found.facts.get("llc_kib"):
+    facts = {"l2_kib": server.facts.get("l2_kib") or guesses.parameter("l2_kib")}
+    if fact := server.facts.get("llc_kib"):
         facts["llc_kib"] = fact
         if layout.clusters > 1:
             source = f"{fact.source}: {fact.value:g} KiB over {layout.clusters} sub-NUMA clusters"
@@ -109,7 +109,7 @@ def _caches(found: Found, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
         facts["llc_kib"] = Fact(mib * 1024.0, f"{fact.source}, x {cores:g}, whole MiB", "low")
     for cache in ("l2", "llc"):
         kib = facts[f"{cache}_kib"].value
-        read = found.facts.get(f"{cache}_ways")
+        read = server.facts.get(f"{cache}_ways")
         wanted = read or guesses.parameter(f"{cache}_ways")
         ways = fitting_ways(kib, wanted.value, power_of_two=cache == "l2")
         if ways != wanted.value:
@@ -117,7 +117,7 @@ def _caches(found: Found, layout: Layout, guesses: Guesses) -> dict[str, Fact]:
             wanted = Fact(ways, source, "low")
         facts[f"{cache}_ways"] = wanted
     small = guesses.vendor == "Intel" and facts["l2_kib"].value < _SMALL_L2_KIB
-    facts["llc_inclusive"] = found.facts.get("llc_inclusive") or Fact(
+    facts["llc_inclusive"] = server.facts.get("llc_inclusive") or Fact(
         float(small), f"guess: only with an Intel L2 below {_SMALL_L2_KIB} KiB", "low"
     )
     facts["llc_at_home_cluster"] = Fact(
@@ -159,7 +159,7 @@ def _modified(
     return facts
 
 
-def _memory(found: Found, layout: Layout, guesses: Guesses) -> dict[str, dict[str, Any]]:
+def _memory(server: ServerFacts, layout: Layout, guesses: Guesses) -> dict[str, dict[str, Any]]:
     entries = {}
     at_work = [n for n in layout.physical_per_node if n > 0]
     cores = float(np.median(at_work))
@@ -175,7 +175,7 @@ def _memory(found: Found, layout: Layout, guesses: Guesses) -> dict[str, dict[st
         for distance, what in ((0, "same-socket"), (1, "other-socket"))
         if (others & (hops == distance)).any()
     }
-    slit = slit_matrix(found)
+    slit = slit_matrix(server)
     if slit is None:
         entries["dram_local_ns"] = _entry("dram_local_ns", local)
         for distance, ratio in ratios.items():
@@ -183,7 +183,7 @@ def _memory(found: Found, layout: Layout, guesses: Guesses) -> dict[str, dict[st
             source = f"{ratio.source}, x dram_local_ns"
             entries[name] = _entry(name, Fact(round(local.value * ratio.value, 1), source, "low"))
         return entries
-    # One anchor sets the scale: the closest node of another socket, else of the same one.
+    # One pair of nodes sets the scale: the closest ones of two sockets, else of one socket.
     anchor = max(ratios)
     own = float(slit.diagonal().min())
     unit = float(slit[others & (hops == anchor)].min()) - own
@@ -191,7 +191,7 @@ def _memory(found: Found, layout: Layout, guesses: Guesses) -> dict[str, dict[st
     values = local.value * (1 + slope * (slit - slit.diagonal()[:, None]) / unit)
     source = (
         f"guess: {local.value:g} x (1 + {slope:.3g} x (d - {own:g}) / {unit:g}) for the distance d "
-        f"that the firmware tells ({found.origin}); {local.value:g}: {local.source}; "
+        f"that the firmware reports ({server.origin}); {local.value:g}: {local.source}; "
         f"1 + {slope:.3g}: {ratios[anchor].source}"
     )
     matrix = [[round(float(v), 1) for v in row] for row in values]
@@ -226,7 +226,7 @@ def _local_ns(machine: Machine) -> float:
 
 
 def _ratio(machine: Machine, distance: int) -> float | None:
-    """Latency of memory so many links away to local memory, of nodes with cores."""
+    """Ratio of the latencies of memory ``distance`` links away and of local memory."""
     nodes = np.unique(machine.node_of_core)
     socket = machine.socket_of_node[nodes]
     hops = machine.distances.hops[socket[:, None], socket[None, :]]
@@ -238,7 +238,7 @@ def _ratio(machine: Machine, distance: int) -> float | None:
 
 
 def _modified_of(machine: Machine, distance: int | None) -> float | None:
-    """Latency of a modified line of a domain so many links away, or of the reader's own domain."""
+    """Latency of a modified line ``distance`` links away; None: in the reader's own domain."""
     values = machine.distances.modified_ns
     if distance is None:
         return float(np.median(values.diagonal()))

@@ -1,4 +1,4 @@
-"""Guesses for what cannot be read: medians of the shipped machines, by stated rules."""
+"""Guesses for unknown values: medians of the presets, by named rules."""
 
 from __future__ import annotations
 
@@ -7,37 +7,36 @@ from statistics import median
 
 from pmoss_env.machines.catalog import load_machine
 from pmoss_env.machines.description import Machine
-from pmoss_env.machines.importing.found import Fact
+from pmoss_env.machines.importing.server_facts import Fact
 
-#: The shipped machines by what their processors call their maker.
+#: The presets by the vendors of their processors.
 PEERS = {
     "Intel": ("sandy-bridge", "skylake-x-4n", "skylake-x-8n", "uv-300h", "xeon-6240m-optane"),
     "AMD": ("milan-nps1", "milan-nps4", "rome-7302"),
     "Arm": ("grace-hopper",),
 }
-#: What a processor calls its maker, by the name people use; 0x41 is Arm's number.
+#: The vendor by the name that a processor reports; 0x41 is Arm's number.
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "0x41": "Arm", "ARM": "Arm"}
 LINE_KIB = 64 / 1024
 
 
 class Guesses:
-    """What the shipped machines of a vendor, or all of them, would make of a missing value."""
+    """Medians of parameters over the presets of a vendor, or over all presets."""
 
     def __init__(self, vendor: str) -> None:
-        """Args: vendor: what the processor calls its maker; any other counts as unknown."""
+        """Args: vendor: as the processor reports it; others count as unknown."""
         self.vendor = _VENDORS.get(vendor, "")
-        everybody = [load_machine(name) for names in PEERS.values() for name in names]
+        presets = [load_machine(name) for names in PEERS.values() for name in names]
         peers = [load_machine(name) for name in PEERS.get(self.vendor, ())]
-        named = f"shipped {self.vendor} machines"
-        self._groups = [(peers, named), (everybody, "shipped machines")]
+        self._groups = [(peers, f"shipped {self.vendor} machines"), (presets, "shipped machines")]
 
-    def median(self, what: str, of: Callable[[Machine], float | None]) -> Fact:
-        """The median of ``of`` over the machines for which it has a value.
+    def median(self, what: str, value_of: Callable[[Machine], float | None]) -> Fact:
+        """The median of ``value_of`` over the machines of the vendor that have a value.
 
-        Machines of the same vendor come first, the others if none of them has a value.
+        If none of them has a value, the median over all presets.
         """
         for machines, named in self._groups:
-            values = [value for m in machines if (value := of(m)) is not None]
+            values = [value for m in machines if (value := value_of(m)) is not None]
             if values:
                 return Fact(round(median(values), 4), f"guess: median {what} of the {named}", "low")
         raise AssertionError(f"no shipped machine has {what}")
@@ -45,23 +44,26 @@ class Guesses:
     def parameter(self, name: str, scale: str | None = None) -> Fact:
         """The median of a parameter, or of its product with another one."""
 
-        def of(machine: Machine) -> float | None:
+        def value_of(machine: Machine) -> float | None:
             product = 1.0
             for factor in (name, scale):
                 if factor is not None:
-                    given = machine.parameters.get(factor)
-                    if given is None or not isinstance(given.value, float):
+                    parameter = machine.parameters.get(factor)
+                    if parameter is None or not isinstance(parameter.value, float):
                         return None
-                    product *= given.value
+                    product *= parameter.value
             return product
 
-        return self.median(name if scale is None else f"{name} x {scale}", of)
+        return self.median(name if scale is None else f"{name} x {scale}", value_of)
 
 
 def fitting_ways(kib: float, preferred: float, *, power_of_two: bool) -> float:
-    """The ways closest to ``preferred`` that divide a cache's lines, into 2^n sets if asked to.
+    """The ways closest to ``preferred`` that divide a cache into sets; ``preferred`` if none do.
 
-    ``preferred`` itself if none of 1 to 64 do.
+    Args:
+        kib: size of the cache.
+        preferred: wanted number of ways.
+        power_of_two: whether the number of sets must be a power of two.
     """
     lines = kib / LINE_KIB
 

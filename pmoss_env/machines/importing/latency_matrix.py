@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from pmoss_env.errors import DescriptionError
-from pmoss_env.files import MOST_JSON, read_bytes
+from pmoss_env.files import MAX_JSON_BYTES, read_bytes
 from pmoss_env.types import Float64Array, Int32Array, plain_number
 
 
 @dataclass(frozen=True)
 class ClassMedian:
-    """Median of a class of pairs.
+    """The median of a class of pairs.
 
     Attributes:
         ns: the median.
-        pairs: how many there are.
+        pairs: number of pairs.
     """
 
     ns: float
@@ -27,21 +27,21 @@ class ClassMedian:
 
 
 def read_latencies(path: Path, cpus: int) -> Float64Array:
-    """(cpus, cpus) latencies in ns, NaN where the file has none; the diagonal never has one.
+    """(cpus, cpus) latencies in ns; NaN on the diagonal and where the file has no value.
 
-    The file has a row per CPU and a column per CPU, both in ascending order of the operating
-    system's numbers, and no header. A cell may be empty: the diagonal, or one of the triangles.
+    The file has a row and a column per CPU, both in ascending order of the operating system's
+    numbers, and no header. Cells of the diagonal or of one triangle may be empty.
 
     Raises:
         DescriptionError: names file, row, column and reason.
     """
     try:
-        text = read_bytes(path, MOST_JSON).decode("utf-8-sig")
+        text = read_bytes(path, MAX_JSON_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DescriptionError(f"{path}: is not text: byte {error.start}") from error
-    # Cells are numbers, never quoted, so that a comma always ends one.
+    # Cells are never quoted, so that every comma ends one.
     rows = [line.split(",") for line in text.rstrip().splitlines()]
     if text.strip() == "":
         raise DescriptionError(f"{path}: is empty: must have {cpus} rows, one per CPU")
@@ -89,7 +89,7 @@ def class_medians(
         domain: (C,) last-level cache domain of each CPU.
         hops: (C, C) links between the sockets of two CPUs.
     """
-    known = ~np.isnan(latencies)
+    has_value = ~np.isnan(latencies)
     smt = physical[:, None] == physical[None, :]
     near = domain[:, None] == domain[None, :]
     classes = {
@@ -102,5 +102,5 @@ def class_medians(
     return {
         name: ClassMedian(round(float(np.median(latencies[pairs])), 2), int(pairs.sum()))
         for name, members in classes.items()
-        if (pairs := members & known).any()
+        if (pairs := members & has_value).any()
     }

@@ -1,4 +1,4 @@
-"""How an imported server becomes cores, nodes, domains and roles of a machine description."""
+"""Cores, nodes, domains and roles of an imported server."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_env.machines.importing.found import Found, number
+from pmoss_env.machines.importing.server_facts import ServerFacts, number
 from pmoss_env.types import Int32Array
 
-#: A node with at least this many physical cores spares one for a router and one for a sweeper.
-SPARE_TWO = 4
+#: Least physical cores of a node with a router and a sweeper.
+MIN_CORES_FOR_ROLES = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Cores in the order of a machine description: node by node.
 
-    Inside a node the first threads of all physical cores come first, then their siblings.
+    Within a node, the first threads of all physical cores precede their siblings.
 
     Attributes:
-        order: (C,) position in ``Found.cpus`` of each core.
+        order: (C,) position in ``ServerFacts.cpus`` of each core.
         node: (C,) node of each core.
         socket_of_node: (N,) numbered from 0.
         llc: (C,) last-level domain, numbered from 0.
         physical: (C,) physical core, numbered from 0.
-        clusters: nodes that share one last-level cache as the system sees it; where sub-NUMA
-            clusters split it, ``llc`` has one domain for each of them.
-        hops: (S, S) links between sockets.
+        clusters: number of nodes that share a last-level cache. Sub-NUMA clusters split it: then
+            ``llc`` has a domain for each of them.
+        hops: (S, S) number of links between sockets.
     """
 
     order: Int32Array
@@ -89,11 +89,12 @@ class Layout:
     def roles(self) -> dict[str, list[list[int]]]:
         """The ``[roles]`` table.
 
-        On a node with at least four physical cores the first routes, the second reads counters and
-        the others work; on a smaller one all work, and share themselves with router and sweeper.
-        Siblings stay idle, as in most published runs.
+        On a node with at least four physical cores the first is a router, the second a sweeper, and
+        the others are workers. On a smaller node all are workers, which share their cores with the
+        router and the sweeper. Siblings stay idle, as in most published runs.
         """
-        spare = [(2 if n >= SPARE_TWO else 0, n) for n in self.physical_per_node if n > 0]
+        per_node = [n for n in self.physical_per_node if n > 0]
+        spare = [(2 if n >= MIN_CORES_FOR_ROLES else 0, n) for n in per_node]
         roles = {"worker": [list(range(first, n)) for first, n in spare]}
         if any(first for first, _ in spare):
             roles["router"] = [[0] if first else [] for first, _ in spare]
@@ -101,28 +102,28 @@ class Layout:
         return roles
 
 
-def lay_out(found: Found, *, split_by_node: bool) -> Layout:
-    """The layout of what an importer found.
+def lay_out(server: ServerFacts, *, split_by_node: bool) -> Layout:
+    """The layout of an imported server.
 
     Args:
-        found: the server.
+        server: the facts that an importer read.
         split_by_node: whether a last-level cache that spans nodes is one domain per node.
     """
-    seen: dict[int, int] = {}
+    threads: dict[int, int] = {}
     rank = []
-    for cpu in found.cpus:
-        rank.append(seen.setdefault(cpu.physical, 0))
-        seen[cpu.physical] += 1
+    for cpu in server.cpus:
+        rank.append(threads.setdefault(cpu.physical, 0))
+        threads[cpu.physical] += 1
     order = sorted(
-        range(len(found.cpus)), key=lambda i: (found.cpus[i].node, rank[i], found.cpus[i].id)
+        range(len(server.cpus)), key=lambda i: (server.cpus[i].node, rank[i], server.cpus[i].id)
     )
-    cpus = [found.cpus[i] for i in order]
+    cpus = [server.cpus[i] for i in order]
     nodes_of_llc: dict[int, set[int]] = {}
     for cpu in cpus:
         nodes_of_llc.setdefault(cpu.llc, set()).add(cpu.node)
     clusters = max(map(len, nodes_of_llc.values())) if split_by_node else 1
     llc = number((cpu.llc, cpu.node if clusters > 1 else 0) for cpu in cpus)
-    socket_of_node = np.array(_sockets(found), dtype=np.int32)
+    socket_of_node = np.array(_sockets(server), dtype=np.int32)
     return Layout(
         order=np.array(order, dtype=np.int32),
         node=np.array([cpu.node for cpu in cpus], dtype=np.int32),
@@ -130,48 +131,48 @@ def lay_out(found: Found, *, split_by_node: bool) -> Layout:
         llc=np.array(llc, dtype=np.int32),
         physical=np.array(number(cpu.physical for cpu in cpus), dtype=np.int32),
         clusters=clusters,
-        hops=_hops(found, socket_of_node),
+        hops=_hops(server, socket_of_node),
     )
 
 
-def _sockets(found: Found) -> list[int]:
-    """The socket of each node: that of its first CPU; of a bare node, the one it is closest to."""
+def _sockets(server: ServerFacts) -> list[int]:
+    """The socket of each node: that of its first CPU, or of the nearest node with CPUs."""
     with_cpus: dict[int, int] = {}
-    for cpu in found.cpus:
+    for cpu in server.cpus:
         with_cpus.setdefault(cpu.node, cpu.socket)
     sockets = []
-    for node in range(len(found.nodes)):
+    for node in range(len(server.nodes)):
         if node in with_cpus:
             sockets.append(with_cpus[node])
-        elif node in found.socket_of_bare_node:
-            sockets.append(found.socket_of_bare_node[node])
+        elif node in server.socket_of_bare_node:
+            sockets.append(server.socket_of_bare_node[node])
         else:
-            slit = found.slit
+            slit = server.slit
             sockets.append(with_cpus[min(with_cpus, key=lambda n: slit[node][n] if slit else n)])
     return number(sockets)
 
 
-def slit_matrix(found: Found) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """(N, N) distances between nodes if they are valid: every other node is farther away.
+def slit_matrix(server: ServerFacts) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """(N, N) valid distances between nodes: every other node is farther away; else None.
 
     The firmware's 255 means unreachable, which no node of a running server is.
     """
-    if found.slit is None or len(found.nodes) == 1:
+    if server.slit is None or len(server.nodes) == 1:
         return None
-    slit = np.array(found.slit)
+    slit = np.array(server.slit)
     others = slit[~np.eye(len(slit), dtype=np.bool_)]
     return slit if slit.diagonal().max() < others.min() and others.max() < 255 else None
 
 
-def _hops(found: Found, socket_of_node: Int32Array) -> Int32Array:
-    """(S, S) links between sockets: the closest ones are joined, if that needs at most two links.
+def _hops(server: ServerFacts, socket_of_node: Int32Array) -> Int32Array:
+    """(S, S) links between sockets: the closest are joined, if that gives at most two hops.
 
-    Otherwise, or where no distances are valid, every two sockets count as joined.
+    Otherwise, or without valid distances, all sockets are joined.
     """
     sockets = int(socket_of_node.max()) + 1
     apart = ~np.eye(sockets, dtype=np.bool_)
     all_joined = apart.astype(np.int32)
-    slit = slit_matrix(found)
+    slit = slit_matrix(server)
     if sockets < 3 or slit is None:
         return all_joined
     closest = np.array(

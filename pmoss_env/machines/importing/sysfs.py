@@ -1,4 +1,4 @@
-"""A Linux host, or a copy of its sysfs tree, as an importer sees it."""
+"""Imports a Linux host, or a copy of its sysfs tree."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pmoss_env import _native
 from pmoss_env.errors import DescriptionError
-from pmoss_env.machines.importing.found import (
+from pmoss_env.machines.importing.server_facts import (
     Fact,
-    Found,
-    FoundCpu,
+    HardwareThread,
+    ServerFacts,
     clock_in_name,
     most_common,
     number,
@@ -21,14 +21,14 @@ from pmoss_env.platforms import require_host
 _ORIGIN = "sysfs"
 
 
-def read_host(root: str = "/") -> Found:
-    """The server whose ``/sys`` (and ``/proc/cpuinfo``) lies under ``root``.
+def read_host(root: str = "/") -> ServerFacts:
+    """Reads the server whose ``/sys`` (and ``/proc/cpuinfo``) lies under ``root``.
 
-    All online CPUs count, whatever this process may use.
+    All online CPUs count, also those that this process may not use.
 
     Raises:
-        DescriptionError: the tree is not one that a Linux kernel writes; names folder and reason.
-        PlatformError: a portable build, which does not look at its host.
+        DescriptionError: the tree is not one of a Linux kernel; names folder and reason.
+        PlatformError: a portable build, which does not read its host.
     """
     require_host("a machine that is read from /sys")
     try:
@@ -41,19 +41,19 @@ def read_host(root: str = "/") -> Found:
     facts = _native.host_facts(root)
     model = facts["cpu_model"] if facts["cpu_model"] != "unknown" else "unknown processor"
     physical = number(min(cpu["siblings"]) for cpu in cpus)
-    # Without a third level, what the kernel calls the last one is the L2: a domain per socket.
+    # Without a third level, the kernel's last level is the L2: then a socket is a domain.
     shared = [llcs[cpu["llc"]]["level"] >= 3 for cpu in cpus]
     llc = number(
-        ("cache", cpu["llc"]) if known else ("socket", cpu["package"])
-        for cpu, known in zip(cpus, shared, strict=True)
+        ("cache", cpu["llc"]) if is_shared else ("socket", cpu["package"])
+        for cpu, is_shared in zip(cpus, shared, strict=True)
     )
-    return Found(
+    return ServerFacts(
         place=root,
         origin=_ORIGIN,
         model=model,
         vendor=facts["cpu_vendor"],
         cpus=tuple(
-            FoundCpu(cpu["id"], place[cpu["node"]], cpu["package"], physical[i], llc[i])
+            HardwareThread(cpu["id"], place[cpu["node"]], cpu["package"], physical[i], llc[i])
             for i, cpu in enumerate(cpus)
         ),
         nodes=tuple(node["id"] for node in nodes),
@@ -67,26 +67,26 @@ def _facts(
     root: str, model: str, physical_of_cpu: dict[int, int], first: dict[str, int]
 ) -> dict[str, Fact]:
     system = Path(root) / "sys/devices/system/cpu"
-    found: dict[str, Fact | None] = {}
+    facts: dict[str, Fact | None] = {}
     for name, level in (("l2", 2), ("llc", 3)):
         caches = [_cache(system / f"cpu{cpu}" / "cache", level) for cpu in physical_of_cpu]
-        # A machine description counts the L2 per physical core, also where cores share it.
+        # A machine description has the L2 per physical core, also where cores share it.
         size = [
             kib / (_sharers(cpus, physical_of_cpu) if name == "l2" else 1)
             for kib, _, cpus in caches
         ]
-        found[f"{name}_kib"] = most_common(size, f"{_ORIGIN}, cache/index*/size")
-        found[f"{name}_ways"] = most_common(
+        facts[f"{name}_kib"] = most_common(size, f"{_ORIGIN}, cache/index*/size")
+        facts[f"{name}_ways"] = most_common(
             (ways for _, ways, _ in caches), f"{_ORIGIN}, cache/index*/ways_of_associativity"
         )
-    found["clock_ghz"] = _clock(root, system / f"cpu{first['id']}" / "cpufreq", model)
+    facts["clock_ghz"] = _clock(root, system / f"cpu{first['id']}" / "cpufreq", model)
     if root == "/":
-        found["page_bytes"] = Fact(float(os.sysconf("SC_PAGESIZE")), "getconf PAGESIZE", "high")
-    return {name: fact for name, fact in found.items() if fact is not None}
+        facts["page_bytes"] = Fact(float(os.sysconf("SC_PAGESIZE")), "getconf PAGESIZE", "high")
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _cache(folder: Path, level: int) -> tuple[float, float, str]:
-    """Size in KiB, ways, and the CPUs that share the data cache of a level; 0 where unknown."""
+    """Size in KiB, ways, and CPUs of the data cache of a level; 0 where unknown."""
     for index in sorted(folder.glob("index*")):
         if _text(index / "level") == str(level) and _text(index / "type") != "Instruction":
             size = re.fullmatch(r"(\d+)([KMG])", _text(index / "size"))

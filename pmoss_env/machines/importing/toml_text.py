@@ -1,7 +1,7 @@
-"""Machine files as text, one parameter per line as the presets have them.
+"""Machine files as text, with one parameter per line as in the presets.
 
-tomli-w would write every parameter, a table of value, source and confidence, as a section of four
-lines. People read and edit these files line by line, so these few lines stay.
+tomli-w would write each parameter, a table of value, source and confidence, as a section of four
+lines, which is hard to edit by hand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def machine_toml(data: Mapping[str, Any]) -> str:
-    """The TOML text of what ``Machine.from_dict`` takes; ``tomllib`` reads the same from it."""
+    """The TOML text of an argument of ``Machine.from_dict``; ``tomllib`` reads it back."""
     lines = [f"{key} = {_value(data[key])}" for key in ("name", "description")]
     for table in ("topology", "roles", "parameters"):
         lines += ["", f"[{table}]"]
@@ -23,7 +23,7 @@ def machine_toml(data: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     match value:
         case str():
-            # A JSON text is a TOML text, save that TOML wants DEL escaped as well.
+            # A JSON text is a TOML text, except that TOML also escapes DEL.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case float() | int():
             return repr(value)

@@ -1,4 +1,4 @@
-"""What an importer found out about a server, whatever it read it from."""
+"""The facts that an importer read about a server, from any source."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class FoundCpu:
-    """One hardware thread.
+class HardwareThread:
+    """A hardware thread of a server.
 
     Attributes:
         id: the operating system's number.
-        node: position in ``Found.nodes``.
-        socket: number of the socket, any.
-        physical: number of the physical core, the same for SMT siblings.
-        llc: number of the last-level cache domain, any.
+        node: position in ``ServerFacts.nodes``.
+        socket: any number of the socket.
+        physical: number of the physical core, equal for SMT siblings.
+        llc: any number of the last-level cache domain.
     """
 
     id: int
@@ -31,8 +31,8 @@ class Fact:
     """A value that was read.
 
     Attributes:
-        value: in the unit of the parameter it becomes.
-        source: where it was read.
+        value: in the unit of its parameter.
+        source: file or field that was read.
         confidence: "high" or "medium".
     """
 
@@ -42,27 +42,27 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A server as the operating system or hwloc sees it.
+class ServerFacts:
+    """A server as the operating system or hwloc describes it.
 
     Attributes:
-        place: the file or folder that was read, for messages.
-        origin: how it was read, for sources: "sysfs" or "lstopo XML".
+        place: file or folder that was read, for messages.
+        origin: kind of source: "sysfs" or "lstopo XML".
         model: name of the processor, or "unknown processor".
-        vendor: what the processor calls its maker, or "".
+        vendor: vendor as the processor reports it, or "".
         cpus: the hardware threads, ascending by id.
         nodes: the operating system's number of each node.
         memory_bytes: of each node, 0 if unknown.
-        slit: (N, N) distances between nodes as the firmware reports them; None if it does not.
-        facts: what was read, by the name of the parameter it becomes.
-        socket_of_bare_node: sockets of nodes without CPUs, by position, where they are known.
+        slit: (N, N) distances between nodes from the firmware, or None.
+        facts: values by the name of their parameter.
+        socket_of_bare_node: known sockets of nodes without CPUs, by position of the node.
     """
 
     place: str
     origin: str
     model: str
     vendor: str
-    cpus: tuple[FoundCpu, ...]
+    cpus: tuple[HardwareThread, ...]
     nodes: tuple[int, ...]
     memory_bytes: tuple[int, ...]
     slit: tuple[tuple[float, ...], ...] | None
@@ -71,13 +71,13 @@ class Found:
 
 
 def number(keys: Iterable[Hashable]) -> list[int]:
-    """Keys as numbers from 0, in the order in which they first appear."""
-    seen: dict[Hashable, int] = {}
-    return [seen.setdefault(key, len(seen)) for key in keys]
+    """Numbers the keys from 0, in the order of their first appearance."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
 def most_common(values: Iterable[float], source: str) -> Fact | None:
-    """The value that most CPUs have; None if none has one above 0."""
+    """The most common positive value of the CPUs; None without a positive value."""
     counts = Counter(value for value in values if value > 0)
     if not counts:
         return None
@@ -88,10 +88,10 @@ def most_common(values: Iterable[float], source: str) -> Fact | None:
 
 
 def clock_in_name(model: str, origin: str) -> Fact | None:
-    """The frequency that a processor's name ends in, "... @ 2.70GHz"."""
-    name, at, text = model.rpartition("@")
+    """The frequency at the end of a processor's name, "... @ 2.70GHz"."""
+    name, separator, text = model.rpartition("@")
     text = text.strip().lower()
-    if not at or not text.endswith("ghz"):
+    if not separator or not text.endswith("ghz"):
         return None
     try:
         value = float(text.removesuffix("ghz"))

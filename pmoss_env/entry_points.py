@@ -1,12 +1,11 @@
-"""What packages of others add: entry points by group, and objects by ``module:name``.
+"""Plugins of other packages: entry points by group, and objects by ``module:name``.
 
 A package adds a backend, an agent or a command by an entry point in its ``pyproject.toml``::
 
     [project.entry-points."pmoss.backends"]
     mine = "my_package.backend:MyBackend"
 
-Names come from the metadata of installed packages and from the command line, never from a file
-of data.
+Names come from the metadata of installed packages and from the command line, never from data files.
 """
 
 from __future__ import annotations
@@ -28,50 +27,50 @@ def entries(group: str, own: Iterable[str] = ()) -> dict[str, EntryPoint]:
 
     Args:
         group: e.g. "pmoss.backends".
-        own: names that are taken already.
+        own: names that pmoss_env itself uses.
 
     Raises:
-        PluginError: two packages give the same name different meanings, or a name is taken.
+        PluginError: two packages use the same name, or a package uses a name of pmoss_env.
     """
-    taken = set(own)
-    found: dict[str, EntryPoint] = {}
+    own_names = set(own)
+    by_name: dict[str, EntryPoint] = {}
     for entry in _installed(group, _search_path()):
-        other = found.setdefault(entry.name, entry)
+        other = by_name.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise PluginError(
                 f"entry point {entry.name!r} of {group!r} is both {_source(other)} and "
                 f"{_source(entry)}: uninstall one of the two"
             )
-        if entry.name in taken:
+        if entry.name in own_names:
             raise PluginError(
                 f"entry point {entry.name!r} of {group!r}: {_source(entry)} takes a name that "
                 "pmoss_env has itself; its author must choose another, or uninstall it"
             )
-    return dict(sorted(found.items()))
+    return dict(sorted(by_name.items()))
 
 
 def _search_path() -> tuple[tuple[str, int], ...]:
-    """The folders that hold packages, each with its last change: a new package changes one."""
+    """The folders of sys.path with their times of change: a new package changes one."""
     folders = [folder or os.getcwd() for folder in sys.path]
-    # A folder that is not there changes when it is made.
+    # A missing folder has the time 0, so that its creation is a change.
     return tuple((f, os.stat(f).st_mtime_ns if os.path.exists(f) else 0) for f in folders)
 
 
 @lru_cache(maxsize=32)
 def _installed(group: str, search_path: tuple[tuple[str, int], ...]) -> EntryPoints:
-    """A group of entry points. Reading them takes milliseconds, and names are asked for often."""
-    # Only here: it takes as long to import as a few of our own modules.
+    """The entry points of a group, cached: reading them takes milliseconds."""
+    # Imported here because the import is slow.
     from importlib import metadata
 
     return metadata.entry_points(group=group)
 
 
 def load(entry: EntryPoint) -> Any:
-    """The object that an entry point names; its module is imported now.
+    """Imports the object that an entry point names.
 
     Raises:
         PluginError: the module cannot be imported, or lacks the object.
-        PmossError: what the module itself raises of our errors, e.g. MissingExtraError.
+        PmossError: an error of this kind from the module, e.g. MissingExtraError.
     """
     try:
         return entry.load()
@@ -85,33 +84,33 @@ def load(entry: EntryPoint) -> Any:
 
 
 def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable[str] = ()) -> Any:
-    """The object behind a name of ``known`` or behind ``module:name``.
+    """Imports the object of an entry point, or of ``module:name``.
 
     Args:
-        kind: what it is, for the error, e.g. "agent".
-        name: a key of ``known``, or the path of any importable object, e.g. "my_agent:Mine". Its
-            module may lie in the working folder; installed modules come first.
-        known: as entries() gives them.
+        kind: kind of object, for the error, e.g. "agent".
+        name: a key of ``known``, or an importable object, e.g. "my_agent:Mine". Its module may lie
+            in the working folder; installed modules take precedence.
+        known: result of entries().
         others: further names, for the error.
 
     Raises:
-        UnknownNameError: neither.
-        PluginError: it cannot be loaded.
+        UnknownNameError: the name is in neither form.
+        PluginError: the object cannot be loaded.
     """
     if name in known:
         return load(known[name])
     module, colon, attribute = name.partition(":")
     if colon and module and attribute:
-        look_in_working_folder()
+        add_working_folder()
         from importlib.metadata import EntryPoint
 
         return load(EntryPoint(name=name, value=name, group=kind))
     raise UnknownNameError(kind, name, (*known, *others, "<module>:<name>"))
 
 
-def look_in_working_folder() -> None:
-    """Lets modules of the working folder be imported; no file there hides an installed module."""
-    # The `pmoss` program does not look there by itself, unlike `python -m`.
+def add_working_folder() -> None:
+    """Appends the working folder to sys.path, after the installed modules."""
+    # The `pmoss` program does not do this by itself, unlike `python -m`.
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())
 

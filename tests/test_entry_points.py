@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from pmoss_env import doors
+from pmoss_env import entry_points
 from pmoss_env.errors import MissingExtraError, PluginError, UnknownNameError
 
 GROUP = "pmoss.tests"
@@ -20,26 +20,26 @@ def install(install_package):
 
 def test_entries_are_found_and_loaded_only_when_asked(install):
     install("doors_good", {"b": "doors_good:SEVEN", "a": "doors_good:nothing"}, "SEVEN = 7")
-    found = doors.entries(GROUP)
+    found = entry_points.entries(GROUP)
     assert list(found) == ["a", "b"]
-    assert doors.load(found["b"]) == 7
+    assert entry_points.load(found["b"]) == 7
     with pytest.raises(
         PluginError, match=r"'a' of 'pmoss.tests': 'doors_good:nothing' of the pack"
     ):
-        doors.load(found["a"])
-    assert doors.entries("pmoss.none") == {}
+        entry_points.load(found["a"])
+    assert entry_points.entries("pmoss.none") == {}
 
 
 def test_a_package_that_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    assert doors.entries(GROUP) == {}
+    assert entry_points.entries(GROUP) == {}
     info = tmp_path / "doors_later-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: doors-later\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[{GROUP}]\nlater = doors_later:X\n")
     # What a folder holds is kept by its time, of which two changes in one tick have the same.
     os.utime(tmp_path, ns=(1, 1))
-    assert list(doors.entries(GROUP)) == ["later"]
+    assert list(entry_points.entries(GROUP)) == ["later"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_broken_package_is_named(install, code, error):
     name = f"doors_{error[:4].lower()}"
     install(name, {"x": f"{name}:X"}, code)
     with pytest.raises(PluginError, match=rf"package {name} .*{error}"):
-        doors.load(doors.entries(GROUP)["x"])
+        entry_points.load(entry_points.entries(GROUP)["x"])
 
 
 def test_our_own_errors_stay(install):
@@ -58,24 +58,24 @@ def test_our_own_errors_stay(install):
     )
     install("doors_extra", {"x": "doors_extra:X"}, code)
     with pytest.raises(MissingExtraError, match="torch"):
-        doors.load(doors.entries(GROUP)["x"])
+        entry_points.load(entry_points.entries(GROUP)["x"])
 
 
 def test_one_name_has_one_meaning(install):
     install("doors_one", {"x": "doors_one:X"})
     with pytest.raises(PluginError, match=r"'x' .* has itself"):
-        doors.entries(GROUP, own=["x"])
+        entry_points.entries(GROUP, own=["x"])
     install("doors_two", {"x": "doors_two:X"})
     with pytest.raises(PluginError, match=r"is both 'doors_.*uninstall one"):
-        doors.entries(GROUP)
+        entry_points.entries(GROUP)
 
 
 def test_find_takes_names_and_paths(install):
     install("doors_found", {"seven": "doors_found:SEVEN"}, "SEVEN = 7\nEIGHT = 8")
-    known = doors.entries(GROUP)
-    assert doors.find("agent", "seven", known) == 7
-    assert doors.find("agent", "doors_found:EIGHT", known) == 8
+    known = entry_points.entries(GROUP)
+    assert entry_points.find("agent", "seven", known) == 7
+    assert entry_points.find("agent", "doors_found:EIGHT", known) == 8
     with pytest.raises(PluginError, match="'doors_found:NINE' cannot be loaded"):
-        doors.find("agent", "doors_found:NINE", known)
+        entry_points.find("agent", "doors_found:NINE", known)
     with pytest.raises(UnknownNameError, match=r"unknown agent 'sevn'. Did you mean 'seven'"):
-        doors.find("agent", "sevn", known, others=["cql"])
+        entry_points.find("agent", "sevn", known, others=["cql"])

@@ -146,4 +146,4 @@ def test_a_submission_is_refused_where_it_could_not_be_ended(
     monkeypatch.delattr(os, "killpg")
     agent = Agent("", "lpt", None)
     with pytest.raises(PlatformError, match="pmoss evaluate"):
-        IsolatedPolicy(agent, None, find_domain("spatial"), {"machine": "toy"})
+        IsolatedPolicy(agent, None, find_domain("spatial"), {"machine": "toy"}, bytes(32))

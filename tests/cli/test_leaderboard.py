@@ -23,3 +23,9 @@ def test_outside_a_checkout_the_option_that_helps_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "name it with --board" in pmoss("leaderboard", "show", status=2)
+
+
+def test_a_board_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    for command in ("check", "show"):
+        told = pmoss("leaderboard", command, "--board", str(tmp_path / "nowhere"), status=2)
+        assert "holds no round" in told

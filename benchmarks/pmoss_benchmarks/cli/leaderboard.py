@@ -138,7 +138,9 @@ def show(
     board: BoardOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who stands where in a round.
+    """Show who stands where in a round. Kinds and times are what the rows claim.
+
+    Files of rows that are wrong are named and left out.
 
     Example: pmoss leaderboard show --tier analytic
     """
@@ -147,9 +149,11 @@ def show(
     folder = _board(board)
     round_ = _round(folder, round_name, revealed=True)
     found: dict[str, Any] = {}
+    problems: list[str] = []
     for name in tier or [one.name for one in round_.tiers]:
         of_tier = round_.tier(name)
-        found[name] = standings(folder, round_, of_tier)
+        found[name], wrong = standings(folder, round_, of_tier)
+        problems += wrong
         if as_json:
             continue
         rows = [
@@ -164,7 +168,7 @@ def show(
             ]
             for standing in found[name]
         ]
-        columns = ["name", "kind", *(f">{task}" for task in of_tier.tasks), ">mean"]
+        columns = ["name", "claimed kind", *(f">{task}" for task in of_tier.tasks), ">mean"]
         console.print(table(f"round {round_.name}, tier {name}: scores", columns, rows))
     if as_json:
         show_json(
@@ -179,6 +183,10 @@ def show(
                 for name, of in found.items()
             }
         )
+    for text in problems:
+        typer.echo(f"left out: {text}", err=True)
+    if problems:
+        raise typer.Exit(1)
 
 
 def submit(

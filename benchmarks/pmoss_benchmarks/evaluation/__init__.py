@@ -9,6 +9,8 @@ from pmoss_benchmarks.evaluation.episodes import (
 )
 from pmoss_benchmarks.evaluation.replay import Replay, replay
 from pmoss_benchmarks.evaluation.results import (
+    NARROW,
+    WIDE,
     EpisodeResult,
     Evaluation,
     command_line,
@@ -31,6 +33,8 @@ __all__ = [
     "DEFAULT_ENV",
     "INTERVAL",
     "KEY",
+    "NARROW",
+    "WIDE",
     "Difference",
     "EpisodeResult",
     "Evaluation",

@@ -6,13 +6,14 @@ legal schedules, 100 the best schedule that local search finds with the stated b
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation.results import EpisodeResult, Evaluation
+from pmoss_benchmarks.evaluation.results import NARROW, EpisodeResult, Evaluation
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.policies import Policy, SchedulePolicy
@@ -27,9 +28,18 @@ KEY = ("policy", "seed", "episode")
 Progress = Callable[[int, int], None]
 
 
-def episode_seed(seed: int, episode: int) -> int:
-    """The environment's seed of an episode: the same for every policy."""
-    return int(np.random.SeedSequence((seed, episode)).generate_state(1)[0])
+def episode_seed(seed: int, episode: int, bits: int = NARROW) -> int:
+    """The environment's seed of an episode: the same for every policy.
+
+    Args:
+        seed: of the evaluation.
+        episode: its number.
+        bits: of what is returned. 63 are as many as nobody can try, if nobody knows ``seed``.
+    """
+    if bits == NARROW:
+        return int(np.random.SeedSequence((seed, episode)).generate_state(1)[0])
+    digest = hashlib.sha256(f"{seed}\0{episode}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 64 - bits
 
 
 def evaluate(
@@ -43,6 +53,7 @@ def evaluate(
     env_id: str = DEFAULT_ENV,
     references: MutableMapping[int, tuple[float, float]] | None = None,
     kept: ResultFile | None = None,
+    seed_bits: int = NARROW,
 ) -> Evaluation:
     """Runs every policy through the same episodes.
 
@@ -62,6 +73,7 @@ def evaluate(
             the same environment, budget and number of schedules; new ones are added.
         kept: rows of a call that was interrupted, by KEY; each new one is added at once. Rules and
             searches go on behind theirs; all others play again, on known references.
+        seed_bits: of the environment's seed of each episode; see episode_seed().
 
     Raises:
         UnsupportedError: a machine that cannot be searched because it has no model.
@@ -97,7 +109,7 @@ def evaluate(
         for seed, of_seed in zip(seeds, of_seeds, strict=True):
             for episode in range(episodes_per_seed):
                 found = {name: file.get(name, seed, episode) for name in of_seed}
-                env_seed = episode_seed(seed, episode)
+                env_seed = episode_seed(seed, episode, seed_bits)
                 for before in filter(None, found.values()):
                     known[env_seed] = before["random_throughput"], before["search_throughput"]
                 # What an agent does may depend on the episodes before: it plays them again.
@@ -124,7 +136,8 @@ def evaluate(
         env.close()
         judge.close()
     settings = (env_id, dict(env_kwargs), search_budget, random_schedules)
-    return Evaluation(*settings, rows, {name: n for name, n in misplaced.items() if n})
+    counts = {name: count for name, count in misplaced.items() if count}
+    return Evaluation(*settings, rows, counts, seed_bits)
 
 
 def _row(

@@ -63,7 +63,9 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
     try:
         for number, index in enumerate(lines, 1):
             row = rows[index]
-            env_seed = episode_seed(row.seed if common is None else common, row.episode)
+            env_seed = episode_seed(
+                row.seed if common is None else common, row.episode, header["seed_bits"]
+            )
             if env_seed not in references:
                 env.reset(seed=env_seed)
                 judge.begin()

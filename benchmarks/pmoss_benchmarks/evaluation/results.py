@@ -24,6 +24,8 @@ from pmoss_env.files import parse_json, read_text, write_atomically
 
 FORMAT = "pmoss-evaluation"
 FORMAT_VERSION = 2
+#: Bits of the environment's seeds: the usual ones, and those of rounds of the leaderboard.
+NARROW, WIDE = 32, 63
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Evaluation:
         rows: one per policy and episode.
         misplaced: episodes by policy in which the kernel left data elsewhere than the schedule
             wants them, so that what was measured is of another placement; only where there are any.
+        seed_bits: as given to evaluate().
     """
 
     env_id: str
@@ -80,6 +83,7 @@ class Evaluation:
     random_schedules: int
     rows: list[EpisodeResult]
     misplaced: Mapping[str, int] = field(default_factory=dict)
+    seed_bits: int = NARROW
 
 
 def command_line() -> str:
@@ -145,6 +149,7 @@ def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
         "search_budget": evaluation.search_budget,
         "random_schedules": evaluation.random_schedules,
         "rows": len(evaluation.rows),
+        **({"seed_bits": evaluation.seed_bits} if evaluation.seed_bits != NARROW else {}),
         **({"misplaced": dict(evaluation.misplaced)} if evaluation.misplaced else {}),
         "notes": dict(notes),
         "command": command_line(),
@@ -164,7 +169,7 @@ def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
-    """The header and the rows of a result file.
+    """The header, "seed_bits" included, and the rows of a result file.
 
     Raises:
         DatasetError: no such file, another format or version, a damaged line, or another number
@@ -172,7 +177,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
         MissingExtraError: msgspec is not installed.
     """
     values = [_spelled_out(path, number, value) for number, value in enumerate(read_lines(path), 1)]
-    header = values[0] if values else {}
+    header = {"seed_bits": NARROW, **values[0]} if values else {}
     if header.get("format") != FORMAT:
         raise DatasetError(
             f"{path}: line 1: is not the header of a {FORMAT} file, which `pmoss evaluate --out "
@@ -186,6 +191,10 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
     names = [one.name for one in fields(_Settings) if one.name in header]
     most = dict.fromkeys(("search_budget", "random_schedules", "rows"), (1, MOST_EVALUATIONS))
     check_fields(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", most)
+    if header["seed_bits"] not in (NARROW, WIDE):
+        raise DatasetError(
+            f"{path}: line 1: seed_bits = {header['seed_bits']}: must be {NARROW} or {WIDE}"
+        )
     for number, value in enumerate(values[1:], 2):
         seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
         check_fields(EpisodeResult, value, f"{path}: line {number}: ", seeds)
@@ -207,6 +216,7 @@ class _Settings:
     search_budget: int
     random_schedules: int
     rows: int
+    seed_bits: int
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ Rows lie in ``ROUND/TIER/TASK/NAME.jsonl``: result files as ``pmoss evaluate`` w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +26,20 @@ from pmoss_benchmarks.evaluation import (
     replay,
     write_results,
 )
-from pmoss_benchmarks.leaderboard.rounds import Round, Tier, evaluation_seed, rounds_of
+from pmoss_benchmarks.leaderboard.rounds import (
+    Round,
+    Tier,
+    evaluation_seed,
+    newest_round,
+    rounds_of,
+)
 from pmoss_datasets.policies import Policy
 from pmoss_env.errors import DatasetError, SubmissionError, UnsupportedError
 from pmoss_env.files import read_bytes
 
 HOUSE = "house"
+#: Of all who are not the house.
+AGENT, SUBMISSION = KINDS = ("agent", "submission")
 Progress = Callable[[int, int], None]
 #: progress(stage, episodes done, episodes in all)
 Staged = Callable[[str, int, int], None]
@@ -68,7 +76,14 @@ def play(
         env_id=tier.domain_of(task).env_id,
         references=references,
         progress=progress,
+        seed_bits=round_.seed_bits,
     )
+
+
+def names_of_house(tier: Tier, task: str) -> set[str]:
+    """Names of the project's rules and searches in a task: no other row may have one."""
+    domain = tier.domain_of(task)
+    return {*domain.policies(), *domain.unplaced}
 
 
 def written(path: Path, evaluation: Evaluation, notes: Mapping[str, Any]) -> Path:
@@ -105,11 +120,15 @@ def play_house(
         progress: called with (stage, episodes done, episodes in all).
 
     Raises:
-        SubmissionError: the round is not revealed.
+        SubmissionError: the round is not revealed, or an agent has the name of a rule or search.
         PmossError: what an agent's file or its check of the environment raises.
     """
     paths = []
-    for tier in [round_.tier(name) for name in tiers] or round_.tiers:
+    chosen = [round_.tier(name) for name in tiers] or list(round_.tiers)
+    for name in agents or {}:
+        if any(name in names_of_house(tier, task) for tier in chosen for task in tier.tasks):
+            raise SubmissionError(f"{name}: plays in any case, as a rule or search of the project")
+    for tier in chosen:
         for task in tier.tasks:
             stage = f"{tier.name} {task}"
             told = _staged(progress, stage)
@@ -127,7 +146,7 @@ def play_house(
                 found = play(
                     round_, tier, task, {name: policy}, references=references, progress=told
                 )
-                paths.append(written(path, found, {"name": name, "kind": "agent", **_digest(word)}))
+                paths.append(written(path, found, {"name": name, "kind": AGENT, **_digest(word)}))
     return paths
 
 
@@ -178,12 +197,12 @@ class Standing:
 
     Attributes:
         name: of the entrant.
-        kind: "rule", "search", "agent" or "submission".
+        kind: "rule", "search", "agent" or "submission", as its rows claim.
         sealed: whether it was registered before the secret was revealed and could not look it up
-            when it played, as its row says, or learned nothing.
+            when it played, as its rows claim, or learned nothing.
         scores: by task, with the 95 % interval over its episodes; tasks without rows are missing.
         mean: over all tasks of the tier; None where one is missing.
-        seconds: per decision, mean over all episodes.
+        seconds: per decision, mean over all episodes, as its rows claim.
     """
 
     name: str
@@ -194,36 +213,45 @@ class Standing:
     seconds: float
 
 
-def standings(board: Path, round_: Round, tier: Tier) -> list[Standing]:
-    """Everybody with rows in a tier, the best mean first.
+def standings(board: Path, round_: Round, tier: Tier) -> tuple[list[Standing], list[str]]:
+    """Everybody with sound rows in a tier, the best mean first; and what is wrong with the others.
 
-    Raises:
-        DatasetError: a file of rows is damaged.
+    No action is replayed for it.
     """
-    of: dict[str, dict[str, list[EpisodeResult]]] = {}
-    told: dict[str, tuple[str, bool]] = {}
-    for task in tier.tasks:
-        domain = tier.domain_of(task)
-        for path in sorted(row_file(board, round_, tier, task, "x").parent.glob("*.jsonl")):
-            header, rows = read_results(path)
-            entrant = (header.get("notes") or {}).get("entrant", {})
-            for row in rows:
-                of.setdefault(row.policy, {}).setdefault(task, []).append(row)
-                if entrant.get("kind") == HOUSE:
-                    kind = "search" if domain.takes_budget(row.policy) else "rule"
-                    told[row.policy] = kind, True
-                else:
-                    known_before = entrant.get("digest") in round_.entries
-                    sealed = known_before and entrant.get("confined") is True
-                    told[row.policy] = str(entrant.get("kind", "")), sealed
+    rows_of: dict[str, dict[str, list[EpisodeResult]]] = {}
+    kinds: dict[str, str] = {}
+    unsealed: set[str] = set()
+    problems: list[str] = []
+    for file in _files(board, round_, tier.name):
+        problems += file.problems
+        for row in [] if file.problems else file.rows:
+            rows_of.setdefault(row.policy, {}).setdefault(file.task, []).append(row)
+            if not file.is_house:
+                kinds[row.policy] = file.entrant["kind"]
+                if not _is_sealed(file.entrant, round_):
+                    unsealed.add(row.policy)
+            elif tier.domain_of(file.task).takes_budget(row.policy):
+                kinds[row.policy] = "search"
+            else:
+                kinds[row.policy] = "rule"
     found = []
-    for name, tasks in of.items():
+    for name, tasks in rows_of.items():
         scores = {task: _score(rows) for task, rows in tasks.items()}
         whole = len(scores) == len(tier.tasks)
         mean = float(np.mean([s.value for s in scores.values()])) if whole else None
         seconds = [row.seconds_per_decision for rows in tasks.values() for row in rows]
-        found.append(Standing(name, *told[name], scores, mean, float(np.mean(seconds))))
-    return sorted(found, key=lambda s: (s.mean is None, -(s.mean or 0.0), s.name))
+        sealed = name not in unsealed
+        found.append(Standing(name, kinds[name], sealed, scores, mean, float(np.mean(seconds))))
+    return sorted(found, key=lambda s: (s.mean is None, -(s.mean or 0.0), s.name)), problems
+
+
+def _is_sealed(entrant: Mapping[str, Any], round_: Round) -> bool:
+    """Whether a row claims an entrant that could not know the round's secret."""
+    return (
+        entrant.get("kind") == SUBMISSION
+        and entrant.get("digest") in round_.entries
+        and entrant.get("confined") is True
+    )
 
 
 def _score(rows: list[EpisodeResult]) -> Difference:
@@ -249,51 +277,131 @@ def check_board(
         One line for each thing that is wrong.
 
     Raises:
-        SubmissionError: a round's file is damaged, or its secret is not the one committed to.
+        SubmissionError: there is no round; or a round's file is damaged, or its secret is not the
+            one committed to.
     """
+    newest_round(board)
     problems = []
     for round_ in rounds_of(board):
-        for path in sorted((board / round_.name).rglob("*.jsonl")):
-            name = path.relative_to(board).as_posix()
-            found = _problems(board, round_, path)
-            if not found and (not tiers or path.parts[-3] in tiers):
-                found = list(replay(path, _staged(progress, name), episodes=episodes).mismatches)
-            problems += [f"{name}: {text}" for text in found]
+        for file in _files(board, round_):
+            problems += file.problems
+            if file.problems or (tiers and file.tier not in tiers):
+                continue
+            told = _staged(progress, file.name)
+            found = replay(file.path, told, episodes=episodes).mismatches
+            problems += [f"{file.name}: {text}" for text in found]
     return problems
 
 
-def _problems(board: Path, round_: Round, path: Path) -> list[str]:
+@dataclass(frozen=True)
+class _File:
+    """A file of rows.
+
+    Attributes:
+        path: where it lies.
+        name: that path, from the board on.
+        tier: by name; empty where the path names no tier and task of the round.
+        task: likewise.
+        entrant: whose rows these are, by their own claim.
+        rows: that it holds; empty where it cannot be read.
+        problems: what is wrong with it, a line each; its actions are not replayed.
+    """
+
+    path: Path
+    name: str
+    tier: str
+    task: str
+    entrant: Mapping[str, Any]
+    rows: list[EpisodeResult]
+    problems: list[str]
+
+    @property
+    def is_house(self) -> bool:
+        """Whether it is the one with the project's rules and searches: its name alone says so."""
+        return self.path.stem == HOUSE
+
+
+def _files(board: Path, round_: Round, tier: str = "") -> Iterator[_File]:
+    """The files of rows of a round, or of one tier of it."""
+    tiers = {one.name: one for one in round_.tiers}
+    #: Kind and digest by name: an entrant is the same in all tasks.
+    entrants: dict[str, tuple[Any, Any]] = {}
+    for path in sorted((board / round_.name / tier).rglob("*.jsonl")):
+        name = path.relative_to(board).as_posix()
+        _, *folders, _ = path.relative_to(board).parts
+        of_tier, task = folders if len(folders) == 2 else ("", "")
+        if of_tier not in tiers or task not in tiers[of_tier].tasks:
+            nowhere = f"{name}: is of no tier and task of its round"
+            yield _File(path, name, "", "", {}, [], [nowhere])
+            continue
+        try:
+            header, rows = read_results(path)
+        except DatasetError as error:
+            yield _File(path, name, of_tier, task, {}, [], [str(error)])
+            continue
+        entrant = entrant_of(header)
+        found = list(_problems(round_, tiers[of_tier], task, path.stem, header, rows))
+        identity = entrant.get("kind"), entrant.get("digest")
+        if entrants.setdefault(path.stem, identity) != identity:
+            found.append("entrant: kind or digest: is another one than in the files before")
+        yield _File(path, name, of_tier, task, entrant, rows, [f"{name}: {text}" for text in found])
+
+
+def entrant_of(header: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whose rows a file holds, by its own claim; empty where its header claims nothing sound."""
+    notes = header.get("notes")
+    entrant = notes.get("entrant") if isinstance(notes, Mapping) else None
+    return entrant if isinstance(entrant, Mapping) else {}
+
+
+def _problems(
+    round_: Round,
+    tier: Tier,
+    task: str,
+    stem: str,
+    header: Mapping[str, Any],
+    rows: list[EpisodeResult],
+) -> Iterator[str]:
     """What is wrong with a file before its actions are replayed."""
-    parts = path.relative_to(board).parts
-    tiers = {tier.name: tier for tier in round_.tiers}
-    if len(parts) != 4 or parts[1] not in tiers or parts[2] not in tiers[parts[1]].tasks:
-        return ["is of no tier and task of its round"]
     if not round_.secret:
-        return ["is there before the secret is revealed"]
-    tier, task = tiers[parts[1]], parts[2]
-    try:
-        header, rows = read_results(path)
-    except DatasetError as error:
-        return [str(error)]
+        yield "is there before the secret is revealed"
+        return
     wanted = {
         "env_id": tier.domain_of(task).env_id,
         "env_kwargs": tier.env_of(task),
         "search_budget": tier.search_budget,
         "random_schedules": tier.random_schedules,
+        "seed_bits": round_.seed_bits,
     }
-    found = [f"{key}: is not the round's" for key, value in wanted.items() if header[key] != value]
-    notes = header.get("notes") or {}
-    if unknown := set(notes) - {"entrant"}:
-        found.append(f"notes: {', '.join(sorted(unknown))}: a row of the board has none")
+    yield from (
+        f"{key}: is not the round's" for key, value in wanted.items() if header[key] != value
+    )
+    notes = header.get("notes")
+    if not isinstance(notes, Mapping):
+        yield "notes: must be a table"
+    elif unknown := notes.keys() - {"entrant"}:
+        yield f"notes: {', '.join(sorted(unknown))}: a row of the board has none"
     seed = evaluation_seed(round_.secret, tier.name, task)
     if any(row.seed != seed for row in rows):
-        found.append("seed: does not come from the round's secret")
-    for policy in dict.fromkeys(row.policy for row in rows):
+        yield "seed: does not come from the round's secret"
+    policies = dict.fromkeys(row.policy for row in rows)
+    for policy in policies:
         if [row.episode for row in rows if row.policy == policy] != list(range(tier.episodes)):
-            found.append(f"{policy}: has not every episode once")
+            yield f"{policy}: has not every episode once"
         if any(row.illegal_actions for row in rows if row.policy == policy):
-            found.append(f"{policy}: illegal actions")
-    own = notes.get("entrant", {})
-    if own.get("kind") != HOUSE and {row.policy for row in rows} != {path.stem}:
-        found.append(f"holds other rows than those of {path.stem}")
-    return found
+            yield f"{policy}: illegal actions"
+    entrant, of_house = entrant_of(header), names_of_house(tier, task)
+    if entrant.get("name") != stem:
+        yield f"entrant: name: is not that of the file, {stem}"
+    if stem == HOUSE:
+        if entrant.get("kind") != HOUSE:
+            yield f"entrant: kind: must be {HOUSE}"
+        if strange := policies.keys() - set(tier.domain_of(task).opponents()):
+            yield f"{', '.join(sorted(strange))}: no rule or search of the project"
+        return
+    if entrant.get("kind") not in KINDS:
+        yield f"entrant: kind: must be {' or '.join(KINDS)}; {HOUSE} is that of {HOUSE}.jsonl alone"
+    if stem in of_house:
+        yield f"{stem}: is the name of a rule or a search of the project"
+    if policies.keys() != {stem}:
+        yield f"holds other rows than those of {stem}"

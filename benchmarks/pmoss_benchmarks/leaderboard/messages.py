@@ -1,9 +1,15 @@
-"""What a player's process is told: observations and contexts as plain JSON."""
+"""What a player's process gets: observations and contexts as plain JSON.
+
+Nothing of it names the episode. The state of a generator leads back to its seed, and a snapshot's
+provenance holds seeds. So a player gets chance of its own, and no provenance.
+"""
 
 from __future__ import annotations
 
 import base64
+import hmac
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,15 +44,23 @@ _ARRAYS = ("order", "slices_of_node")
 _PLAIN = ("slices", "max_slices_per_core", "chooses_node")
 
 
-def pack_context(context: Context) -> dict[str, Any]:
-    """A context as plain JSON: without machine, backend and measurements."""
+def pack_context(context: Context, key: bytes) -> dict[str, Any]:
+    """A context as plain JSON: without machine, backend, measurements and provenance.
+
+    Args:
+        context: of an episode.
+        key: that the player does not have. Its chance derives from this key and the episode's
+            generator, so that it leads back to neither.
+    """
     plain: dict[str, Any] = {name: getattr(context, name) for name in _PLAIN}
     for name in _ARRAYS:
         value = getattr(context, name)
         plain[name] = None if value is None else pack(value)
     plain["incumbent"] = None if context.incumbent is None else pack_schedule(context.incumbent)
-    plain["snapshot"] = None if context.snapshot is None else pack_snapshot(context.snapshot)
-    plain["rng"] = context.rng.bit_generator.state
+    plain["snapshot"] = None
+    if context.snapshot is not None:
+        plain["snapshot"] = pack_snapshot(replace(context.snapshot, provenance={}))
+    plain["seed"] = hmac.digest(key, context.rng.bytes(32), "sha256").hex()
     return plain
 
 
@@ -59,6 +73,5 @@ def unpack_context(plain: Mapping[str, Any]) -> Context:
         values["incumbent"] = unpack_schedule(plain["incumbent"])
     if plain["snapshot"] is not None:
         values["snapshot"] = unpack_snapshot(plain["snapshot"])
-    rng = np.random.default_rng()
-    rng.bit_generator.state = plain["rng"]
+    rng = np.random.default_rng(int(plain["seed"], 16))
     return Context(machine=None, rng=rng, **values)  # type: ignore[arg-type]

@@ -62,7 +62,8 @@ class IsolatedPolicy:
             names one.
         domain: in which it plays.
         env: arguments of the environment.
-        limits: of time and memory.
+        key: that its chance derives from; the process never gets it.
+        limits: of time, memory and threads.
 
     Raises:
         PolicyError: it cannot be loaded, or cannot play there.
@@ -76,6 +77,7 @@ class IsolatedPolicy:
         folder: Path,
         domain: Domain,
         env: Mapping[str, Any],
+        key: bytes,
         limits: Limits | None = None,
     ) -> None:
         if not hasattr(os, "killpg"):
@@ -83,7 +85,7 @@ class IsolatedPolicy:
                 "a submission plays in a process of its own with limits, which needs Linux or "
                 "macOS. Here, play the policy yourself: pmoss evaluate"
             )
-        self._limits = limits or Limits()
+        self._key, self._limits = key, limits or Limits()
         self._folder = tempfile.TemporaryDirectory(prefix="pmoss-player-")
         self._left = self._limits.start_seconds
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
@@ -162,7 +164,7 @@ class IsolatedPolicy:
         self._ask({"reset": True}, "in an episode")
 
     def _plan(self, context: Context, order: Int32Array) -> None:
-        self._ask({"plan": pack_context(context)}, "in an episode")
+        self._ask({"plan": pack_context(context, self._key)}, "in an episode")
 
     def act(self, observation: Any, action_mask: Int8Array) -> int:
         """The checked action for the next step.

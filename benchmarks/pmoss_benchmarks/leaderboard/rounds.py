@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.evaluation import NARROW, WIDE
 from pmoss_datasets.checked import check
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.recipes import MOST_EVALUATIONS
@@ -25,6 +26,10 @@ from pmoss_env.files import read_text, read_toml, write_atomically
 
 TIERS = Path(__file__).with_name("tiers.toml")
 FILE = "round.toml"
+#: How new rounds make the seeds of their instances; files without it are of scheme 1.
+SCHEME = 2
+#: Bits of an episode's seed, by scheme: those of the first can be tried one by one.
+_SEED_BITS = {1: NARROW, 2: WIDE}
 #: What anybody may practise with: it is no secret.
 PRACTICE = "00" * 32
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
@@ -70,6 +75,7 @@ class Round:
         tiers: what is played.
         secret: 64 hexadecimal digits; empty until the round is revealed.
         entries: digests of the submissions that were registered before.
+        scheme: how the seeds of its instances are made, 1 or 2.
     """
 
     name: str
@@ -77,6 +83,12 @@ class Round:
     tiers: tuple[Tier, ...]
     secret: str = ""
     entries: tuple[str, ...] = ()
+    scheme: int = SCHEME
+
+    @property
+    def seed_bits(self) -> int:
+        """Bits of an episode's seed."""
+        return _SEED_BITS[self.scheme]
 
     def tier(self, name: str) -> Tier:
         """A tier by name; UnknownNameError."""
@@ -95,6 +107,11 @@ def evaluation_seed(secret: str, tier: str, task: str) -> int:
     """The seed of a task's episodes, below 2**63."""
     digest = hashlib.sha256(f"{secret}\0{tier}\0{task}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def chance_key(secret: str, tier: str, task: str) -> bytes:
+    """32 bytes that a submission's chance derives from. Its process never gets them."""
+    return hashlib.sha256(f"chance\0{secret}\0{tier}\0{task}".encode()).digest()
 
 
 def commit(
@@ -194,12 +211,16 @@ def _tiers() -> tuple[Tier, ...]:
 
 
 def _round(data: dict[str, Any]) -> Round:
-    values = {"secret": "", "entries": [], **data}
+    values = {"scheme": 1, "secret": "", "entries": [], **data}
     tiers = values.pop("tier", [])
     check(_Fields, values, "")
     for name in ("digest", "secret"):
         if values[name] and not _HEX.fullmatch(values[name]):
             raise DescriptionError(f"{name} = {values[name]!r}: must be 64 hexadecimal digits")
+    if values["scheme"] not in _SEED_BITS:
+        raise DescriptionError(
+            f"scheme = {values['scheme']}: this version knows {', '.join(map(str, _SEED_BITS))}"
+        )
     if not isinstance(tiers, list) or not tiers:
         raise DescriptionError("tier: must be a list of tables")
     values["entries"] = tuple(values["entries"])
@@ -211,6 +232,7 @@ class _Fields:
     """A round's own keys."""
 
     name: str
+    scheme: int
     digest: str
     secret: str
     entries: list[str]

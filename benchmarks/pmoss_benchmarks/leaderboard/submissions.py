@@ -12,7 +12,8 @@
     milan-nps4-btree-scans-cache-thrash = "scans.safetensors"
 
 A checkpoint of a known agent is data: nothing of it is executed. ``policy:Mine`` names the class
-``Mine`` of ``policy.py`` in the folder, which is executed in a process of its own.
+``Mine`` of ``policy.py`` in the folder. It is executed in a process of its own, from a copy of the
+files that the digest covers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ import hashlib
 import importlib.util
 import os
 import re
+import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +43,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _POLICY = re.compile(r"(?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)(?:@(?P<file>.+))?")
 #: Names of our own rows.
 RESERVED = ("house", "practice")
+#: What Python loads in place of a module's source: it says nothing to who reads the source.
+_UNREADABLE = {*all_suffixes(), ".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib"} - {".py"}
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,30 @@ class Submission:
         """The modules of the folder that are executed, and what they import."""
         modules = dict.fromkeys(agent.module for agent in self.agents.values() if agent.module)
         return [self.folder / f"{module}.py" for module in modules]
+
+    @contextmanager
+    def copied(self) -> Iterator[Submission]:
+        """A private copy, for reading alone, of the files that the digest covers.
+
+        Raises:
+            SubmissionError: the folder has changed since it was checked.
+        """
+        with tempfile.TemporaryDirectory(prefix="pmoss-submission-") as name:
+            folder = Path(name)
+            for path in _files(self.folder):
+                copy = folder / path.relative_to(self.folder)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    copy.write_bytes(read_bytes(path, MOST_BYTES))
+                except OSError as error:
+                    raise SubmissionError(str(error)) from error
+                copy.chmod(0o400)
+            for root, *_ in os.walk(folder):
+                os.chmod(root, 0o500)
+            copied = read_submission(folder)
+            if copied.digest != self.digest:
+                raise SubmissionError(f"{self.folder}: has changed while it was read: try again")
+            yield copied
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -172,11 +203,13 @@ def _told(data: dict[str, Any]) -> _File:
 
 def _agent(folder: Path, word: str) -> Agent:
     """An agent as the file names it."""
+    if not word.isprintable():
+        raise SubmissionError(f"{folder}: agent = {word!r}: must be printable")
     if found := _POLICY.fullmatch(word):
         module = found["module"]
         if not (folder / f"{module}.py").is_file():
             raise SubmissionError(f"{folder}: agent = {word!r}: there is no {module}.py")
-        if importlib.util.find_spec(module) is not None:
+        if module in sys.modules or importlib.util.find_spec(module) is not None:
             raise SubmissionError(
                 f"{folder}: agent = {word!r}: a module {module} is installed: name yours otherwise"
             )
@@ -198,23 +231,29 @@ def _checkpoint(folder: Path, name: str) -> Path:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files that count; SubmissionError for what is no plain file."""
+    """All files; SubmissionError for what is no plain file, or would hide a module's source."""
     count = 0
     for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != "__pycache__"]
         for name in [*folders, *names]:
             if (path := Path(root, name)).is_symlink():
                 raise SubmissionError(f"{path}: is a link: put the file itself there")
+            if path.suffix.lower() in _UNREADABLE or name == "__pycache__":
+                raise SubmissionError(
+                    f"{path}: Python would load it in place of a source: remove it. Its digest "
+                    "would not be of what is read"
+                )
         for name in names:
             count += 1
             if count > MOST_FILES:
                 raise SubmissionError(f"{folder}: has more than {MOST_FILES} files")
-            yield Path(root, name)
+            if not (path := Path(root, name)).is_file():
+                raise SubmissionError(f"{path}: is no plain file")
+            yield path
 
 
 def _digest(folder: Path, files: list[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         content = hashlib.sha256(read_bytes(path, MOST_BYTES)).hexdigest()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\0".encode())
+        digest.update(os.fsencode(f"{path.relative_to(folder).as_posix()}\0{content}\0"))
     return digest.hexdigest()

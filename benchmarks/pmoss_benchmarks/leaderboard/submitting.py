@@ -7,9 +7,23 @@ from contextlib import closing
 from pathlib import Path
 
 from pmoss_benchmarks.evaluation import Evaluation, evaluate
-from pmoss_benchmarks.leaderboard.board import known_references, play, row_file, written
+from pmoss_benchmarks.leaderboard.board import (
+    entrant_of,
+    known_references,
+    names_of_house,
+    play,
+    row_file,
+    written,
+)
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
-from pmoss_benchmarks.leaderboard.rounds import PRACTICE, Round, Tier, evaluation_seed, register
+from pmoss_benchmarks.leaderboard.rounds import (
+    PRACTICE,
+    Round,
+    Tier,
+    chance_key,
+    evaluation_seed,
+    register,
+)
 from pmoss_benchmarks.leaderboard.submissions import Submission
 from pmoss_env.errors import SubmissionError
 
@@ -33,21 +47,24 @@ def practise(
     """
     of_tier = round_.tier(tier)
     found = []
-    for task in _tasks(submission, of_tier):
-        seed = evaluation_seed(PRACTICE, tier, task)
-        with closing(_player(submission, of_tier, task, limits)) as player:
-            found.append(
-                evaluate(
-                    of_tier.env_of(task),
-                    {submission.name: player},
-                    [seed],
-                    episodes_per_seed=1,
-                    search_budget=of_tier.search_budget,
-                    random_schedules=of_tier.random_schedules,
-                    env_id=of_tier.domain_of(task).env_id,
-                    progress=lambda done, total, task=task: progress(task, done, total),  # type: ignore[misc]
+    tasks = _tasks(submission, of_tier)
+    with submission.copied() as copy:
+        for task in tasks:
+            seed = evaluation_seed(PRACTICE, tier, task)
+            with closing(_player(copy, of_tier, task, PRACTICE, limits)) as player:
+                found.append(
+                    evaluate(
+                        of_tier.env_of(task),
+                        {submission.name: player},
+                        [seed],
+                        episodes_per_seed=1,
+                        search_budget=of_tier.search_budget,
+                        random_schedules=of_tier.random_schedules,
+                        env_id=of_tier.domain_of(task).env_id,
+                        progress=lambda done, total, task=task: progress(task, done, total),  # type: ignore[misc]
+                        seed_bits=round_.seed_bits,
+                    )
                 )
-            )
     return found
 
 
@@ -84,43 +101,63 @@ def submit(
         practise(submission, round_, chosen[0].name, limits=limits, progress=progress)
         register(board, round_, submission.digest)
         return []
-    paths = []
-    for tier in chosen:
-        for task in _tasks(submission, tier):
-            path = row_file(board, round_, tier, task, submission.name)
-            if _is_there(path, submission):
-                paths.append(path)
-                continue
-            with closing(_player(submission, tier, task, limits)) as player:
+    missing = {
+        (tier.name, task): row_file(board, round_, tier, task, submission.name)
+        for tier in chosen
+        for task in _tasks(submission, tier)
+    }
+    paths = list(missing.values())
+    missing = {at: path for at, path in missing.items() if not _is_there(path, submission)}
+    if not missing:
+        return paths
+    with submission.copied() as copy:
+        for (name, task), path in missing.items():
+            tier = round_.tier(name)
+            with closing(_player(copy, tier, task, round_.secret, limits)) as player:
                 evaluation = play(
                     round_,
                     tier,
                     task,
                     {submission.name: player},
                     references=known_references(board, round_, tier, task),
-                    progress=lambda done, total, stage=f"{tier.name} {task}": progress(  # type: ignore[misc]
+                    progress=lambda done, total, stage=f"{name} {task}": progress(  # type: ignore[misc]
                         stage, done, total
                     ),
                 )
                 notes = {**submission.notes, "confined": player.confined}
-            paths.append(written(path, evaluation, notes))
+            written(path, evaluation, notes)
     return paths
 
 
 def _tasks(submission: Submission, tier: Tier) -> list[str]:
+    tasks = [task for task in tier.tasks if submission.agent(task) is not None]
+    if any(submission.name in names_of_house(tier, task) for task in tasks):
+        raise SubmissionError(
+            f"{submission.name!r}: is the name of a rule or a search of the project: take another"
+        )
     unknown = [task for task in (*submission.tasks, *submission.agents) if task]
     if strange := [task for task in unknown if task not in tier.tasks]:
         raise SubmissionError(
             f"{submission.name}: {', '.join(strange)}: no such task in tier {tier.name}; its "
             f"tasks are {', '.join(tier.tasks)}"
         )
-    return [task for task in tier.tasks if submission.agent(task) is not None]
+    return tasks
 
 
-def _player(submission: Submission, tier: Tier, task: str, limits: Limits | None) -> IsolatedPolicy:
+def _player(
+    submission: Submission, tier: Tier, task: str, secret: str, limits: Limits | None
+) -> IsolatedPolicy:
+    """What plays a task, of a private copy."""
     agent = submission.agent(task)
     assert agent is not None
-    return IsolatedPolicy(agent, submission.folder, tier.domain_of(task), tier.env_of(task), limits)
+    return IsolatedPolicy(
+        agent,
+        submission.folder,
+        tier.domain_of(task),
+        tier.env_of(task),
+        chance_key(secret, tier.name, task),
+        limits,
+    )
 
 
 def _is_there(path: Path, submission: Submission) -> bool:
@@ -129,8 +166,7 @@ def _is_there(path: Path, submission: Submission) -> bool:
 
     if not path.exists():
         return False
-    header, _ = read_results(path)
-    if (header.get("notes") or {}).get("entrant", {}).get("digest") != submission.digest:
+    if entrant_of(read_results(path)[0]).get("digest") != submission.digest:
         raise SubmissionError(
             f"{path}: holds rows of another submission named {submission.name!r}: take another "
             "name, or remove the file"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pmoss_benchmarks.leaderboard.board import Standing, standings
 from pmoss_benchmarks.leaderboard.rounds import Tier, newest_round, rounds_of
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, table
+from pmoss_env.errors import SubmissionError
 
 FOLDER = "leaderboard"
 
@@ -39,7 +40,9 @@ def _tier(stored: Stored, name: str) -> str:
     revealed = [one for one in rounds_of(board) if one.secret]
     round_ = revealed[-1] if revealed else newest_round(board)
     tier = round_.tier(name)
-    found = standings(board, round_, tier)
+    found, problems = standings(board, round_, tier)
+    if problems:
+        raise SubmissionError(problems[0])
     told = (
         f"Round {round_.name}, {counted(tier.episodes, 'episode')} of each task. Score 0 is the "
         f"mean of {tier.random_schedules} random schedules, 100 what a search with "
@@ -48,7 +51,8 @@ def _tier(stored: Stored, name: str) -> str:
     if not found:
         return f"{told}\n\nThe round is not revealed yet, so that there are no rows."
     rows = [_row(standing, tier) for standing in found]
-    columns = ["name", "kind", "sealed", *tier.tasks, "mean", "ms per decision"]
+    claims = ["claimed kind", "claimed seal"]
+    columns = ["name", *claims, *tier.tasks, "mean", "claimed ms per decision"]
     return f"{told}\n\n{table(columns, rows)}"
 
 

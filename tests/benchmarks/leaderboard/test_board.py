@@ -32,11 +32,11 @@ def test_a_round_from_the_digest_to_the_table(
     (house,) = play_house(board, revealed)
     (path,) = submit(submission, board, revealed)
     assert check_board(board) == []
-    found = {s.name: s for s in standings(board, revealed, revealed.tiers[0])}
+    found = {s.name: s for s in standings(board, revealed, revealed.tiers[0])[0]}
     # Who could look the secret up when it played is not sealed.
     assert found["mine"].sealed == confined and found["mine"].kind == "submission"
     assert found["local-search"].kind == "search" and found["lpt"].kind == "rule"
-    means = [s.mean for s in standings(board, revealed, revealed.tiers[0])]
+    means = [standing.mean for standing in found.values()]
     assert means == sorted(means, key=lambda mean: -(mean or 0.0))
     _wrong_rows_are_found(board, path)
     # The same folder again plays nothing; another one of the same name is refused.
@@ -72,3 +72,50 @@ def test_a_submission_for_another_task_is_refused(
     submission = read_submission(hand_in(tasks='["elsewhere"]'))
     with pytest.raises(SubmissionError, match="elsewhere"):
         submit(submission, board, sealed)
+
+
+@pytest.mark.parametrize("there", ["nothing", "a file", "an empty folder"])
+def test_a_board_without_rounds_proves_nothing(tmp_path: Path, there: str) -> None:
+    board = tmp_path / "board"
+    if there == "a file":
+        board.write_text("")
+    elif there == "an empty folder":
+        board.mkdir()
+    with pytest.raises(SubmissionError, match="holds no round"):
+        check_board(board)
+
+
+@pytest.mark.parametrize(
+    "notes", ["text", [], ["entrant"], {"entrant": 5}, {"entrant": ["house"]}, None, 7]
+)
+def test_one_bad_file_leaves_the_others_standing(
+    sealed: Round, board: Path, tmp_path: Path, notes: object
+) -> None:
+    revealed = reveal(board, "r1", tmp_path / "secret")
+    (house,) = play_house(board, revealed)
+    header, *rows = [json.loads(line) for line in house.read_text().splitlines()]
+    bad = house.with_name("mine.jsonl")
+    lines = [{**header, "notes": notes}, *rows]
+    bad.write_text("\n".join(json.dumps(line) for line in lines))
+    empty = house.with_name("other.jsonl")
+    empty.write_text("")
+    found, problems = standings(board, revealed, revealed.tiers[0])
+    assert "lpt" in {standing.name for standing in found}
+    for path in (bad, empty):
+        assert any(path.name in text for text in problems)
+    assert len(check_board(board)) == len(problems)
+
+
+def test_an_agent_does_not_take_the_name_of_a_rule(
+    sealed: Round, board: Path, tmp_path: Path
+) -> None:
+    revealed = reveal(board, "r1", tmp_path / "secret")
+    with pytest.raises(SubmissionError, match="lpt: plays in any case"):
+        play_house(board, revealed, agents={"lpt": "lpt"})
+
+
+def test_a_submission_does_not_take_the_name_of_a_rule(
+    sealed: Round, board: Path, hand_in: HandIn
+) -> None:
+    with pytest.raises(SubmissionError, match="'local-search': is the name of a rule"):
+        submit(read_submission(hand_in(name='"local-search"')), board, sealed)

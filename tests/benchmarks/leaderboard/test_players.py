@@ -1,6 +1,8 @@
+import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from pmoss_env.errors import PlatformError, PolicyError
 from tests.benchmarks.leaderboard.conftest import TASK, TIER
 
 HandIn = Callable[..., Path]
+KEY = bytes(32)
 #: Where a process is refused what it is promised, nothing plays.
 pytestmark = pytest.mark.usefixtures("confined")
 
@@ -35,7 +38,7 @@ def player(folder: Path, limits: Limits | None = None) -> IsolatedPolicy:
     agent = submission.agent(TASK)
     assert agent is not None
     env = TIER.env_of(TASK)
-    return IsolatedPolicy(agent, submission.folder, find_domain("spatial"), env, limits)
+    return IsolatedPolicy(agent, submission.folder, find_domain("spatial"), env, KEY, limits)
 
 
 def play(folder: Path, limits: Limits | None = None) -> list[float | None]:
@@ -55,13 +58,26 @@ def test_what_is_sent_comes_back_as_it_was() -> None:
         again[k].dtype == v.dtype and np.array_equal(again[k], v) for k, v in observation.items()
     )
     context = env.context(np.random.default_rng(5))
-    back = unpack_context(pack_context(context))
+    back = unpack_context(pack_context(context, KEY))
     assert back.incumbent == context.incumbent or np.array_equal(
         back.incumbent.cores, context.incumbent.cores
     )
     assert np.array_equal(back.snapshot.slice_counters, context.snapshot.slice_counters)
-    assert back.rng.random() == np.random.default_rng(5).random()
     env.close()
+
+
+def test_a_players_chance_repeats_and_leads_back_to_no_episode() -> None:
+    with closing(find_domain("spatial").make_env(TIER.env_of(TASK))) as env:
+        env.reset(seed=3)
+
+        def packed(key: bytes) -> str:
+            return json.dumps(pack_context(env.context(np.random.default_rng(5)), key))
+
+        assert packed(KEY) == packed(KEY) != packed(b"1" * 32)
+        # A generator's state would be its seed, and the snapshot's seed leads to the episode's.
+        plain = packed(KEY)
+        assert not {"bit_generator", "inc", "state"} & set(json.loads(plain))
+        assert str(env.incumbent_snapshot.provenance["seed"]) not in plain
 
 
 def test_a_policy_that_plans_gets_the_episode(hand_in: HandIn) -> None:

@@ -1,7 +1,10 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pmoss_benchmarks.evaluation import WIDE, episode_seed, read_results, replay
+from pmoss_benchmarks.leaderboard.board import check_board, play_house
 from pmoss_benchmarks.leaderboard.rounds import (
     Round,
     _tiers,
@@ -74,6 +77,43 @@ def test_seeds_depend_on_secret_tier_and_task() -> None:
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
+def test_new_rounds_have_seeds_that_cannot_be_tried(
+    sealed: Round, board: Path, tmp_path: Path
+) -> None:
+    revealed = reveal(board, "r1", tmp_path / "secret")
+    (house,) = play_house(board, revealed)
+    seeds = {row.env_seed for row in read_results(house)[1]}
+    seed = evaluation_seed(revealed.secret, "analytic", TIER.tasks[0])
+    assert seeds == {episode_seed(seed, episode, WIDE) for episode in range(TIER.episodes)}
+    assert max(episode_seed(seed, episode, WIDE) for episode in range(50)) > 2**62
+    # Rows of the narrow seeds are none of this round's, and its file replays by itself.
+    assert replay(house).mismatches == ()
+    narrow = house.read_text().replace('"seed_bits": 63, ', "")
+    house.write_text(narrow)
+    assert any("seed_bits: is not the round's" in text for text in check_board(board))
+    assert any("env_seed" in text for text in replay(house).mismatches)
+
+
+def test_an_old_round_keeps_its_seeds(sealed: Round, board: Path, tmp_path: Path) -> None:
+    file = board / "r1" / "round.toml"
+    file.write_text(file.read_text().replace("scheme = 2\n", ""))
+    revealed = reveal(board, "r1", tmp_path / "secret")
+    (house,) = play_house(board, revealed)
+    rows = read_results(house)[1]
+    for row in rows:
+        sequence = np.random.SeedSequence((row.seed, row.episode))
+        assert row.env_seed == sequence.generate_state(1)[0]
+    assert "seed_bits" not in house.read_text()
+    assert check_board(board) == []
+
+
+def test_a_scheme_of_another_version_is_refused(sealed: Round, board: Path) -> None:
+    file = board / "r1" / "round.toml"
+    file.write_text(file.read_text().replace("scheme = 2", "scheme = 3"))
+    with pytest.raises(SubmissionError, match="scheme = 3: this version knows 1, 2"):
+        read_round(board, "r1")
+
+
 def test_a_missing_round_is_named(board: Path) -> None:
     with pytest.raises(SubmissionError, match="holds no round"):
         newest_round(board)
@@ -92,4 +132,8 @@ def test_a_damaged_file_names_its_key(sealed: Round, board: Path) -> None:
 
 def test_the_committed_tiers_are_sound() -> None:
     assert [tier.name for tier in _tiers()] == ["analytic", "simulated"]
-    assert all(tier.env_of(task) for tier in _tiers() for task in tier.tasks)
+    analytic, simulated = _tiers()
+    assert analytic.tasks == simulated.tasks
+    for task in analytic.tasks:
+        # The same tasks to the last record: fewer records make others of them.
+        assert simulated.env_of(task) == {**analytic.env_of(task), "backend": "simulated"}

@@ -23,9 +23,6 @@ def test_a_folder_is_checked_and_nothing_of_it_runs(hand_in: HandIn) -> None:
 def test_the_digest_is_of_every_file(hand_in: HandIn) -> None:
     folder = hand_in()
     before = read_submission(folder).digest
-    (folder / "__pycache__").mkdir()
-    (folder / "__pycache__" / "x.pyc").write_bytes(b"x")
-    assert read_submission(folder).digest == before
     (folder / "notes.txt").write_text("more")
     assert read_submission(folder).digest != before
 

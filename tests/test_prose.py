@@ -23,6 +23,9 @@ PAGES = ("GLOSSARY.md", "CONTRIBUTING.md", "README.md")
 def without_tables(text: str) -> str:
     """A text without its tables, quoted code and figures in columns."""
     text = re.sub(r"```.*?```|^<!--.*?-->$", " ", text, flags=re.DOTALL | re.MULTILINE)
+    # Tags that fill a page: a statement says nothing, and an expression is one word.
+    text = re.sub(r"\{%.*?%\}", " ", text, flags=re.DOTALL)
+    text = re.sub(r"\{\{.*?\}\}", "figure", text, flags=re.DOTALL)
     text = re.sub(r"`[^`\n]+`", "code", text)
     lines = text.splitlines()
     kept = [line for line in lines if not re.match(r"\s*[|#>!-]|.*\S {3,}\S", line)]

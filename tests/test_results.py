@@ -12,8 +12,6 @@ import click
 import pytest
 from typer.main import get_command
 
-from pmoss_benchmarks.continual.replay import recheck as recheck_continual
-from pmoss_benchmarks.continual.stored_report import FIRST_ENV
 from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
 from pmoss_benchmarks.offline import wanted
@@ -25,7 +23,6 @@ from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import FORMAT
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
-from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError
 
@@ -56,17 +53,6 @@ def test_an_episode_of_what_the_papers_network_played_replays(path: Path) -> Non
 @pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
 def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
     assert replay(path).mismatches == ()
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("path", sorted((RESULTS / "continual").rglob("*.json")))
-def test_an_episode_of_every_continual_result_replays_to_the_last_bit(path: Path) -> None:
-    if json.loads(path.read_text()).get("env_id", FIRST_ENV) != CONTINUAL.env_id:
-        # Texts say so of its rows.
-        with pytest.raises(DatasetError, match="have other bits"):
-            recheck_continual(path, 1)
-        return
-    assert recheck_continual(path, 1) == []
 
 
 @pytest.mark.parametrize("path", sorted((RESULTS / "offline").rglob("summary.json")))

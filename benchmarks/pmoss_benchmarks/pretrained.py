@@ -1,7 +1,7 @@
 """Making what ships of a trained agent: its weights, and a card from the results that it earned.
 
 The score is that of stored results, and only of the very agent: it must play some of their episodes
-again, action by action. Of a report on drifting indexes the checkpoint's checksum says as much.
+again, action by action. Of the study continual the checkpoint's checksum says as much.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, checkpoints, pretrained
 from pmoss_agents.configs import has_config, task_name
-from pmoss_benchmarks.continual.stored_report import FORMAT
 from pmoss_benchmarks.evaluation import EpisodeResult, read_results
 from pmoss_benchmarks.evaluation.statistics import paired_difference
+from pmoss_benchmarks.functions.continual import summarise
 from pmoss_benchmarks.offline.store import SUMMARY, rows_path
+from pmoss_benchmarks.study.store import read_stored
 from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import suite_ids
@@ -42,7 +43,7 @@ def publish(
     Args:
         checkpoint: of an agent that learned offline.
         dataset: folder of the data that it learned from.
-        results: folder of an offline benchmark, or report (.json) on drifting indexes.
+        results: folder of an offline benchmark, or rows of the study continual.
         out: folder for ``name.safetensors`` and ``name.json``.
         name: without "pmoss/".
 
@@ -147,29 +148,22 @@ def _play_again(
         judge.close()
 
 
-def _of_continual(checkpoint: Path, report: Path) -> tuple[pretrained.Score, str]:
-    """The agent's share of the best law oracle in a report, and the command that played it."""
-    told = read_json(report)
-    if told.get("format") != FORMAT:
-        raise DatasetError(f"{report}: is no report on drifting indexes")
+def _of_continual(checkpoint: Path, path: Path) -> tuple[pretrained.Score, str]:
+    """The agent's share of the best law oracle in a study, and the command that plays it."""
+    stored = read_stored(path)
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
-    commands = [*told.get("kept_commands", ()), told["command"]]
-    command = next((one for one in commands if checkpoint.name in one), commands[-1])
-    for task in told["tasks"]:
-        for row in task["agents"].values():
-            if row["checkpoint_sha256"] == digest:
-                # Only the thorough one is a bound for an agent that searches thoroughly.
-                thorough = "thorough-law-oracle" in task["policies"]
-                law = "thorough-law-oracle" if thorough else "law-oracle"
-                served, bound = (np.array(one["outcomes"]) for one in (row, task["policies"][law]))
-                share = paired_difference((100.0 * served / bound)[None])
-                assert share.low is not None and share.high is not None
-                unit = f"% of what the {law.replace('-', ' ')} serves on {task['drift']}"
-                score = pretrained.Score(
-                    share.value, share.low, share.high, unit, len(served), report.as_posix()
-                )
-                return score, str(command)
-    raise DatasetError(f"{report}: has no agent of the checkpoint {checkpoint}: its SHA-256 is new")
+    own = next((row for row in stored.rows if row.get("checkpoint") == digest), None)
+    if own is None:
+        raise DatasetError(f"{path}: has no agent of the checkpoint {checkpoint}")
+    task = summarise(stored.settings, stored.rows)
+    # Only the thorough one is a bound for an agent that searches thoroughly.
+    law = "thorough-law-oracle" if "thorough-law-oracle" in task["policies"] else "law-oracle"
+    share = paired_difference((100.0 * np.array(own["outcomes"]) / task["outcomes"][law])[None])
+    assert share.low is not None and share.high is not None
+    unit = f"% of what the {law.replace('-', ' ')} serves on {task['drift']}"
+    episodes = len(own["outcomes"])
+    score = pretrained.Score(share.value, share.low, share.high, unit, episodes, path.as_posix())
+    return score, f"pmoss study run {stored.study}"
 
 
 def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Agents that ship are those of the stored results, and commands take them by name."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from pmoss_agents import pretrained
 from pmoss_benchmarks.evaluation import read_results
 from pmoss_benchmarks.policies import named_policies
 from pmoss_benchmarks.pretrained import publish
+from pmoss_benchmarks.study import Results
 from pmoss_datasets.domain import find_domain
 from pmoss_env.errors import DatasetError, DescriptionError
 from tests.cli.invoking import pmoss, pmoss_json
@@ -83,7 +83,7 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     agent.save(mine)
     with pytest.raises(DatasetError, match="has no cell of surrogate"):
         publish(mine, data, results, tmp_path / "out", "mine")
-    report = REPOSITORY / "benchmarks/results/continual/headroom.json"
+    report = REPOSITORY / "benchmarks/results/continual.jsonl"
     with pytest.raises(DatasetError, match="has no agent of the checkpoint"):
         publish(mine, data, report, tmp_path / "out", "mine")
     assert not (tmp_path / "out").exists()
@@ -105,10 +105,9 @@ def test_a_forecaster_plays_what_it_is_for(name: str, share: str) -> None:
 
 
 def test_the_share_on_a_card_is_that_of_the_stored_report() -> None:
-    told = json.loads((REPOSITORY / "benchmarks/results/continual/headroom.json").read_text())
-    (task,) = told["tasks"]
-    served = np.array(task["agents"]["forecaster-calm"]["outcomes"])
-    law = np.array(task["policies"]["thorough-law-oracle"]["outcomes"])
+    rows = {row["policy"]: row for row in Results(REPOSITORY)["continual"].rows}
+    served = np.array(rows["forecaster-calm"]["outcomes"])
+    law = np.array(rows["thorough-law-oracle"]["outcomes"])
     score = pretrained.card("pmoss/forecaster-jobs-v2").score
     assert score.value == pytest.approx(100.0 * float((served / law).mean()))
     assert score.low < score.value < score.high and score.episodes == len(served)

@@ -149,9 +149,7 @@ def _kept(
 def validate(
     results: Annotated[
         list[Path],
-        typer.Argument(
-            help="Result files: .jsonl; .json of references, budgets, continual, wanted, confirm."
-        ),
+        typer.Argument(help="Result files: .jsonl; .json of references, budgets, wanted, confirm."),
     ],
     episodes: Annotated[
         int | None,
@@ -160,7 +158,7 @@ def validate(
 ) -> None:
     """Replay result files: every throughput and score must come out again, to the last bit.
 
-    Of references, budgets, wanted returns, confirmations and continual tasks one episode is run
+    Of references, budgets, wanted returns and confirmations one episode is run
     again unless more are asked for.
     Files of rollouts replay, too, where their backend repeats itself.
 
@@ -187,8 +185,6 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
     if path.suffix != ".json":
         again = replay_rollouts if is_rollout(path) else replay
         return again(path, progress, episodes=episodes)
-    from pmoss_benchmarks.continual import replay as continual
-    from pmoss_benchmarks.continual import stored_report
     from pmoss_benchmarks.offline import wanted
     from pmoss_benchmarks.spatial import budget, confirmation, references
     from pmoss_env.files import read_json
@@ -197,7 +193,6 @@ def _replayed(path: Path, episodes: int | None, progress: Any) -> Any:
     known: dict[str, Callable[..., list[str]]] = {
         budget.FORMAT: budget.recheck,
         confirmation.FORMAT: confirmation.recheck,
-        stored_report.FORMAT: continual.recheck,
         wanted.FORMAT: wanted.recheck,
     }
     recheck = known.get(read_json(path).get("format"), references.recheck)

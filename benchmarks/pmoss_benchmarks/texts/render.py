@@ -12,6 +12,7 @@ No sentence stands here: sentences are in the pages, and shared ones in ``docs/_
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.extras import require
+from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
 from pmoss_env.errors import DescriptionError, PmossError
@@ -57,6 +59,7 @@ class Pages:
             {name: value for name, value in vars(macros).items() if not name.startswith("_")}
         )
         self._page = Path("README.md")
+        self._summaries: dict[str, Mapping[str, Any]] = {}
 
     def render(self, text: str, page: Path) -> str:
         """A text with its tags filled.
@@ -93,12 +96,16 @@ class Pages:
     def _names(self) -> dict[str, Callable[..., Any]]:
         """What tags may call."""
         return {
+            "function": lambda name: load_function(name),
             "link": self._link,
             "row": self._row,
             "rows": self._rows,
             "runs": lambda study: list(self.results[study].runs.values()),
             "settings": lambda study: self.results[study].settings,
+            "studies": self._studies,
             "study": self.results.study,
+            "summaries": self._summaries_of,
+            "summary": self._summary,
             "table": self._table,
         }
 
@@ -116,6 +123,27 @@ class Pages:
             raise DescriptionError(f"row({study!r}, {where}): {len(rows)} rows have these fields")
         return rows[0]
 
+    def _studies(self, pattern: str, *without: str) -> list[str]:
+        """The studies with rows whose names match a pattern of the shell, and no other one."""
+        return [
+            name
+            for name in self.results
+            if fnmatch.fnmatch(name, pattern)
+            and not any(fnmatch.fnmatch(name, other) for other in without)
+        ]
+
+    def _summaries_of(self, pattern: str, *without: str) -> list[Mapping[str, Any]]:
+        """The summaries of the studies that _studies() gives."""
+        return [self._summary(name) for name in self._studies(pattern, *without)]
+
+    def _summary(self, study: str) -> Mapping[str, Any]:
+        """What the function of a study says of all its rows."""
+        if study not in self._summaries:
+            stored = self.results[study]
+            function = load_function(self.results.study(study).function)
+            self._summaries[study] = function.summarise(stored.settings, stored.rows)
+        return self._summaries[study]
+
     def _link(self, study: str) -> str:
         """A link from the page to the rows of a study."""
         path = file_of(self.results.folder, study).relative_to(self.root)
@@ -126,12 +154,15 @@ def _percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
-def _interval(estimate: Mapping[str, Any], digits: int = 1) -> str:
-    """An estimate with ``value``, ``low`` and ``high``; its bounds may be None."""
-    shown = f"{estimate['value']:.{digits}f}"
+def _interval(estimate: Mapping[str, Any] | None, digits: int = 1, scale: float = 1.0) -> str:
+    """An estimate with ``value``, ``low`` and ``high``, times a scale; its bounds may be None."""
+    if estimate is None:
+        return ""
+    shown = f"{scale * estimate['value']:.{digits}f}"
     if estimate.get("low") is None:
         return shown
-    return f"{shown} [{estimate['low']:.{digits}f}, {estimate['high']:.{digits}f}]"
+    low, high = (f"{scale * estimate[key]:.{digits}f}" for key in ("low", "high"))
+    return f"{shown} [{low}, {high}]"
 
 
 #: Forms of numbers in tags, e.g. ``{{ gain | percent }}``.

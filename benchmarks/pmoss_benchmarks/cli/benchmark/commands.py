@@ -14,7 +14,6 @@ from pmoss_benchmarks.cli.benchmark.backlog import backlog
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
-from pmoss_benchmarks.cli.benchmark.continual import continual
 from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
@@ -42,6 +41,7 @@ from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
 RENAMED_STUDIES = {
+    "continual": "continual",
     "headroom": "headroom",
 }
 
@@ -76,7 +76,6 @@ app.command()(references)
 app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)
-app.command()(continual)
 app.command()(measured_data)
 app.command()(migration)
 app.command()(autopilot)
